@@ -1,0 +1,1 @@
+"""The words that every room speaks in. Imports nothing of the project."""

@@ -1,0 +1,74 @@
+"""Floating-point formats as numbers. Needs NumPy, but no framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """A binary floating-point format.
+
+    `bits` is the precision p (significand with the hidden bit), `min_exponent` the exponent of
+    the smallest normal number, `max_exponent` that of the largest.
+    """
+
+    name: str
+    bits: int
+    min_exponent: int
+    max_exponent: int
+
+    @property
+    def unit_roundoff(self) -> float:
+        """u = 2^-p, half the spacing of numbers at 1."""
+        return 2.0**-self.bits
+
+    @property
+    def smallest_normal(self) -> float:
+        return 2.0**self.min_exponent
+
+    @property
+    def smallest_subnormal(self) -> float:
+        return 2.0 ** (self.min_exponent - self.bits + 1)
+
+    @property
+    def largest(self) -> float:
+        return (2.0 - 2.0 ** (1 - self.bits)) * 2.0**self.max_exponent
+
+    def ulp(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Spacing of this format's numbers around each value; the smallest subnormal near 0."""
+        magnitude = np.abs(np.asarray(values, dtype=np.float64))
+        finite = np.where(np.isfinite(magnitude), magnitude, self.largest)
+        _, exponent = np.frexp(np.minimum(finite, self.largest))
+        exponent = np.where(finite == 0, self.min_exponent + 1, exponent)
+        result = np.ldexp(1.0, np.maximum(exponent - 1, self.min_exponent) - self.bits + 1)
+        return np.asarray(result, dtype=np.float64)
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        if self.name == "bfloat16":
+            import ml_dtypes  # only who asks for bfloat16 pays for it
+
+            return np.dtype(ml_dtypes.bfloat16)
+        return np.dtype(self.name)
+
+    def round(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The values rounded to this format, as float64 (which holds all of them exactly)."""
+        wide = np.asarray(values, dtype=np.float64)
+        if self.name == "float64":
+            return wide
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            return wide.astype(self.numpy_dtype()).astype(np.float64)
+
+
+FORMATS: dict[str, FloatFormat] = {
+    "float16": FloatFormat("float16", 11, -14, 15),
+    "bfloat16": FloatFormat("bfloat16", 8, -126, 127),
+    "float32": FloatFormat("float32", 24, -126, 127),
+    "float64": FloatFormat("float64", 53, -1022, 1023),
+}

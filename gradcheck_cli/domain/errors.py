@@ -1,0 +1,25 @@
+"""One exception type for one exit code."""
+
+from __future__ import annotations
+
+
+class GradcheckError(Exception):
+    """Base of every error that is told to the user in words. `exit_code` is the command's."""
+
+    exit_code = 3
+
+
+class UsageError(GradcheckError):
+    """The command line, the configuration or a named engine is not as it must be."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, help: str = "") -> None:
+        super().__init__(message)
+        self.help = help
+
+
+class Interrupted(GradcheckError):
+    """Ctrl-C."""
+
+    exit_code = 130

@@ -1,0 +1,41 @@
+"""What a run tells while it goes on. Progress bars and reports listen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradcheck_cli.domain.report import Report, SpecResult
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run knows what there is to do."""
+
+    specs: int
+    engines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReady:
+    """An engine's worker has imported its framework."""
+
+    engine: str
+    version: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFinished:
+    """All engines have answered for one spec, and it is judged."""
+
+    result: SpecResult
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end, also after an interruption."""
+
+    report: Report
+
+
+Event = Started | EngineReady | SpecFinished | Finished

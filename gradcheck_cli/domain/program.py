@@ -1,0 +1,78 @@
+"""A formula as a graph of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gradcheck_cli.domain.place import Span
+
+INPUT = "input"
+CONSTANT = "constant"
+CUSTOM = "custom_gradient"
+
+
+@dataclass(frozen=True, slots=True)
+class CustomGradient:
+    """A function whose derivative the user states.
+
+    `forward` has one output and as many inputs as the call has arguments. `vjp` takes the
+    upstream cotangent and then the same arguments and gives one output an argument (a `None`
+    in `Program.outputs` where the user returned None). `jvp`, if stated, takes a tangent an
+    argument and then the arguments, and gives the tangent of the output.
+    """
+
+    name: str
+    forward: Program
+    vjp: Program
+    jvp: Program | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation.
+
+    `op` is the canonical name of a row of the op table, or INPUT (then `name` is the input),
+    CONSTANT (then `value` is a Python bool, int or float, not yet rounded to any dtype) or
+    CUSTOM (then `custom` holds the rule). `args` are indices of earlier nodes. `keywords` are
+    the static arguments, e.g. {"axis": 0}; for `getitem`, {"index": (...)} of int, slice, None
+    and Ellipsis. `text` is the stretch of the formula, `name` the name that it was assigned to.
+    `shape` and `kind` ("float", "bool" or "int") are what the node's value has.
+    """
+
+    op: str
+    args: tuple[int, ...]
+    keywords: Mapping[str, Any]
+    span: Span
+    text: str
+    name: str | None = None
+    value: bool | int | float | None = None
+    custom: CustomGradient | None = None
+    shape: tuple[int, ...] = ()
+    kind: str = "float"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Nodes in topological order; `inputs` maps a name to its node.
+
+    The program of a spec has exactly one output; only a vjp has several, None where the
+    user stated that there is no gradient.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: Mapping[str, int]
+    outputs: tuple[int | None, ...]
+    text: str
+
+    @property
+    def output(self) -> int:
+        """The index of the only output."""
+        (index,) = self.outputs
+        assert index is not None
+        return index
+
+    @property
+    def has_custom_gradient(self) -> bool:
+        return any(node.op == CUSTOM for node in self.nodes)

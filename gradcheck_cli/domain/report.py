@@ -1,0 +1,145 @@
+"""What a run found. Formats print this and compute nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gradcheck_cli.domain.place import Source, Span
+
+Severity = Literal["error", "warning", "note"]
+Status = Literal["passed", "failed", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The operation to blame: where it stands in the spec's file, and what happened there."""
+
+    op: str
+    phase: Literal["forward", "backward"]
+    span: Span
+    text: str  # the stretch of the formula
+    detail: str  # short, for the caret line: "overflows float32: exp(100) = 2.69e+43 > 3.40e+38"
+    story: str  # for the `why` line: "forward: exp(100) = inf, 1/inf = 0; backward: 0 * inf = nan"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One judged number. `index` has the output's index first where the output is not a scalar."""
+
+    index: tuple[int, ...]
+    computed: float | None
+    truth: float | None
+    truth_error: float | None
+    finite_difference: float | None
+    finite_difference_error: float | None
+    ulps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One failure: a code, where it was seen, the worst entries (worst first) and how many more."""
+
+    code: str
+    severity: Severity
+    message: str
+    span: Span
+    engine: str | None = None
+    dtype: str | None = None
+    mode: str | None = None
+    input: str | None = None
+    point: int | None = None
+    entries: tuple[Entry, ...] = ()
+    more: int = 0
+    truth_source: str | None = None  # "confirmed", "finite-difference", "undecided", ...
+    cause: Cause | None = None
+    pattern: str | None = None
+    detail: str = ""  # e.g. a short traceback
+    repeat: str = ""
+    fingerprint: str = ""
+    allowed: bool = False
+    reason: str = ""  # of the `allow` entry
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One engine, dtype, mode and input that was judged."""
+
+    engine: str
+    dtype: str
+    mode: str
+    input: str
+    status: Status
+    point: int | None = None
+    max_ulps: float | None = None
+    truth: str = "undecided"
+    forward: int = 0
+    backward: int = 0
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one engine computed at one point, for people to look at: arrays as nested lists."""
+
+    engine: str
+    dtype: str
+    mode: str
+    point: int | None
+    output: object
+    gradients: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """Where one engine's training path ended."""
+
+    engine: str
+    dtype: str
+    steps: int
+    loss: float
+    parameters: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class SpecResult:
+    """Everything about one spec. `notes` are sentences for a person ("forward mode was left out ...")."""
+
+    spec: str
+    source: Source
+    status: Status
+    checks: tuple[Check, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    trainings: tuple[TrainingResult, ...] = ()
+    unmatched_allows: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SpecError:
+    """A mistake in a spec file. `path` is the file, `key` the way to the key ("inputs.x.shape")."""
+
+    code: str
+    path: str
+    message: str
+    span: Span | None = None
+    source: Source | None = None
+    key: str = ""
+    help: str = ""  # what would be right, "did you mean `exp`?"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One run."""
+
+    version: str
+    engines: Mapping[str, str]
+    seed: int
+    duration_s: float
+    results: tuple[SpecResult, ...] = ()
+    errors: tuple[SpecError, ...] = ()
+    interrupted: bool = False
+    command: str = ""

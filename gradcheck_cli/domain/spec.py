@@ -1,0 +1,83 @@
+"""What a user asks for, after the file was read and found to be in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.program import Program
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.dtypes import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input: its value (float64, int64 or bool), and where it may vary."""
+
+    name: str
+    value: Array
+    requires_grad: bool
+    low: float = float("-inf")
+    high: float = float("inf")
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What the user accepts: `ulps`, or `rtol` with `atol`. Keys are dtypes, "" is every dtype."""
+
+    ulps: Mapping[str, float] = field(default_factory=dict)
+    rtol: Mapping[str, float] = field(default_factory=dict)
+    atol: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """A known and accepted finding; None matches anything."""
+
+    code: str
+    reason: str
+    span: Span
+    engine: str | None = None
+    dtype: str | None = None
+    input: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """Gradient descent that every engine follows: `steps` steps of rate `rate` on `parameters`."""
+
+    rate: float
+    steps: int
+    parameters: tuple[str, ...]
+    optimizer: str = "sgd"
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One YAML document. `points` has at least one entry: the whole set of inputs at each point."""
+
+    name: str
+    source: Source
+    span: Span
+    program: Program
+    points: tuple[Mapping[str, Input], ...]
+    wrt: tuple[str, ...]
+    description: str = ""
+    dtypes: tuple[str, ...] | None = None
+    engines: tuple[str, ...] | None = None
+    modes: tuple[str, ...] | None = None
+    order: int = 1
+    tolerance: Tolerance | None = None
+    allow: tuple[Allow, ...] = ()
+    train: Train | None = None
+    timeout: float | None = None
+    pointed: bool = False  # the file has a `points` list
+
+    @property
+    def inputs(self) -> Mapping[str, Input]:
+        """The inputs at the first point."""
+        return self.points[0]

@@ -1,0 +1,67 @@
+"""What the gradient is, with error bars, for every entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from gradcheck_cli.domain.dtypes import Array
+
+
+class PointKind(IntEnum):
+    """What the function does at an entry's point."""
+
+    SMOOTH = 0
+    KINK = 1  # one-sided derivatives exist and differ
+    UNDEFINED = 2  # no finite derivative: a vertical tangent, or the edge of the domain
+    JUMP = 3
+    UNDECIDED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TruthBlock:
+    """Truth for one block, every array of shape (rows, columns), float64.
+
+    value, error            T and its error bar dT (inf where nothing is known)
+    difference, difference_error    the finite difference and its error bar (nan where not taken)
+    kind                    PointKind of each entry
+    lower, upper            the one-sided derivatives in order (equal to T where smooth)
+    condition               C: how far half an ulp of every input moves T, in the judged dtype
+    allowance               what rounding each operation once may cost a well-behaved program
+    floor                   R: the same sum without asking whether the program is well-behaved
+    stated                  the float64 gradient by the reference engine with the user's custom
+                            gradients followed; equal to T up to rounding where there are none
+    confirmed               True where T is the float64 gradient, confirmed by a difference
+    """
+
+    value: Array
+    error: Array
+    difference: Array
+    difference_error: Array
+    kind: Array
+    lower: Array
+    upper: Array
+    condition: Array
+    allowance: Array
+    floor: Array
+    stated: Array
+    confirmed: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Truth of one spec at one point for one dtype.
+
+    `blocks` has a key (mode, block name) for every mode that was asked for. `output` is the
+    program's float64 value, `output_error` its error bar. `reasons` says in a sentence, by the same
+    keys, why entries are undecided.
+    """
+
+    dtype: str
+    output: Array
+    output_error: Array
+    blocks: Mapping[tuple[str, str], TruthBlock]
+    reasons: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    forward: int = 0
+    duration_s: float = 0.0
