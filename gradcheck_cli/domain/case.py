@@ -1,0 +1,80 @@
+"""What the judge is given: one spec at one point in one dtype, with everything that was computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import (
+    Evaluation,
+    Mode,
+    Projection,
+    TraceRequest,
+    Training,
+    TrainingProblem,
+)
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.domain.truth import Truth
+
+
+@dataclass(frozen=True, slots=True)
+class TruthRequest:
+    """Asks for the truth at one point for one dtype (`Truth`).
+
+    `values` are rounded to `dtype` already; `bounds` maps an input to (low, high), inside which
+    differences must stay. `projections` has the modes that will be judged.
+    """
+
+    program: Program
+    values: Mapping[str, Array]
+    bounds: Mapping[str, tuple[float, float]]
+    wrt: tuple[str, ...]
+    dtype: str
+    projections: Mapping[Mode, Projection]
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """An evaluation that deserves a second look, and what to keep while looking."""
+
+    engine: str
+    mode: Mode
+    trace: TraceRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`evaluations` were run in `dtype`. For suspects, `traced` holds the same evaluation with a
+    trace and `wide` one in float64 at the same rounded inputs, with a trace; both by (engine, mode).
+    `wide` has nothing where `dtype` is float64 already. `named` are the engines that the user asked for
+    by name, `named_modes` likewise: there GC705 is an error, elsewhere a note.
+    """
+
+    spec: Spec
+    point: int | None
+    dtype: str
+    values: Mapping[str, Array]
+    projections: Mapping[Mode, Projection]
+    evaluations: tuple[Evaluation, ...]
+    truth: Truth | None
+    traced: Mapping[tuple[str, str], Evaluation] = field(default_factory=dict)
+    wide: Mapping[tuple[str, str], Evaluation] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
+    named_modes: frozenset[str] = frozenset()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCase:
+    """Training paths in one dtype. `exact` is the reference engine's path in float64 from the same
+    rounded start, `calibration` its path in `dtype`: their distance is what rounding does to the path."""
+
+    spec: Spec
+    problem: TrainingProblem
+    dtype: str
+    paths: tuple[Training, ...]
+    exact: Training | None
+    calibration: Training | None

@@ -1,0 +1,39 @@
+"""What the command line, the environment and the configuration ask of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Layered(Generic[T]):
+    """A setting that a spec may state too: command line and environment beat the spec, the spec
+    beats the configuration, and the configuration beats the default."""
+
+    override: T | None = None
+    fallback: T | None = None
+
+    def resolve(self, stated: T | None, default: T) -> T:
+        for value in (self.override, stated, self.fallback):
+            if value is not None:
+                return value
+        return default
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of `gradcheck run` that are not about printing."""
+
+    engines: Layered[tuple[str, ...]] = field(default_factory=Layered)
+    dtypes: Layered[tuple[str, ...]] = field(default_factory=Layered)
+    modes: Layered[tuple[str, ...]] = field(default_factory=Layered)
+    timeout: Layered[float] = field(default_factory=Layered)
+    seed: int = 0
+    jobs: int | None = None
+    fail_fast: bool = False
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    show_framework_output: bool = False
