@@ -1,0 +1,50 @@
+# Needs Python 3.11 or newer, make and pip. Everything else is installed into .venv, once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.gradcheck-installed
+
+.PHONY: help demo test lint format docs bench clean
+
+help:
+	@echo "make demo    run the example specs on the reference engine, PyTorch and TensorFlow"
+	@echo "make test    run the tests"
+	@echo "make lint    ruff, mypy and the layer contracts"
+	@echo "make format  let ruff format the code"
+	@echo "make docs    write docs/codes and docs/ops.md anew"
+	@echo "make bench   measure what is claimed about speed"
+	@echo "make clean   remove .venv and caches"
+
+# The examples hold gradients that fail, which is what they show: findings do not fail the demo.
+demo: $(STAMP)
+	$(BIN)/gradcheck run specs/examples --exit-zero
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(STAMP)
+	$(BIN)/python docs/generate.py
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/startup.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "gradcheck needs Python 3.11 or newer, and there is no $(PYTHON) here." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "gradcheck needs Python 3.11 or newer; $(PYTHON) is %d.%d. Name another: make PYTHON=python3.11" % (v[0], v[1]))'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[all,dev]'
+	touch $(STAMP)
