@@ -24,7 +24,8 @@ class TruthRequest:
     """Asks for the truth at one point for one dtype (`Truth`).
 
     `values` are rounded to `dtype` already; `bounds` maps an input to (low, high), inside which
-    differences must stay. `projections` has the modes that will be judged.
+    differences must stay. `projections` has the modes that will be judged. `conditioning` asks for C, R
+    and the allowance too (`TruthBlock`): they cost more, and only a suspect entry needs them.
     """
 
     program: Program
@@ -34,6 +35,7 @@ class TruthRequest:
     dtype: str
     projections: Mapping[Mode, Projection]
     seed: int = 0
+    conditioning: bool = False
 
 
 @dataclass(frozen=True, slots=True)

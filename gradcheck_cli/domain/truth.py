@@ -27,7 +27,8 @@ class TruthBlock:
     difference, difference_error    the finite difference and its error bar (nan where not taken)
     kind                    PointKind of each entry
     lower, upper            the one-sided derivatives in order (equal to T where smooth)
-    condition               C: how far half an ulp of every input moves T, in the judged dtype
+    condition               C: how far half an ulp of every input moves T, in the judged dtype; this and
+                            the next two are zero until `TruthRequest.conditioning` asks for them
     allowance               what rounding each operation once may cost a well-behaved program
     floor                   R: the same sum without asking whether the program is well-behaved
     stated                  the float64 gradient by the reference engine with the user's custom
@@ -50,6 +51,20 @@ class TruthBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class Hull:
+    """One-sided derivatives along a direction through a kink: every generalised gradient g there has
+    lower - error <= <g, direction> <= upper + error, row by row (Clarke 1983, proposition 2.1.2).
+
+    `direction` maps an input to flat weights (columns,); the other arrays have shape (rows,).
+    """
+
+    direction: Mapping[str, Array]
+    lower: Array
+    upper: Array
+    error: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Truth:
     """Truth of one spec at one point for one dtype.
 
@@ -63,5 +78,6 @@ class Truth:
     output_error: Array
     blocks: Mapping[tuple[str, str], TruthBlock]
     reasons: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    hulls: Mapping[str, tuple[Hull, ...]] = field(default_factory=dict)  # by mode
     forward: int = 0
     duration_s: float = 0.0
