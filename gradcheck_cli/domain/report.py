@@ -116,6 +116,7 @@ class SpecResult:
     unmatched_allows: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     duration_s: float = 0.0
+    output_name: str = "output"  # what the formula calls its output
 
 
 @dataclass(frozen=True, slots=True)
