@@ -1,0 +1,113 @@
+"""One finding, or one mistake in a spec, as a person sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.report import Finding, SpecError, SpecResult
+from gradcheck_cli.report.entries import entries_table
+from gradcheck_cli.report.groups import described
+from gradcheck_cli.report.style import (
+    DIM,
+    SEVERITY_STYLE,
+    Style,
+    labelled,
+    plain,
+    wrapped,
+)
+from gradcheck_cli.report.values import depth
+from gradcheck_cli.report.window import window
+
+_DETAIL_LINES = 8  # of a traceback, without -v
+
+
+def code_name(code: str) -> str:
+    return CODES[code].name if code in CODES else ""
+
+
+def finding_span(finding: Finding) -> Span:
+    """Where the finger points: at the operation to blame, else at the spec's own place."""
+    return finding.cause.span if finding.cause else finding.span
+
+
+def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) -> list[Text]:
+    """Header, window, entries, pattern, reason, help and how to repeat it."""
+    first = group[0]
+    severity = SEVERITY_STYLE[first.severity]
+    detail = first.cause.detail if first.cause and first.cause.detail else first.message
+    lines = [
+        *_header(first, result.spec, described(group), style),
+        *window(result.source.path, result.source, finding_span(first), detail, severity, style),
+    ]
+    if first.severity != "note" or style.verbose:
+        axes = depth(result.readings[0].output) if result.readings else 0
+        lines += entries_table(group, result.output_name, axes, style)
+        lines += _explanation(group, detail, style)
+    if first.detail:
+        lines += _detail(first.detail, style)
+    if first.allowed:
+        lines += labelled("allow", f"accepted: {first.reason}", style)
+    lines += labelled("help", f"gradcheck explain {first.code}", style)
+    if first.repeat and (first.severity != "note" or style.verbose):
+        lines += labelled("rerun", first.repeat, style)
+    return lines
+
+
+def _header(finding: Finding, spec: str, who: str, style: Style) -> list[Text]:
+    point = "" if finding.point is None else f"points[{finding.point}]"
+    parts = [part for part in (plain(spec), point, plain(who)) if part]
+    title = f"{finding.code} {code_name(finding.code)}"
+    rest = wrapped("  ".join(parts), max(style.width - 6, 24))
+    head = Text().append(title, style=SEVERITY_STYLE[finding.severity])
+    if len(title) + 2 + len(rest[0]) <= style.width:
+        head.append(f"  {rest.pop(0)}")
+    return [head, *(Text("      " + line) for line in rest)]
+
+
+def _explanation(group: Sequence[Finding], detail: str, style: Style) -> list[Text]:
+    """Patterns and stories, each once; who they are about only where they differ."""
+    lines: list[Text] = []
+    if group[0].pattern:
+        lines += labelled("hint", f"pattern: {group[0].pattern}", style)
+    stories: dict[str, list[Finding]] = {}
+    for finding in group:
+        if finding.cause and finding.cause.story:
+            stories.setdefault(finding.cause.story, []).append(finding)
+    for story, members in stories.items():
+        whose = f"{described(members)}: " if len(stories) > 1 else ""
+        lines += labelled("why", whose + story, style)
+    if style.verbose:
+        for message in dict.fromkeys(finding.message for finding in group):
+            if message and message != detail:
+                lines += labelled("says", message, style)
+    return lines
+
+
+def _detail(detail: str, style: Style) -> list[Text]:
+    found = detail.rstrip().splitlines()
+    shown = found if style.verbose else found[-_DETAIL_LINES:]
+    lines = []
+    if len(shown) < len(found):
+        lines.append(
+            Text(f"        {style.dots} {len(found) - len(shown)} lines before", style=DIM)
+        )
+    return lines + [Text("        " + plain(line.expandtabs(4)), style=DIM) for line in shown]
+
+
+def error_block(error: SpecError, style: Style) -> list[Text]:
+    """A mistake in a file: code, place, window, the path of the key, and what would be right."""
+    name = code_name(error.code)
+    title = f"{error.code} {name}" if name else error.code
+    lines = [Text(title, style=SEVERITY_STYLE["error"])]
+    lines += window(
+        error.path, error.source, error.span, error.message, SEVERITY_STYLE["error"], style
+    )
+    if error.key:
+        lines += labelled("key", error.key, style)
+    if error.help:
+        lines += labelled("help", error.help, style)
+    return lines

@@ -1,0 +1,63 @@
+"""One line a finding, for editors, logs and grep."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
+from gradcheck_cli.report.blocks import code_name, finding_span
+from gradcheck_cli.report.entries import entry_label
+from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.values import depth
+from gradcheck_cli.report.window import place
+
+
+class ConciseWriter:
+    """`path:line:column: CODE name engine dtype mode input[index] message`."""
+
+    def __init__(self, stream: TextIO, style: Style) -> None:
+        self._stream = stream
+        self._style = style
+
+    def spec(self, result: SpecResult) -> None:
+        for finding in result.findings:
+            if self._style.quiet and (finding.severity == "note" or finding.allowed):
+                continue
+            self._line(_finding_line(finding, result))
+
+    def finish(self, report: Report) -> None:
+        for error in report.errors:
+            self._line(_error_line(error))
+
+    def _line(self, text: str) -> None:
+        self._stream.write(text + "\n")
+
+
+def _finding_line(finding: Finding, result: SpecResult) -> str:
+    where = place(result.source.path, finding_span(finding))
+    axes = depth(result.readings[0].output) if result.readings else 0
+    index = finding.entries[0].index if finding.entries else ()
+    label = (
+        entry_label(finding, index, result.output_name, axes) if finding.entries else finding.input
+    )
+    point = None if finding.point is None else f"points[{finding.point}]"
+    words = (
+        finding.code,
+        code_name(finding.code),
+        finding.engine,
+        finding.dtype,
+        finding.mode,
+        point,
+        label,
+    )
+    told = " ".join(plain(word) for word in words if word)
+    message = " ".join(finding.message.split())
+    allowed = f" (allowed: {plain(finding.reason)})" if finding.allowed else ""
+    return f"{where}: {told} {plain(message)}{allowed}"
+
+
+def _error_line(error: SpecError) -> str:
+    message = " ".join(error.message.split())
+    name = code_name(error.code)
+    told = f"{error.code} {name}" if name else error.code
+    return f"{place(error.path, error.span)}: {told} {plain(message)}"

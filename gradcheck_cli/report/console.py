@@ -1,0 +1,31 @@
+"""A rich console that prints what it is given: no markup, no emoji, no guessing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from gradcheck_cli.report.style import Style
+
+
+def make_console(stream: TextIO, style: Style) -> Console:
+    return Console(
+        file=stream,
+        width=style.width,
+        force_terminal=style.color,
+        color_system="standard" if style.color else None,
+        no_color=not style.color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+
+
+def print_lines(console: Console, lines: Iterable[Text]) -> None:
+    """Prints lines that are laid out already."""
+    for line in lines:
+        console.print(line, soft_wrap=True)

@@ -1,0 +1,59 @@
+"""The screen for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.text import Text
+
+from gradcheck_cli.domain.report import Finding, Report, SpecResult
+from gradcheck_cli.report.blocks import error_block, finding_block
+from gradcheck_cli.report.console import make_console, print_lines
+from gradcheck_cli.report.groups import grouped
+from gradcheck_cli.report.status import status_lines
+from gradcheck_cli.report.style import DIM, Style
+from gradcheck_cli.report.summary import summary_line
+
+
+class FullWriter:
+    """Writes each spec as it is finished, then the mistakes in files, then the summary."""
+
+    def __init__(self, stream: TextIO, style: Style) -> None:
+        self._style = style
+        self._console = make_console(stream, style)
+        self._room_above = True  # an empty line, or nothing at all
+
+    def spec(self, result: SpecResult) -> None:
+        blocks = [finding_block(group, result, self._style) for group in self._groups(result)]
+        if not blocks and self._style.quiet:
+            return
+        self._paragraph(status_lines(result, self._style), apart=bool(blocks))
+        for block in blocks:
+            self._paragraph(block, apart=True)
+
+    def finish(self, report: Report) -> None:
+        for error in report.errors:
+            self._paragraph(error_block(error, self._style), apart=True)
+        if self._style.verbose:
+            engines = "".join(f"; {name} {version}" for name, version in report.engines.items())
+            told = f"gradcheck {report.version}{engines}; seed {report.seed}"
+            self._paragraph([Text(told, style=DIM)], apart=False)
+        self._paragraph([summary_line(report)], apart=False)
+
+    def _groups(self, result: SpecResult) -> Sequence[tuple[Finding, ...]]:
+        if self._style.verbose:
+            return [(finding,) for finding in result.findings]
+        groups = grouped(result.findings)
+        if self._style.quiet:
+            return [g for g in groups if g[0].severity != "note" and not g[0].allowed]
+        return groups
+
+    def _paragraph(self, lines: list[Text], apart: bool) -> None:
+        """Prints `lines`, with an empty line before and after where they stand apart."""
+        if apart and not self._room_above:
+            self._console.print()
+        print_lines(self._console, lines)
+        if apart:
+            self._console.print()
+        self._room_above = apart

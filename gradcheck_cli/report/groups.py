@@ -1,0 +1,71 @@
+"""Findings that say the same thing about several engines, dtypes and modes, told once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from gradcheck_cli.domain.report import Finding
+
+
+def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
+    """Groups in the order of their first finding.
+
+    Two findings belong together when they have the same code, place, input, point, cause and
+    pattern; engine, dtype and mode may differ. Where there are no entries the message is all that
+    is known, and has to agree as well.
+    """
+    groups: dict[Hashable, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(_key(finding), []).append(finding)
+    return [tuple(group) for group in groups.values()]
+
+
+def _key(finding: Finding) -> Hashable:
+    cause = finding.cause
+    return (
+        finding.code,
+        finding.severity,
+        finding.span,
+        finding.input,
+        finding.point,
+        finding.pattern,
+        finding.allowed,
+        finding.reason,
+        None if cause is None else (cause.op, cause.phase, cause.span, cause.detail),
+        "" if finding.entries else finding.message,
+    )
+
+
+def described(findings: Iterable[Finding]) -> str:
+    """Which engines, dtypes and modes: "torch, tensorflow float32 reverse, forward".
+
+    Exact: what is no full product of the three is told in parts, separated by semicolons.
+    """
+    engines: dict[str, dict[str, dict[str, None]]] = {}
+    for finding in findings:
+        dtypes = engines.setdefault(finding.engine or "", {})
+        dtypes.setdefault(finding.dtype or "", {})[finding.mode or ""] = None
+    alike: dict[Hashable, list[str]] = {}
+    for engine, dtypes in engines.items():
+        alike.setdefault(_frozen(dtypes), []).append(engine)
+    parts = []
+    for names in alike.values():
+        for dtypes_alike, modes in _products(engines[names[0]]):
+            words = (_listed(names), _listed(dtypes_alike), _listed(modes))
+            parts.append(" ".join(word for word in words if word))
+    return "; ".join(part for part in parts if part)
+
+
+def _frozen(dtypes: dict[str, dict[str, None]]) -> Hashable:
+    return frozenset((dtype, frozenset(modes)) for dtype, modes in dtypes.items())
+
+
+def _products(dtypes: dict[str, dict[str, None]]) -> list[tuple[list[str], list[str]]]:
+    alike: dict[Hashable, tuple[list[str], list[str]]] = {}
+    for dtype, modes in dtypes.items():
+        alike.setdefault(frozenset(modes), ([], list(modes)))[0].append(dtype)
+    return list(alike.values())
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(name for name in names if name)

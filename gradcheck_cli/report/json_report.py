@@ -1,0 +1,139 @@
+"""The JSON report: a contract, described by `gradcheck schema report`."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, TextIO
+
+from gradcheck_cli.domain.report import Cause, Check, Finding, Report, SpecError, SpecResult
+from gradcheck_cli.report.blocks import code_name
+from gradcheck_cli.report.style import Style
+from gradcheck_cli.report.summary import finding_counts, status_count
+
+SCHEMA_VERSION = 1
+
+
+class JsonWriter:
+    """One object, written when the run is over."""
+
+    def __init__(self, stream: TextIO, style: Style) -> None:
+        self._stream = stream
+
+    def spec(self, result: SpecResult) -> None:
+        """Nothing yet: half an object helps nobody."""
+
+    def finish(self, report: Report) -> None:
+        json.dump(as_json(report), self._stream, indent=2, allow_nan=False)
+        self._stream.write("\n")
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as plain lists and dictionaries, with nothing in it that JSON cannot say."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {
+            "name": "gradcheck",
+            "version": report.version,
+            "engines": dict(report.engines),
+        },
+        "seed": report.seed,
+        "duration_s": _number(report.duration_s),
+        "summary": {
+            "specs": len(report.results),
+            "passed": status_count(report, "passed"),
+            "failed": status_count(report, "failed"),
+            "errors": status_count(report, "error") + len(report.errors),
+            "checks": sum(len(result.checks) for result in report.results),
+            "findings": finding_counts(report),
+        },
+        "results": [_result(result) for result in report.results],
+        "errors": [_error(error) for error in report.errors],
+    }
+
+
+def _result(result: SpecResult) -> dict[str, Any]:
+    return {
+        "spec": result.spec,
+        "path": result.source.path,
+        "status": result.status,
+        "checks": [_check(check) for check in result.checks],
+        "findings": [_finding(finding, result) for finding in result.findings],
+    }
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return {
+        "engine": check.engine,
+        "dtype": check.dtype,
+        "mode": check.mode,
+        "input": check.input,
+        "point": check.point,
+        "status": check.status,
+        "max_ulps": _number(check.max_ulps),
+        "truth": check.truth,
+        "evaluations": {"forward": check.forward, "backward": check.backward},
+        "duration_s": _number(check.duration_s),
+    }
+
+
+def _finding(finding: Finding, result: SpecResult) -> dict[str, Any]:
+    worst = finding.entries[0] if finding.entries else None
+    return {
+        "code": finding.code,
+        "name": code_name(finding.code),
+        "severity": finding.severity,
+        "engine": finding.engine,
+        "dtype": finding.dtype,
+        "mode": finding.mode,
+        "input": finding.input,
+        "point": finding.point,
+        "index": list(worst.index) if worst else None,
+        "message": finding.message,
+        "computed": _number(worst.computed) if worst else None,
+        "truth": _number(worst.truth) if worst else None,
+        "truth_error": _number(worst.truth_error) if worst else None,
+        "finite_difference": _number(worst.finite_difference) if worst else None,
+        "finite_difference_error": _number(worst.finite_difference_error) if worst else None,
+        "ulps": _number(worst.ulps) if worst else None,
+        "cause": _cause(finding.cause),
+        "pattern": finding.pattern,
+        "fix": None,
+        "location": {
+            "path": result.source.path,
+            "line": finding.span.line,
+            "column": finding.span.column,
+        },
+        "fingerprint": finding.fingerprint,
+        "repeat": finding.repeat,
+        "allowed": finding.allowed,
+    }
+
+
+def _cause(cause: Cause | None) -> dict[str, Any] | None:
+    if cause is None:
+        return None
+    return {
+        "op": cause.op,
+        "phase": cause.phase,
+        "line": cause.span.line,
+        "column": cause.span.column,
+        "detail": cause.detail,
+    }
+
+
+def _error(error: SpecError) -> dict[str, Any]:
+    return {
+        "code": error.code,
+        "path": error.path,
+        "line": error.span.line if error.span else None,
+        "column": error.span.column if error.span else None,
+        "message": error.message,
+    }
+
+
+def _number(value: float | None) -> float | str | None:
+    """JSON has no literal for nan and the infinities: they are strings."""
+    if value is None or math.isfinite(value):
+        return value
+    return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")

@@ -1,0 +1,142 @@
+"""The JSON Schema (draft 2020-12) of the JSON report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradcheck_cli.report.json_report import SCHEMA_VERSION
+
+Schema = dict[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_PLACE: Schema = {"type": "integer", "minimum": 1}
+_NUMBER: Schema = {
+    "description": "A number; where JSON has no literal for it, a string.",
+    "anyOf": [{"type": "number"}, {"enum": ["nan", "inf", "-inf"]}],
+}
+_NUMBER_OR_NULL: Schema = {"anyOf": [*_NUMBER["anyOf"], {"type": "null"}]}
+_POINT: Schema = {
+    "description": "The place in the spec's list of points, from 0; null without such a list.",
+    "type": ["integer", "null"],
+    "minimum": 0,
+}
+
+
+def report_schema() -> Schema:
+    """What `--format json` writes. `schema_version` changes when this does."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gradcheck report",
+        **_object(
+            schema_version={"const": SCHEMA_VERSION},
+            tool=_object(
+                name={"const": "gradcheck"},
+                version=_TEXT,
+                engines=_mapping(_TEXT, "Version of every engine that took part."),
+            ),
+            seed={"type": "integer"},
+            duration_s={"type": "number", "minimum": 0},
+            summary=_object(
+                specs=_COUNT,
+                passed=_COUNT,
+                failed=_COUNT,
+                errors=_COUNT,
+                checks=_COUNT,
+                findings=_mapping(_COUNT, "Findings by code, without the allowed ones."),
+            ),
+            results=_list(_result()),
+            errors=_list(
+                _object(
+                    code=_TEXT,
+                    path=_TEXT,
+                    line={**_PLACE, "type": ["integer", "null"]},
+                    column={**_PLACE, "type": ["integer", "null"]},
+                    message=_TEXT,
+                )
+            ),
+        ),
+    }
+
+
+def _result() -> Schema:
+    return _object(
+        spec=_TEXT,
+        path=_TEXT,
+        status={"enum": ["passed", "failed", "error"]},
+        checks=_list(
+            _object(
+                engine=_TEXT,
+                dtype=_TEXT,
+                mode=_TEXT,
+                input=_TEXT,
+                point=_POINT,
+                status={"enum": ["passed", "failed", "error"]},
+                max_ulps=_NUMBER_OR_NULL,
+                truth={**_TEXT, "description": "Where the truth came from."},
+                evaluations=_object(forward=_COUNT, backward=_COUNT),
+                duration_s={"type": "number", "minimum": 0},
+            )
+        ),
+        findings=_list(_finding()),
+    )
+
+
+def _finding() -> Schema:
+    return _object(
+        code={"type": "string", "pattern": "^GC[0-9]{3}$"},
+        name=_TEXT,
+        severity={"enum": ["error", "warning", "note"]},
+        engine=_TEXT_OR_NULL,
+        dtype=_TEXT_OR_NULL,
+        mode=_TEXT_OR_NULL,
+        input=_TEXT_OR_NULL,
+        point=_POINT,
+        index={
+            "description": "The worst entry; the output's index first where that is no scalar.",
+            "anyOf": [_list(_COUNT), {"type": "null"}],
+        },
+        message=_TEXT,
+        computed=_NUMBER_OR_NULL,
+        truth=_NUMBER_OR_NULL,
+        truth_error=_NUMBER_OR_NULL,
+        finite_difference=_NUMBER_OR_NULL,
+        finite_difference_error=_NUMBER_OR_NULL,
+        ulps=_NUMBER_OR_NULL,
+        cause={
+            "anyOf": [
+                _object(
+                    op=_TEXT,
+                    phase={"enum": ["forward", "backward"]},
+                    line=_PLACE,
+                    column=_PLACE,
+                    detail=_TEXT,
+                ),
+                {"type": "null"},
+            ]
+        },
+        pattern=_TEXT_OR_NULL,
+        fix={"type": "null", "description": "Kept for a rewrite that was tried."},
+        location=_object(path=_TEXT, line=_PLACE, column=_PLACE),
+        fingerprint=_TEXT,
+        repeat=_TEXT,
+        allowed={"type": "boolean"},
+    )
+
+
+def _object(**properties: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _mapping(values: Schema, description: str) -> Schema:
+    return {"type": "object", "description": description, "additionalProperties": values}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}

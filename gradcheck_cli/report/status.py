@@ -1,0 +1,126 @@
+"""The line of a spec: passed or failed, how well, and the numbers themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.text import Text
+
+from gradcheck_cli.domain.report import SpecResult
+from gradcheck_cli.report.numbers import ulps
+from gradcheck_cli.report.style import DIM, LABEL, SEVERITY_STYLE, Style, labelled, plain, wrapped
+from gradcheck_cli.report.values import (
+    SHOWN_NUMBERS,
+    SHOWN_POINTS,
+    reading_text,
+    shown_readings,
+    shown_trainings,
+    training_text,
+)
+
+_MARGIN = 6
+
+
+def status_lines(result: SpecResult, style: Style) -> list[Text]:
+    """`ok    quadratic  z = 11, dz/dx = 8  worst error 0 ulp  reference; float64; reverse`."""
+    mark, severity = _mark(result)
+    facts = [word for word in (_quality(result), _extent(result)) if word]
+    lines = _laid_out(mark, severity, result.spec, _values(result, style), facts, style)
+    if style.verbose:
+        lines += _all_values(result, style)
+    for note in result.notes:
+        lines += labelled("note", note, style)
+    for allow in result.unmatched_allows:
+        lines += labelled("note", f"an `allow` matched nothing: {allow}", style)
+    return lines
+
+
+def _mark(result: SpecResult) -> tuple[str, str]:
+    if result.status == "failed":
+        return "FAIL", SEVERITY_STYLE["error"]
+    if result.status == "error":
+        return "ERROR", SEVERITY_STYLE["error"]
+    if any(found.severity == "warning" and not found.allowed for found in result.findings):
+        return "warn", SEVERITY_STYLE["warning"]
+    return "ok", "bold green"
+
+
+def _values(result: SpecResult, style: Style) -> list[str]:
+    """The numbers of a spec in order; those of a failing one stand in its findings."""
+    if result.status != "passed":
+        return []
+    if result.trainings:
+        trainings = shown_trainings(result)
+        texts = [training_text(training, style.dots, SHOWN_NUMBERS) for training in trainings]
+        if len(trainings) == 1:
+            return texts
+        pairs = zip(trainings, texts, strict=True)
+        return [f"{training.engine}: {text}" for training, text in pairs]
+    readings = shown_readings(result)
+    if len(readings) > SHOWN_POINTS:
+        return []
+    return [
+        reading_text(reading, result.output_name, style.dots, SHOWN_NUMBERS) for reading in readings
+    ]
+
+
+def _quality(result: SpecResult) -> str:
+    if result.status != "passed":
+        bad = sum(check.status != "passed" for check in result.checks)
+        return f"{bad} of {len(result.checks)} checks failed" if result.checks else ""
+    known = [check.max_ulps for check in result.checks if check.max_ulps is not None]
+    return f"worst error {ulps(max(known))}" if known else ""
+
+
+def _extent(result: SpecResult) -> str:
+    """Which engines, dtypes and modes were judged."""
+    checks = result.checks
+    parts = (
+        _distinct(check.engine for check in checks),
+        _distinct(check.dtype for check in checks),
+        _distinct(check.mode for check in checks),
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def _distinct(names: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(name for name in names if name))
+
+
+def _laid_out(
+    mark: str, severity: str, name: str, values: list[str], facts: list[str], style: Style
+) -> list[Text]:
+    """On one line where that fits; else the values go below; else everything does."""
+    everything = [*values, *facts]
+    choices = ((everything, []), (facts, values), ([], everything))
+    lines = [(_head(mark, severity, name, beside), below) for beside, below in choices]
+    head, below = next((line for line in lines if line[0].cell_len <= style.width), lines[-1])
+    room = max(style.width - _MARGIN, 24)
+    rest = [line for word in below for line in wrapped(word, room)]
+    return [head, *(Text(" " * _MARGIN + line) for line in rest)]
+
+
+def _head(mark: str, severity: str, name: str, words: list[str]) -> Text:
+    head = Text().append(mark.ljust(_MARGIN), style=severity).append(plain(name), style=LABEL)
+    return head.append("".join(f"  {plain(word)}" for word in words))
+
+
+def _all_values(result: SpecResult, style: Style) -> list[Text]:
+    """Every number of every engine, dtype and mode."""
+    lines = []
+    told = [
+        (
+            f"{reading.engine} {reading.dtype} {reading.mode}",
+            reading_text(reading, result.output_name, style.dots, None),
+        )
+        for reading in result.readings
+    ]
+    told += [
+        (f"{training.engine} {training.dtype}", training_text(training, style.dots, None))
+        for training in result.trainings
+    ]
+    for who, text in told:
+        body = wrapped(text, max(style.width - _MARGIN - 2, 24))
+        lines.append(Text(" " * _MARGIN + plain(who), style=DIM))
+        lines += [Text(" " * (_MARGIN + 2) + line) for line in body]
+    return lines

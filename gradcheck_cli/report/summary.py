@@ -1,0 +1,48 @@
+"""The last line of a run, and the counts behind it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.text import Text
+
+from gradcheck_cli.domain.report import Report
+from gradcheck_cli.report.blocks import code_name
+from gradcheck_cli.report.numbers import seconds
+
+
+def finding_counts(report: Report) -> dict[str, int]:
+    """Findings by code, those that the spec allows left out."""
+    counts = Counter(
+        finding.code
+        for result in report.results
+        for finding in result.findings
+        if not finding.allowed
+    )
+    return dict(sorted(counts.items()))
+
+
+def status_count(report: Report, status: str) -> int:
+    return sum(result.status == status for result in report.results)
+
+
+def summary_line(report: Report) -> Text:
+    """`13 specs: 9 passed, 4 failed; 2 errors in specs; GC201 x4, GC302 x2; 3.2 s`."""
+    specs = len(report.results)
+    parts = [(f"{status_count(report, 'passed')} passed", "bold green")]
+    for status, word, style in (("failed", "failed", "bold red"), ("error", "broke", "bold red")):
+        if status_count(report, status):
+            parts.append((f"{status_count(report, status)} {word}", style))
+    line = Text(f"{specs} {'spec' if specs == 1 else 'specs'}: ")
+    for position, (words, style) in enumerate(parts):
+        line.append(", " if position else "").append(words, style=style)
+    if report.errors:
+        noun = "mistake" if len(report.errors) == 1 else "mistakes"
+        line.append("; ").append(f"{len(report.errors)} {noun} in spec files", style="bold red")
+    if report.interrupted:
+        line.append("; ").append("interrupted", style="bold red")
+    counts = finding_counts(report)
+    if counts:
+        told = ", ".join(f"{code} {code_name(code)} {number}" for code, number in counts.items())
+        line.append(f"; {told}")
+    return line.append(f"; {seconds(report.duration_s)}")
