@@ -1,0 +1,6 @@
+"""Judging: evaluations and truth in, checks and findings out. Pure."""
+
+from gradcheck_cli.judge.case import judge, suspects
+from gradcheck_cli.judge.training import judge_training
+
+__all__ = ["judge", "judge_training", "suspects"]

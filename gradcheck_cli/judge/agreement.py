@@ -1,0 +1,124 @@
+"""Where no truth decides: do the modes of one engine, and the engines, agree with each other?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import Evaluation, Mode
+from gradcheck_cli.domain.report import Entry, Finding
+from gradcheck_cli.judge import limits
+from gradcheck_cli.judge.entries import Verdict
+from gradcheck_cli.judge.findings import entry_index, finding
+
+Verdicts = Mapping[tuple[Mode, str], Array]
+PAIRS: tuple[tuple[Mode, Mode], ...] = (
+    ("reverse", "forward"),
+    ("reverse-over-reverse", "forward-over-reverse"),
+)
+
+
+def _differ(a: Array, b: Array, allowed: Array, fmt: FloatFormat) -> Array:
+    """Both finite, and further apart than rounding explains."""
+    with np.errstate(all="ignore"):
+        larger = np.maximum(np.abs(a), np.abs(b))
+        apart = np.abs(a - b) > 2 * limits.FEW_ULPS * fmt.ulp(larger) + allowed
+    return np.asarray(apart & np.isfinite(a) & np.isfinite(b))
+
+
+def modes_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
+    """GC105: reverse and forward mode of one engine differ at a kink or where nothing is decided.
+
+    Elsewhere the truth says which of them is wrong.
+    """
+    by_key = {(e.engine, e.mode): e for e in case.evaluations}
+    for (engine, mode), one in by_key.items():
+        for first, second in PAIRS:
+            other = by_key.get((engine, second))
+            if mode == first and other is not None:
+                yield from _compare_modes(case, one, other, verdicts)
+
+
+def _compare_modes(
+    case: Case, one: Evaluation, other: Evaluation, verdicts: Verdicts
+) -> Iterable[Finding]:
+    open_kinds = (Verdict.KINK, Verdict.UNDECIDED)
+    for name, a, b in _pairs(one, other):
+        if case.truth is None or a.shape != b.shape:
+            continue
+        mine, theirs = verdicts.get((one.mode, name)), verdicts.get((other.mode, name))
+        if mine is None or theirs is None:
+            continue
+        undecided = np.isin(mine, open_kinds) & np.isin(theirs, open_kinds)
+        slack = limits.FIRST_ORDER_SLACK * case.truth.blocks[one.mode, name].condition
+        places = np.argwhere(_differ(a, b, slack, FORMATS[case.dtype]) & undecided)
+        if len(places):
+            yield _disagreement(case, "GC105", one, name, places, a, b, f"{one.mode}", f"{other.mode}")
+
+
+def _pairs(one: Evaluation, other: Evaluation) -> Iterable[tuple[str, Array, Array]]:
+    for name, gradient in one.gradients.items():
+        partner = other.gradients.get(name)
+        if gradient.values is not None and partner is not None and partner.values is not None:
+            yield name, gradient.values, partner.values
+
+
+def engines_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
+    """GC107: two engines differ, and the truth is undecided."""
+    done = [e for e in case.evaluations if e.failure is None]
+    for one, other in combinations(done, 2):
+        if one.mode != other.mode or one.engine == other.engine or case.truth is None:
+            continue
+        for name, a, b in _pairs(one, other):
+            decided = verdicts.get((one.mode, name))
+            if decided is None or a.shape != b.shape:
+                continue
+            undecided = decided == Verdict.UNDECIDED
+            apart = _differ(a, b, np.zeros_like(a), FORMATS[case.dtype])
+            places = np.argwhere(apart & undecided)
+            if len(places):
+                yield _disagreement(
+                    case, "GC107", one, name, places, a, b, one.engine, other.engine
+                )
+
+
+def _disagreement(
+    case: Case,
+    code: str,
+    evaluation: Evaluation,
+    name: str,
+    places: Array,
+    a: Array,
+    b: Array,
+    first: str,
+    second: str,
+) -> Finding:
+    row, column = (int(i) for i in places[0])
+    x, y = float(a[row, column]), float(b[row, column])
+    entries = tuple(
+        Entry(
+            index=entry_index(case, evaluation.mode, name, int(i), int(j)),
+            computed=float(a[i, j]),
+            truth=None,
+            truth_error=None,
+            finite_difference=None,
+            finite_difference_error=None,
+            ulps=None,
+        )
+        for i, j in places[: limits.SHOWN]
+    )
+    message = f"the gradient of `{name}` is {x:.9g} by {first} and {y:.9g} by {second}"
+    return finding(
+        case,
+        code,
+        message,
+        evaluation=evaluation,
+        input=name,
+        entries=entries,
+        more=len(places) - len(entries),
+        truth_source="undecided",
+    )

@@ -1,0 +1,250 @@
+"""One case: every evaluation against the truth, then against each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case, Suspect
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Evaluation, Mode, TraceRequest
+from gradcheck_cli.domain.report import Check, Finding, Status
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.judge.agreement import engines_disagree, modes_disagree
+from gradcheck_cli.judge.entries import Judged, Verdict, accepted, error_in_ulps, judge_block
+from gradcheck_cli.judge.failures import dtype_finding, failure_finding
+from gradcheck_cli.judge.findings import (
+    SECOND,
+    engine_findings,
+    finding,
+    point_findings,
+    source_of,
+)
+from gradcheck_cli.judge.kinks import outside_hull
+
+
+def suspects(case: Case) -> tuple[Suspect, ...]:
+    """Evaluations with an entry that is not simply right, with the worst entry to be traced."""
+    found: list[Suspect] = []
+    if case.truth is None:
+        return ()
+    for evaluation in case.evaluations:
+        if evaluation.failure is not None:
+            continue
+        worst: tuple[float, TraceRequest] | None = None
+        for name, gradient in evaluation.gradients.items():
+            block = case.truth.blocks.get((evaluation.mode, name))
+            if block is None or gradient.values is None:
+                continue
+            place = _worst(gradient.values, block, case)
+            if place is None:
+                continue
+            size, row, column = place
+            column_input = name.rsplit(".", 1)[-1]
+            if worst is None or size > worst[0]:
+                worst = size, TraceRequest(row=row, input=column_input, column=column)
+        if worst is not None:
+            found.append(Suspect(evaluation.engine, evaluation.mode, worst[1]))
+    return tuple(found)
+
+
+def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | None:
+    fmt = FORMATS[case.dtype]
+    off = ~accepted(g, block, fmt, case.spec.tolerance)
+    if not np.any(off):
+        return None
+    ulps = error_in_ulps(g, block.value, fmt)
+    size = np.where(off, np.where(np.isnan(ulps), np.inf, ulps), -1.0)
+    row, column = (int(i) for i in np.unravel_index(int(np.argmax(size)), size.shape))
+    return float(size[row, column]), row, column
+
+
+@dataclass(slots=True)
+class _Collected:
+    checks: list[Check]
+    findings: list[Finding]
+    point: dict[tuple[Mode, str], Array]  # the verdicts that engines agree on for the point itself
+
+
+def judge(case: Case) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+    """Checks and findings of one case; findings of engines first, then of the point, then agreement."""
+    got = _Collected([], [], {})
+    for evaluation in case.evaluations:
+        if evaluation.failure is not None:
+            got.findings.append(failure_finding(case, evaluation))
+            got.checks.extend(
+                _check(case, evaluation, name, "error", None, "undecided") for name in _names(case, evaluation)
+            )
+        elif case.truth is None:
+            got.checks.extend(
+                _check(case, evaluation, name, "passed", None, "undecided") for name in _names(case, evaluation)
+            )
+        else:
+            _judge_evaluation(case, evaluation, got)
+    if case.truth is None and any(e.failure is None for e in case.evaluations):
+        message = "undecided: the truth could not be computed in the time that was given"
+        got.findings.append(finding(case, "GC501", message))
+    return tuple(got.checks), tuple([*got.findings, *_without_engine(case, got)])
+
+
+def _without_engine(case: Case, got: _Collected) -> list[Finding]:
+    """Findings of the point, and of modes and engines where the point is undecided."""
+    if case.truth is None:
+        return []
+    agreement = [*modes_disagree(case, got.point), *engines_disagree(case, got.point)]
+    explained = {f.input for f in agreement}
+    of_point = [
+        f
+        for f in point_findings(case, got.point)
+        if not (f.code == "GC501" and f.input in explained)  # GC105 and GC107 say more
+    ]
+    return [*of_point, *agreement]
+
+
+def _names(case: Case, evaluation: Evaluation) -> list[str]:
+    if evaluation.mode in SECOND:
+        return [f"{a}.{b}" for a in case.spec.wrt for b in case.spec.wrt]
+    return list(case.spec.wrt)
+
+
+def _check(
+    case: Case, evaluation: Evaluation, name: str, status: Status, ulps: float | None, truth: str
+) -> Check:
+    return Check(
+        engine=evaluation.engine,
+        dtype=case.dtype,
+        mode=evaluation.mode,
+        input=name,
+        status=status,
+        point=case.point,
+        max_ulps=ulps,
+        truth=truth,
+        forward=evaluation.forward,
+        backward=evaluation.backward,
+        duration_s=evaluation.duration_s,
+    )
+
+
+def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> None:
+    lost = _lost_rows(case, evaluation)
+    if np.any(lost):
+        got.findings.append(_output_finding(case, evaluation))
+    convicted = outside_hull(case, evaluation)
+    for name in _names(case, evaluation):
+        block = case.truth.blocks.get((evaluation.mode, name))  # type: ignore[union-attr]
+        gradient = evaluation.gradients.get(name)
+        if block is None or gradient is None:
+            continue
+        if gradient.values is None:
+            _judge_missing(case, evaluation, name, block, got)
+            continue
+        if gradient.dtype not in (None, case.dtype):
+            got.findings.append(dtype_finding(case, evaluation, name, str(gradient.dtype)))
+        judged = judge_block(
+            gradient.values,
+            block,
+            _wide(case, evaluation, name),
+            lost,
+            _scale(case, name, block),
+            FORMATS[case.dtype],
+            case.spec.tolerance,
+        )
+        if name in convicted:
+            judged.verdict[convicted[name]] = Verdict.WRONG
+        findings = list(engine_findings(case, evaluation, name, block, judged))
+        got.findings.extend(findings)
+        _merge_point(got, evaluation.mode, name, block, judged)
+        bad = np.any(lost) or any(f.severity == "error" for f in findings)
+        ulps = _max_ulps(judged, block)
+        got.checks.append(
+            _check(case, evaluation, name, "failed" if bad else "passed", ulps, source_of(block))
+        )
+
+
+def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
+    """The largest error over smooth entries; None where one of them is not a number."""
+    smooth = (block.kind == PointKind.SMOOTH) & (judged.verdict != Verdict.OUTPUT_LOST)
+    errors = judged.ulps[smooth]
+    if not errors.size or not np.all(np.isfinite(errors)):
+        return None
+    return float(np.max(errors))
+
+
+def _merge_point(
+    got: _Collected, mode: Mode, name: str, block: TruthBlock, judged: Judged
+) -> None:
+    """What the point is does not depend on the engine, unless an engine's output was lost."""
+    of_point = (Verdict.KINK, Verdict.UNDEFINED, Verdict.JUMP, Verdict.UNDECIDED)
+    verdicts = np.where(np.isin(judged.verdict, of_point), judged.verdict, int(Verdict.CORRECT))
+    # an engine that fails at an undefined or jumping entry does not make it less so
+    for kind, verdict in ((PointKind.UNDEFINED, Verdict.UNDEFINED), (PointKind.JUMP, Verdict.JUMP)):
+        at = (block.kind == kind) & (judged.verdict != Verdict.OUTPUT_LOST)
+        verdicts = np.where(at, int(verdict), verdicts)
+    before = got.point.get((mode, name))
+    got.point[mode, name] = verdicts if before is None else np.maximum(before, verdicts)
+
+
+def _judge_missing(
+    case: Case, evaluation: Evaluation, name: str, block: TruthBlock, got: _Collected
+) -> None:
+    """No gradient at all is right only where the truth is zero."""
+    with np.errstate(all="ignore"):
+        nonzero = (np.abs(block.value) > block.error) & (block.kind == PointKind.SMOOTH)
+        nonzero |= (block.kind == PointKind.KINK) & ((block.lower > 0) | (block.upper < 0))
+    missing = bool(np.any(nonzero))
+    if missing:
+        message = f"no gradient for `{name}`, whose derivative is not zero"
+        got.findings.append(
+            finding(
+                case,
+                "GC102",
+                message,
+                evaluation=evaluation,
+                input=name,
+                truth_source=source_of(block),
+            )
+        )
+    status: Status = "failed" if missing else "passed"
+    got.checks.append(_check(case, evaluation, name, status, None, source_of(block)))
+
+
+def _wide(case: Case, evaluation: Evaluation, name: str) -> Array | None:
+    other = case.wide.get((evaluation.engine, evaluation.mode))
+    if other is None or other.failure is not None or name not in other.gradients:
+        return None
+    return other.gradients[name].values
+
+
+def _scale(case: Case, name: str, block: TruthBlock) -> Array:
+    """|output| / |input| by entry, shape (1, columns) or (1, 1): a derivative's natural size."""
+    assert case.truth is not None
+    column = case.values[name.rsplit(".", 1)[-1]]
+    inputs = np.abs(np.asarray(column, dtype=np.float64)).reshape(1, -1)
+    if inputs.shape[1] != block.value.shape[1]:
+        inputs = np.full((1, 1), np.max(inputs, initial=0.0))
+    output = np.max(np.abs(case.truth.output), initial=0.0)
+    return np.asarray(output / np.where(inputs == 0, 1.0, inputs))
+
+
+def _lost_rows(case: Case, evaluation: Evaluation) -> Array:
+    """Rows of the Jacobian whose output is nan or infinite, shape (rows, 1)."""
+    output = np.asarray(evaluation.output, dtype=np.float64).reshape(-1)
+    finite = np.isfinite(output)
+    if evaluation.mode in SECOND or case.projections[evaluation.mode].rows is not None:
+        return np.asarray([[not np.all(finite)]])
+    return ~finite[:, None]
+
+
+def _output_finding(case: Case, evaluation: Evaluation) -> Finding:
+    output = np.asarray(evaluation.output, dtype=np.float64)
+    bad = np.argwhere(~np.isfinite(output))
+    value = float(output[tuple(bad[0])]) if output.ndim else float(output)
+    where = "" if not output.ndim else f" at {tuple(int(i) for i in bad[0])}"
+    exact = np.asarray(case.truth.output if case.truth else np.nan)  # type: ignore[union-attr]
+    right = float(exact[tuple(bad[0])]) if exact.ndim else float(exact)
+    note = ""
+    if np.isfinite(right) and abs(right) > FORMATS[case.dtype].largest:
+        note = f"; its true size, {right:.4g}, does not fit {case.dtype}"
+    message = f"the output{where} is {value}{note}"
+    return finding(case, "GC203", message, evaluation=evaluation)

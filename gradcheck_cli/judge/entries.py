@@ -1,0 +1,199 @@
+"""The decision per entry, on whole blocks at once. Pure: arrays in, arrays out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.spec import Tolerance
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.judge import limits
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Verdict(IntEnum):
+    """What one entry is. The order is that of the decision table: the first that applies."""
+
+    CORRECT = 0
+    OUTPUT_LOST = 1  # its output is nan or inf already
+    NAN = 2
+    INFINITE = 3
+    WRONG = 4
+    UNDERFLOW = 5
+    PRECISION = 6
+    ILL_CONDITIONED = 7
+    KINK = 8
+    UNDEFINED = 9
+    JUMP = 10
+    UNDECIDED = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One block: a Verdict and the error in ulps for every entry, shape (rows, columns)."""
+
+    verdict: npt.NDArray[np.int64]
+    ulps: Array
+
+
+def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
+    """|g - T| in ulp(T); 0 where both are the same infinity, nan where either is not a number."""
+    with np.errstate(all="ignore"):
+        error = np.abs(g - truth) / fmt.ulp(truth)
+    return np.where(np.isinf(g) & (fmt.round(truth) == g), 0.0, error)
+
+
+def accepted(g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None) -> Mask:
+    """Entries that are right, without asking how well conditioned the problem is."""
+    with np.errstate(all="ignore"):
+        error = np.abs(g - block.value)
+        right = error <= block.error + _tolerated(block.value, fmt, tolerance)
+        right |= legitimately_flushed(g, block.value, fmt)
+        # the truth does not fit the dtype: infinity is its right rounding
+        right |= np.isinf(g) & (fmt.round(block.value) == g)
+        slack = block.error + limits.FEW_ULPS * fmt.ulp(np.maximum(np.abs(block.lower), np.abs(block.upper)))
+        between = (g >= block.lower - slack) & (g <= block.upper + slack)
+    kink = block.kind == PointKind.KINK
+    free = (block.kind == PointKind.UNDEFINED) | (block.kind == PointKind.JUMP)
+    free |= (block.kind == PointKind.UNDECIDED) | np.isnan(block.value) & ~kink
+    result: Mask = np.where(kink, between & np.isfinite(g), np.where(free, np.isfinite(g), right))
+    return result
+
+
+def _tolerated(truth: Array, fmt: FloatFormat, tolerance: Tolerance | None) -> Array:
+    """What the user accepts, or a few ulps."""
+    if tolerance is not None:
+        for key in (fmt.name, ""):
+            if key in tolerance.ulps:
+                return np.asarray(tolerance.ulps[key] * fmt.ulp(truth))
+            if key in tolerance.rtol or key in tolerance.atol:
+                rtol, atol = tolerance.rtol.get(key, 0.0), tolerance.atol.get(key, 0.0)
+                return np.asarray(atol + rtol * np.abs(truth))
+    return np.asarray(limits.FEW_ULPS * fmt.ulp(truth))
+
+
+def has_tolerance(fmt: FloatFormat, tolerance: Tolerance | None) -> bool:
+    """Whether the user said what is accepted in this dtype."""
+    if tolerance is None:
+        return False
+    stated = {*tolerance.ulps, *tolerance.rtol, *tolerance.atol}
+    return fmt.name in stated or "" in stated
+
+
+def legitimately_flushed(g: Array, truth: Array, fmt: FloatFormat) -> Mask:
+    """The truth is below the smallest normal number, and g is zero or subnormal (or that number)."""
+    tiny = fmt.smallest_normal
+    return np.asarray((np.abs(truth) < tiny) & (np.abs(g) <= tiny))
+
+
+def judge_block(
+    g: Array,
+    block: TruthBlock,
+    wide: Array | None,
+    lost: Mask,
+    scale: Array,
+    fmt: FloatFormat,
+    tolerance: Tolerance | None,
+) -> Judged:
+    """The verdict of every entry of one block.
+
+    `g`, `wide` and every array of `block` have shape (rows, columns); `wide` is the same gradient by the
+    same engine in the other precision (None: not looked at again). `lost` marks rows whose output is not
+    finite, shape (rows, 1) or (rows, columns). `scale` is |output| / |input|: what a derivative as
+    large as the function itself would be.
+    """
+    ulps = error_in_ulps(g, block.value, fmt)
+    verdict = np.full(g.shape, int(Verdict.CORRECT))
+    right = accepted(g, block, fmt, tolerance)
+    undecided = right & _too_wide(block, scale, fmt) & (block.kind == PointKind.SMOOTH)
+    verdict[undecided | (block.kind == PointKind.UNDECIDED)] = Verdict.UNDECIDED
+    verdict[(block.kind == PointKind.KINK) & right] = Verdict.KINK
+    verdict[block.kind == PointKind.UNDEFINED] = Verdict.UNDEFINED
+    verdict[block.kind == PointKind.JUMP] = Verdict.JUMP
+    off = ~right
+    verdict[off & (block.kind == PointKind.KINK)] = Verdict.WRONG
+    smooth_off = off & (block.kind == PointKind.SMOOTH) & np.isfinite(g)
+    verdict = np.where(smooth_off, _off(g, block, wide, ulps, fmt, tolerance), verdict)
+    known = block.kind != PointKind.UNDECIDED
+    verdict[off & np.isnan(g)] = Verdict.NAN
+    verdict[off & np.isinf(g) & known] = Verdict.INFINITE
+    verdict = np.where(np.broadcast_to(lost, g.shape), int(Verdict.OUTPUT_LOST), verdict)
+    return Judged(verdict, ulps)
+
+
+def _too_wide(block: TruthBlock, scale: Array, fmt: FloatFormat) -> Mask:
+    """The error bar leaves more than half of the digits open.
+
+    Where the truth cannot be told from zero, digits mean nothing; there the bar is measured
+    against the size of the function.
+    """
+    half = 2.0 ** -(limits.DECIDABLE * fmt.bits)
+    wide = block.error > half * np.abs(block.value)
+    wide &= block.error > limits.FEW_ULPS * fmt.ulp(block.value) + fmt.smallest_normal
+    zero = (np.abs(block.value) <= block.error) & (block.error <= half * scale)
+    return np.asarray(wide & ~zero)
+
+
+def _off(
+    g: Array,
+    block: TruthBlock,
+    wide: Array | None,
+    ulps: Array,
+    fmt: FloatFormat,
+    tolerance: Tolerance | None,
+) -> Array:
+    """Verdicts for finite entries of smooth points that are off: wrong, unstable or ill-conditioned."""
+    truth, error = block.value, np.abs(g - block.value)
+    base = block.error + _tolerated(truth, fmt, tolerance)
+    slack = limits.FIRST_ORDER_SLACK
+    bits = np.log2(np.maximum(ulps, 1.0))
+    by_conditioning = error <= base + slack * block.condition
+    zero_truth = np.abs(truth) <= block.error
+    allowance = np.where(zero_truth, np.maximum(block.floor, block.allowance), block.allowance)
+    fine = error <= base + slack * allowance
+    wrong = _wrong(g, block, wide, error)
+    lossy = bits > limits.WARNING_BITS * fmt.bits
+    if has_tolerance(fmt, tolerance):
+        lossy = np.ones_like(lossy)
+    underflow = (g == 0) & (np.abs(truth) >= fmt.smallest_normal)
+    return np.select(
+        [
+            by_conditioning & lossy & ~zero_truth,
+            by_conditioning | fine,
+            wrong,
+            underflow,
+            lossy,
+        ],
+        [
+            Verdict.ILL_CONDITIONED,
+            Verdict.CORRECT,
+            Verdict.WRONG,
+            Verdict.UNDERFLOW,
+            Verdict.PRECISION,
+        ],
+        default=Verdict.CORRECT,
+    )
+
+
+def _wrong(g: Array, block: TruthBlock, wide: Array | None, error: Array) -> Mask:
+    """Entries whose error does not come from rounding: it is there in another precision too.
+
+    Two proofs: the engine gives the same wrong number in both precisions (zero does not count: what is
+    absorbed in float32 may be absorbed in float64), or the derivative that the user stated differs from
+    the truth in float64, and the engine follows it.
+    """
+    same = limits.SAME_ERROR * error
+    stated = np.isfinite(block.stated) & (np.abs(block.stated - block.value) > block.error)
+    stated &= np.abs(block.stated - block.value) >= same
+    if wide is None:
+        return np.asarray(stated)
+    with np.errstate(all="ignore"):
+        still = np.isfinite(wide) & (np.abs(wide - block.value) >= same) & (wide != 0)
+        repeated = still & (np.abs(g - wide) <= same)
+        follows = ~np.isfinite(wide) | (np.abs(wide - block.value) >= same)
+    return np.asarray(repeated | (stated & follows))

@@ -1,0 +1,228 @@
+"""From verdicts to findings: one a code, engine, dtype, mode and input, worst entries first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Evaluation, Mode
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.report import Entry, Finding, Severity
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.judge import limits
+from gradcheck_cli.judge.entries import Judged, Verdict
+
+SECOND = ("reverse-over-reverse", "forward-over-reverse")
+
+# Verdicts that speak of an engine; those of the point itself are reported once a dtype.
+OF_THE_ENGINE: dict[Verdict, str] = {
+    Verdict.NAN: "GC201",
+    Verdict.INFINITE: "GC202",
+    Verdict.WRONG: "GC101",
+    Verdict.UNDERFLOW: "GC302",
+    Verdict.PRECISION: "GC301",
+    Verdict.ILL_CONDITIONED: "GC502",
+}
+OF_THE_POINT: dict[Verdict, str] = {
+    Verdict.KINK: "GC401",
+    Verdict.UNDEFINED: "GC402",
+    Verdict.JUMP: "GC403",
+    Verdict.UNDECIDED: "GC501",
+}
+
+
+def output_span(case: Case) -> Span:
+    """Where the output of the formula stands."""
+    program = case.spec.program
+    return program.nodes[program.output].span
+
+
+def finding(
+    case: Case,
+    code: str,
+    message: str,
+    *,
+    severity: Severity | None = None,
+    evaluation: Evaluation | None = None,
+    input: str | None = None,
+    span: Span | None = None,
+    entries: tuple[Entry, ...] = (),
+    more: int = 0,
+    truth_source: str | None = None,
+    detail: str = "",
+) -> Finding:
+    """A Finding of this case with the fields that every finding has."""
+    return Finding(
+        code=code,
+        severity=severity or CODES[code].severity,
+        message=message,
+        span=span or output_span(case),
+        engine=evaluation.engine if evaluation else None,
+        dtype=case.dtype,
+        mode=evaluation.mode if evaluation else None,
+        input=input,
+        point=case.point,
+        entries=entries,
+        more=more,
+        truth_source=truth_source,
+        detail=detail,
+    )
+
+
+def entry_index(case: Case, mode: str, name: str, row: int, column: int) -> tuple[int, ...]:
+    """The index that a person uses: output's first (unless it is a scalar), then the input's."""
+    if mode in SECOND:
+        first, second = name.split(".")
+        return (*_place(case, mode, first, row, None), *_place(case, mode, second, column, "columns"))
+    output = case.spec.program.nodes[case.spec.program.output].shape
+    rows = case.projections[mode].rows  # type: ignore[index]
+    if rows is not None:
+        left: tuple[int, ...] = (row,)
+    else:
+        left = tuple(int(i) for i in np.unravel_index(row, output)) if output else ()
+    return (*left, *_place(case, mode, name, column, "columns"))
+
+
+def _place(case: Case, mode: str, name: str, flat: int, side: str | None) -> tuple[int, ...]:
+    columns = case.projections[mode].columns if side else None  # type: ignore[index]
+    if columns is not None and name in columns:
+        return (flat,)
+    shape = np.shape(case.values[name])
+    return tuple(int(i) for i in np.unravel_index(flat, shape)) if shape else ()
+
+
+def entries_of(
+    case: Case,
+    mode: Mode,
+    name: str,
+    block: TruthBlock,
+    places: Array,
+    g: Array | None,
+    ulps: Array | None,
+) -> tuple[tuple[Entry, ...], int]:
+    """The worst `limits.SHOWN` of the entries at `places` (k, 2), and how many more there are.
+
+    Entries that are not finite come first, then by the size of their error in ulps.
+    """
+    if ulps is None:
+        order = np.arange(len(places))
+    else:
+        size = ulps[places[:, 0], places[:, 1]]
+        order = np.argsort(-np.where(np.isnan(size), np.inf, size), kind="stable")
+    shown = places[order[: limits.SHOWN]]
+    entries = tuple(
+        Entry(
+            index=entry_index(case, mode, name, int(row), int(column)),
+            computed=None if g is None else float(g[row, column]),
+            truth=_known(block.value[row, column]),
+            truth_error=_known(block.error[row, column]),
+            finite_difference=_known(block.difference[row, column]),
+            finite_difference_error=_known(block.difference_error[row, column]),
+            ulps=None if ulps is None else _known(ulps[row, column]),
+        )
+        for row, column in shown
+    )
+    return entries, len(places) - len(entries)
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def source_of(block: TruthBlock) -> str:
+    """Where the truth of a block comes from."""
+    if np.all(block.kind == PointKind.UNDECIDED):
+        return "undecided"
+    return "confirmed" if np.any(block.confirmed) else "finite-difference"
+
+
+def engine_findings(
+    case: Case, evaluation: Evaluation, name: str, block: TruthBlock, judged: Judged
+) -> Iterable[Finding]:
+    """The findings of one block of one engine's answer."""
+    g = evaluation.gradients[name].values
+    assert g is not None
+    for verdict, code in OF_THE_ENGINE.items():
+        places = np.argwhere(judged.verdict == verdict)
+        if not len(places):
+            continue
+        if verdict is Verdict.WRONG and evaluation.mode in SECOND:
+            code = "GC106"
+        entries, more = entries_of(case, evaluation.mode, name, block, places, g, judged.ulps)
+        yield finding(
+            case,
+            code,
+            _message(case, code, name, len(places), judged, places),
+            severity=_severity(case, verdict, judged, places),
+            evaluation=evaluation,
+            input=name,
+            entries=entries,
+            more=more,
+            truth_source=source_of(block),
+        )
+
+
+def _severity(case: Case, verdict: Verdict, judged: Judged, places: Array) -> Severity | None:
+    if verdict is not Verdict.PRECISION:
+        return None
+    lost = np.log2(np.nanmax(judged.ulps[places[:, 0], places[:, 1]]))
+    return "error" if lost > limits.ERROR_BITS * FORMATS[case.dtype].bits else "warning"
+
+
+def _message(case: Case, code: str, name: str, count: int, judged: Judged, places: Array) -> str:
+    what = "second derivative" if "." in name else "gradient"
+    many = f"{count} of {judged.verdict.size} entries of the {what} of `{name}`"
+    many = f"the {what} of `{name}`" if judged.verdict.size == 1 else many
+    worst = judged.ulps[places[:, 0], places[:, 1]]
+    worst = worst[np.isfinite(worst)]
+    size = float(np.max(worst)) if worst.size else float("nan")
+    bits = np.log2(max(size, 1.0)) if np.isfinite(size) else float("nan")
+    return {
+        "GC101": f"{many}: wrong in every precision, not a matter of rounding",
+        "GC106": f"{many}: wrong in every precision, not a matter of rounding",
+        "GC201": f"{many}: nan where the truth is a number",
+        "GC202": f"{many}: infinite where the truth is a number",
+        "GC301": f"{many}: {bits:.0f} of {FORMATS[case.dtype].bits} bits lost in {case.dtype}",
+        "GC302": f"{many}: zero, although {case.dtype} can hold the truth",
+        "GC502": f"{many}: rounding the inputs to {case.dtype} alone moves it by as much",
+    }[code]
+
+
+_POINT_MESSAGES = {
+    "GC401": "a kink: the one-sided derivatives differ, any value between them is accepted",
+    "GC402": "no finite derivative here: a vertical tangent, or the edge of the domain",
+    "GC403": "the function jumps here, so there is no derivative",
+}
+
+
+def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Iterable[Finding]:
+    """Kinks, jumps, undefined and undecided entries: once an input, not once an engine.
+
+    `masks` has an array of Verdicts (rows, columns) by mode and block.
+    """
+    truth = case.truth
+    assert truth is not None
+    seen: set[tuple[str, str]] = set()
+    for (mode, name), verdicts in masks.items():
+        block = truth.blocks[mode, name]
+        for verdict, code in OF_THE_POINT.items():
+            places = np.argwhere(verdicts == verdict)
+            if not len(places) or (code, name) in seen:
+                continue
+            seen.add((code, name))
+            reason = truth.reasons.get((mode, name), "the error bar of the truth is too wide to tell")
+            entries, more = entries_of(case, mode, name, block, places, None, None)
+            message = f"`{name}`: {_POINT_MESSAGES.get(code) or 'undecided: ' + reason}"
+            yield finding(
+                case,
+                code,
+                message,
+                input=name,
+                entries=entries,
+                more=more,
+                truth_source=source_of(block),
+            )

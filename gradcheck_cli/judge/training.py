@@ -1,0 +1,120 @@
+"""Training paths: every engine must end where the reference ends, up to rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TrainingCase
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Training
+from gradcheck_cli.domain.report import Check, Entry, Finding
+from gradcheck_cli.judge import limits
+from gradcheck_cli.judge.failures import CODES_OF_FAILURES
+
+MODE = "training"
+
+
+def judge_training(case: TrainingCase) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+    """One check an engine and parameter; GC101 where a path leaves the reference's float64 path.
+
+    A path may differ by what rounding does to it. That is measured, not assumed: the distance between the
+    reference engine's own paths in this dtype and in float64, at its largest, plus one rounding a step.
+    """
+    checks: list[Check] = []
+    findings: list[Finding] = []
+    for path in case.paths:
+        for name in case.problem.parameters:
+            check, found = _judge_parameter(case, path, name)
+            checks.append(check)
+            if found is not None and (path.failure is None or name == case.problem.parameters[0]):
+                findings.append(found)
+    return tuple(checks), tuple(findings)
+
+
+def _check(case: TrainingCase, path: Training, name: str, status: str, ulps: float | None) -> Check:
+    return Check(
+        engine=path.engine,
+        dtype=case.dtype,
+        mode=MODE,
+        input=name,
+        status=status,  # type: ignore[arg-type]
+        max_ulps=ulps,
+        truth="reference-path" if case.exact and not case.exact.failure else "undecided",
+        forward=case.problem.steps + 1,
+        backward=case.problem.steps,
+        duration_s=path.duration_s,
+    )
+
+
+def _judge_parameter(
+    case: TrainingCase, path: Training, name: str
+) -> tuple[Check, Finding | None]:
+    if path.failure is not None:
+        code = CODES_OF_FAILURES[path.failure.kind]
+        found = _finding(case, path, name, code, path.failure.message, (), path.failure.detail)
+        return _check(case, path, name, "error", None), found
+    exact, near = case.exact, case.calibration
+    if exact is None or near is None or exact.failure or near.failure:
+        message = "undecided: the reference engine did not finish its own training path"
+        return _check(case, path, name, "passed", None), _finding(case, path, name, "GC501", message)
+    fmt = FORMATS[case.dtype]
+    truth, mine = exact.parameters[name], path.parameters[name]
+    last = mine[-1]
+    with np.errstate(all="ignore"):
+        by_rounding = np.max(np.abs(near.parameters[name] - truth), axis=0)
+        size = np.max(np.abs(truth), axis=0)
+    steps = case.problem.steps
+    allowed = limits.FIRST_ORDER_SLACK * (by_rounding + steps * fmt.unit_roundoff * size)
+    error = np.abs(last - truth[-1])
+    ulps = np.asarray(error / fmt.ulp(truth[-1]))
+    bad = ~(error <= allowed)
+    worst = float(np.max(ulps)) if np.all(np.isfinite(ulps)) else None
+    if not np.any(bad):
+        return _check(case, path, name, "passed", worst), None
+    entries = _entries(bad, last, truth[-1], ulps)
+    first = int(np.argmax(np.any(~(np.abs(mine - truth) <= allowed).reshape(len(mine), -1), axis=1)))
+    message = f"`{name}` leaves the reference path at step {first} of {steps}"
+    return _check(case, path, name, "failed", worst), _finding(
+        case, path, name, "GC101", message, entries
+    )
+
+
+def _entries(bad: Array, last: Array, truth: Array, ulps: Array) -> tuple[Entry, ...]:
+    return tuple(
+        Entry(
+            index=tuple(int(i) for i in place),
+            computed=float(last[tuple(place)]),
+            truth=float(truth[tuple(place)]),
+            truth_error=None,
+            finite_difference=None,
+            finite_difference_error=None,
+            ulps=float(ulps[tuple(place)]),
+        )
+        for place in np.argwhere(bad)[: limits.SHOWN]
+    )
+
+
+def _finding(
+    case: TrainingCase,
+    path: Training,
+    name: str,
+    code: str,
+    message: str,
+    entries: tuple[Entry, ...] = (),
+    detail: str = "",
+) -> Finding:
+    program = case.spec.program
+    return Finding(
+        code=code,
+        severity=CODES[code].severity,
+        message=message,
+        span=program.nodes[program.output].span,
+        engine=path.engine,
+        dtype=case.dtype,
+        mode=MODE,
+        input=name,
+        entries=entries,
+        truth_source="reference-path",
+        detail=detail,
+    )

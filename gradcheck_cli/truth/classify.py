@@ -1,0 +1,69 @@
+"""Smooth point, kink, jump or vertical tangent: what one-sided differences say.
+
+The increments of a one-sided difference quotient q(h) = (g(h) - g(0)) / h, as h is halved, shrink by 1/2
+where g has a second derivative on that side, stay as they are for h log h, grow by sqrt(2) for sqrt(h)
+and double for a jump. That ratio needs no tolerance and no knowledge of g; it is the exponent test
+p = log2(J(h) / J(h/2)) of the second difference, read on each side by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.truth.differences import Estimate, Float, Ladder, one_sided
+
+DIVERGES = 0.93  # between 2^-0.1 (h^0.9 still has a derivative) and 1 (h log h has none)
+JUMPS = 1.9  # between 2^0.9 and 2 (a jump); sqrt and cube root are at 1.41 and 1.59
+RUN = 5  # consecutive halvings that must agree, at the deep end of the ladder
+
+
+@dataclass(slots=True)
+class Sides:
+    """Kinds (m,), and the one-sided derivatives with their error bars; an infinite derivative
+    (a vertical tangent) is inf with error 0, a missing side nan with error inf."""
+
+    kind: npt.NDArray[np.int64]
+    above: Estimate
+    below: Estimate
+
+
+def classify(ladder: Ladder, noise: Float) -> Sides:
+    """What the function does at t = 0, for each of its m outputs."""
+    above, below = one_sided(ladder, noise, +1), one_sided(ladder, noise, -1)
+    kind = np.full(ladder.zero.size, int(PointKind.SMOOTH))
+    with np.errstate(all="ignore"):
+        gap = np.abs(above.value - below.value)
+        kink = gap > 2 * (above.error + below.error)  # both bars carry their safety factor
+    kind[kink & np.isfinite(gap)] = int(PointKind.KINK)
+    for side, estimate in ((+1, above), (-1, below)):
+        ratio, sign = _growth(ladder, noise, side)
+        diverges = ratio >= DIVERGES
+        jumps = ratio >= JUMPS
+        kind[diverges & (kind != int(PointKind.JUMP))] = int(PointKind.UNDEFINED)
+        kind[jumps] = int(PointKind.JUMP)
+        estimate.value = np.where(diverges, np.copysign(np.inf, sign), estimate.value)
+        estimate.error = np.where(diverges, 0.0, estimate.error)
+    return Sides(kind, above, below)
+
+
+def _growth(ladder: Ladder, noise: Float, side: int) -> tuple[Float, Float]:
+    """The smallest ratio of successive increments over the last RUN halvings, and the sign of the
+    quotient; 0 where the increments drown in rounding or values are missing."""
+    values = ladder.plus if side > 0 else ladder.minus
+    used = ladder.h > 0
+    h = ladder.h[used][-(RUN + 2) :]
+    if h.size < RUN + 2:
+        return np.zeros(ladder.zero.size), np.zeros(ladder.zero.size)
+    with np.errstate(all="ignore"):
+        quotient = side * (values[used][-(RUN + 2) :] - ladder.zero) / h[:, None]
+        step = np.diff(quotient, axis=0)
+        ratio = step[1:] / step[:-1]
+        heard = np.abs(step) > 8 * noise / h[1:, None]  # 4 roundings a step, twice that to be sure
+    sound = np.all(np.isfinite(ratio), axis=0) & np.all(heard, axis=0)
+    return np.where(sound, np.min(np.where(np.isfinite(ratio), ratio, 0), axis=0), 0.0), np.sign(
+        np.where(np.isfinite(quotient[-1]), quotient[-1], 0.0)
+    )

@@ -1,0 +1,95 @@
+"""A program as a plain float64 function, for differences: no tape, custom gradients ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
+
+STOP = "stop_gradient"
+_FROZEN = "stop_gradient:{}"
+
+
+def inlined(program: Program) -> Program:
+    """The same program with every custom gradient replaced by its forward: what truth differentiates."""
+    if not program.has_custom_gradient:
+        return program
+    nodes: list[Node] = []
+    place: dict[int, int] = {}
+    for index, node in enumerate(program.nodes):
+        args = tuple(place[i] for i in node.args)
+        if node.custom is None:
+            nodes.append(replace(node, args=args))
+            place[index] = len(nodes) - 1
+        else:
+            place[index] = _append_body(nodes, inlined(node.custom.forward), args)
+    outputs = tuple(None if i is None else place[i] for i in program.outputs)
+    inputs = {name: place[i] for name, i in program.inputs.items()}
+    return Program(tuple(nodes), inputs, outputs, program.text)
+
+
+def _append_body(nodes: list[Node], body: Program, args: tuple[int, ...]) -> int:
+    """Append the nodes of `body`, its inputs bound to `args` in order; return its output's index."""
+    bound = {inner: outer for inner, outer in zip(body.inputs.values(), args, strict=True)}
+    for index, node in enumerate(body.nodes):
+        if index not in bound:
+            nodes.append(replace(node, args=tuple(bound[i] for i in node.args)))
+            bound[index] = len(nodes) - 1
+    return bound[body.output]
+
+
+def frozen(program: Program, values: Mapping[str, Array], rounding: str) -> tuple[Program, dict[str, Array]]:
+    """Turn every `stop_gradient` into an input that stays at the value it has at this point.
+
+    A difference of the result is then the derivative that the declaration asks for. Returns the
+    program and the values of all its inputs, the new ones included.
+    """
+    if not any(node.op == STOP for node in program.nodes):
+        return program, dict(values)
+    at_point = PlainFunction(program, rounding).nodes(values)
+    nodes, inputs, complete = list(program.nodes), dict(program.inputs), dict(values)
+    for index, node in enumerate(program.nodes):
+        if node.op == STOP:
+            name = _FROZEN.format(index)
+            nodes[index] = replace(node, op=INPUT, args=(), name=name)
+            inputs[name] = index
+            complete[name] = np.asarray(at_point[index])
+    return Program(tuple(nodes), inputs, program.outputs, program.text), complete
+
+
+class PlainFunction:
+    """`program` in float64, its constants rounded to `rounding`. Call it with a value for each input."""
+
+    def __init__(self, program: Program, rounding: str) -> None:
+        from reference_engine.op import TABLE
+
+        fmt = FORMATS[rounding]
+        self._program = program
+        self._start: list[Any] = [None] * len(program.nodes)
+        self._steps: list[tuple[int, Callable[..., Any], tuple[int, ...], dict[str, Any]]] = []
+        for index, node in enumerate(program.nodes):
+            if node.op == CONSTANT:
+                value = node.value
+                self._start[index] = fmt.round(value)[()] if node.kind == "float" else np.asarray(value)
+            elif node.op == CUSTOM:
+                raise ValueError("inline custom gradients first")
+            elif node.op != INPUT:
+                self._steps.append((index, TABLE[node.op].value, node.args, dict(node.keywords)))
+
+    def nodes(self, values: Mapping[str, Array]) -> list[Any]:
+        """The value of every node. Overflow, invalid operations and the like give inf and nan."""
+        slots = self._start.copy()
+        for name, index in self._program.inputs.items():
+            slots[index] = values[name]
+        with np.errstate(all="ignore"):
+            for index, function, args, keywords in self._steps:
+                slots[index] = function(*[slots[i] for i in args], **keywords)
+        return slots
+
+    def __call__(self, values: Mapping[str, Array]) -> Array:
+        return np.asarray(self.nodes(values)[self._program.output], dtype=np.float64)
