@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from gradcheck_cli.domain.report import Report, SpecResult
-from gradcheck_cli.report.style import Style
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.report import Report, SpecResult
+    from gradcheck_cli.report.style import Style
 
 FORMATS = ("full", "concise", "json")
 MACHINE_FORMATS = frozenset({"json"})

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len
 from rich.text import Text
 
 from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import DISTINCT_DIGITS, shortest, significant, ulps, with_bar
-from gradcheck_cli.report.style import DIM, LABEL, Style, plain
+from gradcheck_cli.report.style import DIM, Style
+from gradcheck_cli.report.table import table_lines
 
 SHOWN_ROWS = 5
-_GAP = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def entries_table(
     more = len(rows) - len(shown) + sum(finding.more for finding in group)
     tell_apart = any(len(members) < len(group) for members in rows.values())
     header, body = _cells(group, shown, tell_apart)
-    lines = _laid_out(header, body, style)
+    lines = table_lines(header, body, style, indent=2)
     if more:
         noun = "entry" if more == 1 else "entries"
         lines.append(Text(f"  and {more} more {noun}", style=DIM))
@@ -71,7 +70,7 @@ def _row(label: str, entry: Entry, finding: Finding, style: Style) -> _Row:
     if style.verbose and truth is not None and entry.truth_error is not None:
         truth += f" {style.plus_minus} {significant(entry.truth_error, 2)}"
     return _Row(
-        entry=plain(label),
+        entry=label,
         computed=computed,
         truth=truth or significant(entry.truth, digits),
         difference=with_bar(
@@ -89,39 +88,10 @@ def _cells(
     sources = {finding.truth_source for finding in group}
     source = group[0].truth_source if len(sources) == 1 else None
     truth = f"truth ({source})" if source else "truth"
-    header = ["entry", plain(computed), truth, "finite difference", "error"]
+    header = ["entry", computed, truth, "finite difference", "error"]
     body = [[row.entry, row.computed, row.truth, row.difference, row.error] for row, _ in shown]
     if tell_apart:
         header.insert(1, "by")
         for cells, (_, members) in zip(body, shown, strict=True):
             cells.insert(1, described(members))
     return header, body
-
-
-def _laid_out(header: list[str], body: list[list[str]], style: Style) -> list[Text]:
-    widths = [
-        max(cell_len(row[column]) for row in (header, *body)) for column in range(len(header))
-    ]
-    if 2 + sum(widths) + _GAP * (len(widths) - 1) > style.width:
-        return _stacked(header, body)
-    lines = [_line(header, widths, LABEL)]
-    lines += [_line(row, widths, "") for row in body]
-    return lines
-
-
-def _line(cells: list[str], widths: list[int], style: str) -> Text:
-    padded = [
-        cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)
-    ]
-    return Text("  " + (" " * _GAP).join(padded).rstrip(), style=style)
-
-
-def _stacked(header: list[str], body: list[list[str]]) -> list[Text]:
-    """One number a line, for narrow screens."""
-    width = max(cell_len(name) for name in header[1:])
-    lines = []
-    for row in body:
-        lines.append(Text("  ").append(row[0], style=LABEL))
-        for name, cell in zip(header[1:], row[1:], strict=True):
-            lines.append(Text("    ").append(name.ljust(width + 2), style=DIM).append(cell))
-    return lines

@@ -92,7 +92,11 @@ def _laid_out(
 ) -> list[Text]:
     """On one line where that fits; else the values go below; else everything does."""
     everything = [*values, *facts]
-    choices = ((everything, []), (facts, values), ([], everything))
+    choices: tuple[tuple[list[str], list[str]], ...] = (
+        (everything, []),
+        (facts, values),
+        ([], everything),
+    )
     lines = [(_head(mark, severity, name, beside), below) for beside, below in choices]
     head, below = next((line for line in lines if line[0].cell_len <= style.width), lines[-1])
     room = max(style.width - _MARGIN, 24)

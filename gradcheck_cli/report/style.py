@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-PLAIN_WIDTH = 120  # off a terminal
+SIGNS = "±…"  # what a stream must be able to encode, else ASCII stands in
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """`unicode` is False where the stream's encoding lacks the signs ± and …"""
+    """`width` in cells. `unicode` is False where the stream's encoding lacks SIGNS."""
 
-    width: int = PLAIN_WIDTH
+    width: int
     color: bool = False
     unicode: bool = True
     verbose: bool = False

@@ -1,0 +1,65 @@
+"""`gradcheck`: the commands, each loaded when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import NoReturn
+
+import click
+
+import gradcheck_cli
+from gradcheck_cli.cli.exits import guarded
+from gradcheck_cli.cli.words import did_you_mean
+
+# name: (module, what `gradcheck --help` says). A command's function is called `command`.
+COMMANDS = {
+    "run": ("run", "Check the gradients of specs."),
+    "validate": ("validate", "Read specs and their formulas without running them."),
+    "explain": ("explain", "Show what a finding code means and what to do."),
+    "ops": ("ops", "List the operations of the formula language."),
+    "engines": ("engines", "List the engines, what they can do and how to install them."),
+    "schema": ("schema", "Print the JSON Schema of a spec or of the JSON report."),
+    "self-test": ("self_test", "Run planted bugs and require each to be found."),
+}
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and imports only the one that is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"gradcheck_cli.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            hint = did_you_mean(args[0], COMMANDS)
+            raise click.UsageError(f"there is no command `{args[0]}`.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="First steps: `gradcheck run specs/examples`, then `gradcheck explain GC201`.",
+)
+@click.version_option(gradcheck_cli.__version__, message="gradcheck %(version)s")
+def app() -> None:
+    """Verify gradients, entry by entry: right, wrong, unstable or undefined, and why."""
+
+
+def main() -> NoReturn:
+    """Runs the command line and exits."""
+    sys.exit(guarded(app, sys.argv[1:]))

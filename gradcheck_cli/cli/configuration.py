@@ -1,0 +1,145 @@
+"""[tool.gradcheck] of the nearest pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gradcheck_cli.cli.settings import SETTINGS, Setting
+from gradcheck_cli.cli.words import did_you_mean
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.report import SpecError
+
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+class ConfigurationError(UsageError):
+    """The configuration is not in order. `mistakes` say where, all of them at once."""
+
+    def __init__(self, mistakes: list[SpecError]) -> None:
+        super().__init__(f"the configuration in {mistakes[0].path} is not in order")
+        self.mistakes = tuple(mistakes)
+
+
+def load_configuration(folder: Path) -> dict[str, Any]:
+    """The settings of the nearest pyproject.toml at or above `folder`; none where there is none.
+
+    Raises ConfigurationError for what is no TOML, an unknown key, or a value of the wrong type.
+    """
+    path = next(
+        (place for place in _candidates(folder) if place.is_file()),
+        None,
+    )
+    if path is None:
+        return {}
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            [SpecError("", _shown(path), f"cannot be read: {error}")]
+        ) from error
+    if "gradcheck" not in text:
+        return {}
+    return _parsed(Source(_shown(path), text))
+
+
+def _candidates(folder: Path) -> list[Path]:
+    return [place / "pyproject.toml" for place in (folder, *folder.parents)]
+
+
+def _shown(path: Path) -> str:
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
+
+
+def _parsed(source: Source) -> dict[str, Any]:
+    import tomllib  # only a configured project pays for it
+
+    try:
+        table = tomllib.loads(source.text).get("tool", {}).get("gradcheck", {})
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError([_toml_mistake(source, str(error))]) from error
+    if not isinstance(table, dict):
+        raise ConfigurationError([SpecError("", source.path, "tool.gradcheck must be a table")])
+    values: dict[str, Any] = {}
+    mistakes: list[SpecError] = []
+    for key, value in table.items():
+        try:
+            values[key] = _checked(key, value)
+        except click.BadParameter as error:
+            mistakes.append(_mistake(source, key, error.message))
+    if mistakes:
+        raise ConfigurationError(mistakes)
+    return values
+
+
+def _checked(key: str, value: Any) -> Any:
+    """`value` as the setting `key` needs it; raises click.BadParameter."""
+    if key not in _BY_NAME:
+        raise click.BadParameter(f"there is no setting `{key}`.{did_you_mean(key, _BY_NAME)}")
+    setting = _BY_NAME[key]
+    if setting.several:
+        parts = value if isinstance(value, list) else [value]
+        if not all(isinstance(part, str) for part in parts):
+            raise click.BadParameter(f"`{key}` must be a string or a list of strings")
+        converted = (setting.type.convert(part, None, None) for part in parts)
+        return tuple(name for names in converted for name in names)
+    if type(value) not in _toml_types(setting):
+        raise click.BadParameter(f"`{key}` must be {_wanted(setting)}, not {_told(value)}")
+    return setting.type.convert(value, None, None)
+
+
+def _toml_types(setting: Setting) -> tuple[type, ...]:
+    if setting.switch:
+        return (bool,)
+    if isinstance(setting.type, click.FloatRange):
+        return (int, float)
+    return (int,) if isinstance(setting.type, click.IntRange) else (str,)
+
+
+def _wanted(setting: Setting) -> str:
+    if setting.switch:
+        return "true or false"
+    if isinstance(setting.type, click.FloatRange):
+        return "a number"
+    if isinstance(setting.type, click.IntRange):
+        return "an integer"
+    if isinstance(setting.type, click.Choice):
+        return "one of " + ", ".join(f'"{choice}"' for choice in setting.type.choices)
+    return "a string"
+
+
+def _told(value: Any) -> str:
+    return {bool: "true or false", list: "a list", dict: "a table"}.get(type(value), repr(value))
+
+
+def _mistake(source: Source, key: str, message: str) -> SpecError:
+    return SpecError(
+        "", source.path, message, _key_span(source, key), source, f"tool.gradcheck.{key}"
+    )
+
+
+def _key_span(source: Source, key: str) -> Span | None:
+    """Where `key` stands below the header [tool.gradcheck]; tomllib does not tell."""
+    inside = False
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if line.lstrip().startswith("["):
+            inside = re.match(r"\s*\[\s*tool\s*\.\s*gradcheck\s*\]", line) is not None
+        found = re.match(rf"""\s*(["']?{re.escape(key)}["']?)\s*[=.]""", line)
+        if inside and found:
+            return Span(number, found.start(1) + 1, number, found.end(1) + 1)
+    return None
+
+
+def _toml_mistake(source: Source, message: str) -> SpecError:
+    found = re.search(r"\(at line (\d+), column (\d+)\)", message)
+    if not found:
+        return SpecError("", source.path, message)
+    line, column = int(found[1]), int(found[2])
+    text = message[: found.start()].rstrip()
+    return SpecError("", source.path, text, Span(line, column, line, column + 1), source)

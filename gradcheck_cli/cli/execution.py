@@ -1,0 +1,61 @@
+"""Follows a run: hands its events to listeners, and survives Ctrl-C with what is finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from gradcheck_cli.domain.events import Event, Finished
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.options import RunOptions
+    from gradcheck_cli.domain.report import Report, SpecError
+    from gradcheck_cli.domain.spec import Spec
+
+
+class Listener(Protocol):
+    def hear(self, event: Event) -> None: ...
+
+
+def execute(
+    files: Sequence[str],
+    options: RunOptions,
+    listeners: Sequence[Listener],
+    errors: list[SpecError],
+    command: str,
+) -> Report:
+    """Reads and runs the specs of `files`; a file is read while earlier specs are at work.
+
+    `errors` are those known already; mistakes that are found while reading are added to it. The
+    report of the last event has all of them. After the first Ctrl-C the report of what was finished
+    is still handed over; the second one ends everything.
+    """
+    from gradcheck_cli.run import session
+
+    events = session.run(_specs(files, errors), options)
+    told = interrupt = False
+    while True:
+        try:
+            event = events.throw(KeyboardInterrupt()) if interrupt else next(events)
+            interrupt = False
+            if isinstance(event, Finished):
+                event = Finished(replace(event.report, errors=tuple(errors), command=command))
+            for listener in listeners:
+                listener.hear(event)
+        except KeyboardInterrupt:
+            if told:
+                raise
+            told = interrupt = True  # the run ends its workers and hands over what it has
+            continue
+        if isinstance(event, Finished):
+            return event.report
+
+
+def _specs(files: Iterable[str], errors: list[SpecError]) -> Iterator[Spec]:
+    from gradcheck_cli import specfile
+
+    for file in files:
+        specs, mistakes = specfile.read(file)
+        errors.extend(mistakes)
+        yield from specs

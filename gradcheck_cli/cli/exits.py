@@ -1,0 +1,140 @@
+"""Exit codes, all of them.
+
+0  every check passed
+1  at least one finding at or above `--fail-on`
+2  usage, configuration or spec error, or a named engine is missing
+3  internal error
+5  nothing was checked
+130  interrupted
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gradcheck_cli.cli.streams import silence, talk
+from gradcheck_cli.domain.errors import GradcheckError, Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.report import Report, SpecError
+
+PASSED = 0
+FOUND = 1
+USAGE = UsageError.exit_code
+INTERNAL = GradcheckError.exit_code
+NOTHING_CHECKED = 5
+INTERRUPTED = Interrupted.exit_code
+
+ISSUE_HINT = "This is a mistake in gradcheck. Please report it with the lines above and these:"
+
+
+def verdict(report: Report, fail_on: str = "error", exit_zero: bool = False) -> int:
+    """The exit code that a report deserves. `exit_zero` forgives findings and nothing else."""
+    if report.interrupted:
+        return INTERRUPTED
+    if report.errors:
+        return USAGE
+    grave = {"error"} if fail_on == "error" else {"error", "warning"}
+    found = any(
+        result.status != "passed"
+        or any(finding.severity in grave and not finding.allowed for finding in result.findings)
+        for result in report.results
+    )
+    if found:
+        return PASSED if exit_zero else FOUND
+    if not any(result.checks or result.trainings for result in report.results):
+        return NOTHING_CHECKED
+    return PASSED
+
+
+def guarded(app: click.Command, arguments: list[str]) -> int:
+    """Runs the command line; whatever happens in it becomes an exit code and, where something went
+    wrong, a few words on standard error."""
+    try:
+        with app.make_context("gradcheck", list(arguments)) as context:
+            result = app.invoke(context)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else PASSED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return USAGE
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        _say(*_usage_words(error))
+        return USAGE
+    except (KeyboardInterrupt, click.Abort):
+        _say("interrupted")
+        return INTERRUPTED
+    except GradcheckError as error:
+        _say(str(error), getattr(error, "help", ""))
+        _point(getattr(error, "mistakes", ()))
+        return error.exit_code
+    except BrokenPipeError:
+        # the reader (`head`, a pager) has gone: nothing is left to say, and nobody to say it to
+        silence(sys.stdout)
+        return PASSED
+    except Exception as error:
+        _internal(error, arguments)
+        return INTERNAL
+
+
+def _usage_words(error: click.ClickException) -> tuple[str, str]:
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    return message, f"try `{context.command_path} --help`" if context else ""
+
+
+def _say(message: str, help: str = "") -> None:
+    talk(f"error: {message}", "bold red")
+    if help:
+        talk(f"help: {help}")
+
+
+def _point(mistakes: tuple[SpecError, ...]) -> None:
+    """Shows the places of mistakes in a configuration file."""
+    if not mistakes:
+        return
+    from gradcheck_cli.cli.streams import style_for
+    from gradcheck_cli.report.blocks import error_block
+    from gradcheck_cli.report.console import make_console, print_lines
+
+    style = style_for(sys.stderr)
+    for mistake in mistakes:
+        print_lines(make_console(sys.stderr, style), error_block(mistake, style))
+
+
+def _internal(error: Exception, arguments: list[str]) -> None:
+    import platform
+    import shlex
+    import traceback
+
+    import gradcheck_cli
+
+    if {"-v", "--verbose"} & set(arguments):
+        sys.stderr.write("".join(traceback.format_exception(error)))
+    else:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        _say(f"{type(error).__name__}: {error} ({last.name}, {last.filename}:{last.lineno})")
+    loaded = ("click", "numpy", "pydantic", "rich", "scipy")
+    versions = ", ".join(f"{name} {_version(name)}" for name in loaded)
+    lines = (
+        ISSUE_HINT,
+        f"  gradcheck {gradcheck_cli.__version__}, Python {platform.python_version()}, "
+        f"{platform.platform()}",
+        f"  {versions}",
+        f"  gradcheck {shlex.join(arguments)}",
+    )
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+def _version(name: str) -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "is missing"

@@ -1,0 +1,138 @@
+"""`gradcheck self-test`: planted bugs, each of which must raise exactly its code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import gradcheck_cli
+from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for, talk
+from gradcheck_cli.cli.words import counted
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.errors import UsageError
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.report import Report, SpecError, SpecResult
+
+_PACKAGE = Path(gradcheck_cli.__file__).parent
+# In a checkout the specs stand beside the package, in an installed wheel inside it.
+FOLDERS = (_PACKAGE.parent / "specs" / "planted", _PACKAGE / "specs" / "planted")
+_EXPECT = re.compile(r"^#\s*expect:\s*(GC\d{3})\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One planted bug: what was expected, what was found, and whether that is right.
+
+    `right` is None where the spec could not be run at all.
+    """
+
+    path: str
+    expected: str
+    found: tuple[str, ...]
+    right: bool | None
+    remark: str = ""
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False))
+@color_option
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds an engine.")
+def command(folder: str | None, color: str | None, timeout: float | None) -> int:
+    """Run planted bugs and require each to be found, and nothing else with it.
+
+    The bugs are those that come with gradcheck, or the specs of FOLDER; each spec says in a comment
+    `# expect: GC302` what it must raise.
+    """
+    from gradcheck_cli.run.prewarm import prewarm
+
+    prewarm()
+    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.table import table_lines
+
+    prepare_streams()
+    plants = planted(Path(folder) if folder else _shipped())
+    outcomes = judged(plants, _report(plants, timeout))
+    style = style_for(sys.stdout, color)
+    words = {True: "ok", False: "WRONG", None: "not run"}
+    rows = [
+        [words[one.right], one.expected, ", ".join(one.found) or "-", one.path, one.remark]
+        for one in outcomes
+    ]
+    header = ["", "expected", "found", "spec", "remark"]
+    print_lines(make_console(sys.stdout, style), table_lines(header, rows, style))
+    wrong = sum(one.right is False for one in outcomes)
+    skipped = sum(one.right is None for one in outcomes)
+    talk(
+        f"{counted(len(outcomes), 'planted bug')}: {len(outcomes) - wrong - skipped} as expected, "
+        f"{wrong} wrong, {skipped} not run"
+    )
+    return _code(outcomes)
+
+
+def _code(outcomes: list[Outcome]) -> int:
+    from gradcheck_cli.cli.exits import FOUND, NOTHING_CHECKED, PASSED
+
+    if any(one.right is False for one in outcomes):
+        return FOUND
+    return PASSED if any(one.right for one in outcomes) else NOTHING_CHECKED
+
+
+def _shipped() -> Path:
+    for folder in FOLDERS:
+        if folder.is_dir():
+            return folder
+    raise UsageError("the planted specs are missing from this installation")
+
+
+def planted(folder: Path) -> dict[str, str]:
+    """The specs of a folder and the code that each one must raise."""
+    plants: dict[str, str] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        expected = _EXPECT.search(path.read_text("utf-8"))
+        if expected is None or expected[1] not in CODES:
+            raise UsageError(f"{path}: no comment `# expect: CODE` with a known code")
+        plants[str(path)] = expected[1]
+    return plants
+
+
+def _report(plants: Iterable[str], timeout: float | None) -> Report:
+    from gradcheck_cli.cli.execution import execute
+    from gradcheck_cli.domain.options import Layered, RunOptions
+
+    options = RunOptions(timeout=Layered(override=timeout))
+    return execute(list(plants), options, (), [], "gradcheck self-test")
+
+
+def judged(plants: dict[str, str], report: Report) -> list[Outcome]:
+    """Every plant beside what its specs raised."""
+    results: dict[str, list[SpecResult]] = {}
+    for result in report.results:
+        results.setdefault(result.source.path, []).append(result)
+    errors: dict[str, list[SpecError]] = {}
+    for error in report.errors:
+        errors.setdefault(error.path, []).append(error)
+    return [
+        _outcome(path, expected, results.get(path, []), errors.get(path, []))
+        for path, expected in plants.items()
+    ]
+
+
+def _outcome(
+    path: str, expected: str, results: list[SpecResult], errors: list[SpecError]
+) -> Outcome:
+    findings = [finding for result in results for finding in result.findings]
+    grave = {f.code for f in findings if f.severity != "note"} | {e.code for e in errors}
+    notes = {f.code for f in findings if f.severity == "note"}
+    found = tuple(sorted(grave | notes))
+    name = Path(path).name
+    if not any(result.checks or result.findings for result in results) and not errors:
+        return Outcome(name, expected, found, None, "the engine that it needs is not installed")
+    asked = notes if CODES[expected].severity == "note" and not grave else grave
+    return Outcome(name, expected, found, asked == {expected})

@@ -1,0 +1,24 @@
+"""Small texts that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice that `word` was probably meant to be."""
+    import difflib  # only a mistake pays for it
+
+    lowered = {choice.lower(): choice for choice in choices}
+    found = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
+    return lowered[found[0]] if found else None
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """` Did you mean `X`?`, or nothing."""
+    choice = nearest(word, choices)
+    return f" Did you mean `{choice}`?" if choice else ""
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
