@@ -1,0 +1,90 @@
+"""Adds cause and pattern to the findings of a case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.report import Cause, Finding
+from gradcheck_cli.explain.blame import Bad, blame, lossy, not_finite, traces_of, vanished
+from gradcheck_cli.explain.patterns import name_pattern
+from gradcheck_cli.explain.rules import blame_rule
+from gradcheck_cli.explain.terms import terms_of
+
+WRONG = ("GC101", "GC106")
+
+
+def explain(case: Case, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings, each with the cause and the pattern that could be made out."""
+    return tuple(_explain(case, finding) for finding in findings)
+
+
+def _explain(case: Case, finding: Finding) -> Finding:
+    if finding.engine is None or finding.mode is None:
+        return finding
+    traced = case.traced.get((finding.engine, finding.mode))
+    if traced is None or traced.trace is None:
+        return finding
+    if finding.code in WRONG:
+        return replace(finding, cause=blame_rule(case, traced), pattern=_pattern(case, finding))
+    cause = _unstable(case, finding)
+    return replace(finding, cause=cause, span=cause.span if cause else finding.span)
+
+
+def _unstable(case: Case, finding: Finding) -> Cause | None:
+    assert finding.engine is not None and finding.mode is not None
+    key = (finding.engine, finding.mode)
+    traced, wide = case.traced[key], case.wide.get(key)
+    assert traced.trace is not None
+    traces = traces_of(
+        case.spec.program, case.dtype, finding.mode, traced.trace, wide.trace if wide else None
+    )
+    looked_for: dict[str, tuple[Bad, bool]] = {
+        "GC201": (not_finite, False),
+        "GC202": (not_finite, False),
+        "GC203": (not_finite, False),
+        "GC302": (vanished, True),
+        "GC301": (lossy(traces.fmt), False),
+    }
+    if finding.code not in looked_for:
+        return None
+    bad, backward_first = looked_for[finding.code]
+    return blame(traces, bad, backward_first=backward_first)
+
+
+def _pattern(case: Case, finding: Finding) -> str | None:
+    evaluation = next(
+        (e for e in case.evaluations if (e.engine, e.mode) == (finding.engine, finding.mode)), None
+    )
+    if evaluation is None or case.truth is None or finding.input is None:
+        return None
+    block = case.truth.blocks.get((evaluation.mode, finding.input))
+    gradient = evaluation.gradients.get(finding.input)
+    if block is None or gradient is None or gradient.values is None:
+        return None
+    name = finding.input
+    first_order = evaluation.mode in ("reverse", "forward")
+    shape = np.shape(case.values[name]) if first_order else ()
+    return name_pattern(
+        gradient.values,
+        block.value,
+        shape,
+        FORMATS[case.dtype],
+        _axis_sizes(case),
+        (lambda: terms_of(case, evaluation.mode, name)) if first_order else tuple,
+    )
+
+
+def _axis_sizes(case: Case) -> dict[int, str]:
+    """Lengths that a sum or a mean may run over, and of what they are."""
+    sizes: dict[int, str] = {}
+    for name, value in case.values.items():
+        for axis, size in enumerate(np.shape(value)):
+            sizes.setdefault(int(size), f"axis {axis} of `{name}`")
+        if np.ndim(value) > 1:
+            sizes.setdefault(int(np.size(value)), f"all of `{name}`")
+    return sizes

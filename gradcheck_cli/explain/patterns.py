@@ -1,0 +1,80 @@
+"""What a wrong gradient looks like: sign, factor, transposed, a missing term. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
+
+# Two arrays match when they differ by at most this part of the error that is to be explained: then the
+# pattern accounts for 98 % of it, and a coincidence of several entries is out of the question.
+MATCH = 0.02
+
+
+def name_pattern(
+    g: Array,
+    truth: Array,
+    shape: tuple[int, ...],
+    fmt: FloatFormat,
+    sizes: Mapping[int, str],
+    terms: Callable[[], Sequence[tuple[str, Array]]],
+) -> str | None:
+    """The pattern of a wrong block, or None.
+
+    `g` and `truth` have shape (rows, columns), `shape` is the input's. `sizes` maps lengths of axes in the
+    program to a name ("axis 0 of x"), to recognise a mean in place of a sum. `terms` gives the summands of
+    the truth (where the input is used several times), by the text of the use; it is asked last.
+    """
+    finite = np.isfinite(g) & np.isfinite(truth)
+    if not np.all(finite) or not np.any(truth != 0):
+        return None
+    if not np.any(g):
+        return "all zeros"
+    if _matches(g, -truth, truth):
+        return "wrong sign"
+    if factor := _factor(g, truth, sizes):
+        return factor
+    if len(shape) == 2 and shape[0] == shape[1] > 1 and _transposed(g, truth, shape):
+        return "transposed"
+    for text, term in terms():
+        if _matches(g, truth - term, truth):
+            return f"the term through `{text}` is missing"
+        if _matches(g, truth + term, truth):
+            return f"the term through `{text}` is counted twice"
+    if fmt.name == "float64" and np.array_equal(g, g.astype(np.float32).astype(np.float64)):
+        return "computed in float32"
+    return None
+
+
+def _matches(g: Array, candidate: Array, truth: Array) -> bool:
+    """The candidate explains the error: g is much closer to it than to the truth, everywhere."""
+    with np.errstate(all="ignore"):
+        off = np.abs(g - truth)
+        near = np.abs(g - candidate) <= MATCH * off
+    same = g == candidate
+    return bool(np.all(near | same) and np.any(off > 0))
+
+
+def _factor(g: Array, truth: Array, sizes: Mapping[int, str]) -> str | None:
+    used = truth != 0
+    if np.any(g[~used] != 0):
+        return None
+    with np.errstate(all="ignore"):
+        ratio = g[used] / truth[used]
+    factor = float(np.median(ratio))
+    spread = np.abs(ratio - factor)
+    if factor == 0 or not np.all(spread <= MATCH * abs(factor - 1)):
+        return None
+    for size, axis in sizes.items():
+        if size > 1 and abs(factor * size - 1) <= MATCH / size:
+            return f"factor 1/{size}: a mean over {axis} where a sum is right"
+        if size > 1 and abs(factor / size - 1) <= MATCH / size:
+            return f"factor {size}: a sum over {axis} where a mean is right"
+    return f"factor {factor:.6g}"
+
+
+def _transposed(g: Array, truth: Array, shape: tuple[int, ...]) -> bool:
+    turned = truth.reshape(-1, *shape).swapaxes(-1, -2).reshape(truth.shape)
+    return _matches(g, turned, truth)

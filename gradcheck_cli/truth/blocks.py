@@ -1,0 +1,200 @@
+"""Differences for a whole block, and where they and the float64 gradient confirm each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.truth.classify import Sides
+from gradcheck_cli.truth.directions import Slope
+
+# A difference whose bar is below 2^-20 of the derivative vouches for the float64 gradient by itself: an
+# error that it could miss is smaller than the roundings of float32 that the user can see.
+STRONG = 2.0**-20
+
+CONTRADICTION = "the finite difference and the float64 gradient of the reference engine contradict each other"
+NO_DIFFERENCE = "no finite difference could be taken here: the function is not finite around the point"
+TOO_FAST = "the function changes faster than any step in float64 can resolve"
+
+
+@dataclass(slots=True)
+class Differences:
+    """Finite differences of one block, every array (rows, columns). `kind` holds PointKinds; entries that
+    were not taken one by one are nan, with an infinite error unless a directional difference over many
+    entries `vouched` for them: then the error is what it would have shown."""
+
+    value: Array
+    error: Array
+    kind: Array
+    above: Array
+    below: Array
+    side_error: Array
+    vouched: Array
+
+    @classmethod
+    def empty(cls, rows: int, columns: int) -> Differences:
+        shape = (rows, columns)
+        return cls(
+            np.full(shape, np.nan),
+            np.full(shape, np.inf),
+            np.full(shape, int(PointKind.SMOOTH)),
+            np.full(shape, np.nan),
+            np.full(shape, np.nan),
+            np.full(shape, np.inf),
+            np.zeros(shape, dtype=bool),
+        )
+
+    def put(self, column: int, slope: Slope) -> None:
+        """Write the slopes of all rows into a column."""
+        sides: Sides = slope.sides
+        self.value[:, column] = slope.estimate.value
+        self.error[:, column] = slope.estimate.error
+        self.kind[:, column] = sides.kind
+        self.above[:, column] = sides.above.value
+        self.below[:, column] = sides.below.value
+        self.side_error[:, column] = np.fmax(sides.above.error, sides.below.error)
+
+
+@dataclass(slots=True)
+class Merged:
+    """T, dT, kinds and the one-sided interval of a block; why entries are undecided."""
+
+    value: Array
+    error: Array
+    kind: Array
+    lower: Array
+    upper: Array
+    confirmed: Array
+    reason: str
+
+
+def merge(
+    gradient: Array,
+    spread: Array,
+    differences: Differences,
+    structural: bool,
+    floor: Callable[[], Array],
+) -> Merged:
+    """Truth of a block from the float64 gradient (rows, columns) and the differences.
+
+    `spread` is how far two ways to the gradient are apart; `structural` says that some operation stands
+    exactly on a kink of its own; `floor` gives R in float64, asked for only where it matters.
+    """
+    kind = _settle_kinds(gradient, spread, differences, structural)
+    finite = np.isfinite(gradient)
+    with np.errstate(all="ignore"):
+        gap = np.where(differences.vouched, 0.0, np.abs(gradient - differences.value))
+        taken = np.isfinite(differences.error) & (np.isfinite(differences.value) | differences.vouched)
+        consistent = finite & taken & (gap <= differences.error + spread)
+        strong = consistent & (
+            (differences.error <= STRONG * np.abs(gradient)) | (differences.error == 0)
+        )
+    smooth = kind == PointKind.SMOOTH
+    value, error = gradient.copy(), spread.copy()
+    confirmed = strong & smooth
+    reason = ""
+    weak = smooth & ~strong
+    if np.any(weak & finite & taken):
+        rounding = 4 * floor() + spread
+        keep = weak & consistent
+        with np.errstate(all="ignore"):
+            error = np.where(keep, np.minimum(rounding, differences.error + gap), error)
+            explained = weak & finite & taken & ~consistent & (gap <= differences.error + rounding)
+        confirmed |= keep
+        better = explained & (differences.error < rounding)
+        value = np.where(better, differences.value, value)
+        error = np.where(better, differences.error, np.where(explained, rounding, error))
+        confirmed |= explained & ~better
+        conflict = weak & finite & taken & ~consistent & ~explained
+    else:
+        conflict = weak & finite & taken & ~consistent
+    only = weak & taken & (~finite | (conflict & structural))
+    value = np.where(only, differences.value, value)
+    error = np.where(only, differences.error, error)
+    lost = (conflict & (not structural)) | (weak & ~taken)
+    if np.any(conflict & (not structural)):
+        reason = CONTRADICTION
+    elif np.any(weak & ~taken):
+        reason = NO_DIFFERENCE
+    elif np.any(kind == PointKind.UNDECIDED):
+        reason = TOO_FAST
+    kind = np.where(lost, int(PointKind.UNDECIDED), kind)
+    return _with_sides(value, error, kind, confirmed, differences, reason)
+
+
+def _settle_kinds(
+    gradient: Array, spread: Array, differences: Differences, structural: bool
+) -> Array:
+    """Kinds after asking the program: without an operation that stands on its own kink, one-sided slopes
+    that differ mean a kink nearby, closer than the steps, and a jump means a slope too steep for them."""
+    kind = differences.kind.copy()
+    if structural:
+        return kind
+    with np.errstate(all="ignore"):
+        near = differences.side_error + spread
+        one_side = np.abs(gradient - differences.above) <= near
+        one_side |= np.abs(gradient - differences.below) <= near
+    nearby = (kind == PointKind.KINK) & one_side
+    kind[nearby] = int(PointKind.SMOOTH)
+    differences.value = np.where(nearby, gradient, differences.value)
+    differences.error = np.where(nearby, near, differences.error)
+    steep = (kind == PointKind.JUMP) | (kind == PointKind.UNDEFINED)
+    kind[steep & np.isfinite(gradient)] = int(PointKind.UNDECIDED)
+    return kind
+
+
+def _with_sides(
+    value: Array, error: Array, kind: Array, confirmed: Array, differences: Differences, reason: str
+) -> Merged:
+    lower, upper = value.copy(), value.copy()
+    kink = kind == PointKind.KINK
+    low = np.fmin(differences.above, differences.below)
+    high = np.fmax(differences.above, differences.below)
+    lower, upper = np.where(kink, low, lower), np.where(kink, high, upper)
+    error = np.where(kink, differences.side_error, error)
+    outside = kink & ~((value >= low) & (value <= high))
+    value = np.where(outside, (low + high) / 2, value)
+    free = (kind == PointKind.UNDEFINED) | (kind == PointKind.JUMP)
+    value = np.where(free | ((kind == PointKind.UNDECIDED) & ~np.isfinite(value)), np.nan, value)
+    error = np.where(free | (kind == PointKind.UNDECIDED), np.inf, error)
+    return Merged(value, error, kind, lower, upper, confirmed, reason)
+
+
+def unconstrained(merged: Merged) -> Merged:
+    """For second derivatives: where the gradient has a kink or a jump, any value is as good as another."""
+    rough = np.isin(merged.kind, (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED))
+    return Merged(
+        value=merged.value,
+        error=merged.error,
+        kind=np.where(rough, int(PointKind.KINK), merged.kind),
+        lower=np.where(rough, -np.inf, merged.lower),
+        upper=np.where(rough, np.inf, merged.upper),
+        confirmed=merged.confirmed,
+        reason=merged.reason,
+    )
+
+
+def is_on_a_kink(program_nodes: list[Array], program: object) -> bool:
+    """Whether some operation stands exactly on a kink, tie or jump of its own row."""
+    from gradcheck_cli.domain.program import Program
+    from reference_engine.op import TABLE
+
+    assert isinstance(program, Program)
+    for node in program.nodes:
+        row = TABLE.get(node.op)
+        if row is None:
+            continue
+        at = row.at_kink(*[program_nodes[i] for i in node.args], **node.keywords)
+        if at is not None and np.any(at):
+            return True
+    return False
+
+
+def spacing(values: Mapping[str, Array]) -> float:
+    """One ulp of the largest input, in float64."""
+    largest = max((float(np.max(np.abs(v), initial=0.0)) for v in values.values()), default=0.0)
+    return float(FORMATS["float64"].ulp(largest))

@@ -1,0 +1,136 @@
+"""How far rounding may move a gradient: conditioning C, rounding floor R, and what is allowed.
+
+With T an entry of the gradient, written as a program of its own (forward pass, then backward pass), and
+u the unit roundoff of the judged dtype:
+
+    C = u * sum over inputs |dT/dx_j| |x_j|             half an ulp of every input
+    R = u * sum over operations |dT/dv_i| |v_i|         every operation rounded once
+
+(Higham, Accuracy and Stability of Numerical Algorithms, section 1.6 and 3; first order.) An operation of a
+well-behaved program costs about as much as the inputs' own rounding; the allowance is R with each
+operation's part cut off at BENIGN times that. What R has above it is the program's instability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.engines.reference import ReferenceEngine
+from gradcheck_cli.truth.gradients import block_shapes, float64_gradients
+from gradcheck_cli.truth.plain import inlined
+from gradcheck_cli.truth.tape import EntryTape
+
+# An operation whose rounding moves the result by up to 8 times what half an ulp of every input (or of
+# the result) does is taken as benign: the dot product of a well-conditioned problem reaches 2 to 4.
+BENIGN = 8.0
+EXACT_ENTRIES = 64  # entries for which the sums are taken exactly: each costs one walk of the tape
+EXACT_NODES = 600  # and the longest program for that
+SAMPLES = 4  # random sign vectors for larger blocks; the largest of 4 is within 2x of the sum's rms
+PERTURBATION = 2.0**-26  # relative: far above float64's rounding, far below where second order counts
+
+
+@dataclass(frozen=True, slots=True)
+class Conditioning:
+    """C, allowance and R of a block, each (rows, columns), in units of the gradient."""
+
+    condition: Array
+    allowance: Array
+    floor: Array
+
+
+def conditioning(
+    request: TruthRequest,
+    true: Mapping[tuple[Mode, str], Array],
+    engine: ReferenceEngine,
+    dtype: str | None = None,
+) -> dict[tuple[Mode, str], Conditioning]:
+    """Conditioning of every block; `dtype` (default: the judged one) sets the unit roundoff."""
+    fmt = FORMATS[dtype or request.dtype]
+    result: dict[tuple[Mode, str], Conditioning] = {}
+    for mode in request.projections:
+        shapes = block_shapes(request, mode)
+        entries = sum(rows * columns for rows, columns in shapes.values())
+        small = entries <= EXACT_ENTRIES and len(request.program.nodes) <= EXACT_NODES
+        blocks = _exact(request, mode, fmt.unit_roundoff) if small else None
+        if blocks is None:
+            blocks = _sampled(request, mode, true, engine, fmt.unit_roundoff)
+        for name, raw in blocks.items():
+            result[mode, name] = _finish(raw, true[mode, name], fmt.ulp(true[mode, name]))
+    return result
+
+
+@dataclass(slots=True)
+class _Raw:
+    condition: Array  # (rows, columns)
+    parts: list[tuple[Array, Array]]  # of an operation: its sum, its largest element; each (rows, columns)
+    floor: Array
+
+
+def _finish(raw: _Raw, true: Array, ulp: Array) -> Conditioning:
+    benign = BENIGN * (raw.condition + ulp / 2)
+    with np.errstate(all="ignore"):
+        allowance = sum((np.minimum(part, benign) for part in raw.parts), np.zeros_like(true))
+    clean = [np.where(np.isfinite(a), a, 0.0) for a in (raw.condition, allowance, raw.floor)]
+    return Conditioning(*clean)
+
+
+def _exact(request: TruthRequest, mode: Mode, u: float) -> dict[str, _Raw] | None:
+    """The sums themselves, one walk of the tape an entry."""
+    tape = EntryTape(inlined(request.program), request, mode)
+    shapes = block_shapes(request, mode)
+    result: dict[str, _Raw] = {}
+    for name, (rows, columns) in shapes.items():
+        raw = _Raw(np.zeros((rows, columns)), [], np.zeros((rows, columns)))
+        by_op: dict[int, Array] = {}
+        for row in range(rows):
+            for column in range(columns):
+                at_inputs, at_ops = tape.sensitivities(name, row, column)
+                raw.condition[row, column] = u * at_inputs
+                for i, part in enumerate(at_ops):
+                    by_op.setdefault(i, np.zeros((rows, columns)))[row, column] = u * part
+        raw.parts = list(by_op.values())
+        raw.floor = sum(raw.parts, np.zeros((rows, columns)))
+        result[name] = raw
+    return result
+
+
+def _sampled(
+    request: TruthRequest,
+    mode: Mode,
+    true: Mapping[tuple[Mode, str], Array],
+    engine: ReferenceEngine,
+    u: float,
+) -> dict[str, _Raw]:
+    """C from random relative perturbations of the inputs; each operation is taken to cost as much."""
+    from dataclasses import replace
+
+    rng = np.random.default_rng([request.seed, 1])
+    names = list(block_shapes(request, mode))
+    largest = {name: np.zeros_like(true[mode, name]) for name in names}
+    only = replace(request, projections={mode: request.projections[mode]}, program=inlined(request.program))
+    for _ in range(SAMPLES):
+        moved = {
+            name: value * (1 + PERTURBATION * rng.choice([-1.0, 1.0], size=np.shape(value)))
+            if np.asarray(value).dtype.kind == "f"
+            else value
+            for name, value in request.values.items()
+        }
+        there = float64_gradients(replace(only, values=moved), engine).true
+        for name in names:
+            with np.errstate(all="ignore"):
+                change = np.abs(there[mode, name] - true[mode, name]) * (u / PERTURBATION)
+            largest[name] = np.fmax(largest[name], np.where(np.isfinite(change), change, 0.0))
+    operations = float(sum(1 for node in request.program.nodes if node.args))
+    result: dict[str, _Raw] = {}
+    for name in names:
+        condition = 2 * largest[name]
+        # roundings are independent: together they cost about the root of their number
+        part = np.sqrt(2 * operations) * (condition + u * np.abs(true[mode, name]))
+        result[name] = _Raw(condition, [part], part)
+    return result

@@ -1,0 +1,104 @@
+"""Directional differences of a program: along one entry of one input, or along a whole vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.truth.classify import Sides, classify
+from gradcheck_cli.truth.differences import Estimate, Float, climb
+
+Values = Mapping[str, Array]
+
+
+@dataclass(slots=True)
+class Slope:
+    """A derivative along one direction for m outputs: the central (or, at an edge of the domain,
+    one-sided) estimate, what the point is, the one-sided derivatives, and the cost."""
+
+    estimate: Estimate
+    sides: Sides
+    evaluations: int
+
+
+@dataclass(slots=True)
+class Sampled:
+    """A function of the inputs with m outputs to be differentiated at `values`.
+
+    `noise` (m,) is the rounding error of one of its values there, `bounds` the domain of each input.
+    """
+
+    function: Callable[[Values], Float]
+    values: Values
+    bounds: Mapping[str, tuple[float, float]]
+    noise: Float
+    zero: Float
+
+    def along_entry(self, name: str, flat: int) -> Slope:
+        """The derivative along entry `flat` of input `name`, by steps that the entry takes exactly."""
+        start = np.asarray(self.values[name], dtype=np.float64)
+        base = float(start.reshape(-1)[flat])
+        low, high = self.bounds.get(name, (-np.inf, np.inf))
+
+        def moved(step: float) -> Float:
+            there = start.copy()
+            there.reshape(-1)[flat] = base + step
+            return self.function({**self.values, name: there})
+
+        scale = abs(base) if base != 0 else _typical(start)
+        return self._slope(moved, scale, low - base, high - base, base)
+
+    def along(self, direction: Mapping[str, Array]) -> Slope:
+        """The derivative along `direction`, input -> weights of the input's shape."""
+        # a step moves entries by rounded amounts; that noise is the caller's, as part of `noise`
+        def moved(step: float) -> Float:
+            there = {name: self.values[name] + step * weights for name, weights in direction.items()}
+            return self.function({**self.values, **there})
+
+        low, high = self._room(direction)
+        return self._slope(moved, self._scale(direction), low, high, 0.0)
+
+    def _room(self, direction: Mapping[str, Array]) -> tuple[float, float]:
+        """How far t may go down and up before an entry leaves its domain."""
+        low, high = -np.inf, np.inf
+        for name, weights in direction.items():
+            bottom, top = self.bounds.get(name, (-np.inf, np.inf))
+            if not (np.isfinite(bottom) or np.isfinite(top)):
+                continue
+            with np.errstate(all="ignore"):
+                to_top = np.where(weights > 0, top - self.values[name], bottom - self.values[name]) / weights
+                to_bottom = np.where(weights > 0, bottom - self.values[name], top - self.values[name]) / weights
+            moving = weights != 0
+            high = min(high, float(np.min(to_top[moving], initial=np.inf)))
+            low = max(low, float(np.max(to_bottom[moving], initial=-np.inf)))
+        return low, high
+
+    def _scale(self, direction: Mapping[str, Array]) -> float:
+        """The t at which some entry has moved by its own size: steps must stay below that."""
+        scale = np.inf
+        for name, weights in direction.items():
+            value = np.abs(np.asarray(self.values[name], dtype=np.float64))
+            used = (weights != 0) & (value > 0)
+            if np.any(used):
+                scale = min(scale, float(np.min(value[used] / np.abs(weights[used]))))
+        return scale if np.isfinite(scale) else 1.0
+
+    def _slope(
+        self, moved: Callable[[float], Float], scale: float, low: float, high: float, base: float
+    ) -> Slope:
+        ladder, estimate = climb(moved, scale, self.noise, low, high, self.zero, base)
+        sides = classify(ladder, self.noise)
+        for side in (sides.above, sides.below):  # at an edge only one side has values
+            missing = ~np.isfinite(estimate.error) & np.isfinite(side.error) & np.isfinite(side.value)
+            estimate.value = np.where(missing, side.value, estimate.value)
+            estimate.error = np.where(missing, side.error, estimate.error)
+        return Slope(estimate, sides, ladder.evaluations)
+
+
+def _typical(values: Float) -> float:
+    """A scale for an entry that is zero: the smallest size among its neighbours, at most 1."""
+    sizes = np.abs(values[values != 0])
+    return float(min(1.0, np.min(sizes))) if sizes.size else 1.0

@@ -1,0 +1,127 @@
+"""The reference engine's float64 derivatives at the rounded inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Evaluation, Mode, Problem
+from gradcheck_cli.engines.reference import ReferenceEngine
+from gradcheck_cli.truth.plain import inlined
+
+
+@dataclass(frozen=True, slots=True)
+class Float64Gradients:
+    """Blocks by (mode, name), shape (rows, columns): `true` is the derivative of the forward, `stated`
+    follows the custom gradients, `spread` is how far two ways of computing `true` are apart."""
+
+    true: Mapping[tuple[Mode, str], Array]
+    stated: Mapping[tuple[Mode, str], Array]
+    spread: Mapping[tuple[Mode, str], Array]
+    output: Array
+    reason: str
+
+
+def float64_gradients(request: TruthRequest, engine: ReferenceEngine) -> Float64Gradients:
+    """Every block that will be judged, by the reference engine in float64."""
+    program = inlined(request.program)
+    plain = replace(request, program=program)
+    answers = {mode: _evaluate(plain, mode, engine) for mode in request.projections}
+    stated = answers
+    if request.program.has_custom_gradient:
+        stated = {mode: _evaluate(request, mode, engine) for mode in request.projections}
+    true = _blocks(answers, request)
+    spread = {key: _spread(key, true, request) for key in true}
+    outputs = [a.output for a in answers.values() if a.output is not None]
+    failures = [a.failure.message for a in answers.values() if a.failure is not None]
+    return Float64Gradients(
+        true=true,
+        stated=_blocks(stated, request),
+        spread=spread,
+        output=outputs[0] if outputs else np.asarray(np.nan),
+        reason=failures[0] if failures else "",
+    )
+
+
+def _evaluate(request: TruthRequest, mode: Mode, engine: ReferenceEngine) -> Evaluation:
+    return engine.evaluate(
+        Problem(
+            program=request.program,
+            values=request.values,
+            wrt=request.wrt,
+            dtype="float64",
+            rounding=request.dtype,
+            mode=mode,
+            projection=request.projections[mode],
+        )
+    )
+
+
+def _blocks(
+    answers: Mapping[Mode, Evaluation], request: TruthRequest
+) -> dict[tuple[Mode, str], Array]:
+    """The blocks of every answer; an input that the output does not depend on has zeros."""
+    blocks: dict[tuple[Mode, str], Array] = {}
+    for mode, answer in answers.items():
+        shapes = block_shapes(request, mode)
+        for name, shape in shapes.items():
+            gradient = answer.gradients.get(name)
+            if answer.failure is not None:
+                blocks[mode, name] = np.full(shape, np.nan)
+            elif gradient is None or gradient.values is None:
+                blocks[mode, name] = np.zeros(shape)
+            else:
+                blocks[mode, name] = gradient.values
+    return blocks
+
+
+def block_shapes(request: TruthRequest, mode: Mode) -> dict[str, tuple[int, int]]:
+    """(rows, columns) of every block of a mode."""
+    projection = request.projections[mode]
+    sizes = {name: int(np.size(request.values[name])) for name in request.wrt}
+    columns = {
+        name: len(projection.columns[name])
+        if projection.columns is not None and name in projection.columns
+        else sizes[name]
+        for name in request.wrt
+    }
+    if mode in ("reverse-over-reverse", "forward-over-reverse"):
+        return {f"{a}.{b}": (sizes[a], columns[b]) for a in request.wrt for b in request.wrt}
+    output = request.program.nodes[request.program.output].shape
+    rows = int(np.prod(output)) if projection.rows is None else len(projection.rows)
+    return {name: (rows, columns[name]) for name in request.wrt}
+
+
+PARTNERS: dict[Mode, Mode] = {
+    "reverse": "forward",
+    "forward": "reverse",
+    "reverse-over-reverse": "forward-over-reverse",
+    "forward-over-reverse": "reverse-over-reverse",
+}
+
+
+def _spread(
+    key: tuple[Mode, str], true: Mapping[tuple[Mode, str], Array], request: TruthRequest
+) -> Array:
+    """Distance to the other mode's block where both were computed whole, and a few ulps anyway."""
+    mode, name = key
+    mine = true[key]
+    few = 4 * FORMATS["float64"].ulp(mine)
+    theirs = true.get((PARTNERS[mode], name))
+    if theirs is None or theirs.shape != mine.shape or not _same_part(mode, request):
+        return few
+    with np.errstate(all="ignore"):
+        apart = np.abs(mine - theirs)
+    return few + np.where(np.isfinite(apart), apart, 0.0)
+
+
+def _same_part(mode: Mode, request: TruthRequest) -> bool:
+    """Whether both modes were asked for the whole Jacobian, entry by entry."""
+    one, other = request.projections[mode], request.projections[PARTNERS[mode]]
+    if mode in ("reverse", "forward"):
+        return one.rows is one.columns is other.rows is other.columns is None
+    return one.columns is None and other.columns is None

@@ -1,0 +1,275 @@
+"""The truth of one spec at one point for one dtype, from differences and the reference engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode, Problem, Projection
+from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
+from gradcheck_cli.engines.reference import ReferenceEngine
+from gradcheck_cli.truth.blocks import Differences, Merged, is_on_a_kink, merge, unconstrained
+from gradcheck_cli.truth.conditioning import Conditioning, conditioning
+from gradcheck_cli.truth.differences import Float
+from gradcheck_cli.truth.directions import Sampled, Values
+from gradcheck_cli.truth.gradients import Float64Gradients, block_shapes, float64_gradients
+from gradcheck_cli.truth.halving import ENTRY_LIMIT, confirm
+from gradcheck_cli.truth.hulls import hulls_of
+from gradcheck_cli.truth.noise import from_size, from_sums
+from gradcheck_cli.truth.plain import PlainFunction, frozen, inlined
+from gradcheck_cli.truth.tape import output_noise_sums
+
+SECOND: tuple[Mode, ...] = ("reverse-over-reverse", "forward-over-reverse")
+NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each
+
+
+@dataclass(slots=True)
+class _Work:
+    """What is shared between the blocks of one request."""
+
+    request: TruthRequest
+    engine: ReferenceEngine
+    gradients: Float64Gradients
+    structural: bool
+    noise_cache: dict[str, tuple[Float, Float]] = field(default_factory=dict)
+    difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
+    floor_cache: dict[tuple[Mode, str], Conditioning] | None = None
+    evaluations: int = 0
+
+    def floor(self, mode: Mode, name: str) -> Callable[[], Array]:
+        def compute() -> Array:
+            if self.floor_cache is None:
+                true = self.gradients.true
+                self.floor_cache = conditioning(self.request, true, self.engine, "float64")
+            return self.floor_cache[mode, name].floor
+
+        return compute
+
+
+def compute(request: TruthRequest) -> Truth:
+    """Truth for every mode in `request.projections`.
+
+    First order: Romberg-extrapolated central differences of the float64 program (`differences`), merged
+    with the reference engine's float64 gradient (`blocks`). Second order: differences of that gradient.
+    More than `halving.ENTRY_LIMIT` entries are confirmed along random directions instead of one by one.
+    """
+    started = time.perf_counter()
+    engine = ReferenceEngine()
+    program = inlined(request.program)
+    at_point = PlainFunction(program, request.dtype).nodes(request.values)
+    work = _Work(
+        request, engine, float64_gradients(request, engine), is_on_a_kink(at_point, program)
+    )
+    blocks: dict[tuple[str, str], TruthBlock] = {}
+    reasons: dict[tuple[str, str], str] = {}
+    hulls: dict[str, tuple[Hull, ...]] = {}
+    cost = (
+        conditioning(request, work.gradients.true, engine) if request.conditioning else {}
+    )
+    for mode in request.projections:
+        for name, merged, differences in _mode_blocks(work, mode):
+            blocks[mode, name] = _block(work, mode, name, merged, differences, cost.get((mode, name)))
+            if merged.reason:
+                reasons[mode, name] = merged.reason
+        hulls[mode] = _hulls(work, mode, blocks)
+    output = np.asarray(at_point[program.output], dtype=np.float64)
+    return Truth(
+        dtype=request.dtype,
+        output=output,
+        output_error=from_size(output, len(program.nodes)),
+        blocks=blocks,
+        reasons=reasons,
+        hulls=hulls,
+        forward=work.evaluations,
+        duration_s=time.perf_counter() - started,
+    )
+
+
+def _block(
+    work: _Work,
+    mode: Mode,
+    name: str,
+    merged: Merged,
+    differences: Differences,
+    cost: Conditioning | None,
+) -> TruthBlock:
+    zeros = np.zeros_like(merged.value)
+    return TruthBlock(
+        value=merged.value,
+        error=merged.error,
+        difference=differences.value,
+        difference_error=np.where(np.isnan(differences.value), np.nan, differences.error),
+        kind=merged.kind,
+        lower=merged.lower,
+        upper=merged.upper,
+        condition=cost.condition if cost else zeros,
+        allowance=cost.allowance if cost else zeros,
+        floor=cost.floor if cost else zeros,
+        stated=work.gradients.stated[mode, name],
+        confirmed=merged.confirmed,
+    )
+
+
+def _mode_blocks(work: _Work, mode: Mode) -> Iterator[tuple[str, Merged, Differences]]:
+    for name, differences in _differences(work, mode).items():
+        gradient = work.gradients.true[mode, name]
+        spread = work.gradients.spread[mode, name]
+        merged = merge(gradient, spread, differences, work.structural, work.floor(mode, name))
+        if mode in SECOND:
+            merged = unconstrained(merged)
+        yield name, merged, differences
+
+
+def _differences(work: _Work, mode: Mode) -> dict[str, Differences]:
+    projection = work.request.projections[mode]
+    second = mode in SECOND
+    key = (second, id(projection.rows), id(projection.columns))
+    if key not in work.difference_cache:
+        sampled, along = _sampled(work, mode, projection, second)
+        work.difference_cache[key] = _take(work, mode, projection, sampled, along, second)
+    # a merge may note in its differences what it settled, so every mode has its own
+    return {
+        name: replace(d, value=d.value.copy(), error=d.error.copy(), kind=d.kind.copy())
+        for name, d in work.difference_cache[key].items()
+    }
+
+
+def _sampled(
+    work: _Work, mode: Mode, projection: Projection, second: bool
+) -> tuple[Sampled, Sampled]:
+    """The function to be differentiated: with the noise of exact steps, and of rounded ones."""
+    request = work.request
+    program, values = frozen(inlined(request.program), request.values, request.dtype)
+    if second:
+        function = _gradient_function(work, projection)
+    else:
+        plain = PlainFunction(program, request.dtype)
+        rows = None if projection.rows is None else projection.rows.reshape(len(projection.rows), -1)
+
+        def function(at: Values) -> Float:
+            flat = plain(at).reshape(-1)
+            return flat if rows is None else rows @ flat
+
+    def counted(at: Values) -> Float:
+        work.evaluations += 1
+        with np.errstate(all="ignore"):
+            return function(at)
+
+    zero = counted(values)
+    exact, rounded = _noise(work, projection, zero, second)
+    bounds = request.bounds
+    return (
+        Sampled(counted, values, bounds, exact, zero),
+        Sampled(counted, values, bounds, rounded, zero),
+    )
+
+
+def _gradient_function(work: _Work, projection: Projection) -> Callable[[Values], Float]:
+    """The float64 gradient of the scalarised output with respect to every input, flattened."""
+    request = work.request
+    program, _ = frozen(inlined(request.program), request.values, request.dtype)
+    output = request.program.nodes[request.program.output].shape
+    rows = np.ones((1, *output)) if projection.rows is None else projection.rows[:1]
+
+    def function(at: Values) -> Float:
+        answer = work.engine.evaluate(
+            Problem(program, at, request.wrt, "float64", request.dtype, "reverse", Projection(rows=rows))
+        )
+        parts = []
+        for name in request.wrt:
+            gradient = answer.gradients.get(name)
+            size = int(np.size(request.values[name]))
+            missing = gradient is None or gradient.values is None
+            empty = np.full(size, np.nan) if answer.failure else np.zeros(size)
+            parts.append(empty if missing else gradient.values.reshape(-1))  # type: ignore[union-attr]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    return function
+
+
+def _noise(
+    work: _Work, projection: Projection, zero: Float, second: bool
+) -> tuple[Float, Float]:
+    operations = len(work.request.program.nodes)
+    if second:
+        rough = from_size(zero, 8 * operations)  # a gradient has a few operations for each of the value
+        return rough, 2 * rough
+    if zero.size > NOISE_ROWS:
+        rough = from_size(zero, operations)
+        return rough, 2 * rough
+    at_ops, at_inputs = output_noise_sums(work.request, projection.rows)
+    return from_sums(zero, at_ops), from_sums(zero, at_ops + at_inputs)
+
+
+def _take(
+    work: _Work,
+    mode: Mode,
+    projection: Projection,
+    exact: Sampled,
+    rounded: Sampled,
+    second: bool,
+) -> dict[str, Differences]:
+    """Differences of every block of a mode; a column is an entry, or a direction where columns are given."""
+    request = work.request
+    shapes = block_shapes(request, mode)
+    columns = projection.columns or {}
+    by_input = {name: Differences.empty(exact.zero.size, _columns(request, columns, name)) for name in request.wrt}
+    entries = sum(int(np.size(request.values[n])) for n in request.wrt if n not in columns)
+    for name, differences in by_input.items():
+        if name in columns:
+            for k, tangent in enumerate(columns[name]):
+                differences.put(k, rounded.along({name: np.asarray(tangent)}))
+        elif entries <= ENTRY_LIMIT:
+            for k in range(differences.value.shape[1]):
+                differences.put(k, exact.along_entry(name, k))
+    if entries > ENTRY_LIMIT and not second:
+        whole = {n: work.gradients.true[mode, n] for n in request.wrt if n not in columns}
+        confirm(whole, by_input, exact, rounded, request.seed)
+    if not second:
+        return by_input
+    return {f"{a}.{b}": _rows_of(request, by_input[b], a) for a in request.wrt for b in request.wrt if f"{a}.{b}" in shapes}
+
+
+def _columns(request: TruthRequest, columns: object, name: str) -> int:
+    if isinstance(columns, dict) and name in columns:
+        return len(columns[name])
+    return int(np.size(request.values[name]))
+
+
+def _rows_of(request: TruthRequest, differences: Differences, name: str) -> Differences:
+    """The rows of the flattened gradient that belong to input `name`."""
+    start = 0
+    for other in request.wrt:
+        size = int(np.size(request.values[other]))
+        if other == name:
+            part = slice(start, start + size)
+            return Differences(
+                differences.value[part],
+                differences.error[part],
+                differences.kind[part],
+                differences.above[part],
+                differences.below[part],
+                differences.side_error[part],
+                differences.vouched[part],
+            )
+        start += size
+    raise KeyError(name)
+
+
+def _hulls(
+    work: _Work, mode: Mode, blocks: dict[tuple[str, str], TruthBlock]
+) -> tuple[Hull, ...]:
+    """One-sided derivatives along directions through all entries at kinks, if there are several."""
+    projection = work.request.projections[mode]
+    if mode in SECOND or projection.columns is not None:
+        return ()
+    mine = {name: blocks[mode, name] for name in work.request.wrt}
+    if sum(int(np.sum(b.kind == PointKind.KINK)) for b in mine.values()) < 2:
+        return ()
+    _, rounded = _sampled(work, mode, projection, False)
+    return hulls_of(mine, rounded, work.request.seed)

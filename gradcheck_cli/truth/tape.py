@@ -1,0 +1,137 @@
+"""How a number reacts to every rounding on the way to it: sums over the reference engine's tape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
+from gradcheck_cli.truth.differences import Float
+from gradcheck_cli.truth.plain import inlined
+
+
+class RecordedProgram:
+    """A program run once in float64 on the tape, every floating input a leaf."""
+
+    def __init__(self, program: Program, values: Mapping[str, Array], rounding: str) -> None:
+        from reference_engine import tensor
+        from reference_engine.op import TABLE
+
+        fmt = FORMATS[rounding]
+        self.leaves: dict[str, Any] = {}
+        slots: list[Any] = [None] * len(program.nodes)
+        for name, index in program.inputs.items():
+            value = np.asarray(values[name])
+            floating = value.dtype.kind == "f"
+            slots[index] = tensor(value, requires_grad=True) if floating else value
+            if floating:
+                self.leaves[name] = slots[index]
+        with np.errstate(all="ignore"):
+            for index, node in enumerate(program.nodes):
+                if node.op == CONSTANT:
+                    value = fmt.round(node.value)[()] if node.kind == "float" else np.asarray(node.value)
+                    slots[index] = value
+                elif node.op != INPUT:
+                    slots[index] = TABLE[node.op](*[slots[i] for i in node.args], **node.keywords)
+        self.output = slots[program.output]
+
+    def gradient(self, output: Any, cotangent: Array) -> dict[str, Any]:
+        """<cotangent, d output / d leaf> for every leaf, recorded; a leaf without one is left out."""
+        from reference_engine.tape import Node, pull_back
+
+        if not isinstance(output, Node) or output.op is None:
+            return {}
+        with np.errstate(all="ignore"):
+            reached = pull_back([(output, cotangent)], create_graph=True)
+        return {name: reached[id(leaf)][1] for name, leaf in self.leaves.items() if id(leaf) in reached}
+
+
+def sensitivity_sums(number: Any) -> tuple[float, list[float]]:
+    """For a recorded scalar s: sum over leaves of |ds/dx| |x|, and for each operation that rounds, in the
+    order of the tape, the sum of |ds/dv| |v| over its result v."""
+    from reference_engine.tape import Node, pull_back
+    from reference_engine.traced import to_array
+
+    if not isinstance(number, Node) or number.op is None:
+        return 0.0, []
+    by_op: list[float] = []
+
+    def observe(node: Node, bar: Any) -> None:
+        if node.op is not None and not node.op.exact:
+            by_op.append(float(np.sum(np.abs(to_array(bar) * to_array(node)))))
+
+    with np.errstate(all="ignore"):
+        reached = pull_back([(number, np.ones(()))], observe=observe)
+        at_leaves = sum(
+            float(np.sum(np.abs(to_array(bar) * to_array(leaf)))) for leaf, bar in reached.values()
+        )
+    return at_leaves, by_op[::-1]
+
+
+class EntryTape:
+    """Every entry of a mode's blocks as a recorded scalar of its own."""
+
+    def __init__(self, program: Program, request: TruthRequest, mode: Mode) -> None:
+        self._request = request
+        self._mode = mode
+        self._projection = request.projections[mode]
+        self._run = RecordedProgram(program, request.values, request.dtype)
+        self._rows: dict[object, dict[str, Any]] = {}
+
+    def sensitivities(self, name: str, row: int, column: int) -> tuple[float, list[float]]:
+        """`sensitivity_sums` of one entry; zeros where it does not depend on anything."""
+        if self._mode in ("reverse", "forward"):
+            gradient = self._first(row).get(name)
+            return sensitivity_sums(self._pick(gradient, name, column))
+        first, second = name.split(".")
+        if (first, row) not in self._rows:
+            part = self._pick_entry(self._first(0).get(first), row)
+            self._rows[first, row] = self._run.gradient(part, np.ones(()))
+        return sensitivity_sums(self._pick(self._rows[first, row].get(second), second, column))
+
+    def _first(self, row: int) -> dict[str, Any]:
+        """The recorded gradient of row `row` of the output (or of its projection)."""
+        if row not in self._rows:
+            shape = np.shape(self._run.output)
+            if self._projection.rows is not None:
+                cotangent = np.asarray(self._projection.rows[row], dtype=np.float64)
+            else:
+                cotangent = np.zeros(shape)
+                cotangent.reshape(-1)[row] = 1.0
+            self._rows[row] = self._run.gradient(self._run.output, cotangent)
+        return self._rows[row]
+
+    def _pick(self, gradient: Any, name: str, column: int) -> Any:
+        columns = self._projection.columns
+        if gradient is None or columns is None or name not in columns:
+            return self._pick_entry(gradient, column)
+        return (gradient * np.asarray(columns[name][column], dtype=np.float64)).sum()
+
+    @staticmethod
+    def _pick_entry(gradient: Any, flat: int) -> Any:
+        if gradient is None or np.ndim(gradient) == 0:
+            return gradient
+        return gradient[tuple(int(i) for i in np.unravel_index(flat, gradient.shape))]
+
+
+def output_noise_sums(request: TruthRequest, rows: Array | None) -> tuple[Float, Float]:
+    """For every output (or projection of it): the sum of |ds/dv| |v| over its operations, and over its
+    inputs, shape (m,) each. Times the unit roundoff this is the rounding error of one value."""
+    run = RecordedProgram(inlined(request.program), request.values, request.dtype)
+    shape = np.shape(run.output)
+    count = int(np.prod(shape)) if rows is None else len(rows)
+    at_ops, at_inputs = np.zeros(count), np.zeros(count)
+    for k in range(count):
+        number = (
+            EntryTape._pick_entry(run.output, k)
+            if rows is None
+            else (run.output * np.asarray(rows[k], dtype=np.float64)).sum()
+        )
+        leaves, by_op = sensitivity_sums(number)
+        at_ops[k], at_inputs[k] = sum(by_op), leaves
+    return at_ops, at_inputs
