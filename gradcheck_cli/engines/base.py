@@ -1,0 +1,100 @@
+"""What an engine is, and the words in which it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+from gradcheck_cli.domain.evaluation import (
+    FIRST_ORDER,
+    Evaluation,
+    FailureKind,
+    Mode,
+    Problem,
+    Training,
+    TrainingProblem,
+)
+from gradcheck_cli.domain.program import Program
+
+EVERY_DTYPE = ("float16", "bfloat16", "float32", "float64")
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do, stated without importing its framework.
+
+    `distributions` are the names under which package indexes know the framework (the first that is
+    installed counts; an engine that is part of gradcheck itself has none). `modes` are first-order;
+    `orders` says up to which order they nest. `install` is the line that a user types.
+    """
+
+    name: str
+    distributions: tuple[str, ...]
+    install: str
+    modes: tuple[Mode, ...] = FIRST_ORDER
+    dtypes: tuple[str, ...] = EVERY_DTYPE
+    orders: tuple[int, ...] = (1, 2)
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Answers one question: this program, these values, this dtype, this mode: outputs and gradients.
+
+    The module of an engine must import cheaply: its framework is imported in `load`, which is called
+    once, in the engine's worker process. `evaluate` and `train` never raise for a fault of the
+    problem or of the framework; they answer with a `Failure`.
+    """
+
+    capabilities: ClassVar[Capabilities]
+
+    def load(self) -> str:
+        """Imports the framework and returns its version. May raise anything."""
+        ...
+
+    def refuses(self, program: Program, mode: Mode) -> str | None:
+        """Why this engine cannot run the program in this mode, or None. Callable before `load`."""
+        ...
+
+    def evaluate(self, problem: Problem) -> Evaluation: ...
+
+    def train(self, problem: TrainingProblem) -> Training: ...
+
+    def close(self) -> None:
+        """Called before the worker ends in good order."""
+        ...
+
+
+class EngineFault(Exception):
+    """A failure that the engine recognises itself; `kind` is that of `Failure`."""
+
+    kind: FailureKind = "raised"
+
+
+class Unsupported(EngineFault):
+    """The framework cannot express this op, dtype or mode. The message names it."""
+
+    kind: FailureKind = "unsupported"
+
+
+class WrongShape(EngineFault):
+    """A stated derivative returned an array whose shape is not that of what it is the derivative of."""
+
+    kind: FailureKind = "wrong-shape"
+
+    def __init__(
+        self, function: str, argument: str, expected: tuple[int, ...], given: tuple[int, ...]
+    ) -> None:
+        super().__init__(
+            f"the stated gradient of `{function}` for its argument `{argument}` has shape "
+            f"{given}, but `{argument}` has shape {expected}"
+        )
+        self.expected = expected
+        self.given = given
+
+
+class NodeFault(Exception):
+    """What the framework raised (`__cause__`) while node `index` of the program was being run."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"node {index}")
+        self.index = index

@@ -1,0 +1,136 @@
+"""The reference engine: the library `reference_engine`, whose op table is the formula language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.modes import ProgramEngine, Pushed
+from gradcheck_cli.engines.walker import Lowering, Rule
+
+
+class ReferenceEngine(ProgramEngine):
+    """Part of gradcheck itself. Imports neither the table nor NumPy's extras before `load`."""
+
+    capabilities = Capabilities(
+        name="reference", distributions=(), install="pip install gradcheck-cli"
+    )
+
+    def load(self) -> str:
+        import gradcheck_cli
+        import reference_engine
+
+        assert reference_engine.find("add") is not None  # the table is filled
+        return gradcheck_cli.__version__
+
+    def framework(self, dtype: str) -> _Reference:
+        return _Reference(dtype)
+
+    def lacks(self, error: BaseException) -> bool:
+        return False  # every row runs in every dtype and mode
+
+
+class _Reference:
+    """The reference engine in one dtype (`modes.Framework`). Arrays are NumPy arrays."""
+
+    def __init__(self, dtype: str) -> None:
+        import reference_engine
+        from reference_engine import dual, tape, tensor, traced
+
+        self._engine, self._dual, self._tape, self._tensor, self._traced = (
+            reference_engine,
+            dual,
+            tape,
+            tensor,
+            traced,
+        )
+        self._dtype = FORMATS[dtype].numpy_dtype()
+        self._kinds = {"float": self._dtype, "int": np.dtype(np.int64), "bool": np.dtype(np.bool_)}
+
+    def lowering(self, op: str) -> Lowering | None:
+        row: Lowering | None = self._engine.find(op)
+        return row
+
+    def constant(self, value: bool | int | float, kind: str) -> Any:
+        return np.array(value, dtype=self._kinds[kind])
+
+    def cast(self, array: Any, kind: str) -> Any:
+        # Only integers and booleans are ever cast, and nothing is differentiated through those.
+        return self._traced.to_array(array).astype(self._kinds[kind])
+
+    def array(self, values: Array) -> Any:
+        values = np.asarray(values)
+        return values.astype(self._dtype) if values.dtype.kind == "f" else values
+
+    def leaf(self, values: Array) -> Any:
+        return self.array(values)
+
+    def numpy(self, array: Any) -> Array:
+        plain: Array = self._traced.to_array(array)
+        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
+
+    def dtype_of(self, array: Any) -> str:
+        return str(array.dtype.name)
+
+    def tape(self, sources: Sequence[Any]) -> nullcontext[tuple[_Tape, list[Any]]]:
+        level = self._traced.new_level()
+        watched = [self._tensor.Tensor(level, source) for source in sources]
+        return nullcontext((_Tape(self._tape, level), watched))
+
+    @contextmanager
+    def tangent(self, primal: Any, tangent: Any) -> Iterator[tuple[Any, Pushed]]:
+        level = self._traced.new_level()
+
+        def pushed(result: Any) -> Any:
+            own = isinstance(result, self._dual.Dual) and result.level == level
+            return result.tangent if own else None
+
+        yield self._dual.Dual(level, primal, tangent), pushed
+
+    def inner(self, a: Any, b: Any) -> Any:
+        return self._engine.sum(a * b)
+
+    def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
+        return np.asarray(parameter - rate * gradient)
+
+    def custom(self, rule: Rule) -> Lowering:
+        count = len(rule.custom.forward.inputs)
+
+        def vjp(upstream: Any, *args: Any) -> tuple[Any, ...]:
+            return tuple(rule.pull(upstream, args))
+
+        def jvp(*values: Any) -> Any:
+            return rule.push(values[:count], values[count:])
+
+        def stated(*args: Any) -> Any:
+            return rule.value(*args)
+
+        stated.__name__ = rule.name
+        made: Lowering = self._engine.custom_gradient(vjp, jvp if rule.jvp else None)(stated)
+        return made
+
+
+class _Tape:
+    """One level of the reference engine's reverse mode."""
+
+    def __init__(self, tape: Any, level: int) -> None:
+        self._tape = tape
+        self._level = level
+
+    def gradient(
+        self, target: Any, sources: Sequence[Any], cotangent: Any, again: bool
+    ) -> list[Any]:
+        # What an enclosing level sees of this walk it records by itself, whatever `again` says.
+        if not isinstance(target, self._tape.Node) or target.level != self._level:
+            return [None] * len(sources)
+        found: dict[int, Any] = {}
+        reached = self._tape.pull_back(
+            [(target, cotangent)], observe=lambda node, bar: found.update({id(node): bar})
+        )
+        found.update((key, bar) for key, (_, bar) in reached.items())
+        return [found.get(id(source)) for source in sources]

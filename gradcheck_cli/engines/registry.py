@@ -1,0 +1,81 @@
+"""Which engines there are. All of them, ours too, come from the entry points `gradcheck.engines`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.base import Engine
+
+GROUP = "gradcheck.engines"
+REFERENCE = "gradcheck_cli.engines.reference:ReferenceEngine"
+_FIRST = ("reference", "torch", "tensorflow")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """An engine that somebody registered.
+
+    `target` is "module:Class". `version` is that of its framework, or None where the framework is
+    not installed. `engine` was made without importing the framework; it is None, and `fault` says
+    why in a sentence, where the entry point itself is broken.
+    """
+
+    name: str
+    target: str
+    engine: Engine | None
+    version: str | None
+    fault: str = ""
+
+    @property
+    def installed(self) -> bool:
+        return self.version is not None
+
+    @property
+    def install(self) -> str:
+        """The line that installs the framework; empty for a broken entry point."""
+        return self.engine.capabilities.install if self.engine else ""
+
+
+def load(target: str) -> Engine:
+    """Imports "module:Class" and makes an instance. Raises whatever that raises."""
+    module, _, attribute = target.partition(":")
+    cls = getattr(importlib.import_module(module), attribute)
+    engine: Engine = cls()
+    return engine
+
+
+def _version(distributions: tuple[str, ...]) -> str | None:
+    if not distributions:
+        import gradcheck_cli  # part of gradcheck itself
+
+        return gradcheck_cli.__version__
+    for distribution in distributions:
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def _register(name: str, target: str) -> Registered:
+    try:
+        engine = load(target)
+        version = _version(engine.capabilities.distributions)
+    except Exception as error:  # a stranger's code: nothing that it raises may take the run down
+        return Registered(name, target, None, None, f"{type(error).__name__}: {error}")
+    return Registered(name, target, engine, version)
+
+
+@cache
+def engines() -> Mapping[str, Registered]:
+    """Every registered engine by name: ours first, then the others in alphabetical order."""
+    found = {point.name: point.value for point in metadata.entry_points(group=GROUP)}
+    order = [name for name in _FIRST if name in found]
+    order += sorted(name for name in found if name not in _FIRST)
+    return {name: _register(name, found[name]) for name in order}
