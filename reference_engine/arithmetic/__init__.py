@@ -1,0 +1,1 @@
+"""The number systems that a program can run in."""

@@ -1,0 +1,78 @@
+"""NumPy's floating-point dtypes, with bfloat16 from ml_dtypes.
+
+Two things NumPy does not do by itself are done here for the values of operations: a Python number
+is weakly typed beside a bfloat16 array too, and operations of many roundings (sums, products of
+matrices, softmax) are computed in float32 for the two narrow formats and rounded once, as hardware
+and frameworks do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+ArrayFunction = Callable[..., Any]
+
+_FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+
+
+def as_dtype(dtype: Any) -> np.dtype[Any]:
+    """The NumPy dtype of that name; "bfloat16" imports ml_dtypes."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        import ml_dtypes  # only who asks for bfloat16 pays for it
+
+        dtype = ml_dtypes.bfloat16
+    found: np.dtype[Any] = np.dtype(dtype)
+    return found
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether a gradient can be taken with respect to numbers of this dtype."""
+    return dtype.name in _FLOATS
+
+
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """float16 or bfloat16."""
+    return dtype.itemsize == 2 and (dtype.kind == "f" or dtype.name == "bfloat16")
+
+
+def weak_pair(x: Any, y: Any) -> tuple[Any, Any]:
+    """The two operands, a Python number in the dtype of a bfloat16 array beside it.
+
+    NumPy does so for its own dtypes; for bfloat16 it would widen the result to float32 or float64.
+    """
+    if type(y) in (float, int):
+        if x.__class__ is np.ndarray and x.dtype.kind == "V":
+            return x, np.asarray(y, x.dtype)
+    elif type(x) in (float, int) and y.__class__ is np.ndarray and y.dtype.kind == "V":
+        return np.asarray(x, y.dtype), y
+    return x, y
+
+
+def weakly_typed(function: ArrayFunction) -> ArrayFunction:
+    """A function of two operands, after `weak_pair`."""
+
+    @wraps(function)
+    def value(x: Any, y: Any) -> Any:
+        return function(*weak_pair(x, y))
+
+    return value
+
+
+def in_float32(function: ArrayFunction) -> ArrayFunction:
+    """Compute a function of one array in float32 where the array is narrow, and round once."""
+
+    @wraps(function)
+    def value(x: Any, *rest: Any, **keywords: Any) -> Any:
+        x = np.asarray(x)
+        if is_narrow(x.dtype):
+            wide = function(x.astype(np.float32), *rest, **keywords)
+            return np.asarray(wide).astype(x.dtype)
+        return function(x, *rest, **keywords)
+
+    return value

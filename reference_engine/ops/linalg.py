@@ -1,0 +1,105 @@
+"""Products of matrices and lengths of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference_engine.arithmetic.floats import in_float32, is_narrow
+from reference_engine.op import Op, register
+from reference_engine.ops.arithmetic import divide
+from reference_engine.ops.indexing import getitem
+from reference_engine.ops.selection import equal, where
+from reference_engine.ops.shape import expand_dims, transpose
+from reference_engine.rules import Multilinear, Reduction, axes_of
+from reference_engine.traced import Value, shape_of
+
+FAMILY = "linalg"
+
+
+def _matmul_value(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    if is_narrow(a.dtype) and a.dtype == b.dtype:
+        wide = np.matmul(a.astype(np.float32), b.astype(np.float32))
+        return np.asarray(wide).astype(a.dtype)
+    return np.matmul(a, b)
+
+
+def _swapped(x: Value) -> Value:
+    """x with its last two axes exchanged."""
+    ndim = len(shape_of(x))
+    return transpose(x, axes=(*range(ndim - 2), ndim - 1, ndim - 2))
+
+
+def _matmul_by_first(g: Value, a: Value, b: Value) -> Value:
+    """g b^T; a vector is a row on the left and a column on the right."""
+    if len(shape_of(b)) == 1:
+        return expand_dims(g, axis=-1) * b
+    if len(shape_of(a)) == 1:
+        return getitem(matmul(expand_dims(g, axis=-2), _swapped(b)), index=(..., 0, slice(None)))
+    return matmul(g, _swapped(b))
+
+
+def _matmul_by_second(g: Value, a: Value, b: Value) -> Value:
+    """a^T g, with the same reading of vectors."""
+    if len(shape_of(a)) == 1:
+        if len(shape_of(b)) == 1:
+            return g * a
+        return expand_dims(a, axis=-1) * expand_dims(g, axis=-2)
+    if len(shape_of(b)) == 1:
+        return getitem(matmul(_swapped(a), expand_dims(g, axis=-1)), index=(..., 0))
+    return matmul(_swapped(a), g)
+
+
+matmul: Op = register(
+    Op(
+        "matmul",
+        _matmul_value,
+        Multilinear(_matmul_by_first, _matmul_by_second),
+        family=FAMILY,
+        arrays=("x1", "x2"),
+        formula="x1 @ x2, of shapes (..., n, k) and (..., k, m), or (k,) on either side",
+        derivative="linear in each; transposed: y_bar x2^T, x1^T y_bar",
+        source="Giles, Collected matrix derivative results for forward and reverse mode (2008)",
+    )
+)
+
+
+@in_float32
+def _norm_value(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Scaled by a power of two near the largest |x|, which costs no rounding."""
+    axes = axes_of(axis, x.ndim)
+    x = np.asarray(x, np.result_type(x, np.float32)) if x.dtype.kind != "f" else x
+    largest = np.max(np.abs(x), axis=axes, keepdims=True, initial=0)
+    scale = np.ldexp(np.ones((), x.dtype), np.frexp(largest)[1] - 1)
+    length = scale * np.sqrt(np.sum(np.square(x / scale), axis=axes, keepdims=True))
+    return length if keepdims else np.squeeze(length, axis=axes)
+
+
+def _norm_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
+    """g x / y, and 0 for a vector of zeros; the divisor is made safe before dividing."""
+    zero = equal(y, 0)
+    return where(zero, 0.0, g * divide(x, where(zero, 1.0, y)))
+
+
+def _norm_kinks(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return np.all(np.equal(x, 0), axis=axis, keepdims=keepdims)
+
+
+norm: Op = register(
+    Op(
+        "norm",
+        _norm_value,
+        Reduction(_norm_part),
+        family=FAMILY,
+        keywords={"axis": None, "keepdims": False},
+        aliases=("vector_norm",),
+        formula="sqrt(sum(x^2)), scaled so that no square overflows or underflows",
+        derivative="x / norm(x)",
+        kinks="x = 0, all of it: the gradient is 0, the subgradient of least norm (PyTorch); "
+        "TensorFlow and JAX give nan",
+        source="Blue, A portable Fortran program to find the Euclidean norm (ACM TOMS 4, 1978)",
+        kinks_at=_norm_kinks,
+    )
+)

@@ -1,0 +1,116 @@
+"""Normalised exponentials, each shifted by its largest element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference_engine.arithmetic.floats import Array, in_float32
+from reference_engine.op import Op, register
+from reference_engine.ops.reductions import sum_
+from reference_engine.rules import Reduction, SelfAdjoint, Tangent, axes_of
+from reference_engine.traced import Value
+
+FAMILY = "neural"
+AXIS = {"axis": -1}
+
+
+def _peak(x: Array, axis: Any) -> tuple[Array, Array]:
+    """m, the largest x along the axes, and the sum of exp(x - m) over all the other elements.
+
+    Both keep the axes at length 1. The largest element's own 1 is left out, so that log1p keeps the
+    digits of a sum much smaller than 1. (Blanchard, Higham, Higham, Accurately computing the
+    log-sum-exp and softmax functions, IMA J. Numer. Anal. 41, 2021.)
+    """
+    axes = axes_of(axis, x.ndim)
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    rest = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    size = int(np.prod([x.shape[i] for i in axes]))
+    flat = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim)).reshape((*rest, size))
+    if not flat.size:
+        return np.full(kept, -np.inf, x.dtype), np.zeros(kept, x.dtype)
+    top = np.argmax(flat, axis=-1)[..., None]
+    m = np.take_along_axis(flat, top, -1)
+    e = np.exp(flat - np.where(np.isfinite(m), m, 0))
+    np.put_along_axis(e, top, 0, -1)
+    return m.reshape(kept), np.sum(e, axis=-1).reshape(kept)
+
+
+def _floating(x: Any) -> Array:
+    return x if x.dtype.kind == "f" else np.asarray(x, np.float64)
+
+
+@in_float32
+def _logsumexp_value(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
+    x = _floating(x)
+    m, others = _peak(x, axis)
+    y = np.where(np.isfinite(m), m + np.log1p(others), m)
+    return y if keepdims else np.squeeze(y, axis=axes_of(axis, x.ndim))
+
+
+@in_float32
+def _log_softmax_value(x: Any, axis: Any = -1) -> Any:
+    x = _floating(x)
+    m, others = _peak(x, axis)
+    return (x - m) - np.log1p(others)
+
+
+@in_float32
+def _softmax_value(x: Any, axis: Any = -1) -> Any:
+    x = _floating(x)
+    axes = axes_of(axis, x.ndim)
+    e = np.exp(x - np.max(x, axis=axes, keepdims=True, initial=-np.inf))
+    return e / np.sum(e, axis=axes, keepdims=True)
+
+
+def _softmax_product(g: Value, y: Value, x: Value, axis: Any = -1) -> Value:
+    return y * (g - sum_(y * g, axis=axis, keepdims=True))
+
+
+softmax: Op = register(
+    Op(
+        "softmax",
+        _softmax_value,
+        SelfAdjoint(_softmax_product),
+        family=FAMILY,
+        keywords=AXIS,
+        formula="exp(x) / sum(exp(x)) along an axis",
+        derivative="y_dot = y (x_dot - sum(y x_dot)), a symmetric matrix",
+        domain="finite x",
+        source="Bridle, Probabilistic interpretation of feedforward network outputs (1990)",
+    )
+)
+
+
+def _log_softmax_push(x_dot: Value, y: Value, x: Value, axis: Any = -1) -> Value:
+    return x_dot - sum_(softmax(x, axis=axis) * x_dot, axis=axis, keepdims=True)
+
+
+log_softmax: Op = register(
+    Op(
+        "log_softmax",
+        _log_softmax_value,
+        Tangent(_log_softmax_push),
+        family=FAMILY,
+        keywords=AXIS,
+        formula="x - logsumexp(x) along an axis",
+        derivative="y_dot = x_dot - sum(softmax(x) x_dot)",
+        domain="finite x",
+        source="Blanchard, Higham, Higham, IMA J. Numer. Anal. 41 (2021)",
+    )
+)
+
+logsumexp: Op = register(
+    Op(
+        "logsumexp",
+        _logsumexp_value,
+        Reduction(lambda g, y, x, axis: g * softmax(x, axis=axis)),
+        family=FAMILY,
+        keywords={"axis": -1, "keepdims": False},
+        formula="log(sum(exp(x))) along an axis",
+        derivative="softmax(x)",
+        domain="finite x",
+        source="Blanchard, Higham, Higham, IMA J. Numer. Anal. 41 (2021)",
+    )
+)

@@ -1,0 +1,154 @@
+"""Sums, products and extremes over axes; without an axis over everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from reference_engine.arithmetic.floats import in_float32
+from reference_engine.op import Op, register
+from reference_engine.ops.arithmetic import divide
+from reference_engine.ops.control import astype
+from reference_engine.ops.indexing import getitem
+from reference_engine.ops.selection import equal, where
+from reference_engine.ops.shape import reshape, transpose
+from reference_engine.rules import Reduction, Tangent, axes_of
+from reference_engine.traced import Value, shape_of
+
+FAMILY = "reductions"
+KEYWORDS = {"axis": None, "keepdims": False}
+
+
+def _reducer(function: Any) -> Callable[..., Any]:
+    def value(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        return function.reduce(x, axis=axis, keepdims=keepdims)
+
+    return value
+
+
+sum_: Op = register(
+    Op(
+        "sum",
+        in_float32(_reducer(np.add)),
+        Reduction(lambda g, y, x, axis: g),
+        family=FAMILY,
+        keywords=KEYWORDS,
+        formula="sum of x over the axes",
+        derivative="1 for every element",
+        source="elementary calculus",
+    )
+)
+
+
+def _count(x: Value, axis: Any) -> int:
+    shape = shape_of(x)
+    return int(np.prod([shape[i] for i in axes_of(axis, len(shape))]))
+
+
+mean: Op = register(
+    Op(
+        "mean",
+        in_float32(lambda x, axis=None, keepdims=False: np.mean(x, axis=axis, keepdims=keepdims)),
+        Reduction(lambda g, y, x, axis: g / _count(x, axis)),
+        family=FAMILY,
+        keywords=KEYWORDS,
+        formula="sum of x over the axes / number of elements",
+        derivative="1 / number of elements, for every element",
+        source="elementary calculus",
+    )
+)
+
+
+def _extreme_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
+    """g for the elements that attain the extreme, shared equally among them."""
+    attained = equal(x, y)
+    ties = astype(sum_(attained, axis=axis, keepdims=True), dtype=g.dtype)
+    return where(attained, divide(g, ties), 0.0)
+
+
+def _extreme(name: str, alias: str, function: Any, adjective: str) -> Op:
+    def kinks_at(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        attained = np.equal(x, function.reduce(x, axis=axis, keepdims=True))
+        return np.sum(attained, axis=axis, keepdims=keepdims) > 1
+
+    return register(
+        Op(
+            name,
+            _reducer(function),
+            Reduction(_extreme_part),
+            family=FAMILY,
+            keywords=KEYWORDS,
+            aliases=(alias,),
+            formula=f"the {adjective} element over the axes; nan if one is nan",
+            derivative=f"1 for the {adjective} element, 0 for the others",
+            domain="at least one element",
+            kinks="k elements tie: 1/k each (torch.amax, TensorFlow, JAX); "
+            "torch.max with a dim takes one of them",
+            source="elementary calculus",
+            exact=True,
+            kinks_at=kinks_at,
+        )
+    )
+
+
+max_ = _extreme("max", "amax", np.maximum, "largest")
+min_ = _extreme("min", "amin", np.minimum, "smallest")
+
+
+def _exclusive_value(x: Any) -> Any:
+    """Everything on the left of an element times everything on its right."""
+    ones = np.ones((*x.shape[:-1], 1), x.dtype)
+    left = np.cumprod(np.concatenate([ones, x[..., :-1]], axis=-1), axis=-1)
+    right = np.cumprod(np.concatenate([ones, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return left * right
+
+
+def _exclusive_push(x_dot: Value, y: Value, x: Value) -> Value:
+    """sum over j != i of x_dot_j times the product of all but i and j; takes n^2 memory."""
+    diagonal = np.eye(shape_of(x)[-1], dtype=np.bool_)
+    rows = (..., None, slice(None))
+    without_two = exclusive_prod(where(diagonal, 1.0, getitem(x, index=rows)))
+    moved = where(diagonal, 0.0, getitem(x_dot, index=rows))
+    return sum_(without_two * moved, axis=-1)
+
+
+exclusive_prod: Op = register(
+    Op(
+        "exclusive_prod",
+        in_float32(_exclusive_value),
+        Tangent(_exclusive_push),
+        family=FAMILY,
+        formula="for every element the product of the others along the last axis",
+        derivative="y_dot_i = sum over j != i of x_dot_j * product of all but i and j",
+        source="elementary calculus",
+    ),
+    internal=True,
+)
+
+
+def _prod_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
+    """g times the product of the other elements; y / x would be 0 / 0 at a zero."""
+    shape = shape_of(x)
+    axes = axes_of(axis, len(shape))
+    order = (*(i for i in range(len(shape)) if i not in axes), *axes)
+    moved = tuple(shape[i] for i in order)
+    flat = (*moved[: len(shape) - len(axes)], _count(x, axis))
+    others = exclusive_prod(reshape(transpose(x, axes=order), shape=flat))
+    back = tuple(int(i) for i in np.argsort(order))
+    return g * transpose(reshape(others, shape=moved), axes=back)
+
+
+prod: Op = register(
+    Op(
+        "prod",
+        in_float32(_reducer(np.multiply)),
+        Reduction(_prod_part),
+        family=FAMILY,
+        keywords=KEYWORDS,
+        formula="product of x over the axes",
+        derivative="for every element the product of the others, right with zeros too",
+        source="elementary calculus",
+    )
+)

@@ -1,0 +1,235 @@
+"""The ways in which a row can state its derivative. Each gives both modes from the one statement.
+
+`g` is a tangent where a rule runs forward and a cotangent where it runs in reverse: an elementwise
+derivative is a diagonal matrix, which is its own transpose, so that one expression serves both.
+What a rule returns in reverse may still be broadcast; the walkers put that right (tape.py,
+dual.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from reference_engine.tape import transposed
+from reference_engine.traced import ROWS, Value, shape_of
+
+Keywords = Mapping[str, Any]
+Part = Callable[..., Value]
+
+
+class Elementwise:
+    """y_i depends on x_i alone: one part an array argument, g -> g * dy/dx, called (g, y, *xs).
+
+    None for an argument that is never differentiated.
+    """
+
+    def __init__(self, *parts: Part | None) -> None:
+        self.parts = parts
+
+    def forward(
+        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
+    ) -> Value:
+        y_dot = None
+        for part, x_dot in zip(self.parts, x_dots, strict=True):
+            if part is not None and x_dot is not None:
+                term = part(x_dot, y, *xs, **keywords)
+                y_dot = term if y_dot is None else y_dot + term
+        return y_dot
+
+    def reverse(
+        self,
+        op: Any,
+        y_bar: Value,
+        y: Value,
+        xs: Sequence[Value],
+        wanted: Sequence[int],
+        keywords: Keywords,
+    ) -> list[Value]:
+        parts = self.parts
+        return [
+            None if (part := parts[i]) is None else part(y_bar, y, *xs, **keywords) for i in wanted
+        ]
+
+
+class Linear:
+    """y is linear in its one array; `transpose` is called (y_bar, x, **keywords)."""
+
+    def __init__(self, transpose: Part) -> None:
+        self.transpose = transpose
+
+    def forward(
+        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
+    ) -> Value:
+        return op(x_dots[0], **keywords)
+
+    def reverse(
+        self,
+        op: Any,
+        y_bar: Value,
+        y: Value,
+        xs: Sequence[Value],
+        wanted: Sequence[int],
+        keywords: Keywords,
+    ) -> list[Value]:
+        return [self.transpose(y_bar, xs[0], **keywords)]
+
+
+class JointlyLinear:
+    """y is linear in all its arrays together; `transpose` is called (y_bar, i, xs, **keywords)."""
+
+    def __init__(self, transpose: Part) -> None:
+        self.transpose = transpose
+
+    def forward(
+        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
+    ) -> Value:
+        filled = [
+            np.zeros(shape_of(x), y.dtype) if x_dot is None else x_dot
+            for x, x_dot in zip(xs, x_dots, strict=True)
+        ]
+        return op(*filled, **keywords)
+
+    def reverse(
+        self,
+        op: Any,
+        y_bar: Value,
+        y: Value,
+        xs: Sequence[Value],
+        wanted: Sequence[int],
+        keywords: Keywords,
+    ) -> list[Value]:
+        return [self.transpose(y_bar, i, xs, **keywords) for i in wanted]
+
+
+class Multilinear:
+    """y is linear in each array while the others stay; one transpose each, called (y_bar, *xs)."""
+
+    def __init__(self, *transposes: Part) -> None:
+        self.transposes = transposes
+
+    def forward(
+        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
+    ) -> Value:
+        terms = [
+            op(*xs[:i], x_dot, *xs[i + 1 :], **keywords)
+            for i, x_dot in enumerate(x_dots)
+            if x_dot is not None
+        ]
+        y_dot = terms[0]
+        for term in terms[1:]:
+            y_dot = y_dot + term
+        return y_dot
+
+    def reverse(
+        self,
+        op: Any,
+        y_bar: Value,
+        y: Value,
+        xs: Sequence[Value],
+        wanted: Sequence[int],
+        keywords: Keywords,
+    ) -> list[Value]:
+        return [self.transposes[i](y_bar, *xs, **keywords) for i in wanted]
+
+
+class Reduction:
+    """y_dot = sum over `axis` of part(x_dot), the part elementwise: called (g, y, x, axis).
+
+    y and a cotangent g come with the reduced axes kept at length 1.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+
+    def forward(
+        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
+    ) -> Value:
+        (x,) = xs
+        axis = keywords.get("axis", op.keywords["axis"])
+        terms = self.part(x_dots[0], _keepdims(y, x, axis), x, axis)
+        return ROWS["sum"](terms, axis=axis, keepdims=keywords.get("keepdims", False))
+
+    def reverse(
+        self,
+        op: Any,
+        y_bar: Value,
+        y: Value,
+        xs: Sequence[Value],
+        wanted: Sequence[int],
+        keywords: Keywords,
+    ) -> list[Value]:
+        (x,) = xs
+        axis = keywords.get("axis", op.keywords["axis"])
+        x_bar = self.part(_keepdims(y_bar, x, axis), _keepdims(y, x, axis), x, axis)
+        shape = shape_of(x)
+        return [x_bar if shape_of(x_bar) == shape else ROWS["broadcast_to"](x_bar, shape=shape)]
+
+
+class SelfAdjoint:
+    """The Jacobian is symmetric: g -> J g, called (g, y, x, **keywords), serves both modes."""
+
+    def __init__(self, product: Part) -> None:
+        self.product = product
+
+    def forward(
+        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
+    ) -> Value:
+        return self.product(x_dots[0], y, xs[0], **keywords)
+
+    def reverse(
+        self,
+        op: Any,
+        y_bar: Value,
+        y: Value,
+        xs: Sequence[Value],
+        wanted: Sequence[int],
+        keywords: Keywords,
+    ) -> list[Value]:
+        return [self.product(y_bar, y, xs[0], **keywords)]
+
+
+class Tangent:
+    """y_dot is stated, called (x_dot, y, x, **keywords), for one array; its transpose is found."""
+
+    def __init__(self, push: Part) -> None:
+        self.push = push
+
+    def forward(
+        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
+    ) -> Value:
+        return self.push(x_dots[0], y, xs[0], **keywords)
+
+    def reverse(
+        self,
+        op: Any,
+        y_bar: Value,
+        y: Value,
+        xs: Sequence[Value],
+        wanted: Sequence[int],
+        keywords: Keywords,
+    ) -> list[Value]:
+        (x,) = xs
+
+        def push(x_dot: Value) -> list[Value]:
+            return [self.push(x_dot, y, x, **keywords)]
+
+        return [transposed(push, x, [y_bar])]
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that `axis` (None, an int or a tuple) means, non-negative and in order."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = (axis,) if isinstance(axis, (int, np.integer)) else axis
+    return tuple(sorted(int(a) % ndim for a in axes))
+
+
+def _keepdims(y: Value, x: Value, axis: Any) -> Value:
+    """y, or its cotangent, with the reduced axes of x at length 1."""
+    shape = shape_of(x)
+    axes = axes_of(axis, len(shape))
+    kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return y if shape_of(y) == kept else ROWS["reshape"](y, shape=kept)

@@ -1,0 +1,270 @@
+"""What tensors and dual numbers have in common: a level, an inner value, operators.
+
+Every transformation (a `vjp`, a `jvp`, ...) opens a level with a number of its own. A traced value
+of a level holds a value of some lower level, down to a NumPy array; an operation is handled by the
+highest level among its arguments, where everything of a lower level is a constant. This keeps
+nested transformations apart (no perturbation confusion) in any mix of modes.
+
+    level 0     tensors that need no gradient
+    level 1     the user's tape: tensors made with requires_grad, and what is computed from them
+    level >= 2  one for each transformation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from reference_engine.arithmetic.floats import Array, is_float
+
+Value: TypeAlias = Any  # a NumPy array or number, a Tensor or a Dual
+
+CONSTANT_LEVEL = 0
+USER_LEVEL = 1
+
+ROWS: dict[str, Any] = {}  # name -> Op, filled by reference_engine.op.register
+
+_levels = count(USER_LEVEL + 1)
+_floor: ContextVar[int] = ContextVar("levels that do not record", default=CONSTANT_LEVEL)
+
+
+def new_level() -> int:
+    """The number of a new transformation: higher than every one before it."""
+    return next(_levels)
+
+
+def records(level: int) -> bool:
+    """Whether tensors of this level record what is done to them (see `no_grad`)."""
+    return level > _floor.get()
+
+
+@contextmanager
+def no_grad() -> Iterator[None]:
+    """Record nothing on the tapes that are open already; results need no gradient.
+
+    A transformation that starts inside works as always. Dual numbers are not affected. Works as a
+    `with` block and as a decorator.
+    """
+    token = _floor.set(new_level())
+    try:
+        yield
+    finally:
+        _floor.reset(token)
+
+
+class Traced:
+    """A value that remembers how it was computed. Operators and methods are rows of the op
+    table."""
+
+    __slots__ = ("level", "value")
+    __array_ufunc__ = None  # NumPy arrays leave `array * traced` to us
+
+    level: int
+    value: Value
+
+    def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
+        """Run `op`, self having the highest level among `args`."""
+        raise NotImplementedError
+
+    def lower(self, args: Sequence[Value]) -> list[Value]:
+        """The arguments one level down; tensors without gradients dissolve into their arrays."""
+        level = self.level
+        return [
+            a.value if isinstance(a, Traced) and (a.level == level or a.level == 0) else a
+            for a in args
+        ]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.value.shape
+        return shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        size: int = self.value.size
+        return size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.value.dtype
+        return dtype
+
+    @property
+    def T(self) -> Value:
+        return ROWS["transpose"](self)
+
+    def numpy(self) -> Array:
+        """The plain array behind this value; what is computed from it is not differentiated."""
+        return to_array(self)
+
+    def item(self) -> bool | int | float:
+        """The only element as a Python number; what is computed from it is not differentiated."""
+        item: bool | int | float = to_array(self).item()
+        return item
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if self.level > CONSTANT_LEVEL:
+            raise TypeError(
+                "a value that is being differentiated cannot become a NumPy array unnoticed; "
+                "use an operation of reference_engine, or .numpy() to leave the graph"
+            )
+        return np.array(self.value, dtype=dtype, copy=copy)
+
+    def __float__(self) -> float:
+        if self.level > CONSTANT_LEVEL:
+            raise TypeError("use .item() to leave the graph of derivatives on purpose")
+        return float(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(to_array(self))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d value")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Value]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Value:
+        parts = index if isinstance(index, tuple) else (index,)
+        plain = tuple(to_array(p) if isinstance(p, Traced) else p for p in parts)
+        return ROWS["getitem"](self, index=plain)
+
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Value) -> Value:
+        return ROWS["add"](self, other)
+
+    def __radd__(self, other: Value) -> Value:
+        return ROWS["add"](other, self)
+
+    def __sub__(self, other: Value) -> Value:
+        return ROWS["subtract"](self, other)
+
+    def __rsub__(self, other: Value) -> Value:
+        return ROWS["subtract"](other, self)
+
+    def __mul__(self, other: Value) -> Value:
+        return ROWS["multiply"](self, other)
+
+    def __rmul__(self, other: Value) -> Value:
+        return ROWS["multiply"](other, self)
+
+    def __truediv__(self, other: Value) -> Value:
+        return ROWS["divide"](self, other)
+
+    def __rtruediv__(self, other: Value) -> Value:
+        return ROWS["divide"](other, self)
+
+    def __pow__(self, other: Value) -> Value:
+        return ROWS["power"](self, other)
+
+    def __rpow__(self, other: Value) -> Value:
+        return ROWS["power"](other, self)
+
+    def __matmul__(self, other: Value) -> Value:
+        return ROWS["matmul"](self, other)
+
+    def __rmatmul__(self, other: Value) -> Value:
+        return ROWS["matmul"](other, self)
+
+    def __neg__(self) -> Value:
+        return ROWS["negative"](self)
+
+    def __pos__(self) -> Value:
+        return self
+
+    def __abs__(self) -> Value:
+        return ROWS["abs"](self)
+
+    def __lt__(self, other: Value) -> Value:
+        return ROWS["less"](self, other)
+
+    def __le__(self, other: Value) -> Value:
+        return ROWS["less_equal"](self, other)
+
+    def __gt__(self, other: Value) -> Value:
+        return ROWS["greater"](self, other)
+
+    def __ge__(self, other: Value) -> Value:
+        return ROWS["greater_equal"](self, other)
+
+    def __eq__(self, other: Value) -> Value:
+        return ROWS["equal"](self, other)
+
+    def __ne__(self, other: Value) -> Value:
+        return ROWS["not_equal"](self, other)
+
+    def __and__(self, other: Value) -> Value:
+        return ROWS["logical_and"](self, other)
+
+    def __or__(self, other: Value) -> Value:
+        return ROWS["logical_or"](self, other)
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+    def __invert__(self) -> Value:
+        return ROWS["logical_not"](self)
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Value:
+        return ROWS["sum"](self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Value:
+        return ROWS["mean"](self, axis=axis, keepdims=keepdims)
+
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Value:
+        return ROWS["prod"](self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Value:
+        return ROWS["max"](self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Value:
+        return ROWS["min"](self, axis=axis, keepdims=keepdims)
+
+    def reshape(self, *shape: Any) -> Value:
+        return ROWS["reshape"](self, shape=shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> Value:
+        return ROWS["transpose"](self, axes=(axes[0] if len(axes) == 1 else axes) or None)
+
+
+def to_array(x: Value) -> Array:
+    """The plain array at the bottom of a value."""
+    while isinstance(x, Traced):
+        x = x.value
+    return np.asarray(x)
+
+
+def shape_of(x: Value) -> tuple[int, ...]:
+    """The shape of an array, a number or a traced value."""
+    try:
+        shape: tuple[int, ...] = x.shape
+    except AttributeError:
+        return np.shape(x)
+    return shape
+
+
+def float_value(x: Value, what: str) -> Value:
+    """`x` as an array or traced value that can be differentiated with respect to.
+
+    Raises TypeError, naming `what`, unless its dtype is float16, bfloat16, float32 or float64.
+    """
+    if not isinstance(x, Traced):
+        x = np.asarray(x)
+    if not is_float(x.dtype):
+        raise TypeError(
+            f"{what} has dtype {x.dtype}; only float16, bfloat16, float32 and float64 "
+            f"can require a gradient (write 1.0 rather than 1, or convert with dtype='float64')"
+        )
+    return x
