@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -38,11 +39,11 @@ class Capabilities:
 
 @runtime_checkable
 class Engine(Protocol):
-    """Answers one question: this program, these values, this dtype, this mode: outputs and gradients.
+    """Answers one question: this program, these values, this dtype and mode: outputs and gradients.
 
-    The module of an engine must import cheaply: its framework is imported in `load`, which is called
-    once, in the engine's worker process. `evaluate` and `train` never raise for a fault of the
-    problem or of the framework; they answer with a `Failure`.
+    The module of an engine must import cheaply: its framework is imported in `load`, which is
+    called once, in the engine's worker process. `evaluate` and `train` never raise for a fault of
+    the problem or of the framework; they answer with a `Failure`.
     """
 
     capabilities: ClassVar[Capabilities]
@@ -64,6 +65,13 @@ class Engine(Protocol):
         ...
 
 
+def make(target: str) -> Engine:
+    """An instance of the engine "module:Class". Raises whatever importing and making it raises."""
+    module, _, attribute = target.partition(":")
+    engine: Engine = getattr(importlib.import_module(module), attribute)()
+    return engine
+
+
 class EngineFault(Exception):
     """A failure that the engine recognises itself; `kind` is that of `Failure`."""
 
@@ -77,7 +85,7 @@ class Unsupported(EngineFault):
 
 
 class WrongShape(EngineFault):
-    """A stated derivative returned an array whose shape is not that of what it is the derivative of."""
+    """A stated derivative has another shape than what it is the derivative of."""
 
     kind: FailureKind = "wrong-shape"
 

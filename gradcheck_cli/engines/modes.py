@@ -1,7 +1,7 @@
 """Reverse and forward mode, first and second order, and training: once, for every framework.
 
-A framework contributes its op table, its arrays and two contexts (`tape` and `tangent`); the order in
-which passes are run, and how their results make a Jacobian, is the same for all and stands here.
+A framework contributes its op table, its arrays and two contexts (`tape` and `tangent`); the order
+in which passes are run, and how their results make a Jacobian, is the same for all and stands here.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class ProgramEngine(ABC):
         )
 
     def _prepare(self, program: Program, dtype: str, rounding: str) -> tuple[Framework, Prepared]:
-        # By identity: the problems of a task share one program, and a tuple of nodes is slow to hash.
+        # By identity: the problems of a task share one program, and many nodes are slow to hash.
         key = (id(program), dtype, rounding)
         kept = self._prepared.get(key)
         if kept is None or kept[1].program is not program:

@@ -1,19 +1,15 @@
-"""Which engines there are. All of them, ours too, come from the entry points `gradcheck.engines`."""
+"""Which engines there are: all, ours too, come from the entry points `gradcheck.engines`."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.base import Engine, make
 
 GROUP = "gradcheck.engines"
-REFERENCE = "gradcheck_cli.engines.reference:ReferenceEngine"
 _FIRST = ("reference", "torch", "tensorflow")
 
 
@@ -42,14 +38,6 @@ class Registered:
         return self.engine.capabilities.install if self.engine else ""
 
 
-def load(target: str) -> Engine:
-    """Imports "module:Class" and makes an instance. Raises whatever that raises."""
-    module, _, attribute = target.partition(":")
-    cls = getattr(importlib.import_module(module), attribute)
-    engine: Engine = cls()
-    return engine
-
-
 def _version(distributions: tuple[str, ...]) -> str | None:
     if not distributions:
         import gradcheck_cli  # part of gradcheck itself
@@ -65,7 +53,7 @@ def _version(distributions: tuple[str, ...]) -> str | None:
 
 def _register(name: str, target: str) -> Registered:
     try:
-        engine = load(target)
+        engine = make(target)
         version = _version(engine.capabilities.distributions)
     except Exception as error:  # a stranger's code: nothing that it raises may take the run down
         return Registered(name, target, None, None, f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""TensorFlow, eagerly: GradientTape for reverse mode, `tf.autodiff.ForwardAccumulator` for forward."""
+"""TensorFlow, eagerly: GradientTape for reverse, `tf.autodiff.ForwardAccumulator` for forward."""
 
 from __future__ import annotations
 

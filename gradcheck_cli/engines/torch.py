@@ -97,8 +97,8 @@ class _Torch:
     @contextmanager
     def tangent(self, primal: Any, tangent: Any) -> Iterator[tuple[Any, Pushed]]:
         forward_ad = self._torch.autograd.forward_ad
-        # Decompositions serve the forward derivative of some backward formulas (softmax). Their import
-        # costs as much as a small run, and a primal outside any graph cannot need them.
+        # Decompositions serve the forward derivative of some backward formulas (softmax). Their
+        # import costs as much as a small run, and a primal outside any graph cannot need them.
         plain = not primal.requires_grad
         with forward_ad.dual_level():
             with _without_decompositions() if plain else nullcontext():
@@ -129,8 +129,8 @@ class _Graph:
         connected = [i for i, source in enumerate(sources) if source.requires_grad]
         if not target.requires_grad or not connected:
             return result
-        # <target, cotangent> has the same gradients to the last bit as `grad_outputs=cotangent`, whose
-        # mere check of shapes imports sympy (0.3 s, torch/autograd/__init__.py, _make_grads).
+        # <target, cotangent> has the same gradients to the last bit as `grad_outputs=cotangent`,
+        # whose mere check of shapes imports sympy (0.3 s; torch/autograd/__init__.py, _make_grads).
         grads = self._torch.autograd.grad(
             (target * cotangent).sum(),
             [sources[i] for i in connected],

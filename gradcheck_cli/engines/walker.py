@@ -1,4 +1,4 @@
-"""Runs a Program node by node over a table {op name: callable}; the same walk for every framework."""
+"""Runs a Program node by node over a table {op: callable}; the same walk for every framework."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Rule:
 
 
 def prepare(program: Program, arrays: Arrays, rounding: str, blame: int | None = None) -> Prepared:
-    """Looks everything up once. Raises NodeFault from Unsupported for an op that has no lowering."""
+    """Looks everything up once. Raises NodeFault from Unsupported for an op without a lowering."""
     integral = _integral_constants(program)
     template: list[Any] = [None] * len(program.nodes)
     steps: list[_Step] = []
@@ -186,7 +186,7 @@ def _lower(node: Node, arrays: Arrays, rounding: str, blame: int) -> Lowering:
     if node.op == CUSTOM:
         custom = node.custom
         assert custom is not None
-        jvp = custom.jvp and prepare(custom.jvp, arrays, rounding, blame)
+        jvp = None if custom.jvp is None else prepare(custom.jvp, arrays, rounding, blame)
         forward = prepare(custom.forward, arrays, rounding, blame)
         vjp = prepare(custom.vjp, arrays, rounding, blame)
         return arrays.custom(Rule(custom, forward, vjp, jvp))

@@ -1,0 +1,52 @@
+"""Starts worker processes. Imports the standard library only, so that a command can start the first
+worker before its own heavy imports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+REFERENCE = "gradcheck_cli.engines.reference:ReferenceEngine"
+
+_prewarmed: dict[str, subprocess.Popen[bytes]] = {}
+
+
+def prewarm(target: str = REFERENCE) -> None:
+    """Starts the worker that every run needs; the pool takes it over (`adopt`).
+
+    Where no run follows, the worker ends by itself, as its input closes with this process.
+    """
+    if target not in _prewarmed:
+        _prewarmed[target] = spawn(target)
+
+
+def adopt(target: str) -> subprocess.Popen[bytes] | None:
+    """The prewarmed worker for `target`, once, if there is one that lives."""
+    process = _prewarmed.pop(target, None)
+    return process if process is not None and process.poll() is None else None
+
+
+def spawn(target: str) -> subprocess.Popen[bytes]:
+    """A worker process for the engine "module:Class".
+
+    Standard input and output are the channel; everything that the engine prints, through whichever
+    of the two streams, comes out of standard error. The worker leads a session of its own: it does
+    not see the terminal's Ctrl-C, and it can be killed with all that it started.
+    """
+    environment = dict(os.environ)
+    # The worker sees the modules that we see, not those that happen to lie in the working folder.
+    paths = [os.path.abspath(path) for path in sys.path]
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    # Specs are small, and several workers share the machine.
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+    environment.setdefault("PYTHONUNBUFFERED", "1")  # what was printed before a crash must come out
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "gradcheck_cli.run.worker", target, str(os.getpid())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env=environment,
+        start_new_session=True,
+    )

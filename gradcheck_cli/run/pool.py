@@ -1,0 +1,227 @@
+"""The workers of a run: one thread for each engine here, one process for each engine there."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradcheck_cli.domain.evaluation import Failure
+from gradcheck_cli.run import channel
+from gradcheck_cli.run.process import Died, Process, TimedOut
+
+IMPORT_LIMIT_S = 300.0  # a cold disk may need a minute for a framework; a hung import must end
+_IMPORT_ATTEMPTS = 2  # a worker that dies twice before it is ready would die again
+_LAST = (1 << 62, 0)  # after every task
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Questions for one engine, to be answered in order. Tasks of a lower `priority` go first."""
+
+    key: Any
+    engine: str
+    questions: Sequence[Any]
+    timeout: float
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The answers to a task. There are fewer than questions only where `failure` says why; the
+    first question without an answer is the one that was being worked on."""
+
+    task: Task
+    answers: list[Any] = field(default_factory=list)
+    failure: Failure | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """An engine's worker is ready for the first time."""
+
+    engine: str
+    version: str
+    seconds: float
+
+
+class Pool:
+    """Runs tasks on worker processes; what comes back stands in `results` as Imported and Done.
+
+    `targets` maps an engine to its "module:Class". At most `jobs` workers are busy at once.
+    """
+
+    def __init__(
+        self, targets: Mapping[str, str], jobs: int | None = None, show_output: bool = False
+    ) -> None:
+        self.results: queue.SimpleQueue[Imported | Done] = queue.SimpleQueue()
+        permits = threading.BoundedSemaphore(jobs) if jobs else None
+        self._keepers = {
+            engine: _Keeper(engine, target, self.results, permits, show_output)
+            for engine, target in targets.items()
+        }
+
+    def start(self) -> None:
+        """Starts every worker at once, so that their imports overlap."""
+        for keeper in self._keepers.values():
+            keeper.start()
+
+    def submit(self, task: Task) -> None:
+        self._keepers[task.engine].submit(task)
+
+    def close(self) -> None:
+        """Ends all workers in good order. Every task must be done."""
+        for keeper in self._keepers.values():
+            keeper.finish()
+        for keeper in self._keepers.values():
+            keeper.join()
+
+    def kill(self) -> None:
+        """Ends all workers at once, whatever they do. Tasks under way are lost."""
+        for keeper in self._keepers.values():
+            keeper.kill()
+        for keeper in self._keepers.values():
+            keeper.join()
+
+
+class _Keeper(threading.Thread):
+    """Keeps one engine's worker alive and fed."""
+
+    def __init__(
+        self,
+        engine: str,
+        target: str,
+        results: queue.SimpleQueue[Imported | Done],
+        permits: threading.BoundedSemaphore | None,
+        show_output: bool,
+    ) -> None:
+        super().__init__(name=f"keeper of {engine}", daemon=True)
+        self._engine = engine
+        self._target = target
+        self._results = results
+        self._permits = permits
+        self._show_output = show_output
+        self._tasks: queue.PriorityQueue[tuple[tuple[int, int], Task | None]] = (
+            queue.PriorityQueue()
+        )
+        self._count = 0
+        self._process: Process | None = None
+        self._lock = threading.Lock()  # a worker is never born after `kill`
+        self._killed = False
+        self._hopeless: Failure | None = None
+        self._announced = False
+
+    def submit(self, task: Task) -> None:
+        self._count += 1  # first in, first out within a priority
+        self._tasks.put(((task.priority, self._count), task))
+
+    def finish(self) -> None:
+        self._tasks.put((_LAST, None))
+
+    def kill(self) -> None:
+        with self._lock:
+            self._killed = True
+            if self._process is not None:
+                self._process.kill()
+        self._tasks.put(((-1, 0), None))
+
+    def run(self) -> None:
+        with self._permits or nullcontext():
+            self._ensure()
+        while True:
+            task = self._tasks.get()[1]
+            if task is None or self._killed:
+                break
+            with self._permits or nullcontext():
+                done = self._perform(task)
+            if not self._killed:
+                self._results.put(done)
+        if self._process is not None:
+            if self._killed:
+                self._process.release()
+            else:
+                self._process.close()
+
+    def _perform(self, task: Task) -> Done:
+        process = self._ensure()
+        if process is None:
+            return Done(task, failure=self._hopeless)
+        start = time.monotonic()
+        answers: list[Any] = []
+        failure = None
+        try:
+            process.send(task.questions)
+            while len(answers) < len(task.questions):
+                message = process.receive(start + task.timeout)
+                answers.append(message.value)
+        except TimedOut:
+            self._drop()
+            failure = Failure("timed-out", f"gave no answer within {task.timeout:g} s")
+        except Died as error:
+            words = process.last_words
+            self._drop()
+            failure = Failure("crashed", f"the worker process {_was(error)}", words)
+        except Exception as error:  # a thread that ends would leave the run waiting for ever
+            self._drop()
+            words = f"the question could not be asked: {type(error).__name__}: {error}"
+            failure = Failure("raised", words, traceback.format_exc())
+        return Done(task, answers, failure, time.monotonic() - start)
+
+    def _ensure(self) -> Process | None:
+        """A worker that is ready, or None where there is no hope of one (`_hopeless` says why)."""
+        if self._process is not None or self._hopeless is not None:
+            return self._process
+        for _ in range(_IMPORT_ATTEMPTS):
+            with self._lock:
+                if self._killed:
+                    return None
+                try:
+                    process = self._process = Process(self._target, self._show_output)
+                except OSError as error:
+                    words = f"the worker process cannot be started: {error}"
+                    self._hopeless = Failure("crashed", words)
+                    return None
+            failure = self._await_import(process)
+            if failure is None:
+                return process
+            self._drop()
+            self._hopeless = failure
+            if failure.kind != "crashed":
+                break
+        return None
+
+    def _await_import(self, process: Process) -> Failure | None:
+        try:
+            message = process.receive(time.monotonic() + IMPORT_LIMIT_S)
+        except TimedOut:
+            words = f"{self._engine} was not imported within {IMPORT_LIMIT_S:g} s"
+            return Failure("timed-out", words, process.last_words)
+        except Died as error:
+            words = f"the worker process {_was(error)} while {self._engine} was being imported"
+            return Failure("crashed", words, process.last_words)
+        if isinstance(message, channel.Unusable):
+            words = f"{self._engine} cannot be imported: {message.message}"
+            return Failure("raised", words, message.detail)
+        self._hopeless = None
+        if not self._announced:
+            self._announced = True
+            self._results.put(Imported(self._engine, message.version, message.seconds))
+        return None
+
+    def _drop(self) -> None:
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.release()
+
+
+def _was(error: Died) -> str:
+    """ "killed by SIGSEGV" reads "was killed by SIGSEGV"; the other ends are verbs already."""
+    words = str(error)
+    return f"was {words}" if words.startswith("killed") else words

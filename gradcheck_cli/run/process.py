@@ -1,0 +1,161 @@
+"""The parent's end of one worker process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from typing import IO, Any
+
+from gradcheck_cli.run import channel
+from gradcheck_cli.run.launch import adopt, spawn
+
+_TAIL = 4096  # bytes of the worker's last words that are kept
+_POLL_S = 0.2  # how often a silent worker is looked at: its child may hold its pipes open
+_FAREWELL_S = 0.5  # for an idle worker to end by itself before it is killed
+
+
+class Died(Exception):
+    """The worker is gone; the message says how."""
+
+
+class TimedOut(Exception):
+    """No message came in time."""
+
+
+def _descriptor(stream: IO[bytes] | None) -> int:
+    assert stream is not None  # `spawn` makes all three
+    return stream.fileno()
+
+
+class Process:
+    """A worker, its channel, and the tail of what it printed.
+
+    Its methods are for one thread, but `kill` may be called from any.
+    """
+
+    def __init__(self, target: str, show_output: bool) -> None:
+        self._popen = adopt(target) or spawn(target)
+        self._show_output = show_output
+        self._decoder = channel.Decoder()
+        self._unsent = memoryview(b"")
+        self._tail = bytearray()
+        self._stdin = _descriptor(self._popen.stdin)
+        self._stdout = _descriptor(self._popen.stdout)
+        self._stderr = _descriptor(self._popen.stderr)
+        self._selector = selectors.DefaultSelector()
+        for descriptor in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(descriptor, False)
+        self._selector.register(self._stdout, selectors.EVENT_READ)
+        self._selector.register(self._stderr, selectors.EVENT_READ)
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def last_words(self) -> str:
+        """The end of what the worker printed."""
+        text = bytes(self._tail).decode("utf-8", "replace").strip()
+        return text if len(self._tail) < _TAIL else "... " + text
+
+    def send(self, message: object) -> None:
+        """Queues the message; it goes out while `receive` waits."""
+        self._unsent = memoryview(channel.encode(message))
+        self._selector.register(self._stdin, selectors.EVENT_WRITE)
+
+    def receive(self, deadline: float) -> Any:
+        """The next message. `deadline` is of time.monotonic. Raises Died or TimedOut."""
+        while True:
+            try:
+                message = self._decoder.take()
+            except channel.BrokenChannel as error:
+                raise Died(f"broke its channel: {error}") from error
+            if message is not None:
+                return message
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut
+            ended = self._popen.poll() is not None
+            events = self._selector.select(0 if ended else min(left, _POLL_S))
+            closed = [self._handle(key.fd) for key, _ in events]
+            if any(closed) or (ended and not events):
+                raise Died(self._how_it_ended())
+
+    def _handle(self, descriptor: int) -> bool:
+        """Moves bytes one way or the other; True where the channel is closed."""
+        if descriptor == self._stdin:
+            return self._write()
+        try:
+            data = os.read(descriptor, 1 << 16)
+        except BlockingIOError:
+            return False
+        if descriptor == self._stdout:
+            self._decoder.feed(data)
+            return not data
+        if not data:
+            self._selector.unregister(self._stderr)
+        self._keep(data)
+        return False
+
+    def _write(self) -> bool:
+        try:
+            self._unsent = self._unsent[os.write(self._stdin, self._unsent) :]
+        except BlockingIOError:
+            return False
+        except BrokenPipeError:
+            self._unsent = memoryview(b"")  # the end of the other pipe tells the rest
+        if not self._unsent:
+            self._selector.unregister(self._stdin)
+        return False
+
+    def _keep(self, data: bytes) -> None:
+        self._tail = (self._tail + data)[-_TAIL:]
+        if self._show_output and data:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write(data.decode("utf-8", "replace"))
+                sys.stderr.flush()
+
+    def _how_it_ended(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(1.0)  # the channel closes a moment before the process is gone
+        with contextlib.suppress(OSError):
+            while data := os.read(self._stderr, 1 << 16):
+                self._keep(data)
+        code = self._popen.returncode
+        if code is None:
+            return "closed its channel"
+        if code >= 0:
+            return f"exited with code {code}"
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        memory = ", perhaps for lack of memory" if name == "SIGKILL" else ""
+        return f"killed by {name}{memory}"
+
+    def kill(self) -> None:
+        """Ends the worker and everything that it started, at once. May be called again."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        self._popen.wait()
+
+    def close(self) -> None:
+        """Lets an idle worker end in good order, for a moment, and makes sure that it has."""
+        assert self._popen.stdin
+        self._popen.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(_FAREWELL_S)
+        self.release()
+
+    def release(self) -> None:
+        """Kills what is left and gives the descriptors back."""
+        self.kill()
+        self._selector.close()
+        for stream in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+            if stream is not None:
+                stream.close()

@@ -1,0 +1,122 @@
+"""The worker process: one engine, answering one task after the other.
+
+Run as `python -m gradcheck_cli.run.worker MODULE:CLASS PARENT`. Standard input and output are the
+channel to the parent (`channel`); both are moved away first thing, so that whatever the framework
+prints goes to standard error, which the parent drains.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from gradcheck_cli.run import channel
+from gradcheck_cli.run.launch import REFERENCE
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.base import Engine
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def main() -> None:
+    target, parent = sys.argv[1], int(sys.argv[2])
+    _die_with(parent)
+    # An entry must stand there once, or every import looks twice.
+    sys.path[:] = dict.fromkeys(sys.path)
+    requests, answers = _take_channel()
+    faulthandler.enable()
+    engine = _load(target, answers)
+    if engine is None:
+        os._exit(1)
+    while (task := channel.read(requests)) is not None:
+        for question in task:
+            answer = channel.Answer(_answer(engine, question))
+            try:
+                channel.write(answers, answer)
+            except BrokenPipeError:
+                os._exit(1)
+    with contextlib.suppress(Exception):
+        engine.close()
+    os._exit(0)  # a framework's own farewell can take longer than a run
+
+
+def _die_with(parent: int) -> None:
+    """No worker outlives its parent: the kernel sees to it, or else the end of the channel."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(1)
+
+
+def _take_channel() -> tuple[int, int]:
+    """Descriptors of the channel that no child inherits; 0 reads nothing, 1 writes where 2 does."""
+    requests, answers = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return requests, answers
+
+
+def _load(target: str, answers: int) -> Engine | None:
+    start = time.perf_counter()
+    # An import makes many objects and no garbage; collecting meanwhile costs TensorFlow a seventh.
+    gc.disable()
+    try:
+        from gradcheck_cli.engines.base import make
+
+        engine = make(target)
+        version = engine.load()
+        if target == REFERENCE:
+            import gradcheck_cli.truth  # noqa: F401 - the reference worker also serves the truth
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        channel.write(answers, channel.Unusable(words, traceback.format_exc(limit=-4)))
+        return None
+    gc.freeze()
+    gc.enable()
+    channel.write(answers, channel.Ready(version, time.perf_counter() - start))
+    return engine
+
+
+def _answer(engine: Engine, question: Any) -> Any:
+    from gradcheck_cli.domain.case import TruthRequest
+    from gradcheck_cli.domain.evaluation import (
+        Evaluation,
+        Failure,
+        Problem,
+        Training,
+        TrainingProblem,
+    )
+
+    name = engine.capabilities.name
+    try:
+        if isinstance(question, TruthRequest):
+            from gradcheck_cli.truth import compute
+
+            return compute(question)
+        if isinstance(question, TrainingProblem):
+            return engine.train(question)
+        return engine.evaluate(question)
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        failure = Failure("raised", words, traceback.format_exc(limit=-4))
+    if isinstance(question, Problem):
+        return Evaluation(name, question.dtype, question.rounding, question.mode, failure=failure)
+    if isinstance(question, TrainingProblem):
+        return Training(name, question.dtype, failure=failure)
+    return failure
+
+
+if __name__ == "__main__":
+    main()
