@@ -16,6 +16,8 @@ from gradcheck_cli.truth.directions import Slope
 # error that it could miss is smaller than the roundings of float32 that the user can see.
 STRONG = 2.0**-20
 
+SLACK = 4.0  # first order leaves out products of roundings, and library functions round by 1-2 ulps
+
 CONTRADICTION = "the finite difference and the float64 gradient of the reference engine contradict each other"
 NO_DIFFERENCE = "no finite difference could be taken here: the function is not finite around the point"
 TOO_FAST = "the function changes faster than any step in float64 can resolve"
@@ -77,12 +79,12 @@ def merge(
     spread: Array,
     differences: Differences,
     structural: bool,
-    floor: Callable[[], Array],
+    rounding: Callable[[], tuple[Array, Array]],
 ) -> Merged:
     """Truth of a block from the float64 gradient (rows, columns) and the differences.
 
     `spread` is how far two ways to the gradient are apart; `structural` says that some operation stands
-    exactly on a kink of its own; `floor` gives R in float64, asked for only where it matters.
+    exactly on a kink of its own; `rounding` gives C and R in float64, asked for only where they matter.
     """
     kind = _settle_kinds(gradient, spread, differences, structural)
     finite = np.isfinite(gradient)
@@ -99,15 +101,19 @@ def merge(
     reason = ""
     weak = smooth & ~strong
     if np.any(weak & finite & taken):
-        rounding = 4 * floor() + spread
+        condition, floor = rounding()
+        by_rounding = SLACK * floor + spread
         keep = weak & consistent
         with np.errstate(all="ignore"):
-            error = np.where(keep, np.minimum(rounding, differences.error + gap), error)
-            explained = weak & finite & taken & ~consistent & (gap <= differences.error + rounding)
+            error = np.where(keep, np.minimum(by_rounding, differences.error + gap), error)
+            explained = weak & finite & taken & ~consistent & (gap <= differences.error + by_rounding)
+            # a function so steep that half an ulp of its input explains the gap is not resolved by a
+            # difference either, however narrow its bar
+            resolved = gap > differences.error + SLACK * condition
         confirmed |= keep
-        better = explained & (differences.error < rounding)
+        better = explained & resolved & (differences.error < by_rounding)
         value = np.where(better, differences.value, value)
-        error = np.where(better, differences.error, np.where(explained, rounding, error))
+        error = np.where(better, differences.error, np.where(explained, by_rounding, error))
         confirmed |= explained & ~better
         conflict = weak & finite & taken & ~consistent & ~explained
     else:

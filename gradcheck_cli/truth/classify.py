@@ -31,16 +31,16 @@ class Sides:
     below: Estimate
 
 
-def classify(ladder: Ladder, noise: Float) -> Sides:
+def classify(ladder: Ladder) -> Sides:
     """What the function does at t = 0, for each of its m outputs."""
-    above, below = one_sided(ladder, noise, +1), one_sided(ladder, noise, -1)
+    above, below = one_sided(ladder, +1), one_sided(ladder, -1)
     kind = np.full(ladder.zero.size, int(PointKind.SMOOTH))
     with np.errstate(all="ignore"):
         gap = np.abs(above.value - below.value)
         kink = gap > 2 * (above.error + below.error)  # both bars carry their safety factor
     kind[kink & np.isfinite(gap)] = int(PointKind.KINK)
     for side, estimate in ((+1, above), (-1, below)):
-        ratio, sign = _growth(ladder, noise, side)
+        ratio, sign = _growth(ladder, side)
         diverges = ratio >= DIVERGES
         jumps = ratio >= JUMPS
         kind[diverges & (kind != int(PointKind.JUMP))] = int(PointKind.UNDEFINED)
@@ -50,7 +50,7 @@ def classify(ladder: Ladder, noise: Float) -> Sides:
     return Sides(kind, above, below)
 
 
-def _growth(ladder: Ladder, noise: Float, side: int) -> tuple[Float, Float]:
+def _growth(ladder: Ladder, side: int) -> tuple[Float, Float]:
     """The smallest ratio of successive increments over the last RUN halvings, and the sign of the
     quotient; 0 where the increments drown in rounding or values are missing."""
     values = ladder.plus if side > 0 else ladder.minus
@@ -62,7 +62,7 @@ def _growth(ladder: Ladder, noise: Float, side: int) -> tuple[Float, Float]:
         quotient = side * (values[used][-(RUN + 2) :] - ladder.zero) / h[:, None]
         step = np.diff(quotient, axis=0)
         ratio = step[1:] / step[:-1]
-        heard = np.abs(step) > 8 * noise / h[1:, None]  # 4 roundings a step, twice that to be sure
+        heard = np.abs(step) > 8 * ladder.noise[used][-(RUN + 1) :] / h[1:, None]  # 4 roundings a step, twice that to be sure
     sound = np.all(np.isfinite(ratio), axis=0) & np.all(heard, axis=0)
     return np.where(sound, np.min(np.where(np.isfinite(ratio), ratio, 0), axis=0), 0.0), np.sign(
         np.where(np.isfinite(quotient[-1]), quotient[-1], 0.0)

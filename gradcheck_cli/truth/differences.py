@@ -21,17 +21,20 @@ BATCH = 7  # levels evaluated at once: enough for a window of order 12 and its e
 DEEPEST = 42  # 2^-42 of the scale: below that a step has few digits left in float64
 WINDOW = 6  # a longer window gains nothing: its rounding grows as its truncation vanishes
 SAFETY = 10.0  # Ridders' estimate was measured low by up to 1.7x; verdicts ask for a factor of 10
+NOTHING_TO_GAIN = 40.0  # times the noise: about what the rounding at steps near 1 leaves as an error bar
 GOOD = 2.0**-33  # relative error bar below which no further levels are taken: far below 2^-24 (float32)
 
 
 @dataclass(slots=True)
 class Ladder:
-    """Values of a function g(t) with m outputs on steps t = +-h: h (k,), plus and minus (k, m),
-    and at t = 0: zero (m,). A side that the domain forbids is nan."""
+    """Values of a function g(t) with m outputs on steps t = +-h: h (k,), plus and minus (k, m), the
+    rounding error of one of them, noise (k, m), and zero (m,) at t = 0. A side that the domain forbids
+    is nan."""
 
     h: Float
     plus: Float
     minus: Float
+    noise: Float
     zero: Float
     evaluations: int = 0
 
@@ -52,32 +55,43 @@ def climb(
     high: float,
     zero: Float,
     base: float = 0.0,
+    noise_at: Callable[[float], Float] | None = None,
 ) -> tuple[Ladder, Estimate]:
     """Evaluate `function` on +-h, h shrinking by 2 from `scale`, until every output's central
     difference has a good error bar or smaller steps can only add rounding; then, where that was not
     enough, growing steps (for points close to 0 in a function that varies on the scale of 1).
 
     `noise` (m,) is the rounding error of one value of g; `low` <= t <= `high` is the domain;
-    `base` is where g's argument stands, so that steps can be chosen that it can take exactly.
+    `base` is where g's argument stands, so that steps can be chosen that it can take exactly. A
+    function may be less noisy further away: `noise_at` tells, for growing steps.
     Returns the ladder and the best estimate.
     """
-    ladder = Ladder(np.empty(0), np.empty((0, zero.size)), np.empty((0, zero.size)), zero)
+    empty = np.empty((0, zero.size))
+    ladder = Ladder(np.empty(0), empty, empty, empty, zero)
     top = FIRST_STEP * scale
     best = Estimate(np.full(zero.size, np.nan), np.full(zero.size, np.inf))
     for first in range(0, DEEPEST, BATCH):
         steps = exact_steps(top * 2.0 ** -np.arange(first, first + BATCH), base)
-        _extend(ladder, function, steps, low, high)
-        best = central(ladder, noise)
-        if _settled(best):
+        _extend(ladder, function, steps, low, high, lambda _: noise)
+        best = central(ladder)
+        if np.all(_settled(best)):
             return ladder, best
         if steps[-1] == 0 or (first >= BATCH and np.all(noise > best.error * steps[-1])):
             break
     larger = top * 2.0 ** np.arange(1, BATCH + 1)
-    while larger[0] < 1.0 and not _settled(best):
-        _extend(ladder, function, exact_steps(larger, base), low, high)
-        best = central(ladder, noise)
+    while larger[0] < 1.0 and not np.all(_settled(best) | _no_gain(best, noise, noise_at)):
+        _extend(ladder, function, exact_steps(larger, base), low, high, noise_at or (lambda _: noise))
+        best = central(ladder)
         larger = larger * 2.0**BATCH
     return ladder, best
+
+
+def _no_gain(
+    best: Estimate, noise: Float, noise_at: Callable[[float], Float] | None
+) -> npt.NDArray[np.bool_]:
+    """Whether steps near 1 would drown in rounding as much as the best estimate does."""
+    far = noise_at(1.0) if noise_at else noise
+    return np.asarray(best.error <= NOTHING_TO_GAIN * np.fmin(noise, far))
 
 
 def exact_steps(steps: Float, base: float) -> Float:
@@ -85,14 +99,20 @@ def exact_steps(steps: Float, base: float) -> Float:
     return np.asarray((abs(base) + steps) - abs(base), dtype=np.float64)
 
 
-def _settled(best: Estimate) -> bool:
-    return bool(np.all((best.error <= GOOD * np.abs(best.value)) | (best.error == 0)))
+def _settled(best: Estimate) -> npt.NDArray[np.bool_]:
+    return np.asarray((best.error <= GOOD * np.abs(best.value)) | (best.error == 0))
 
 
 def _extend(
-    ladder: Ladder, function: Callable[[float], Float], steps: Float, low: float, high: float
+    ladder: Ladder,
+    function: Callable[[float], Float],
+    steps: Float,
+    low: float,
+    high: float,
+    noise_at: Callable[[float], Float],
 ) -> None:
     m = ladder.zero.size
+    noise = np.stack([noise_at(float(h)) for h in steps])
     plus, minus = np.full((steps.size, m), np.nan), np.full((steps.size, m), np.nan)
     for k, h in enumerate(steps):
         if 0 < h <= high:
@@ -105,49 +125,73 @@ def _extend(
     ladder.h = np.concatenate([ladder.h, steps])[order]
     ladder.plus = np.concatenate([ladder.plus, plus])[order]
     ladder.minus = np.concatenate([ladder.minus, minus])[order]
+    ladder.noise = np.concatenate([ladder.noise, noise])[order]
 
 
-def central(ladder: Ladder, noise: Float) -> Estimate:
+def central(ladder: Ladder) -> Estimate:
     """The best extrapolated central difference of each output."""
     with np.errstate(all="ignore"):
         quotients = (ladder.plus - ladder.minus) / (2 * ladder.h[:, None])
-    return _extrapolate(quotients, ladder.h, noise, power=2)
+    return _extrapolate(quotients, ladder.h, ladder.noise, power=2)
 
 
-def one_sided(ladder: Ladder, noise: Float, side: int) -> Estimate:
+def one_sided(ladder: Ladder, side: int) -> Estimate:
     """The best extrapolated one-sided difference of each output, from above (+1) or below (-1)."""
     with np.errstate(all="ignore"):
         if side > 0:
             quotients = (ladder.plus - ladder.zero) / ladder.h[:, None]
         else:
             quotients = (ladder.zero - ladder.minus) / ladder.h[:, None]
-    return _extrapolate(quotients, ladder.h, 2 * noise, power=1)
+    at_zero = ladder.noise[-1]  # the value at 0 is as noisy as those next to it
+    return _extrapolate(quotients, ladder.h, ladder.noise + at_zero, power=1)
 
 
 def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estimate:
     """Romberg's tableau over quotients (k, m) whose error expands in powers of h^power.
 
     Entry (i, j) uses levels i .. i + j. Its error is the larger distance to the two entries that it was
-    made from, times SAFETY, plus the rounding of its smallest step.
+    made from, times SAFETY, plus the rounding of its smallest step. Of the entries that begin at one
+    level the best is kept; `_uncontradicted` chooses among the levels. `noise` is (k, m).
     """
     count, m = quotients.shape
-    value, error = np.full(m, np.nan), np.full(m, np.inf)
+    values, errors = np.full((count, m), np.nan), np.full((count, m), np.inf)
     table = quotients
+    # the weights of all values in one window sum to less than 2 for ratio 2 and power 2, and to less
+    # than 9 for power 1: the product of (2^j + 1) / (2^j - 1)
+    amplification = 2.0 if power == 2 else 9.0
+    loudest = noise
     with np.errstate(all="ignore"):
         for j in range(1, min(WINDOW, count - 1) + 1):
-            weight = 2.0 ** (power * j)
             finer, coarser = table[1:], table[:-1]
-            new = finer + (finer - coarser) / (weight - 1)
-            # 2: the weights of all values in one window sum to less than 2 for ratio 2 and power 2, and to
-            # less than 9 for power 1 (product of (2^j + 1) / (2^j - 1))
-            rounding = (2.0 if power == 2 else 9.0) * noise / h[j:, None]
+            new = finer + (finer - coarser) / (2.0 ** (power * j) - 1)
+            loudest = np.maximum(loudest[:-1], noise[j:])
             spread = np.maximum(np.abs(new - finer), np.abs(new - coarser))
-            estimate = SAFETY * spread + rounding
-            estimate = np.where(np.isfinite(new) & np.isfinite(estimate), estimate, np.inf)
-            pick = np.argmin(estimate, axis=0)
-            chosen = np.take_along_axis(estimate, pick[None], axis=0)[0]
-            better = chosen < error
-            value = np.where(better, np.take_along_axis(new, pick[None], axis=0)[0], value)
-            error = np.where(better, chosen, error)
+            error = SAFETY * spread + amplification * loudest / h[j:, None]
+            error = np.where(np.isfinite(new) & np.isfinite(error), error, np.inf)
+            better = error < errors[: count - j]
+            values[: count - j] = np.where(better, new, values[: count - j])
+            errors[: count - j] = np.where(better, error, errors[: count - j])
             table = new
-    return Estimate(value, error)
+    return _uncontradicted(values, errors)
+
+
+def _uncontradicted(values: Float, errors: Float) -> Estimate:
+    """Per output, the estimate with the smallest error that no finer level contradicts.
+
+    At steps longer than the period of a function two entries may agree by accident; shorter steps then
+    tell another story, within error bars that exclude the first.
+    """
+    with np.errstate(all="ignore"):
+        known = np.isfinite(errors)
+        low = np.where(known, values - errors, -np.inf)
+        high = np.where(known, values + errors, np.inf)
+        # what all finer levels leave open: running bounds from the last level up
+        floor, ceiling = low.copy(), high.copy()
+        floor[:-1] = np.maximum.accumulate(low[:0:-1], axis=0)[::-1]
+        ceiling[:-1] = np.minimum.accumulate(high[:0:-1], axis=0)[::-1]
+        fits = known & (low <= ceiling) & (high >= floor)
+        pick = np.argmin(np.where(fits, errors, np.inf), axis=0)[None]
+    return Estimate(
+        np.take_along_axis(values, pick, axis=0)[0],
+        np.take_along_axis(np.where(fits, errors, np.inf), pick, axis=0)[0],
+    )

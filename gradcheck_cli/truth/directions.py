@@ -28,7 +28,8 @@ class Slope:
 class Sampled:
     """A function of the inputs with m outputs to be differentiated at `values`.
 
-    `noise` (m,) is the rounding error of one of its values there, `bounds` the domain of each input.
+    `noise` (m,) is the rounding error of one of its values there, `noise_of` that at other inputs,
+    `bounds` the domain of each input.
     """
 
     function: Callable[[Values], Float]
@@ -36,6 +37,7 @@ class Sampled:
     bounds: Mapping[str, tuple[float, float]]
     noise: Float
     zero: Float
+    noise_of: Callable[[Values], Float]
 
     def along_entry(self, name: str, flat: int) -> Slope:
         """The derivative along entry `flat` of input `name`, by steps that the entry takes exactly."""
@@ -43,10 +45,10 @@ class Sampled:
         base = float(start.reshape(-1)[flat])
         low, high = self.bounds.get(name, (-np.inf, np.inf))
 
-        def moved(step: float) -> Float:
+        def moved(step: float) -> Values:
             there = start.copy()
             there.reshape(-1)[flat] = base + step
-            return self.function({**self.values, name: there})
+            return {**self.values, name: there}
 
         scale = abs(base) if base != 0 else _typical(start)
         return self._slope(moved, scale, low - base, high - base, base)
@@ -54,9 +56,9 @@ class Sampled:
     def along(self, direction: Mapping[str, Array]) -> Slope:
         """The derivative along `direction`, input -> weights of the input's shape."""
         # a step moves entries by rounded amounts; that noise is the caller's, as part of `noise`
-        def moved(step: float) -> Float:
+        def moved(step: float) -> Values:
             there = {name: self.values[name] + step * weights for name, weights in direction.items()}
-            return self.function({**self.values, **there})
+            return {**self.values, **there}
 
         low, high = self._room(direction)
         return self._slope(moved, self._scale(direction), low, high, 0.0)
@@ -87,10 +89,20 @@ class Sampled:
         return scale if np.isfinite(scale) else 1.0
 
     def _slope(
-        self, moved: Callable[[float], Float], scale: float, low: float, high: float, base: float
+        self,
+        moved: Callable[[float], Values],
+        scale: float,
+        low: float,
+        high: float,
+        base: float,
     ) -> Slope:
-        ladder, estimate = climb(moved, scale, self.noise, low, high, self.zero, base)
-        sides = classify(ladder, self.noise)
+        def noise_at(step: float) -> Float:
+            # the noisier of both sides; a side outside the domain has no values to be noisy
+            sides = [self.noise_of(moved(t)) for t in (step, -step) if low <= t <= high]
+            return np.fmax(*sides) if len(sides) == 2 else sides[0] if sides else self.noise
+
+        ladder, estimate = climb(lambda t: self.function(moved(t)), scale, self.noise, low, high, self.zero, base, noise_at)
+        sides = classify(ladder)
         for side in (sides.above, sides.below):  # at an edge only one side has values
             missing = ~np.isfinite(estimate.error) & np.isfinite(side.error) & np.isfinite(side.value)
             estimate.value = np.where(missing, side.value, estimate.value)

@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Problem, Projection
+from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.truth.blocks import Differences, Merged, is_on_a_kink, merge, unconstrained
@@ -38,17 +39,20 @@ class _Work:
     structural: bool
     noise_cache: dict[str, tuple[Float, Float]] = field(default_factory=dict)
     difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
-    floor_cache: dict[tuple[Mode, str], Conditioning] | None = None
+    rounding_cache: dict[tuple[Mode, str], Conditioning] | None = None
     evaluations: int = 0
 
-    def floor(self, mode: Mode, name: str) -> Callable[[], Array]:
-        def compute() -> Array:
-            if self.floor_cache is None:
-                true = self.gradients.true
-                self.floor_cache = conditioning(self.request, true, self.engine, "float64")
-            return self.floor_cache[mode, name].floor
+    def rounding(self, mode: Mode, name: str) -> Callable[[], tuple[Array, Array]]:
+        """C and R of a block in float64, when they are asked for."""
 
-        return compute
+        def of_block() -> tuple[Array, Array]:
+            if self.rounding_cache is None:
+                true = self.gradients.true
+                self.rounding_cache = conditioning(self.request, true, self.engine, "float64")
+            cost = self.rounding_cache[mode, name]
+            return cost.condition, cost.floor
+
+        return of_block
 
 
 def compute(request: TruthRequest) -> Truth:
@@ -60,6 +64,7 @@ def compute(request: TruthRequest) -> Truth:
     """
     started = time.perf_counter()
     engine = ReferenceEngine()
+    engine.load()
     program = inlined(request.program)
     at_point = PlainFunction(program, request.dtype).nodes(request.values)
     work = _Work(
@@ -119,7 +124,7 @@ def _mode_blocks(work: _Work, mode: Mode) -> Iterator[tuple[str, Merged, Differe
     for name, differences in _differences(work, mode).items():
         gradient = work.gradients.true[mode, name]
         spread = work.gradients.spread[mode, name]
-        merged = merge(gradient, spread, differences, work.structural, work.floor(mode, name))
+        merged = merge(gradient, spread, differences, work.structural, work.rounding(mode, name))
         if mode in SECOND:
             merged = unconstrained(merged)
         yield name, merged, differences
@@ -161,11 +166,12 @@ def _sampled(
             return function(at)
 
     zero = counted(values)
-    exact, rounded = _noise(work, projection, zero, second)
     bounds = request.bounds
+    noise = _noise(work, program, projection, second)
+    at_ops, rounded = noise(values, zero)
     return (
-        Sampled(counted, values, bounds, exact, zero),
-        Sampled(counted, values, bounds, rounded, zero),
+        Sampled(counted, values, bounds, at_ops, zero, lambda at: noise(at, counted(at))[0]),
+        Sampled(counted, values, bounds, rounded, zero, lambda at: noise(at, counted(at))[1]),
     )
 
 
@@ -193,17 +199,24 @@ def _gradient_function(work: _Work, projection: Projection) -> Callable[[Values]
 
 
 def _noise(
-    work: _Work, projection: Projection, zero: Float, second: bool
-) -> tuple[Float, Float]:
-    operations = len(work.request.program.nodes)
-    if second:
-        rough = from_size(zero, 8 * operations)  # a gradient has a few operations for each of the value
-        return rough, 2 * rough
-    if zero.size > NOISE_ROWS:
-        rough = from_size(zero, operations)
-        return rough, 2 * rough
-    at_ops, at_inputs = output_noise_sums(work.request, projection.rows)
-    return from_sums(zero, at_ops), from_sums(zero, at_ops + at_inputs)
+    work: _Work, program: Program, projection: Projection, second: bool
+) -> Callable[[Values, Float], tuple[Float, Float]]:
+    """From inputs and the value there, the noise of that value by its operations, and with that of
+    inputs that were rounded too."""
+    rounding, operations = work.request.dtype, len(program.nodes)
+
+    def rough(at: Values, zero: Float) -> tuple[Float, Float]:
+        # a gradient has a few operations for each one of the value
+        size = from_size(zero, 8 * operations if second else operations)
+        return size, 2 * size
+
+    def summed(at: Values, zero: Float) -> tuple[Float, Float]:
+        at_ops, at_inputs = output_noise_sums(program, at, rounding, projection.rows)
+        return from_sums(zero, at_ops), from_sums(zero, at_ops + at_inputs)
+
+    output = program.nodes[program.output].shape
+    count = int(np.prod(output)) if projection.rows is None else len(projection.rows)
+    return rough if second or count > NOISE_ROWS else summed
 
 
 def _take(

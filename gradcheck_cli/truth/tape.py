@@ -12,7 +12,6 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 from gradcheck_cli.truth.differences import Float
-from gradcheck_cli.truth.plain import inlined
 
 
 class RecordedProgram:
@@ -119,10 +118,12 @@ class EntryTape:
         return gradient[tuple(int(i) for i in np.unravel_index(flat, gradient.shape))]
 
 
-def output_noise_sums(request: TruthRequest, rows: Array | None) -> tuple[Float, Float]:
+def output_noise_sums(
+    program: Program, values: Mapping[str, Array], rounding: str, rows: Array | None
+) -> tuple[Float, Float]:
     """For every output (or projection of it): the sum of |ds/dv| |v| over its operations, and over its
     inputs, shape (m,) each. Times the unit roundoff this is the rounding error of one value."""
-    run = RecordedProgram(inlined(request.program), request.values, request.dtype)
+    run = RecordedProgram(program, values, rounding)
     shape = np.shape(run.output)
     count = int(np.prod(shape)) if rows is None else len(rows)
     at_ops, at_inputs = np.zeros(count), np.zeros(count)
