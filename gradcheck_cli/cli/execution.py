@@ -19,21 +19,21 @@ class Listener(Protocol):
 
 
 def execute(
-    files: Sequence[str],
+    specs: Iterable[Spec],
     options: RunOptions,
     listeners: Sequence[Listener],
     errors: list[SpecError],
     command: str,
 ) -> Report:
-    """Reads and runs the specs of `files`; a file is read while earlier specs are at work.
+    """Runs `specs` and tells the listeners; `specs` may still be reading (`read_specs`).
 
-    `errors` are those known already; mistakes that are found while reading are added to it. The
-    report of the last event has all of them. After the first Ctrl-C the report of what was finished
+    `errors` is the list to which reading adds the mistakes that it finds. The report of the last
+    event has all of them. After the first Ctrl-C the report of what was finished
     is still handed over; the second one ends everything.
     """
     from gradcheck_cli.run import session
 
-    events = session.run(_specs(files, errors), options)
+    events = session.run(specs, options)
     told = interrupt = False
     while True:
         try:
@@ -52,7 +52,8 @@ def execute(
             return event.report
 
 
-def _specs(files: Iterable[str], errors: list[SpecError]) -> Iterator[Spec]:
+def read_specs(files: Iterable[str], errors: list[SpecError]) -> Iterator[Spec]:
+    """The specs of `files`, each file read when its turn comes; mistakes are added to `errors`."""
     from gradcheck_cli import specfile
 
     for file in files:

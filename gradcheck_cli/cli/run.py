@@ -29,7 +29,7 @@ spec error, 3 internal error, 5 nothing checked, 130 interrupted."""
 @click.pass_context
 def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:
     """Check the gradients of specs: files, folders, globs or - (standard input)."""
-    from gradcheck_cli.run.prewarm import prewarm
+    from gradcheck_cli.run.launch import prewarm
 
     prewarm()  # the reference engine's process starts while this one is still importing
     from gradcheck_cli.cli.configuration import load_configuration
@@ -48,11 +48,12 @@ def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:
 
 def _checked(paths: Sequence[str], settings: Settings, listeners: Sequence[Any]) -> Any:
     from gradcheck_cli import specfile
-    from gradcheck_cli.cli.execution import execute
+    from gradcheck_cli.cli.execution import execute, read_specs
 
-    files, errors = specfile.expand(paths)
+    files, unreadable = specfile.expand(paths)
+    errors = list(unreadable)
     told = f"gradcheck {shlex.join(sys.argv[1:])}"
-    return execute(files, settings.run_options(), listeners, list(errors), told)
+    return execute(read_specs(files, errors), settings.run_options(), listeners, errors, told)
 
 
 def _listeners(settings: Settings, stack: ExitStack) -> list[Any]:

@@ -50,7 +50,7 @@ def command(folder: str | None, color: str | None, timeout: float | None) -> int
     The bugs are those that come with gradcheck, or the specs of FOLDER; each spec says in a comment
     `# expect: GC302` what it must raise.
     """
-    from gradcheck_cli.run.prewarm import prewarm
+    from gradcheck_cli.run.launch import prewarm
 
     prewarm()
     from gradcheck_cli.report.console import make_console, print_lines
@@ -66,7 +66,7 @@ def command(folder: str | None, color: str | None, timeout: float | None) -> int
         for one in outcomes
     ]
     header = ["", "expected", "found", "spec", "remark"]
-    print_lines(make_console(sys.stdout, style), table_lines(header, rows, style))
+    print_lines(make_console(sys.stdout, style), table_lines(header, rows, style, wrap=True))
     wrong = sum(one.right is False for one in outcomes)
     skipped = sum(one.right is None for one in outcomes)
     talk(
@@ -103,11 +103,15 @@ def planted(folder: Path) -> dict[str, str]:
 
 
 def _report(plants: Iterable[str], timeout: float | None) -> Report:
-    from gradcheck_cli.cli.execution import execute
+    from gradcheck_cli.cli.execution import execute, read_specs
     from gradcheck_cli.domain.options import Layered, RunOptions
+    from gradcheck_cli.engines.registry import engines
 
+    here = {name for name, found in engines().items() if found.installed}
+    errors: list[SpecError] = []
+    specs = (spec for spec in read_specs(plants, errors) if set(spec.engines or ()) <= here)
     options = RunOptions(timeout=Layered(override=timeout))
-    return execute(list(plants), options, (), [], "gradcheck self-test")
+    return execute(specs, options, (), errors, "gradcheck self-test")
 
 
 def judged(plants: dict[str, str], report: Report) -> list[Outcome]:

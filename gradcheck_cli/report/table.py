@@ -7,23 +7,39 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from gradcheck_cli.report.style import DIM, LABEL, Style, plain
+from gradcheck_cli.report.style import DIM, LABEL, Style, plain, wrapped
 
 _GAP = 3
+_NARROWEST = 18  # cells of a column whose text is wrapped
 
 
 def table_lines(
-    header: Sequence[str], rows: Sequence[Sequence[str]], style: Style, indent: int = 0
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    style: Style,
+    indent: int = 0,
+    wrap: bool = False,
 ) -> list[Text]:
-    """Columns as wide as their widest cell; stacked where that is wider than the screen."""
+    """Columns as wide as their widest cell.
+
+    Where that is wider than the screen, the widest columns are wrapped (`wrap`, for prose), or the
+    table is stacked: one value a line (for numbers, and for screens too narrow to wrap).
+    """
     shown = [[plain(cell) for cell in row] for row in rows]
     columns = range(len(header))
     widths = [max(cell_len(row[column]) for row in (header, *shown)) for column in columns]
-    if indent + sum(widths) + _GAP * (len(widths) - 1) > style.width:
-        return _stacked(header, shown, indent)
-    return [
-        _line(cells, widths, indent, LABEL if cells is header else "") for cells in (header, *shown)
-    ]
+    room = style.width - indent - _GAP * (len(widths) - 1)
+    while wrap and sum(widths) > room and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+    if sum(widths) > room:
+        return _stacked(header, shown, indent, style.width)
+    lines = []
+    for cells in (header, *shown):
+        parts = [wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
+        for number in range(max(len(part) for part in parts)):
+            line = [part[number] if number < len(part) else "" for part in parts]
+            lines.append(_line(line, widths, indent, LABEL if cells is header else ""))
+    return lines
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], indent: int, style: str) -> Text:
@@ -33,13 +49,18 @@ def _line(cells: Sequence[str], widths: Sequence[int], indent: int, style: str) 
     return Text(" " * indent + (" " * _GAP).join(padded).rstrip(), style=style)
 
 
-def _stacked(header: Sequence[str], rows: Sequence[Sequence[str]], indent: int) -> list[Text]:
-    width = max(cell_len(name) for name in header[1:])
+def _stacked(
+    header: Sequence[str], rows: Sequence[Sequence[str]], indent: int, screen: int
+) -> list[Text]:
+    """One value a line; below its name where the two do not fit beside each other."""
+    column = max(cell_len(name) for name in header[1:]) + 2
+    margin = " " * (indent + 2)
     lines = []
     for row in rows:
         lines.append(Text(" " * indent).append(row[0], style=LABEL))
         for name, cell in zip(header[1:], row[1:], strict=True):
-            lines.append(
-                Text(" " * (indent + 2)).append(name.ljust(width + 2), style=DIM).append(cell)
-            )
+            if cell_len(margin) + column + cell_len(cell) <= screen:
+                lines.append(Text(margin).append(name.ljust(column), style=DIM).append(cell))
+            else:
+                lines += [Text(margin).append(name, style=DIM), Text(f"{margin}  {cell}")]
     return lines

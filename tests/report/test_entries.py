@@ -1,0 +1,58 @@
+from gradcheck_cli.report.entries import SHOWN_ROWS, entries_table, entry_label
+from gradcheck_cli.report.style import Style
+
+from .samples import nan_finding, wrong_entry, wrong_sign
+
+FINDING = nan_finding("torch")
+
+
+def table(findings: object, width: int = 120, verbose: bool = False) -> list[str]:
+    style = Style(width=width, verbose=verbose)
+    return [line.plain for line in entries_table(findings, "loss", 0, style)]  # type: ignore[arg-type]
+
+
+def test_labels_tell_output_and_input_apart() -> None:
+    assert entry_label(FINDING, (), "y", 0) == "x"
+    assert entry_label(FINDING, (0, 1), "y", 0) == "x[0,1]"
+    assert entry_label(FINDING, (2, 0, 1), "y", 1) == "dy[2]/dx[0,1]"
+
+
+def test_one_engine_gives_the_column_its_name() -> None:
+    assert table([FINDING]) == [
+        "  entry   torch   truth (confirmed)   finite difference         error",
+        "  x       nan     -3.72007598e-44     -3.72007598e-44 ± 4e-53   -",
+    ]
+
+
+def test_equal_rows_of_several_engines_are_one() -> None:
+    header, row = table([FINDING, nan_finding("tensorflow")])
+    assert "computed" in header
+    assert row.split()[:2] == ["x", "nan"]
+
+
+def test_rows_that_differ_say_whose_they_are() -> None:
+    findings = list(wrong_sign().findings)
+    object.__setattr__(findings[0], "entries", (wrong_entry((0, 0), 0.5),))
+    lines = table(findings[:2])
+    assert "by" in lines[0].split()
+    assert "reference float64 reverse" in lines[1]
+    assert "torch float64 reverse" in lines[2]
+
+
+def test_further_entries_are_counted() -> None:
+    (finding, *_) = wrong_sign().findings
+    many = [wrong_entry((row, 0), 0.5 + row) for row in range(8)]
+    object.__setattr__(finding, "entries", tuple(many))
+    assert table([finding])[-1] == f"  and {8 - SHOWN_ROWS + 3} more entries"
+    assert table([finding], verbose=True)[-1] == "  and 3 more entries"
+
+
+def test_verbose_shows_every_digit_of_the_truth_and_its_bar() -> None:
+    assert "-3.7200759760208356e-44 ± 4e-60" in table([FINDING], verbose=True)[1]
+
+
+def test_a_narrow_screen_gets_one_number_a_line() -> None:
+    lines = table([FINDING], width=40)
+    assert lines[0] == "  x"
+    assert lines[1].split() == ["torch", "nan"]
+    assert all(len(line) <= 40 for line in lines)

@@ -1,0 +1,137 @@
+import io
+from dataclasses import replace
+
+import pytest
+
+from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.report import open_writer
+from gradcheck_cli.report.style import Style
+
+from . import samples
+
+
+def screen(report: Report, width: int = 120, **style: bool) -> str:
+    stream = io.StringIO()
+    writer = open_writer("full", stream, Style(width=width, **style))
+    for result in report.results:
+        writer.spec(result)
+    writer.finish(report)
+    return stream.getvalue()
+
+
+def only(result: SpecResult, width: int = 120, **style: bool) -> str:
+    return screen(samples.report(result), width, **style)
+
+
+def test_a_pass_is_one_line_with_its_numbers() -> None:
+    first, last = only(samples.quadratic()).splitlines()
+    assert first == (
+        "ok    quadratic  z = 11, dz/dx = 8  worst error 0 ulp  "
+        "reference, torch, tensorflow; float32, float64; reverse"
+    )
+    assert last == "1 spec: 1 passed; 3.21 s"
+
+
+def test_a_trained_spec_shows_its_parameters_to_the_last_digit() -> None:
+    assert "w = 1.745076887727999, b = 0.5794645661516962" in only(samples.trained())
+
+
+def test_a_failure_looks_like_the_picture() -> None:
+    assert only(samples.reciprocal_exp()).split("\n\n")[1].splitlines() == [
+        "GC201 nan-gradient  reciprocal_exp  torch, tensorflow float32 reverse",
+        "  --> specs/reciprocal_exp.yaml:6:12",
+        "    |",
+        "  6 | model: 1 / exp(x)",
+        "    |            ^^^^^^ overflows float32: exp(100) = 2.69e+43 > 3.40e+38",
+        "  entry   computed   truth (confirmed)   finite difference         error",
+        "  x       nan        -3.72007598e-44     -3.72007598e-44 ± 4e-53   -",
+        "  why   forward: exp(100) = inf, 1/inf = 0; backward: 0 * inf = nan",
+        "  help  gradcheck explain GC201",
+        "  rerun gradcheck run reciprocal_exp.yaml --engine torch --dtype float32 --seed 0",
+    ]
+
+
+def test_a_pattern_is_named() -> None:
+    assert "  hint  pattern: wrong sign\n" in only(samples.wrong_sign())
+
+
+def test_a_note_is_short_and_the_spec_passes() -> None:
+    text = only(samples.relu_kink())
+    assert text.startswith("ok    relu_at_zero")
+    assert "GC401 kink" in text
+    assert "rerun" not in text
+    assert "entry" not in text
+
+
+def test_a_mistake_in_a_spec_has_the_same_shape() -> None:
+    text = screen(samples.report(errors=(samples.spec_error(),)))
+    assert text.splitlines()[:7] == [
+        "GC905 unknown-name",
+        "  --> specs/bad.yaml:2:8",
+        "    |",
+        "  2 | model: epx(x)",
+        "    |        ^^^ unknown operation `epx`",
+        "  key   model",
+        "  help  did you mean `exp`?",
+    ]
+    assert text.splitlines()[-1] == "0 specs: 0 passed; 1 mistake in spec files; 3.21 s"
+
+
+def test_verbose_shows_each_engine_and_each_finding() -> None:
+    text = screen(samples.everything(), verbose=True)
+    for engine in samples.ENGINES:
+        assert f"{engine} float32 reverse\n        z = 11, dz/dx = 8\n" in text
+        assert f"GC101 wrong-gradient  dense  {engine} float64 reverse" in text
+    assert "seed 0" in text
+
+
+def test_quiet_shows_failures_only() -> None:
+    text = screen(samples.everything(), quiet=True)
+    assert "quadratic" not in text
+    assert "relu_at_zero" not in text
+    assert "GC201" in text
+    assert text.rstrip().endswith("3.21 s")
+
+
+def test_an_allowed_finding_gives_its_reason() -> None:
+    finding = replace(samples.nan_finding("torch"), allowed=True, reason="we never get there")
+    result = replace(samples.reciprocal_exp(), status="passed", findings=(finding,))
+    text = only(result)
+    assert "  allow accepted: we never get there\n" in text
+    assert text.splitlines()[-1] == "1 spec: 1 passed; 3.21 s"
+
+
+def test_warnings_alone_are_marked() -> None:
+    finding = replace(samples.nan_finding("torch"), code="GC501", severity="warning")
+    result = replace(samples.quadratic(), findings=(finding,))
+    assert only(result).startswith("warn  quadratic")
+
+
+def test_an_interrupted_run_says_so() -> None:
+    report = replace(samples.report(samples.quadratic()), interrupted=True)
+    assert screen(report).splitlines()[-1] == "1 spec: 1 passed; interrupted; 3.21 s"
+
+
+def test_colour_is_there_only_when_asked_for() -> None:
+    assert "\x1b[" not in screen(samples.everything())
+    assert "\x1b[1;31mGC201" in screen(samples.everything(), color=True)
+
+
+def test_nothing_that_a_user_writes_is_read_as_markup_or_steers_the_terminal() -> None:
+    source = replace(samples.quadratic().source, path="specs/[bold]:smile:\x1b[2J.yaml")
+    result = replace(samples.reciprocal_exp(), spec="w[i] [red]x[/red]\x1b[31m", source=source)
+    text = only(result)
+    assert "w[i] [red]x[/red]\\x1b[31m" in text
+    assert "[bold]:smile:\\x1b[2J.yaml" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_lines_keep_to_the_screen(width: int) -> None:
+    # the closing line is left to the terminal
+    lines = screen(samples.everything(), width).splitlines()[:-1]
+    assert [line for line in lines if len(line) > width] == []
+
+
+def test_an_ascii_stream_gets_ascii_signs() -> None:
+    assert screen(samples.everything(), unicode=False).isascii()

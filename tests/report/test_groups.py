@@ -1,0 +1,37 @@
+from dataclasses import replace
+
+from gradcheck_cli.report.groups import described, grouped
+
+from .samples import nan_finding
+
+
+def test_engines_and_modes_with_the_same_cause_are_told_once() -> None:
+    findings = [nan_finding(e, m) for e in ("torch", "tensorflow") for m in ("reverse", "forward")]
+    (group,) = grouped(findings)
+    assert list(group) == findings
+    assert described(group) == "torch, tensorflow float32 reverse, forward"
+
+
+def test_another_cause_is_another_group() -> None:
+    one = nan_finding("torch")
+    assert one.cause is not None
+    other = replace(nan_finding("tensorflow"), cause=replace(one.cause, op="divide"))
+    assert grouped([one, other]) == [(one,), (other,)]
+
+
+def test_without_entries_the_message_has_to_agree() -> None:
+    one = replace(nan_finding("torch"), entries=(), message="RuntimeError: no")
+    other = replace(nan_finding("tensorflow"), entries=(), message="ValueError: never")
+    assert len(grouped([one, other])) == 2
+
+
+def test_what_is_no_product_is_told_in_parts() -> None:
+    findings = [
+        nan_finding("torch", "reverse"),
+        nan_finding("tensorflow", "reverse"),
+        nan_finding("tensorflow", "forward"),
+        replace(nan_finding("torch", "reverse"), dtype="float16"),
+    ]
+    assert described(findings) == (
+        "torch float32, float16 reverse; tensorflow float32 reverse, forward"
+    )

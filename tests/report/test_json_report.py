@@ -1,0 +1,132 @@
+import copy
+import io
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.report import open_writer
+from gradcheck_cli.report.schema import report_schema
+from gradcheck_cli.report.style import Style
+
+from . import samples
+from .validator import mistakes
+
+
+def written() -> dict[str, Any]:
+    stream = io.StringIO()
+    writer = open_writer("json", stream, Style(width=120))
+    report = samples.everything()
+    for result in report.results:
+        writer.spec(result)
+    assert stream.getvalue() == ""
+    writer.finish(report)
+    loaded: dict[str, Any] = json.loads(stream.getvalue(), parse_constant=pytest.fail)
+    return loaded
+
+
+def test_the_report_is_what_its_schema_says() -> None:
+    assert list(mistakes(written(), report_schema())) == []
+
+
+def test_the_keys_of_the_contract() -> None:
+    report = written()
+    assert list(report) == [
+        "schema_version",
+        "tool",
+        "seed",
+        "duration_s",
+        "summary",
+        "results",
+        "errors",
+    ]
+    assert report["schema_version"] == 1
+    assert report["tool"] == {"name": "gradcheck", "version": "0.1.0", "engines": samples.ENGINES}
+    assert report["summary"] == {
+        "specs": 5,
+        "passed": 3,
+        "failed": 2,
+        "errors": 1,
+        "checks": 20,
+        "findings": {"GC101": 3, "GC201": 2, "GC401": 3},
+    }
+
+
+def test_a_finding_in_full() -> None:
+    assert written()["results"][2]["findings"][0] == {
+        "code": "GC201",
+        "name": "nan-gradient",
+        "severity": "error",
+        "engine": "torch",
+        "dtype": "float32",
+        "mode": "reverse",
+        "input": "x",
+        "point": None,
+        "index": [],
+        "message": "the gradient is nan, and the truth is a number",
+        "computed": "nan",
+        "truth": -3.7200759760208356e-44,
+        "truth_error": 4e-60,
+        "finite_difference": -3.7200759760208361e-44,
+        "finite_difference_error": 4.2e-53,
+        "ulps": "nan",
+        "cause": {
+            "op": "exp",
+            "phase": "forward",
+            "line": 6,
+            "column": 12,
+            "detail": "overflows float32: exp(100) = 2.69e+43 > 3.40e+38",
+        },
+        "pattern": None,
+        "fix": None,
+        "location": {"path": "specs/reciprocal_exp.yaml", "line": 6, "column": 8},
+        "fingerprint": "a1b2c3",
+        "repeat": "gradcheck run reciprocal_exp.yaml --engine torch --dtype float32 --seed 0",
+        "allowed": False,
+    }
+
+
+def test_a_mistake_in_a_spec() -> None:
+    assert written()["errors"] == [
+        {
+            "code": "GC905",
+            "path": "specs/bad.yaml",
+            "line": 2,
+            "column": 8,
+            "message": "unknown operation `epx`",
+        }
+    ]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_numbers_that_json_lacks_are_strings(value: float) -> None:
+    from gradcheck_cli.report.json_report import as_json
+
+    (entry,) = samples.nan_finding("torch").entries
+    finding = replace(samples.nan_finding("torch"), entries=(replace(entry, computed=value),))
+    report = samples.report(replace(samples.reciprocal_exp(), findings=(finding,)))
+    assert as_json(report)["results"][0]["findings"][0]["computed"] == str(value)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("schema_version",), 2),
+        (("seed",), "0"),
+        (("extra",), 1),
+        (("results", 0, "status"), "ok"),
+        (("results", 0, "checks", 0, "max_ulps"), "many"),
+        (("results", 2, "findings", 0, "code"), "201"),
+        (("results", 2, "findings", 0, "cause", "phase"), "sideways"),
+        (("results", 2, "findings", 0, "location", "line"), 0),
+    ],
+)
+def test_the_schema_refuses_what_is_wrong(path: tuple[Any, ...], value: Any) -> None:
+    report = copy.deepcopy(written())
+    place: Any = report
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    assert list(mistakes(report, report_schema()))

@@ -1,0 +1,22 @@
+from gradcheck_cli.report.ops import list_lines, page_lines, signature
+from gradcheck_cli.report.style import Style
+from reference_engine.op import TABLE, find
+
+
+def test_every_row_is_listed() -> None:
+    text = "\n".join(line.plain for line in list_lines(TABLE.values(), Style(width=120)))
+    for name in TABLE:
+        assert f"  {name}(" in text
+
+
+def test_a_signature_shows_defaults() -> None:
+    op = find("sum")
+    assert op is not None
+    assert signature(op) == "sum(x, axis=None, keepdims=False)"
+
+
+def test_a_page_says_what_happens_at_kinks() -> None:
+    op = find("relu")
+    assert op is not None
+    labels = [line.plain.split()[0] for line in page_lines(op, Style(width=120))[1:]]
+    assert {"value", "derivative", "domain", "kinks", "source"} <= set(labels)

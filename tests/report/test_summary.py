@@ -1,0 +1,14 @@
+from gradcheck_cli.report.summary import finding_counts, summary_line
+
+from . import samples
+
+
+def test_the_closing_line_counts_everything() -> None:
+    assert summary_line(samples.everything()).plain == (
+        "5 specs: 3 passed, 2 failed; 1 mistake in spec files; GC101 wrong-gradient 3, "
+        "GC201 nan-gradient 2, GC401 kink 3; 3.21 s"
+    )
+
+
+def test_codes_are_in_order() -> None:
+    assert list(finding_counts(samples.everything())) == ["GC101", "GC201", "GC401"]

@@ -1,0 +1,36 @@
+from gradcheck_cli.report.style import Style
+from gradcheck_cli.report.table import table_lines
+
+HEADER = ("name", "words")
+ROWS = [("a", "one two three four five six seven eight"), ("bb", "nine")]
+
+
+def lines(width: int, wrap: bool) -> list[str]:
+    return [line.plain for line in table_lines(HEADER, ROWS, Style(width=width), wrap=wrap)]
+
+
+def test_columns_are_as_wide_as_they_must_be() -> None:
+    assert lines(80, wrap=False) == [
+        "name   words",
+        "a      one two three four five six seven eight",
+        "bb     nine",
+    ]
+
+
+def test_prose_is_wrapped_inside_its_column() -> None:
+    assert lines(30, wrap=True) == [
+        "name   words",
+        "a      one two three four five",
+        "       six seven eight",
+        "bb     nine",
+    ]
+
+
+def test_a_table_too_wide_is_stacked() -> None:
+    assert lines(30, wrap=False) == [
+        "a",
+        "  words",
+        "    one two three four five six seven eight",
+        "bb",
+        "  words  nine",
+    ]
