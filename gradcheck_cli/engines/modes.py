@@ -6,208 +6,29 @@ in which passes are run, and how their results make a Jacobian, is the same for 
 
 from __future__ import annotations
 
-import time
-import traceback
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import (
-    Evaluation,
-    Failure,
-    Gradient,
-    Mode,
-    Problem,
-    Trace,
-    Training,
-    TrainingProblem,
-)
+from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, TrainingProblem
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.engines.base import (
-    Capabilities,
-    EngineFault,
-    NodeFault,
-    Unsupported,
-    WrongShape,
-)
-from gradcheck_cli.engines.walker import Arrays, Prepared, prepare, round_constant
-
-_OURS = str(Path(__file__).parent)
-_REMEMBERED = 64  # prepared programs: a task has one program in at most a few dtypes
-
-
-class Tape(Protocol):
-    def gradient(
-        self, target: Any, sources: Sequence[Any], cotangent: Any, again: bool
-    ) -> list[Any]:
-        """One gradient a source, None where there is none. With `again` the gradients can be
-        differentiated themselves. May be called many times."""
-        ...
-
-
-Pushed = Callable[[Any], Any]
-"""Gives the tangent of a result, or None where none has reached it."""
-
-
-class Framework(Arrays, Protocol):
-    """One framework in one dtype."""
-
-    def array(self, values: Array) -> Any:
-        """Floats in the dtype, integers as int64, booleans as they are."""
-        ...
-
-    def leaf(self, values: Array) -> Any:
-        """A floating array whose derivatives are wanted."""
-        ...
-
-    def numpy(self, array: Any) -> Array:
-        """Floats exactly, in float64; integers and booleans as they are."""
-        ...
-
-    def dtype_of(self, array: Any) -> str: ...
-
-    def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
-        """Records what is computed from the arrays that it gives in place of the sources."""
-        ...
-
-    def tangent(self, primal: Any, tangent: Any) -> AbstractContextManager[tuple[Any, Pushed]]:
-        """Within the context, what is computed from the first result carries tangents."""
-        ...
-
-    def inner(self, a: Any, b: Any) -> Any:
-        """<a, b> as a scalar array that can be differentiated."""
-        ...
-
-    def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
-        """parameter - rate * gradient outside the graph, ready for the next step."""
-        ...
+from gradcheck_cli.engines.base import WrongShape
+from gradcheck_cli.engines.framework import Framework, Tape
+from gradcheck_cli.engines.walker import Prepared, round_constant
 
 
 @dataclass(slots=True)
-class _Answer:
+class Answer:
+    """What the passes gave so far, and how many there were."""
+
     output: Array | None = None
     gradients: dict[str, Gradient] = field(default_factory=dict)
     trace: Trace | None = None
     forward: int = 0
     backward: int = 0
-
-
-class ProgramEngine(ABC):
-    """An engine that runs programs through a `Framework`. Subclasses import theirs in `load`."""
-
-    capabilities: ClassVar[Capabilities]
-
-    def __init__(self) -> None:
-        self._prepared: dict[tuple[int, str, str], tuple[Framework, Prepared]] = {}
-
-    @abstractmethod
-    def load(self) -> str: ...
-
-    @abstractmethod
-    def framework(self, dtype: str) -> Framework: ...
-
-    @abstractmethod
-    def lacks(self, error: BaseException) -> bool:
-        """Whether the framework says with this exception that it has no such op or dtype."""
-
-    def refuses(self, program: Program, mode: Mode) -> str | None:
-        return None
-
-    def close(self) -> None:
-        self._prepared.clear()
-
-    def evaluate(self, problem: Problem) -> Evaluation:
-        start = time.perf_counter()
-        answer = _Answer()
-        failure = None
-        try:
-            reason = self.refuses(problem.program, problem.mode)
-            if reason is not None:
-                raise Unsupported(reason)
-            framework, prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
-            with np.errstate(all="ignore"):
-                _MODES[problem.mode](framework, prepared, problem, answer)
-        except Exception as error:
-            failure = self._failure(error, problem.program, problem.dtype)
-        return Evaluation(
-            engine=self.capabilities.name,
-            dtype=problem.dtype,
-            rounding=problem.rounding,
-            mode=problem.mode,
-            output=None if failure else answer.output,
-            gradients={} if failure else answer.gradients,
-            failure=failure,
-            trace=None if failure else answer.trace,
-            forward=answer.forward,
-            backward=answer.backward,
-            duration_s=time.perf_counter() - start,
-        )
-
-    def train(self, problem: TrainingProblem) -> Training:
-        start = time.perf_counter()
-        losses: list[Array] = []
-        path: dict[str, list[Array]] = {name: [] for name in problem.parameters}
-        failure = None
-        try:
-            framework, prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
-            with np.errstate(all="ignore"):
-                _descend(framework, prepared, problem, losses, path)
-        except Exception as error:
-            failure = self._failure(error, problem.program, problem.dtype)
-        return Training(
-            engine=self.capabilities.name,
-            dtype=problem.dtype,
-            losses=None if failure else np.asarray(losses, dtype=np.float64),
-            parameters={} if failure else {name: np.stack(steps) for name, steps in path.items()},
-            failure=failure,
-            duration_s=time.perf_counter() - start,
-        )
-
-    def _prepare(self, program: Program, dtype: str, rounding: str) -> tuple[Framework, Prepared]:
-        # By identity: the problems of a task share one program, and many nodes are slow to hash.
-        key = (id(program), dtype, rounding)
-        kept = self._prepared.get(key)
-        if kept is None or kept[1].program is not program:
-            if len(self._prepared) >= _REMEMBERED:
-                self._prepared.clear()
-            framework = self.framework(dtype)
-            kept = framework, prepare(program, framework, rounding)
-            self._prepared[key] = kept
-        return kept
-
-    def _failure(self, error: Exception, program: Program, dtype: str) -> Failure:
-        node = None
-        cause: BaseException = error
-        if isinstance(error, NodeFault):
-            node = error.index
-            cause = error.__cause__ or error
-        words = str(cause).strip().splitlines()
-        message = words[0].strip() if words else type(cause).__name__
-        if isinstance(cause, EngineFault):
-            return Failure(cause.kind, message, node=node)
-        message = f"{type(cause).__name__}: {message}" if words else message
-        if self.lacks(cause):
-            what = "this" if node is None else f"`{program.nodes[node].op}`"
-            return Failure("unsupported", f"it has no {what} in {dtype}: {message}", node=node)
-        return Failure("raised", message, _short_traceback(cause), node)
-
-
-def _short_traceback(error: BaseException) -> str:
-    """The last frames that are not ours, and the exception."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_OURS)
-    ]
-    lines = traceback.format_list(frames[-4:])
-    lines += traceback.format_exception_only(error)
-    return "".join(lines).rstrip()
 
 
 def _inputs(fw: Framework, problem: Problem) -> dict[str, Any]:
@@ -292,7 +113,7 @@ def _cotangents(
     return dict(zip(indices, grads, strict=True))
 
 
-def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: _Answer) -> None:
+def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
     program = prepared.program
     inputs = _inputs(fw, problem)
     with fw.tape([inputs[name] for name in problem.wrt]) as (tape, wanted):
@@ -316,7 +137,7 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: _Answe
         answer.backward += 1
 
 
-def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: _Answer) -> None:
+def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
     program = prepared.program
     trace = problem.trace
     plain = {name: fw.array(problem.values[name]) for name in program.inputs}
@@ -354,7 +175,7 @@ def _scalar(fw: Framework, y: Any, problem: Problem) -> Any:
 
 
 def _reverse_over_reverse(
-    fw: Framework, prepared: Prepared, problem: Problem, answer: _Answer
+    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
     program = prepared.program
     inputs = _inputs(fw, problem)
@@ -394,7 +215,7 @@ def _reverse_over_reverse(
 
 
 def _again(
-    tape: Tape, target: Any, wanted: Sequence[Any], cotangent: Any, answer: _Answer
+    tape: Tape, target: Any, wanted: Sequence[Any], cotangent: Any, answer: Answer
 ) -> list[Any]:
     if target is None:  # no first gradient, so nothing to differentiate
         return [None] * len(wanted)
@@ -403,7 +224,7 @@ def _again(
 
 
 def _forward_over_reverse(
-    fw: Framework, prepared: Prepared, problem: Problem, answer: _Answer
+    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
     program = prepared.program
     inputs = _inputs(fw, problem)
@@ -432,7 +253,7 @@ def _forward_over_reverse(
             answer.gradients[f"{a}.{b}"] = _gradient(fw, parts, shape, 1, f"{a}.{b}")
 
 
-_MODES: dict[Mode, Callable[[Framework, Prepared, Problem, _Answer], None]] = {
+MODES: dict[Mode, Callable[[Framework, Prepared, Problem, Answer], None]] = {
     "reverse": _reverse,
     "forward": _forward,
     "reverse-over-reverse": _reverse_over_reverse,
@@ -440,7 +261,7 @@ _MODES: dict[Mode, Callable[[Framework, Prepared, Problem, _Answer], None]] = {
 }
 
 
-def _descend(
+def descend(
     fw: Framework,
     prepared: Prepared,
     problem: TrainingProblem,

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Capabilities
-from gradcheck_cli.engines.modes import ProgramEngine, Pushed
+from gradcheck_cli.engines.framework import Pushed
 from gradcheck_cli.engines.walker import Lowering, Rule
 
 
@@ -35,7 +36,7 @@ class ReferenceEngine(ProgramEngine):
 
 
 class _Reference:
-    """The reference engine in one dtype (`modes.Framework`). Arrays are NumPy arrays."""
+    """The reference engine in one dtype (`framework.Framework`). Arrays are NumPy arrays."""
 
     def __init__(self, dtype: str) -> None:
         import reference_engine

@@ -12,8 +12,9 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Capabilities
-from gradcheck_cli.engines.modes import ProgramEngine, Pushed
+from gradcheck_cli.engines.framework import Pushed
 from gradcheck_cli.engines.walker import OPERATORS, Lowering, Rule, custom_gradients
 
 _THREADS = 2  # several engines share the machine, and specs are small
@@ -69,7 +70,7 @@ class TensorFlowEngine(ProgramEngine):
 
 
 class _TensorFlow:
-    """TensorFlow in one dtype (`modes.Framework`)."""
+    """TensorFlow in one dtype (`framework.Framework`)."""
 
     def __init__(self, table: Mapping[str, Lowering], dtype: str) -> None:
         import tensorflow as tf

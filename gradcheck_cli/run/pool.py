@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,22 +54,23 @@ class Imported:
 class Pool:
     """Runs tasks on worker processes; what comes back stands in `results` as Imported and Done.
 
-    `targets` maps an engine to its "module:Class". At most `jobs` workers are busy at once.
+    At most `jobs` workers are busy at once.
     """
 
-    def __init__(
-        self, targets: Mapping[str, str], jobs: int | None = None, show_output: bool = False
-    ) -> None:
+    def __init__(self, jobs: int | None = None, show_output: bool = False) -> None:
         self.results: queue.SimpleQueue[Imported | Done] = queue.SimpleQueue()
-        permits = threading.BoundedSemaphore(jobs) if jobs else None
-        self._keepers = {
-            engine: _Keeper(engine, target, self.results, permits, show_output)
-            for engine, target in targets.items()
-        }
+        self._permits = threading.BoundedSemaphore(jobs) if jobs else None
+        self._show_output = show_output
+        self._keepers: dict[str, _Keeper] = {}
 
-    def start(self) -> None:
-        """Starts every worker at once, so that their imports overlap."""
-        for keeper in self._keepers.values():
+    def start(self, engine: str, target: str) -> None:
+        """Starts the worker for `engine`, whose class is "module:Class", unless that was done.
+
+        Workers import at the same time, so the sooner they are all started the better.
+        """
+        if engine not in self._keepers:
+            keeper = _Keeper(engine, target, self.results, self._permits, self._show_output)
+            self._keepers[engine] = keeper
             keeper.start()
 
     def submit(self, task: Task) -> None:

@@ -1,0 +1,278 @@
+"""What a run asks: a spec and the options make problems for engines and requests for the truth."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.evaluation import (
+    FIRST_ORDER,
+    SECOND_ORDER,
+    Evaluation,
+    Failure,
+    Mode,
+    Problem,
+    Projection,
+    TrainingProblem,
+)
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.registry import Registered
+
+DTYPES = ("float32", "float64")
+TIMEOUT_S = 60.0
+TRUTH_TIMEOUT_S = 60.0  # the truth of a spec is not cut short by a small limit for its engines
+FULL_ENTRIES = 4096  # of a Jacobian that is computed whole
+FULL_PASSES = 64  # of reverse mode (rows) or of forward mode (columns) for a whole Jacobian
+FULL_SECOND = 32  # entries of all inputs for a whole Hessian
+PROBES = 4  # directions in place of a whole Jacobian: two Gaussian, two of Rademacher
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One spec at one point in one dtype: the problems for every engine, and the truth they face.
+
+    `refused` are the answers of engines that were asked by name for what they cannot do; those
+    need no worker.
+    """
+
+    point: int | None
+    dtype: str
+    values: Mapping[str, Array]
+    projections: Mapping[Mode, Projection]
+    problems: Mapping[str, tuple[Problem, ...]]
+    refused: tuple[Evaluation, ...]
+    truth: TruthRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is asked for one spec. `trainings` has one problem a dtype."""
+
+    spec: Spec
+    engines: tuple[str, ...]
+    named: frozenset[str]
+    dtypes: tuple[str, ...]
+    named_modes: frozenset[str]
+    looks: tuple[Look, ...]
+    trainings: tuple[TrainingProblem, ...]
+    notes: tuple[str, ...]
+    timeout: float
+    seed: int
+
+
+def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Registered]) -> Plan:
+    """Raises UsageError for an engine or dtype that was named and is unknown or not there."""
+    engines, named = choose_engines(spec, options, registered)
+    dtypes = options.dtypes.resolve(spec.dtypes, DTYPES)
+    for dtype in dtypes:
+        if dtype not in FORMATS:
+            raise UsageError(f"unknown dtype `{dtype}`", _nearest(dtype, list(FORMATS)))
+    stated = options.modes.resolve(spec.modes, ())
+    asked = _asked_modes(spec, stated)
+    notes: dict[str, None] = {}  # in order, each once
+    here = {name: registered[name] for name in engines}
+    looks = tuple(
+        _look(spec, point, dtype, asked, bool(stated), here, named, options.seed, notes)
+        for point in range(len(spec.points))
+        for dtype in dtypes
+    )
+    return Plan(
+        spec=spec,
+        engines=engines,
+        named=named,
+        dtypes=tuple(dtypes),
+        named_modes=frozenset(asked) if stated else frozenset(),
+        looks=looks,
+        trainings=tuple(_training(spec, dtype) for dtype in dtypes) if spec.train else (),
+        notes=tuple(notes),
+        timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
+        seed=options.seed,
+    )
+
+
+def choose_engines(
+    spec: Spec | None, options: RunOptions, registered: Mapping[str, Registered]
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The engines of a spec, and those of them that were named. Raises UsageError."""
+    names = options.engines.resolve(spec.engines if spec else None, ())
+    if not names:
+        return tuple(name for name, found in registered.items() if found.installed), frozenset()
+    for name in names:
+        found = registered.get(name)
+        if found is None:
+            raise UsageError(f"unknown engine `{name}`", _nearest(name, list(registered)))
+        if found.engine is None:
+            raise UsageError(f"the engine `{name}` cannot be used: {found.fault}")
+        if not found.installed:
+            raise UsageError(f"the engine `{name}` is not installed", found.install)
+    return tuple(dict.fromkeys(names)), frozenset(names)
+
+
+def _nearest(name: str, valid: list[str]) -> str:
+    close = difflib.get_close_matches(name, valid, n=1)
+    return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(valid)}"
+
+
+def _asked_modes(spec: Spec, stated: tuple[str, ...]) -> tuple[Mode, ...]:
+    first: list[Mode] = [mode for mode in FIRST_ORDER if mode in (stated or FIRST_ORDER)]
+    second = [SECOND_ORDER[mode] for mode in first] if spec.order >= 2 else []
+    return (*first, *second)
+
+
+def _look(
+    spec: Spec,
+    index: int,
+    dtype: str,
+    asked: tuple[Mode, ...],
+    modes_named: bool,
+    engines: Mapping[str, Registered],
+    named: frozenset[str],
+    seed: int,
+    notes: dict[str, None],
+) -> Look:
+    inputs = spec.points[index]
+    point = index if spec.pointed else None
+    fmt = FORMATS[dtype]
+    values = {name: _rounded(entry.value, fmt) for name, entry in inputs.items()}
+    projections = {
+        mode: _projection(spec, mode, values, fmt, (seed, crc32(spec.name.encode()), index))
+        for mode in asked
+    }
+    problems: dict[str, tuple[Problem, ...]] = {}
+    refused: list[Evaluation] = []
+    for name, found in engines.items():
+        mine: list[Problem] = []
+        for mode in asked:
+            reason, left_out = _reason_against(spec, found, dtype, mode)
+            if reason is None:
+                projection = projections[mode]
+                mine.append(Problem(spec.program, values, spec.wrt, dtype, dtype, mode, projection))
+            elif modes_named or (name in named and not left_out):
+                failure = Failure("unsupported", reason)
+                refused.append(Evaluation(name, dtype, dtype, mode, failure=failure))
+            elif mode in FIRST_ORDER:
+                notes[f"{name}: {mode} mode was left out: {reason}"] = None
+        problems[name] = tuple(mine)
+    used = {problem.mode for mine in problems.values() for problem in mine}
+    truth = TruthRequest(
+        program=spec.program,
+        values=values,
+        bounds={name: (entry.low, entry.high) for name, entry in inputs.items()},
+        wrt=spec.wrt,
+        dtype=dtype,
+        projections={mode: p for mode, p in projections.items() if mode in used},
+        seed=seed,
+    )
+    return Look(point, dtype, values, projections, problems, tuple(refused), truth)
+
+
+def _reason_against(
+    spec: Spec, found: Registered, dtype: str, mode: Mode
+) -> tuple[str | None, bool]:
+    """Why an engine cannot do this, and whether that is a mode which it leaves out by default."""
+    assert found.engine is not None
+    can = found.engine.capabilities
+    order = 1 if mode in FIRST_ORDER else 2
+    base = next(first for first, second in SECOND_ORDER.items() if mode in (first, second))
+    if dtype not in can.dtypes:
+        return f"{found.name} has no {dtype}", False
+    if base not in can.modes:
+        return f"{found.name} has no {base} mode", True
+    if order not in can.orders:
+        return f"{found.name} has no derivatives of order {order}", False
+    return found.engine.refuses(spec.program, mode), True
+
+
+def _rounded(value: Array, fmt: FloatFormat) -> Array:
+    return fmt.round(value) if value.dtype.kind == "f" else value
+
+
+def _training(spec: Spec, dtype: str) -> TrainingProblem:
+    assert spec.train is not None
+    fmt = FORMATS[dtype]
+    return TrainingProblem(
+        program=spec.program,
+        values={name: _rounded(entry.value, fmt) for name, entry in spec.inputs.items()},
+        parameters=spec.train.parameters,
+        rate=spec.train.rate,
+        steps=spec.train.steps,
+        dtype=dtype,
+        rounding=dtype,
+    )
+
+
+def _projection(
+    spec: Spec,
+    mode: Mode,
+    values: Mapping[str, Array],
+    fmt: FloatFormat,
+    seed: tuple[int, int, int],
+) -> Projection:
+    """The whole Jacobian or Hessian while that is small, else seeded directions.
+
+    The same seed gives the same directions in every dtype, up to rounding.
+    """
+    output = spec.program.nodes[spec.program.output].shape
+    rows = math.prod(output)
+    columns = sum(values[name].size for name in spec.wrt)
+    draw = _Directions(np.random.default_rng([*seed, crc32(mode.encode())]), fmt)
+    if mode == "reverse":
+        if rows <= FULL_PASSES and rows * columns <= FULL_ENTRIES:
+            return Projection()
+        return Projection(rows=np.stack([draw(output, 1.0) for _ in range(PROBES)]))
+    if mode == "forward":
+        if columns <= FULL_PASSES and rows * columns <= FULL_ENTRIES:
+            return Projection()
+        return Projection(columns=_tangents(spec, values, draw))
+    return Projection(
+        rows=None if output == () else draw(output, 1.0)[None],
+        columns=None if columns <= FULL_SECOND else _tangents(spec, values, draw),
+    )
+
+
+class _Directions:
+    """Draws directions: Gaussian and of Rademacher in turn, exactly representable."""
+
+    def __init__(self, rng: np.random.Generator, fmt: FloatFormat) -> None:
+        self._rng = rng
+        self._fmt = fmt
+        self._kinds = self._turns()
+
+    def _turns(self) -> Iterator[bool]:
+        while True:
+            yield True
+            yield False
+
+    def __call__(self, shape: tuple[int, ...], scale: float) -> Array:
+        gaussian = next(self._kinds)
+        rng = self._rng
+        unit = rng.standard_normal(shape) if gaussian else 2.0 * rng.integers(0, 2, shape) - 1.0
+        return self._fmt.round(unit * scale)
+
+
+def _tangents(spec: Spec, values: Mapping[str, Array], draw: _Directions) -> dict[str, Array]:
+    """PROBES directions an input, each scaled by its input's size, so that none drowns another."""
+    return {
+        name: np.stack([draw(values[name].shape, _size(values[name])) for _ in range(PROBES)])
+        for name in spec.wrt
+    }
+
+
+def _size(values: Array) -> float:
+    """The power of two below the root mean square; 1 for zeros. A power of two rounds nothing."""
+    finite = values[np.isfinite(values)]
+    largest = float(np.max(np.abs(finite), initial=0.0))
+    if largest == 0.0:
+        return 1.0
+    mean = largest * math.sqrt(float(np.mean((finite / largest) ** 2)))
+    # Far enough from both ends of the format that a Gaussian neither overflows nor vanishes.
+    return 2.0 ** min(max(math.floor(math.log2(mean)), -12), 12)

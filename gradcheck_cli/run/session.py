@@ -1,0 +1,358 @@
+"""A run from specs to events: plan, evaluate, look twice at what is suspect, judge, settle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import gradcheck_cli
+from gradcheck_cli.domain.case import Case, TrainingCase, TruthRequest
+from gradcheck_cli.domain.evaluation import (
+    Evaluation,
+    Failure,
+    Problem,
+    Training,
+    TrainingProblem,
+)
+from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.report import Check, Finding, Reading, Report, SpecResult
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.domain.truth import Truth
+from gradcheck_cli.engines.registry import Registered, engines
+from gradcheck_cli.judge import judge, judge_training, suspects
+from gradcheck_cli.run.launch import REFERENCE
+from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
+from gradcheck_cli.run.pool import Done, Imported, Pool, Task
+from gradcheck_cli.run.settle import reading, settle, training_result
+
+Kind = Literal["first", "path", "traced", "wide", "truth", "exact", "near"]
+_Question = tuple[Kind, int, Problem | TrainingProblem | TruthRequest]
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What a task is about: the spec by number, the engine (None: the reference worker, for the
+    truth), and for each question what its answer is and to which look or training it belongs."""
+
+    spec: int
+    engine: str | None
+    places: tuple[tuple[Kind, int], ...]
+
+
+@dataclass(slots=True)
+class _Work:
+    """A spec on its way. Lists run along `plan.looks`, or along `plan.trainings`."""
+
+    plan: Plan
+    waiting: int = 0
+    looked_twice: bool = False
+    evaluations: list[dict[str, list[Evaluation]]] = field(default_factory=list)
+    traced: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
+    wide: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
+    truths: list[Truth | None] = field(default_factory=list)
+    paths: list[dict[str, Training]] = field(default_factory=list)
+    exact: list[Training | None] = field(default_factory=list)
+    near: list[Training | None] = field(default_factory=list)
+    seconds: dict[str | None, float] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)  # in order, each once
+
+
+def run(specs: Iterable[Spec], options: RunOptions) -> Iterator[Event]:
+    """Checks `specs` and tells what happens: Started, EngineReady, SpecFinished (in the order of
+    the specs), Finished.
+
+    `specs` may still be reading: each goes to the engines as it comes, and Started follows when all
+    are known. After KeyboardInterrupt, also one thrown in between two events, Finished comes at
+    once with what was done. Raises UsageError for an engine that is named and not there.
+    """
+    return _Session(options).events(specs)
+
+
+class _Session:
+    def __init__(self, options: RunOptions) -> None:
+        self._options = options
+        self._registered = engines()
+        self._pool = Pool(options.jobs, options.show_framework_output)
+        self._start = time.monotonic()
+        self._works: list[_Work] = []
+        self._results: dict[int, SpecResult] = {}
+        self._versions: dict[str, str] = {}
+        self._told: set[str] = set()
+
+    def events(self, specs: Iterable[Spec]) -> Iterator[Event]:
+        interrupted = False
+        in_order = False
+        try:
+            yield from self._follow(specs)
+            in_order = len(self._results) == len(self._works)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            if in_order:
+                self._pool.close()
+            else:
+                self._pool.kill()
+        yield Finished(self._report(interrupted))
+
+    def _follow(self, specs: Iterable[Spec]) -> Iterator[Event]:
+        self._start_engines()
+        for spec in specs:
+            self._submit(spec)
+        used = dict.fromkeys(name for work in self._works for name in work.plan.engines)
+        yield Started(len(self._works), tuple(used))
+        next_spec = 0
+        while next_spec < len(self._works):
+            message = self._pool.results.get()
+            if isinstance(message, Imported):
+                self._versions[message.engine] = message.version
+                if message.engine in used:
+                    yield EngineReady(message.engine, message.version, message.seconds)
+                continue
+            self._receive(message)
+            while next_spec in self._results:
+                result = self._results[next_spec]
+                yield SpecFinished(result)
+                if self._options.fail_fast and result.status == "failed":
+                    self._results = {i: r for i, r in self._results.items() if i <= next_spec}
+                    return
+                next_spec += 1
+
+    def _start_engines(self) -> None:
+        """The reference worker serves the truth in every run. Engines that the command line names
+        need not wait for the first spec either."""
+        self._pool.start("reference", self._target("reference"))
+        if self._options.engines.override:
+            for name in choose_engines(None, self._options, self._registered)[0]:
+                self._pool.start(name, self._target(name))
+
+    def _target(self, engine: str) -> str:
+        return REFERENCE if engine == "reference" else self._registered[engine].target
+
+    def _submit(self, spec: Spec) -> None:
+        plan = make_plan(spec, self._options, self._registered)
+        for name in plan.engines:
+            self._pool.start(name, self._target(name))
+        number = len(self._works)
+        work = _work(plan)
+        self._works.append(work)
+        looks, trainings = plan.looks, plan.trainings
+        for engine in plan.engines:
+            asked: list[_Question] = []
+            for i, look in enumerate(looks):
+                asked += [("first", i, problem) for problem in look.problems[engine]]
+            asked += [("path", i, problem) for i, problem in enumerate(trainings)]
+            self._ask(number, engine, asked)
+        truths: list[_Question] = [
+            ("truth", i, look.truth) for i, look in enumerate(looks) if look.truth.projections
+        ]
+        for i, problem in enumerate(trainings):
+            truths.append(("exact", i, replace(problem, dtype="float64")))
+            truths.append(("near", i, problem))
+        self._ask(number, None, truths)
+        if not work.waiting:  # nothing that an engine could do
+            self._finish(number)
+
+    def _ask(self, number: int, engine: str | None, asked: Sequence[_Question]) -> None:
+        """Gives a task to an engine's worker, or (None) to the reference worker for the truth."""
+        if not asked:
+            return
+        work = self._works[number]
+        work.waiting += 1
+        limit = work.plan.timeout if engine else max(work.plan.timeout, TRUTH_TIMEOUT_S)
+        key = _Key(number, engine, tuple((kind, index) for kind, index, _ in asked))
+        questions = [question for _, _, question in asked]
+        self._pool.submit(Task(key, engine or "reference", questions, limit, priority=number))
+
+    def _receive(self, done: Done) -> None:
+        key: _Key = done.task.key
+        work = self._works[key.spec]
+        work.waiting -= 1
+        work.seconds[key.engine] = work.seconds.get(key.engine, 0.0) + done.seconds
+        for (kind, index), answer in zip(key.places, _filled(done), strict=True):
+            _keep(work, kind, index, answer)
+        if work.waiting == 0 and not work.looked_twice:
+            work.looked_twice = True
+            self._look_twice(key.spec)
+        if work.waiting == 0:
+            self._finish(key.spec)
+
+    def _look_twice(self, number: int) -> None:
+        """Asks once more about what is suspect: with a trace, in another precision, and for the
+        truth with the cost of rounding."""
+        work = self._works[number]
+        questions: dict[str, list[_Question]] = {}
+        truths: list[_Question] = []
+        for i, look in enumerate(work.plan.looks):
+            suspected = suspects(_case(work, i))
+            for suspect in suspected:
+                mine = look.problems[suspect.engine]
+                problem = next(p for p in mine if p.mode == suspect.mode)
+                traced = replace(problem, trace=suspect.trace)
+                other = "float32" if look.dtype == "float64" else "float64"
+                asked = questions.setdefault(suspect.engine, [])
+                asked.append(("traced", i, traced))
+                asked.append(("wide", i, replace(traced, dtype=other)))
+            if suspected:
+                truths.append(("truth", i, replace(look.truth, conditioning=True)))
+        for engine, asked in questions.items():
+            self._ask(number, engine, asked)
+        self._ask(number, None, truths)
+
+    def _finish(self, number: int) -> None:
+        work = self._works[number]
+        plan = work.plan
+        checks: list[Check] = []
+        findings: list[Finding] = []
+        readings: list[Reading] = []
+        for index, look in enumerate(plan.looks):
+            case = _case(work, index)
+            if not case.evaluations:
+                continue
+            more_checks, more_findings = judge(case)
+            checks += more_checks
+            findings += more_findings
+            made = (reading(plan, look, evaluation) for evaluation in case.evaluations)
+            readings += [one for one in made if one is not None]
+        ends = []
+        for index in range(len(plan.trainings)):
+            training = _training_case(work, index)
+            more_checks, more_findings = judge_training(training)
+            checks += more_checks
+            findings += more_findings
+            ends += [end for path in training.paths if (end := training_result(path))]
+        self._results[number] = settle(
+            plan,
+            self._options,
+            self._registered,
+            checks,
+            findings,
+            readings,
+            ends,
+            [*work.notes, *self._broken_engines(plan)],
+            max(work.seconds.values(), default=0.0),
+        )
+
+    def _broken_engines(self, plan: Plan) -> list[str]:
+        """Entry points that cannot be used, told once a run; to name one is an error already."""
+        if plan.named:
+            return []
+        broken: Mapping[str, Registered] = {
+            name: found
+            for name, found in self._registered.items()
+            if found.engine is None and name not in self._told
+        }
+        self._told.update(broken)
+        return [f"the engine `{name}` cannot be used: {e.fault}" for name, e in broken.items()]
+
+    def _report(self, interrupted: bool) -> Report:
+        used = dict.fromkeys(name for work in self._works for name in work.plan.engines)
+        versions = {
+            name: self._versions.get(name) or self._registered[name].version or "" for name in used
+        }
+        return Report(
+            version=gradcheck_cli.__version__,
+            engines=versions,
+            seed=self._options.seed,
+            duration_s=time.monotonic() - self._start,
+            results=tuple(self._results[number] for number in sorted(self._results)),
+            interrupted=interrupted,
+        )
+
+
+def _work(plan: Plan) -> _Work:
+    return _Work(
+        plan,
+        evaluations=[
+            {
+                name: [answer for answer in look.refused if answer.engine == name]
+                for name in plan.engines
+            }
+            for look in plan.looks
+        ],
+        traced=[{} for _ in plan.looks],
+        wide=[{} for _ in plan.looks],
+        truths=[None] * len(plan.looks),
+        paths=[{} for _ in plan.trainings],
+        exact=[None] * len(plan.trainings),
+        near=[None] * len(plan.trainings),
+    )
+
+
+def _case(work: _Work, index: int) -> Case:
+    plan = work.plan
+    look = plan.looks[index]
+    return Case(
+        spec=plan.spec,
+        point=look.point,
+        dtype=look.dtype,
+        values=look.values,
+        projections=look.projections,
+        # in the order of the engines, not in that in which they answered
+        evaluations=tuple(e for name in plan.engines for e in work.evaluations[index][name]),
+        truth=work.truths[index],
+        traced=work.traced[index],
+        wide=work.wide[index],
+        named=plan.named,
+        named_modes=plan.named_modes,
+        seed=plan.seed,
+    )
+
+
+def _training_case(work: _Work, index: int) -> TrainingCase:
+    problem = work.plan.trainings[index]
+    return TrainingCase(
+        spec=work.plan.spec,
+        problem=problem,
+        dtype=problem.dtype,
+        paths=tuple(work.paths[index][name] for name in work.plan.engines),
+        exact=work.exact[index],
+        calibration=work.near[index],
+    )
+
+
+def _keep(work: _Work, kind: Kind, index: int, answer: Any) -> None:
+    """Puts an answer where it belongs. A failed second look leaves the first as it is."""
+    if kind == "first":
+        work.evaluations[index][answer.engine].append(answer)
+    elif kind == "path":
+        work.paths[index][answer.engine] = answer
+    elif kind == "exact":
+        work.exact[index] = answer
+    elif kind == "near":
+        work.near[index] = answer
+    elif isinstance(answer, Failure):  # of the truth, which has no engine to be a finding of
+        work.notes[f"the truth could not be computed: {answer.message}"] = None
+    elif kind == "truth":
+        work.truths[index] = answer
+    elif answer.failure is None:
+        kept = work.traced if kind == "traced" else work.wide
+        kept[index][answer.engine, answer.mode] = answer
+
+
+def _filled(done: Done) -> Iterator[Any]:
+    """The answers, and the failure in place of each that is missing."""
+    yield from done.answers
+    missing = done.task.questions[len(done.answers) :]
+    if not missing:
+        return
+    assert done.failure is not None
+    failure = replace(done.failure, message=f"{done.failure.message} (in {_what(missing[0])})")
+    engine = done.task.engine
+    for question in missing:
+        if isinstance(question, Problem):
+            yield Evaluation(
+                engine, question.dtype, question.rounding, question.mode, failure=failure
+            )
+        elif isinstance(question, TrainingProblem):
+            yield Training(engine, question.dtype, failure=failure)
+        else:
+            yield failure
+
+
+def _what(question: Any) -> str:
+    if isinstance(question, Problem):
+        return f"{question.dtype} {question.mode}"
+    return f"{question.dtype} training" if isinstance(question, TrainingProblem) else question.dtype

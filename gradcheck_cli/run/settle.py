@@ -1,0 +1,171 @@
+"""The end of a spec: what was found becomes a SpecResult. Nothing numerical happens here."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from gradcheck_cli.domain.evaluation import (
+    FIRST_ORDER,
+    SECOND_ORDER,
+    Evaluation,
+    Mode,
+    Training,
+)
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.report import (
+    Check,
+    Finding,
+    Reading,
+    SpecResult,
+    Status,
+    TrainingResult,
+)
+from gradcheck_cli.domain.spec import Allow, Spec
+from gradcheck_cli.run.plan import Look, Plan
+
+_BASE: dict[str, Mode] = {second: first for first, second in SECOND_ORDER.items()}
+
+
+def settle(
+    plan: Plan,
+    options: RunOptions,
+    every_engine: Iterable[str],
+    checks: Sequence[Check],
+    findings: Sequence[Finding],
+    readings: Sequence[Reading],
+    trainings: Sequence[TrainingResult],
+    notes: Sequence[str],
+    duration_s: float,
+) -> SpecResult:
+    """`every_engine` are all that would run by default, were they installed."""
+    spec = plan.spec
+    found = [_completed(_allowed(finding, spec.allow), plan) for finding in findings]
+    shown = tuple(finding for finding in found if _selected(finding.code, options))
+    grave = any(finding.severity == "error" and not finding.allowed for finding in shown)
+    status: Status = "failed" if grave else "passed"
+    return SpecResult(
+        spec=spec.name,
+        source=spec.source,
+        status=status,
+        checks=tuple(checks),
+        findings=shown,
+        readings=tuple(readings),
+        trainings=tuple(trainings),
+        unmatched_allows=tuple(_unmatched(plan, options, set(every_engine), findings)),
+        notes=(*plan.notes, *notes),
+        duration_s=duration_s,
+        output_name=spec.program.nodes[spec.program.output].name or "output",
+    )
+
+
+def _selected(code: str, options: RunOptions) -> bool:
+    wanted = not options.select or any(code.startswith(prefix) for prefix in options.select)
+    return wanted and not any(code.startswith(prefix) for prefix in options.ignore)
+
+
+def _matches(allow: Allow, finding: Finding) -> bool:
+    return (
+        allow.code == finding.code
+        and allow.engine in (None, finding.engine)
+        and allow.dtype in (None, finding.dtype)
+        and allow.input in (None, finding.input)
+    )
+
+
+def _allowed(finding: Finding, allows: Sequence[Allow]) -> Finding:
+    for allow in allows:
+        if _matches(allow, finding):
+            return replace(finding, allowed=True, reason=allow.reason)
+    return finding
+
+
+def _unmatched(
+    plan: Plan, options: RunOptions, every_engine: set[str], findings: Sequence[Finding]
+) -> list[str]:
+    """Allows that match nothing, as sentences; not where what they speak of was not run."""
+    spec = plan.spec
+    expected = set(spec.engines or every_engine)
+    all_dtypes = options.dtypes.override is None
+    all_modes = options.modes.override is None
+    sentences = []
+    for allow in spec.allow:
+        ran = allow.engine in plan.engines if allow.engine else expected <= set(plan.engines)
+        ran = ran and all_modes and (allow.dtype in plan.dtypes if allow.dtype else all_dtypes)
+        if ran and not any(_matches(allow, finding) for finding in findings):
+            where = " ".join(part for part in (allow.engine, allow.dtype, allow.input) if part)
+            what = f"{allow.code} {where}".strip()
+            sentences.append(f"line {allow.span.line}: nothing matches `{what}` ({allow.reason})")
+    return sentences
+
+
+def _completed(finding: Finding, plan: Plan) -> Finding:
+    return replace(
+        finding,
+        fingerprint=_fingerprint(finding, plan.spec),
+        repeat=_repeat(finding, plan),
+    )
+
+
+def _fingerprint(finding: Finding, spec: Spec) -> str:
+    """The same for the same finding in every run, whatever its numbers."""
+    parts = (
+        spec.name,
+        finding.code,
+        finding.engine,
+        finding.dtype,
+        finding.mode,
+        finding.input,
+        finding.point,
+    )
+    text = "\0".join("" if part is None else str(part) for part in parts)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _repeat(finding: Finding, plan: Plan) -> str:
+    words = ["gradcheck", "run", plan.spec.source.path]
+    if finding.engine:
+        words += ["--engine", finding.engine]
+    if finding.dtype:
+        words += ["--dtype", finding.dtype]
+    mode = _BASE.get(finding.mode or "", finding.mode)
+    if mode in FIRST_ORDER:
+        words += ["--mode", mode]
+    words += ["--seed", str(plan.seed)]
+    return shlex.join(words)
+
+
+def reading(plan: Plan, look: Look, evaluation: Evaluation) -> Reading | None:
+    """What an engine computed, for people; gradients where their whole Jacobian was computed."""
+    if evaluation.failure or evaluation.output is None or evaluation.mode not in FIRST_ORDER:
+        return None
+    projection = look.projections[evaluation.mode]
+    gradients: dict[str, object] = {}
+    if projection.rows is None and projection.columns is None:
+        for name, gradient in evaluation.gradients.items():
+            shape = (*evaluation.output.shape, *look.values[name].shape)
+            values = gradient.values
+            gradients[name] = None if values is None else values.reshape(shape).tolist()
+    return Reading(
+        engine=evaluation.engine,
+        dtype=evaluation.dtype,
+        mode=evaluation.mode,
+        point=look.point,
+        output=evaluation.output.tolist(),
+        gradients=gradients,
+    )
+
+
+def training_result(training: Training) -> TrainingResult | None:
+    """Where a path ended; None where it did not."""
+    if training.failure or training.losses is None:
+        return None
+    return TrainingResult(
+        engine=training.engine,
+        dtype=training.dtype,
+        steps=len(training.losses) - 1,
+        loss=float(training.losses[-1]),
+        parameters={name: path[-1].tolist() for name, path in training.parameters.items()},
+    )
