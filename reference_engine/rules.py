@@ -220,10 +220,16 @@ class Tangent:
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes that `axis` (None, an int or a tuple) means, non-negative and in order."""
+    """The axes that `axis` (None, an int or a tuple) means, non-negative and in order.
+
+    Raises AxisError for an axis that an array of that many does not have.
+    """
     if axis is None:
         return tuple(range(ndim))
-    axes = (axis,) if isinstance(axis, (int, np.integer)) else axis
+    axes: tuple[int, ...] = (int(axis),) if isinstance(axis, (int, np.integer)) else axis
+    for a in axes:
+        if not -ndim <= a < ndim:
+            raise np.exceptions.AxisError(a, ndim)
     return tuple(sorted(int(a) % ndim for a in axes))
 
 

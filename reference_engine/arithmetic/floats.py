@@ -47,11 +47,15 @@ def weak_pair(x: Any, y: Any) -> tuple[Any, Any]:
     NumPy does so for its own dtypes; for bfloat16 it would widen the result to float32 or float64.
     """
     if type(y) in (float, int):
-        if x.__class__ is np.ndarray and x.dtype.kind == "V":
-            return x, np.asarray(y, x.dtype)
-    elif type(x) in (float, int) and y.__class__ is np.ndarray and y.dtype.kind == "V":
-        return np.asarray(x, y.dtype), y
+        return x, (np.asarray(y, x.dtype) if _is_bfloat16(x) else y)
+    if type(x) in (float, int):
+        return (np.asarray(x, y.dtype) if _is_bfloat16(y) else x), y
     return x, y
+
+
+def _is_bfloat16(x: Any) -> bool:
+    # NumPy's own dtypes of kind V hold no numbers; the kind tells at less cost than the name
+    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "V"
 
 
 def weakly_typed(function: ArrayFunction) -> ArrayFunction:

@@ -99,9 +99,9 @@ min_ = _extreme("min", "amin", np.minimum, "smallest")
 
 def _exclusive_value(x: Any) -> Any:
     """Everything on the left of an element times everything on its right."""
-    ones = np.ones((*x.shape[:-1], 1), x.dtype)
-    left = np.cumprod(np.concatenate([ones, x[..., :-1]], axis=-1), axis=-1)
-    right = np.cumprod(np.concatenate([ones, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    left, right = np.ones_like(x), np.ones_like(x)
+    left[..., 1:] = np.cumprod(x[..., :-1], axis=-1)
+    right[..., -2::-1] = np.cumprod(x[..., :0:-1], axis=-1)
     return left * right
 
 

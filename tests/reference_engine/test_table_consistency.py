@@ -1,0 +1,157 @@
+"""Every row of the op table states everything, and has points where it is tested."""
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import reference_engine
+from reference_engine import rules
+from reference_engine.op import INTERNAL, REQUIRED, TABLE, Op, find
+from tests.reference_engine.samples import SAMPLES
+
+ROWS = {**TABLE, **INTERNAL}
+every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+
+FORMULA_NAMES = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "power",
+    "matmul",
+    "negative",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "equal",
+    "not_equal",
+    "getitem",
+    "exp",
+    "log",
+    "log1p",
+    "expm1",
+    "sqrt",
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "sigmoid",
+    "softplus",
+    "relu",
+    "abs",
+    "maximum",
+    "minimum",
+    "where",
+    "clip",
+    "sum",
+    "mean",
+    "prod",
+    "max",
+    "min",
+    "reshape",
+    "transpose",
+    "broadcast_to",
+    "expand_dims",
+    "squeeze",
+    "concatenate",
+    "stack",
+    "logsumexp",
+    "softmax",
+    "log_softmax",
+    "norm",
+    "erf",
+    "stop_gradient",
+    "square",
+    "logical_and",
+    "logical_or",
+    "logical_not",
+]
+
+
+@pytest.mark.parametrize("name", FORMULA_NAMES)
+def test_the_formula_language_finds_its_row(name: str) -> None:
+    assert TABLE[name].name == name
+    assert find(name) is TABLE[name]
+
+
+@every_row
+def test_row_states_everything(row: Op) -> None:
+    for text in ("name", "formula", "derivative", "domain", "singular", "kinks", "source"):
+        assert getattr(row, text).strip(), text
+    family = Path(inspect.getfile(reference_engine)).parent / "ops" / f"{row.family}.py"
+    assert f'"{row.name}"' in family.read_text() or row.name in {
+        "max",
+        "min",
+    }, f"{row.name} does not stand in {family.name}"
+
+
+@every_row
+def test_kinks_are_described_exactly_where_they_can_be_found(row: Op) -> None:
+    described = not row.kinks.startswith("none") and row.name != "where"
+    assert described == (row.kinks_at is not None)
+
+
+@every_row
+def test_row_has_samples(row: Op) -> None:
+    assert SAMPLES.get(row.name)
+
+
+def test_no_samples_without_a_row() -> None:
+    assert SAMPLES.keys() <= ROWS.keys()
+
+
+@every_row
+def test_the_value_takes_the_stated_arguments(row: Op) -> None:
+    sample = SAMPLES[row.name][0]
+    arrays = sample.arrays(0)
+    assert row.arity in (-1, len(arrays))
+    required = {k for k, default in row.keywords.items() if default is REQUIRED}
+    assert required <= sample.keywords.keys() <= row.keywords.keys()
+    assert isinstance(row.value(*arrays, **sample.keywords), np.ndarray)
+    defaults = {k: v for k, v in row.keywords.items() if v is not REQUIRED}
+    given = {**defaults, **sample.keywords}
+    np.testing.assert_array_equal(
+        row.value(*arrays, **given), row.value(*arrays, **sample.keywords)
+    )
+
+
+@every_row
+def test_the_rule_has_a_part_for_every_array(row: Op) -> None:
+    if isinstance(row.rule, rules.Elementwise):
+        assert len(row.rule.parts) == len(row.arrays)
+        assert row.passive == tuple(i for i, part in enumerate(row.rule.parts) if part is None)
+    elif isinstance(row.rule, rules.Multilinear):
+        assert len(row.rule.transposes) == len(row.arrays)
+    elif isinstance(row.rule, rules.JointlyLinear):
+        assert row.arity == -1
+    elif row.rule is not None:
+        assert len(row.arrays) == 1
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS.values() if row.exact], ids=repr)
+def test_exact_rows_round_nothing(row: Op) -> None:
+    for sample in SAMPLES[row.name]:
+        arrays = sample.arrays(1)
+        wide = np.atleast_1d(row.value(*(a.astype(np.float64) for a in arrays), **sample.keywords))
+        inputs = np.concatenate([np.abs(a.astype(np.float64)).ravel() for a in arrays])
+        bounds = [abs(v) for v in sample.keywords.values() if isinstance(v, float)]
+        assert np.isin(np.abs(wide.astype(np.float64)), [*inputs, *bounds, 0, 1]).all()
+
+
+def test_names_and_aliases_are_words_and_lead_to_one_row() -> None:
+    seen: dict[str, str] = {}
+    for row in TABLE.values():
+        for name in (row.name, *row.aliases):
+            assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+            assert seen.setdefault(name, row.name) == row.name
+            assert find(name) is row
+            assert getattr(reference_engine, name) is row
+
+
+def test_internal_rows_are_not_offered() -> None:
+    assert not INTERNAL.keys() & TABLE.keys()
+    assert all(find(name) is None for name in INTERNAL)
