@@ -1,0 +1,154 @@
+"""What the lowering of one formula keeps: values, names in scope, errors, and limits."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradcheck_cli.domain.program import CustomGradient
+from gradcheck_cli.formula.errors import FormulaError
+from gradcheck_cli.formula.place import Positions
+from gradcheck_cli.formula.program import Builder
+from gradcheck_cli.formula.shapes import Shape
+from gradcheck_cli.formula.static import as_constant
+
+MAX_STEPS = 100_000
+"""Expressions that a formula may have with its loops unrolled and its functions in place."""
+MAX_DEPTH = 90
+"""Expressions inside each other. Each takes up to six of Python's 1000 stack frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A value of the run: a node of the program that is being built."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A value that is known before the run: a number, None, text, or a tuple of such."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list or tuple with at least one value of the run in it."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """What an expression with a mistake gives. It silences everything that is made of it."""
+
+
+POISON = Poison()
+Value = Ref | Static | Items | Poison
+
+
+@dataclass(slots=True)
+class Function:
+    """A helper function. `visible` are the functions that were defined before it."""
+
+    name: str
+    node: ast.FunctionDef
+    parameters: tuple[str, ...]
+    defaults: Mapping[str, Value]
+    visible: Mapping[str, Function]
+    vjp: Function | None = None
+    jvp: Function | None = None
+    checked: bool = False  # its body was lowered at least once
+    lowered: dict[Any, CustomGradient | None] = field(default_factory=dict)
+
+
+class TooMuch(Exception):
+    """A limit was passed: the lowering ends here."""
+
+    def __init__(self, node: ast.expr | ast.stmt, message: str, help: str) -> None:
+        super().__init__(message)
+        self.node = node
+        self.message = message
+        self.help = help
+
+
+class Context:
+    """One formula while it is lowered."""
+
+    def __init__(self, positions: Positions, constants: Mapping[str, Value]) -> None:
+        self.positions = positions
+        self.constants = constants
+        self.errors: list[FormulaError] = []
+        self.memory: dict[tuple[Any, ...], tuple[Shape, str]] = {}
+        self.functions: list[Function] = []
+        self.outer_names: set[str] = set()  # variables of the formula, unseen by its functions
+        self.calls: list[tuple[str, ast.expr]] = []
+        self._steps = 0
+        self._depth = 0
+        self._told: set[tuple[str, int, int]] = set()
+
+    def fail(
+        self,
+        node: ast.expr | ast.stmt | ast.arg | ast.keyword,
+        code: str,
+        message: str,
+        help: str = "",
+    ) -> Poison:
+        """Tells a mistake, once for each place: an unrolled loop comes by many times."""
+        key = (code, *self.positions.ends(node))
+        if key not in self._told:
+            self._told.add(key)
+            if self.calls:
+                name, call = self.calls[-1]
+                where = f"`{name}` is called in line {self.positions.span(call).line}"
+                help = f"{help}; {where}" if help else where
+            self.errors.append(FormulaError(code, message, self.positions.span(node), help))
+        return POISON
+
+    def enter(self, node: ast.expr | ast.stmt) -> None:
+        """Counts an expression or statement, and how deep it stands. Raises TooMuch at a limit."""
+        self._steps += 1
+        self._depth += 1
+        if self._steps > MAX_STEPS:
+            message = f"the formula unrolls to more than {MAX_STEPS} operations"
+            raise TooMuch(node, message, "fewer turns of a loop, or operations on whole arrays")
+        if self._depth > MAX_DEPTH:
+            message = f"the formula is nested more than {MAX_DEPTH} levels deep"
+            raise TooMuch(node, message, "give parts of it names: z = ...; then use z")
+
+    def leave(self) -> None:
+        """The end of what `enter` began."""
+        self._depth -= 1
+
+
+@dataclass(slots=True)
+class Frame:
+    """The names in scope, and the program that is being built. `function` is None at the top."""
+
+    context: Context
+    builder: Builder
+    variables: dict[str, Value]
+    functions: dict[str, Function]
+    function: str | None = None
+    outside: frozenset[str] = frozenset()  # names of the formula that a function does not see
+
+    def node_of(self, value: Value, node: ast.expr) -> Ref | Poison:
+        """The value as a node of the program; a number becomes a constant."""
+        if isinstance(value, Ref | Poison):
+            return value
+        if isinstance(value, Static) and isinstance(value.value, bool | int | float):
+            positions = self.context.positions
+            number = as_constant(value.value)
+            return Ref(
+                self.builder.constant(number, positions.span(node), positions.fragment(node))
+            )
+        if isinstance(value, Items) or (
+            isinstance(value, Static) and isinstance(value.value, tuple)
+        ):
+            help = "make an array of values by stack([a, b]), or an input of numbers"
+            return self.context.fail(node, "GC904", "a list stands where one value is needed", help)
+        shown = repr(value.value)
+        return self.context.fail(node, "GC904", f"{shown} stands where a number is needed")

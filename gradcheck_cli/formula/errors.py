@@ -1,0 +1,36 @@
+"""A mistake in a formula, as it is told to the user."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gradcheck_cli.domain.place import Span
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaError:
+    """GC904 (syntax), GC905 (unknown name), GC906 (shapes) or GC907 (nothing to differentiate)."""
+
+    code: str
+    message: str
+    span: Span
+    help: str = ""
+
+
+class Problem(Exception):
+    """A mistake without its place yet: raised deep inside, caught where the place is known."""
+
+    def __init__(self, code: str, message: str, help: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.help = help
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """ "did you mean `exp`?", or nothing where no choice is near."""
+    found = difflib.get_close_matches(word[:100], list(choices), 3, 0.6)
+    found.sort(key=lambda choice: sorted(choice) != sorted(word))
+    return f"did you mean `{found[0]}`?" if found else ""

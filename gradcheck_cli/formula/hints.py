@@ -1,0 +1,154 @@
+"""What to write instead of what is not part of the formula language."""
+
+from __future__ import annotations
+
+import ast
+
+from reference_engine.op import TABLE, find
+
+NOT_HERE: dict[type[ast.AST], tuple[str, str]] = {
+    ast.If: ("`if` is not part of the formula language", "write where(condition, a, b)"),
+    ast.IfExp: ("`a if c else b` is not part of the formula language", "write where(c, a, b)"),
+    ast.While: ("`while` is not part of the formula language", "write for i in range(3): ..."),
+    ast.Lambda: ("`lambda` is not part of the formula language", "write def f(x): return ..."),
+    ast.Import: ("nothing can be imported", "operations are there by their names: exp(x)"),
+    ast.ImportFrom: ("nothing can be imported", "operations are there by their names: exp(x)"),
+    ast.ListComp: (
+        "comprehensions are not part of the formula language",
+        "operations work on whole arrays; or write a for loop",
+    ),
+    ast.BoolOp: (
+        "`and` and `or` are not part of the formula language",
+        "combine comparisons by & and |: (a < b) & (b < c)",
+    ),
+    ast.Not: ("`not` is not part of the formula language", "write ~(a < b)"),
+    ast.BitXor: ("`^` is not part of the formula language", "a power is written x ** 2"),
+    ast.FloorDiv: ("`//` works on constants only", "it has no gradient; write / for division"),
+    ast.Mod: ("`%` works on constants only", "it has no gradient that is of use"),
+    ast.LShift: ("`<<` is not part of the formula language", ""),
+    ast.RShift: ("`>>` is not part of the formula language", ""),
+    ast.JoinedStr: ("text is not part of a formula", ""),
+    ast.Dict: ("dictionaries are not part of the formula language", ""),
+    ast.Set: ("sets are not part of the formula language", ""),
+    ast.NamedExpr: (
+        "`:=` is not part of the formula language",
+        "write the assignment on its own line",
+    ),
+    ast.Starred: ("`*` before an argument is not part of the formula language", "write them out"),
+    ast.AnnAssign: ("annotations are not part of the formula language", "write name = expression"),
+    ast.Return: ("`return` belongs in a function", "the last statement of a formula is its output"),
+    ast.ClassDef: ("classes are not part of the formula language", ""),
+    ast.With: ("`with` is not part of the formula language", ""),
+    ast.Try: ("`try` is not part of the formula language", ""),
+    ast.Raise: ("`raise` is not part of the formula language", ""),
+    ast.Assert: ("`assert` is not part of the formula language", ""),
+    ast.Pass: ("`pass` does nothing", "leave it out"),
+    ast.Delete: ("`del` is not part of the formula language", ""),
+    ast.Global: ("`global` is not part of the formula language", "pass values as arguments"),
+    ast.Nonlocal: ("`nonlocal` is not part of the formula language", "pass values as arguments"),
+    ast.Break: ("`break` is not part of the formula language", "the number of turns is fixed"),
+    ast.Continue: (
+        "`continue` is not part of the formula language",
+        "the number of turns is fixed",
+    ),
+}
+for _alike in (ast.SetComp, ast.DictComp, ast.GeneratorExp):
+    NOT_HERE[_alike] = NOT_HERE[ast.ListComp]
+
+_MODULES = {
+    "np",
+    "numpy",
+    "math",
+    "torch",
+    "tf",
+    "jnp",
+    "jax",
+    "F",
+    "nn",
+    "scipy",
+    "xp",
+    "K",
+    "keras",
+}
+
+FORBIDDEN = {
+    "__import__", "eval", "exec", "open", "compile", "getattr", "setattr", "globals", "locals",
+    "vars", "dir", "input", "breakpoint", "type", "object", "super",
+}  # fmt: skip
+
+INSTEAD = {
+    "ln": "write log(x)",
+    "log2": "write log(x) / log(2)",
+    "log10": "write log(x) / log(10)",
+    "exp2": "write 2 ** x",
+    "cbrt": "write x ** (1 / 3)",
+    "rsqrt": "write 1 / sqrt(x)",
+    "reciprocal": "write 1 / x",
+    "fabs": "write abs(x)",
+    "dot": "write a @ b",
+    "mm": "write a @ b",
+    "inner": "write a @ b",
+    "outer": "write a[:, None] * b",
+    "einsum": "write it by @, transpose and sum",
+    "cat": "write concatenate([a, b], axis=0)",
+    "hstack": "write concatenate([a, b], axis=1)",
+    "vstack": "write concatenate([a, b], axis=0)",
+    "clamp": "write clip(x, 0, 1)",
+    "logaddexp": "write logsumexp(stack([a, b]), axis=0)",
+    "reduce_sum": "write sum(x)",
+    "reduce_mean": "write mean(x)",
+    "average": "write mean(x)",
+    "var": "write mean((x - mean(x)) ** 2)",
+    "std": "write sqrt(mean((x - mean(x)) ** 2))",
+    "cosh": "write (exp(x) + exp(-x)) / 2",
+    "sinh": "write (exp(x) - exp(-x)) / 2",
+    "silu": "write x * sigmoid(x)",
+    "swish": "write x * sigmoid(x)",
+    "float": "numbers need no conversion: write the number",
+    "int": "numbers need no conversion: write the number",
+    "len": "shapes are fixed: write the number",
+    "shape": "shapes are fixed: write the number",
+    "array": "give the numbers as an input, or write stack([a, b])",
+    "tensor": "give the numbers as an input, or write stack([a, b])",
+    "zeros": "numbers broadcast: write 0",
+    "ones": "numbers broadcast: write 1",
+    "print": "a formula cannot print; a report names every intermediate value that matters",
+    "range": "range belongs in a loop: for i in range(3):",
+    "getitem": "write x[0, 1:3]",
+    "sgn": "write where(x > 0, 1, where(x < 0, -1, 0))",
+    "sign": "write where(x > 0, 1, where(x < 0, -1, 0))",
+    "select": "write where(condition, a, b)",
+    "pow": "write x ** 2",
+    "flatten": "write reshape(x, (-1,))",
+    "ravel": "write reshape(x, (-1,))",
+}
+
+
+def for_attribute(node: ast.Attribute, arguments: str | None) -> str:
+    """The help for `x.name`, and for a call `x.name(arguments)`."""
+    owner = node.value
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    value = ast.unparse(node.value) if isinstance(node.value, ast.Name) else "x"
+    if isinstance(owner, ast.Name) and owner.id in _MODULES:
+        if find(node.attr) is not None:
+            return f"write {node.attr}({arguments if arguments is not None else 'x'})"
+        if node.attr in ("pi", "e", "inf"):
+            return f"write {node.attr}"
+        return {"newaxis": "write None"}.get(node.attr) or INSTEAD.get(
+            node.attr, "operations are there by their names: exp(x)"
+        )
+    if node.attr in ("T", "mT"):
+        return f"write transpose({value})"
+    if node.attr == "shape":
+        return INSTEAD["shape"]
+    if find(node.attr) is not None:
+        rest = f", {arguments}" if arguments else ""
+        return f"write {node.attr}({value}{rest})"
+    return INSTEAD.get(node.attr, "operations are called by name: exp(x)")
+
+
+def operations() -> list[str]:
+    """Every operation that a formula can call by name, aliases too."""
+    names = [name for row in TABLE.values() for name in (row.name, *row.aliases)]
+    return [name for name in names if name != "getitem"]

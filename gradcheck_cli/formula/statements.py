@@ -1,0 +1,149 @@
+"""Statements: assignments, loops, functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from gradcheck_cli.formula.context import POISON, Frame, Items, Poison, Ref, Static, Value
+from gradcheck_cli.formula.expressions import combine, evaluate, not_here
+from gradcheck_cli.formula.functions import define
+
+_RANGE = "a loop is written: for i in range(3):"
+_PLAIN = "an assignment is written: name = expression"
+
+
+def without_docstring(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+    """The statements without the text that describes them."""
+    first = body[0] if body else None
+    if (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    ):
+        return body[1:]
+    return body
+
+
+def run(frame: Frame, statements: Sequence[ast.stmt]) -> None:
+    """Runs statements for what they define."""
+    for statement in statements:
+        frame.context.enter(statement)
+        try:
+            _run_one(frame, statement)
+        finally:
+            frame.context.leave()
+
+
+def _run_one(frame: Frame, statement: ast.stmt) -> None:
+    if isinstance(statement, ast.Assign | ast.AugAssign):
+        assign(frame, statement)
+    elif isinstance(statement, ast.For):
+        _loop(frame, statement)
+    elif isinstance(statement, ast.FunctionDef):
+        if frame.function is None:
+            define(frame, statement)
+        else:
+            message = "a function cannot be defined inside another"
+            frame.context.fail(statement, "GC904", message, "define it before, at the left edge")
+    elif isinstance(statement, ast.Expr):
+        evaluate(frame, statement.value)
+        help = f"give it a name: z = {frame.context.positions.fragment(statement)[:60]}"
+        message = "this value is not used: only the last statement of a formula is its output"
+        if frame.function is not None:
+            message = "this value is not used"
+        frame.context.fail(statement, "GC904", message, help)
+    else:
+        not_here(frame, statement, type(statement))
+
+
+def assign(frame: Frame, statement: ast.Assign | ast.AugAssign) -> Value:
+    """name = expression, or name += expression; the value."""
+    if isinstance(statement, ast.AugAssign):
+        targets: list[ast.expr] = [statement.target]
+        right = evaluate(frame, statement.value)
+        value: Value = POISON
+        if isinstance(statement.target, ast.Name):
+            name = ast.copy_location(ast.Name(statement.target.id, ast.Load()), statement.target)
+            left = evaluate(frame, name)
+            value = combine(frame, statement.op, (left, name), (right, statement.value), statement)
+    else:
+        targets = statement.targets
+        value = evaluate(frame, statement.value)
+    for target in targets:
+        if not isinstance(target, ast.Name):
+            _bad_target(frame, target)
+            value = POISON
+    if len(targets) > 1:
+        frame.context.fail(statement, "GC904", "one assignment has one name", _PLAIN)
+    for target in targets:
+        for name_node in ast.walk(target):
+            if isinstance(name_node, ast.Name):
+                _bind(frame, name_node.id, value)
+    return value
+
+
+def _bad_target(frame: Frame, target: ast.expr) -> None:
+    message = "only a name can be assigned to"
+    help = _PLAIN
+    if isinstance(target, ast.Subscript):
+        message = "entries cannot be assigned to"
+        help = "make a new value: where(condition, a, b), concatenate([...]) or stack([...])"
+    frame.context.fail(target, "GC904", message, help)
+
+
+def _bind(frame: Frame, name: str, value: Value) -> None:
+    frame.variables[name] = value
+    if frame.function is None:
+        frame.context.outer_names.add(name)
+    if isinstance(value, Ref):
+        frame.builder.call_it(value.index, name)
+
+
+def _loop(frame: Frame, statement: ast.For) -> None:
+    """for i in range(...), unrolled: the loop variable is a constant in every turn."""
+    context = frame.context
+    if statement.orelse:
+        context.fail(statement.orelse[0], "GC904", "a loop has no `else`")
+    if not isinstance(statement.target, ast.Name):
+        context.fail(statement.target, "GC904", "a loop has one variable", _RANGE)
+        return
+    turns = _turns(frame, statement.iter)
+    if turns is None:
+        # One turn with an unknown number, for the mistakes of the body.
+        frame.variables[statement.target.id] = POISON
+        run(frame, statement.body)
+        return
+    for turn in turns:
+        _bind(frame, statement.target.id, Static(turn))
+        run(frame, statement.body)
+
+
+def _turns(frame: Frame, node: ast.expr) -> range | None:
+    context = frame.context
+    is_range = (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
+    )
+    if not isinstance(node, ast.Call) or not is_range:
+        context.fail(node, "GC904", "a loop runs over range(...) only", _RANGE)
+        return None
+    values = [evaluate(frame, part) for part in node.args]
+    if node.keywords or not 1 <= len(values) <= 3:
+        context.fail(node, "GC904", "range takes one to three whole numbers", _RANGE)
+        return None
+    bounds: list[int] = []
+    for value, part in zip(values, node.args, strict=True):
+        if isinstance(value, Poison):
+            return None
+        if isinstance(value, Ref | Items):
+            message = "the bounds of a loop must be known before the run"
+            context.fail(part, "GC904", message, "a number, a constant or a loop variable")
+            return None
+        if not isinstance(value.value, int) or isinstance(value.value, bool):
+            context.fail(part, "GC904", f"{value.value!r} is not a whole number")
+            return None
+        bounds.append(value.value)
+    if len(bounds) == 3 and bounds[2] == 0:
+        context.fail(node.args[2], "GC904", "the step of a range cannot be 0")
+        return None
+    return range(*bounds)

@@ -1,0 +1,90 @@
+"""Gathers every mistake of one document, each with its place and the path of its key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.report import SpecError
+from gradcheck_cli.specfile.text import Lines
+from gradcheck_cli.specfile.yaml_tree import Mapping, Scalar, Sequence, Tree
+
+Path = tuple[str | int, ...]
+"""The way to a value: keys, and the places in lists."""
+
+
+class Collector:
+    """The mistakes found so far in one document of one file."""
+
+    def __init__(self, source: Source, lines: Lines, root: Tree, errors: list[SpecError]) -> None:
+        self.source = source
+        self.lines = lines
+        self.root = root
+        self.errors = errors
+
+    def add(
+        self, code: str, message: str, path: Path, *, at_key: bool = False, help: str = ""
+    ) -> None:
+        """An error at the value of `path`, or at its key; at the nearest that is there."""
+        key, value = locate(self.root, path)
+        tree = key if at_key and key is not None else value
+        self.add_at(code, message, self.span(tree), path, help)
+
+    def add_at(self, code: str, message: str, span: Span, path: Path, help: str = "") -> None:
+        """An error at a place that is already known."""
+        self.errors.append(
+            SpecError(code, self.source.path, message, span, self.source, dotted(path), help)
+        )
+
+    def span(self, tree: Tree) -> Span:
+        """Where a value stands. A block of keys is shown by its first key: carets need one line."""
+        if isinstance(tree, Mapping) and tree.keys:
+            first = next(iter(tree.keys.values()))
+            if tree.start == first.start:
+                return self.lines.span(first.start, first.end)
+        return self.lines.span(tree.start, max(tree.end, tree.start + 1))
+
+
+def locate(root: Tree, path: Path) -> tuple[Scalar | None, Tree]:
+    """The last key of the path and its value; where the path breaks off, the last that is there."""
+    key: Scalar | None = None
+    tree = root
+    for part in path:
+        if isinstance(tree, Mapping) and part in tree.keys:
+            key, tree = tree.keys[str(part)], tree.values[str(part)]
+        elif isinstance(tree, Sequence) and isinstance(part, int) and part < len(tree.items):
+            key, tree = None, tree.items[part]
+        else:
+            break
+    return key, tree
+
+
+def dotted(path: Path) -> str:
+    """("points", 1, "x") as "points[1].x"."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def meant(word: object, choices: Iterable[str]) -> str:
+    """ "did you mean `exp`?", or nothing where no choice is near."""
+    near = nearest(word, choices)
+    return f"did you mean `{near}`?" if near else ""
+
+
+def nearest(word: object, choices: Iterable[str]) -> str | None:
+    """The choice that is most like the word, if one is like it at all."""
+    options = list(choices)
+    text = str(word)[:100].lower()
+    folded = {option.lower(): option for option in options}
+    found = difflib.get_close_matches(text, folded, 3, 0.6)
+    # Swapped letters are the commonest slip, and the ratio of difflib does not know them.
+    found.sort(key=lambda choice: sorted(choice) != sorted(text))
+    return folded[found[0]] if found else None
+
+
+def listed(choices: Iterable[object]) -> str:
+    """The choices for a sentence."""
+    return ", ".join(str(choice) for choice in choices)

@@ -1,0 +1,154 @@
+"""The inputs of a spec at each of its points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.spec import Input
+from gradcheck_cli.specfile import values
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant
+from gradcheck_cli.specfile.model import INFINITE
+
+KINDS = {"f": "float", "i": "int", "b": "bool"}
+_ONLY_ONCE = ("dtype", "requires_grad", "domain")
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What could be read. `base` has None for an input that is wrong, so that a formula which uses
+    it is not blamed; `points` is what the spec is checked at, empty after an error."""
+
+    base: dict[str, Input | None]
+    points: list[Mapping[str, Input]] = field(default_factory=list)
+    pointed: bool = False
+
+    def kind(self, name: str) -> str | None:
+        """ "float", "int" or "bool"; None where the input could not be read."""
+        found = self.base[name]
+        return None if found is None else KINDS[found.value.dtype.kind]
+
+
+def read_inputs(
+    data: Mapping[str, Any], broken: set[str], collector: Collector, seed: int
+) -> Inputs:
+    """The inputs of a document. `data` obeys the schema, but for the inputs in `broken`, which were
+    told already."""
+    reader = _Reader(collector, values.Budget(), seed)
+    base = {
+        name: None if name in broken else reader.base(name, form)
+        for name, form in data["inputs"].items()
+    }
+    inputs = Inputs(base, pointed="points" in data)
+    if "points" not in data:
+        _complete(base, inputs.points)
+    for index, point in enumerate(data.get("points", ())):
+        given = dict(base)
+        for name, form in point.items():
+            path: Path = ("points", index, name)
+            if name not in base:
+                help = f"{meant(name, base)} inputs: {listed(base)}".strip()
+                collector.add("GC903", f"there is no input `{name}`", path, at_key=True, help=help)
+            elif reader.allowed(form, path) and (known := base[name]) is not None:
+                given[name] = reader.at_point(known, form, path, index + 1)
+        _complete(given, inputs.points)
+    return inputs
+
+
+def _complete(given: Mapping[str, Input | None], points: list[Mapping[str, Input]]) -> None:
+    """Appends a point if all of its inputs are there."""
+    whole = {name: found for name, found in given.items() if found is not None}
+    if len(whole) == len(given):
+        points.append(whole)
+
+
+@dataclass(slots=True)
+class _Reader:
+    collector: Collector
+    budget: values.Budget
+    seed: int
+    dtypes: dict[str, str] = field(default_factory=dict)
+
+    def allowed(self, form: Any, path: Path) -> bool:
+        """Whether a point's input leaves alone what only `inputs` may say."""
+        stray = [key for key in _ONLY_ONCE if isinstance(form, dict) and key in form]
+        for key in stray:
+            message = (
+                f"`{key}` belongs to the input itself, under `inputs`: it is the same everywhere"
+            )
+            self.collector.add("GC903", message, (*path, key), at_key=True)
+        return not stray
+
+    def base(self, name: str, form: Any) -> Input | None:
+        """One input as `inputs` has it."""
+        path: Path = ("inputs", name)
+        about = form if isinstance(form, dict) else {}
+        value = self._value(name, form, path, about.get("dtype"), 0)
+        if value is None:
+            return None
+        self.dtypes[name] = about.get("dtype", value.dtype.name)
+        low, high = (INFINITE.get(end, end) for end in about.get("domain", (-math.inf, math.inf)))
+        floating = value.dtype.kind == "f"
+        if not floating and about.get("requires_grad") is True:
+            message = f"`{name}` holds {KINDS[value.dtype.kind]} values, which have no gradient"
+            help = "requires_grad: false, or a floating dtype"
+            self.collector.add("GC903", message, (*path, "requires_grad"), help=help)
+        requires_grad = floating and about.get("requires_grad", True)
+        seed = self._seed(form)
+        found = Input(name, value, requires_grad, float(low), float(high), seed)
+        return found if self._inside(found, path) else None
+
+    def at_point(self, base: Input, form: Any, path: Path, point: int) -> Input | None:
+        """One input with the value that it has at a point (counted from 1)."""
+        value = self._value(base.name, form, path, self.dtypes[base.name], point)
+        if value is None:
+            return None
+        if value.shape != base.value.shape:
+            wanted = f"but {base.value.shape} under `inputs`"
+            message = f"`{base.name}` has shape {value.shape} at this point, {wanted}"
+            self.collector.add("GC903", message, path)
+            return None
+        found = replace(base, value=value, seed=self._seed(form))
+        return found if self._inside(found, path) else None
+
+    def _seed(self, form: Any) -> int | None:
+        """The seed of a recipe; None where the value is written out."""
+        if not isinstance(form, dict) or "distribution" not in form:
+            return None
+        return int(form.get("seed", self.seed))
+
+    def _value(
+        self, name: str, form: Any, path: Path, dtype: str | None, point: int
+    ) -> Array | None:
+        seed = self._seed(form)
+        if seed is None:
+            _, tree = locate(self.collector.root, path)
+            inner = values.recipe_tree(tree)
+            where = path if inner is tree else (*path, "value")
+            value = values.written(inner, dtype, where, self.collector)
+            fits = value is not None and self.budget.take(value.shape, path, self.collector)
+            return value if fits else None
+        if not self.budget.take(tuple(form["shape"]), (*path, "shape"), self.collector):
+            return None
+        stream = [seed, *name.encode(), *([point] if point else [])]
+        return values.drawn(form, stream, dtype, path, self.collector)
+
+    def _inside(self, found: Input, path: Path) -> bool:
+        """Whether every entry is in the input's domain."""
+        outside = (found.value < found.low) | (found.value > found.high)
+        if found.value.dtype.kind == "b" or not outside.any():
+            return True
+        index = tuple(int(i) for i in np.argwhere(outside)[0])
+        entry = "".join(f"[{i}]" for i in index)
+        value = found.value[index]
+        message = (
+            f"{found.name}{entry} = {value:g} is outside the domain [{found.low:g}, {found.high:g}]"
+        )
+        help = "" if found.seed is None else "choose a distribution that stays inside"
+        self.collector.add("GC903", message, path, help=help)
+        return False

@@ -1,0 +1,314 @@
+"""The shape of a spec: which keys there are, what each may hold, and what it is for.
+
+Written as pydantic-core schemas, not as model classes: they are what pydantic makes of model
+classes, without the 100 ms that making them takes. `validator` checks with them; `schema` turns the
+same statement into JSON Schema, so that the two cannot drift.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from pydantic_core import PydanticCustomError, SchemaValidator
+from pydantic_core import core_schema as core
+
+FLOAT_TYPES = ("float16", "bfloat16", "float32", "float64")
+INPUT_TYPES = (*FLOAT_TYPES, "int64", "bool")
+DISTRIBUTIONS = ("normal", "uniform", "log_uniform", "integers")
+MODES = ("reverse", "forward")
+INFINITE = {"inf": float("inf"), "+inf": float("inf"), "-inf": float("-inf")}
+WORDS = {**INFINITE, "nan": float("nan")}
+"""Text that stands for a number where a number is expected, as the JSON report writes it."""
+
+MAX_AXES = 16
+_EXACT = 2**53  # whole numbers up to here are float64 numbers
+
+# What JSON Schema says about numbers is for editors; ragged lists are found where they are read.
+_NUMBER_JSON = {"anyOf": [{"type": "number"}, {"type": "boolean"}, {"enum": sorted(WORDS)}]}
+_LIST_JSON = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"anyOf": [*_NUMBER_JSON["anyOf"], {"type": "array", "minItems": 1}]},
+}
+_VALUE_JSON = {"anyOf": [*_NUMBER_JSON["anyOf"], _LIST_JSON]}
+_BOUND_JSON = {"anyOf": [{"type": "number"}, {"enum": sorted(INFINITE)}]}
+
+
+def _key(schema: Any, description: str, *, required: bool = False, **more: Any) -> Any:
+    """One key of a mapping, with its sentence for people."""
+    updates = {"description": description, **more}
+    return core.typed_dict_field(
+        schema, required=required, metadata={"pydantic_js_updates": updates}
+    )
+
+
+def _table(fields: dict[str, Any], title: str, description: str) -> Any:
+    """A mapping with these keys and no others."""
+    return core.typed_dict_schema(
+        fields,
+        extra_behavior="forbid",
+        strict=True,
+        metadata={"pydantic_js_updates": {"title": title, "description": description}},
+    )
+
+
+def _any(json: dict[str, Any]) -> Any:
+    """Anything here; looked at where the numbers are read. Editors are told `json`."""
+    return core.any_schema(metadata={"pydantic_js_updates": json})
+
+
+def _words(*choices: str) -> Any:
+    return core.literal_schema(list(choices))
+
+
+def _list(schema: Any, min_length: int = 0, max_length: int | None = None) -> Any:
+    return core.list_schema(schema, min_length=min_length, max_length=max_length, strict=True)
+
+
+def _positive() -> Any:
+    return core.float_schema(gt=0, allow_inf_nan=False, strict=True)
+
+
+def _finite() -> Any:
+    return core.float_schema(allow_inf_nan=False, strict=True)
+
+
+def _name() -> Any:
+    return core.str_schema(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+
+def _text(min_length: int = 0, max_length: int | None = None) -> Any:
+    return core.str_schema(min_length=min_length, max_length=max_length, strict=True)
+
+
+# Inputs
+
+
+def _bound(value: Any) -> float:
+    if isinstance(value, str) and value in INFINITE:
+        return INFINITE[value]
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise PydanticCustomError("bound", "a bound is a number, `.inf` or `-.inf`")
+    return float(value)
+
+
+def _rising(bounds: list[float]) -> list[float]:
+    if not bounds[0] < bounds[1]:
+        raise PydanticCustomError("order", "the low bound must be below the high bound")
+    return bounds
+
+
+def _range(recipe: dict[str, Any]) -> dict[str, Any]:
+    if recipe["low"] > recipe["high"]:
+        raise PydanticCustomError("order", "`low` must not be above `high`")
+    return recipe
+
+
+def _about() -> dict[str, Any]:
+    """The keys that every input written as a mapping may have."""
+    bound = core.no_info_after_validator_function(_bound, _any(_BOUND_JSON))
+    domain = core.no_info_after_validator_function(
+        _rising, _list(bound, min_length=2, max_length=2)
+    )
+    return {
+        "dtype": _key(
+            _words(*INPUT_TYPES),
+            "What the numbers are: `int64` and `bool` are not differentiated; a floating dtype "
+            "rounds the value to that format first. Default: floating, but bool for true and "
+            "false, and int64 for the distribution `integers`.",
+        ),
+        "requires_grad": _key(
+            core.bool_schema(strict=True),
+            "false: this input is data, and its gradient is not checked. Default: true.",
+        ),
+        "domain": _key(
+            domain, "[low, high]: where the function is defined. Nothing is evaluated outside."
+        ),
+    }
+
+
+def _recipe(distribution: str, parameters: dict[str, Any], description: str) -> Any:
+    size = core.int_schema(ge=1, strict=True)
+    fields = {
+        "shape": _key(
+            _list(size, max_length=MAX_AXES),
+            "The size of every axis; [] is one number.",
+            required=True,
+        ),
+        "distribution": _key(_words(distribution), description, required=True),
+        **parameters,
+        "seed": _key(
+            core.int_schema(ge=0, le=2**63 - 1, strict=True),
+            "The same seed gives the same numbers for ever. They come from NumPy's "
+            "`rng = default_rng([seed, *name.encode()])`, so every input has its own stream. "
+            "Default: the seed of the run.",
+        ),
+        **_about(),
+    }
+    table = _table(fields, distribution, description)
+    if "low" not in parameters:
+        return table
+    return core.no_info_after_validator_function(_range, table)
+
+
+def _ends(schema: Any) -> dict[str, Any]:
+    return {
+        "low": _key(schema, "The lower end.", required=True),
+        "high": _key(schema, "The upper end.", required=True),
+    }
+
+
+def input_form(value: Any) -> str | None:
+    """Which of its forms an input is written in; None where it is none of them."""
+    if isinstance(value, dict):
+        if "value" in value:
+            return "value"
+        distribution = value.get("distribution")
+        return distribution if distribution in DISTRIBUTIONS else None
+    if isinstance(value, list):
+        return "list"
+    number = isinstance(value, bool | int | float) or (isinstance(value, str) and value in WORDS)
+    return "number" if number else None
+
+
+def _input() -> Any:
+    value = _key(_any(_VALUE_JSON), "A number or a nested list of numbers.", required=True)
+    normal = {
+        "mean": _key(_finite(), "The mean. Default: 0."),
+        "std": _key(_positive(), "The standard deviation. Default: 1."),
+    }
+    whole = core.int_schema(ge=-_EXACT, le=_EXACT, strict=True)
+    return core.tagged_union_schema(
+        {
+            "number": _any(_NUMBER_JSON),
+            "list": _any(_LIST_JSON),
+            "value": _table({"value": value, **_about()}, "value", "An input that is written out."),
+            "normal": _recipe("normal", normal, "mean + std * rng.standard_normal(shape)"),
+            "uniform": _recipe(
+                "uniform", _ends(_finite()), "low + (high - low) * rng.random(shape)"
+            ),
+            "log_uniform": _recipe(
+                "log_uniform", _ends(_positive()), "low * (high / low) ** rng.random(shape)"
+            ),
+            "integers": _recipe(
+                "integers",
+                _ends(whole),
+                "rng.integers(low, high, shape, endpoint=True): both ends included",
+            ),
+        },
+        discriminator=input_form,
+    )
+
+
+# Everything else
+
+
+def _per_dtype(description: str) -> Any:
+    number = core.float_schema(ge=0, allow_inf_nan=False, strict=True)
+    mapping = core.dict_schema(_words(*FLOAT_TYPES), number, min_length=1, strict=True)
+    either = core.tagged_union_schema(
+        {"number": number, "per dtype": mapping},
+        discriminator=lambda value: "per dtype" if isinstance(value, dict) else "number",
+    )
+    return _key(either, f"{description} One number, or one for each dtype.", required=True)
+
+
+def tolerance_form(value: Any) -> str:
+    """`ulps`, or `relative` for rtol with atol."""
+    return "ulps" if isinstance(value, dict) and "ulps" in value else "relative"
+
+
+def _tolerance() -> Any:
+    ulps = {"ulps": _per_dtype("Units in the last place.")}
+    relative = {
+        "rtol": _per_dtype("The relative part."),
+        "atol": _per_dtype("The absolute part."),
+    }
+    return core.tagged_union_schema(
+        {
+            "ulps": _table(ulps, "ulps", "Accepts an error of so many units in the last place."),
+            "relative": _table(relative, "rtol and atol", "Accepts |g - T| <= atol + rtol * |T|."),
+        },
+        discriminator=tolerance_form,
+    )
+
+
+def _allow() -> Any:
+    fields = {
+        "code": _key(_text(), "The finding's code, for example GC301.", required=True),
+        "reason": _key(_text(min_length=1), "Why it is accepted.", required=True),
+        "engine": _key(_text(), "Only with this engine."),
+        "dtype": _key(_words(*FLOAT_TYPES), "Only in this dtype."),
+        "input": _key(_text(), "Only for the gradient of this input."),
+    }
+    return _list(_table(fields, "accepted finding", "A known and accepted finding."))
+
+
+def _train() -> Any:
+    rate = _key(_positive(), "The rate: parameter - lr * gradient.", required=True)
+    sgd = _table({"lr": rate}, "sgd", "Plain gradient descent.")
+    optimizer = _table(
+        {"sgd": _key(sgd, "Plain gradient descent.", required=True)}, "optimizer", "The update."
+    )
+    steps = core.int_schema(ge=1, le=1_000_000, strict=True)
+    fields = {
+        "optimizer": _key(optimizer, "{sgd: {lr: 0.01}}", required=True),
+        "steps": _key(steps, "How many updates.", required=True),
+        "parameters": _key(
+            _list(_text(), min_length=1), "The inputs that are updated.", required=True
+        ),
+    }
+    return _table(fields, "train", "Every engine follows the same path; the ends must agree.")
+
+
+@cache
+def spec_schema() -> Any:
+    """The whole spec as a pydantic-core schema."""
+    inputs = core.dict_schema(_name(), _input(), min_length=1, strict=True)
+    point = core.dict_schema(_name(), _input(), min_length=1, strict=True)
+    numbers = core.dict_schema(_name(), _any(_NUMBER_JSON), strict=True)
+    fields = {
+        "name": _key(
+            _text(min_length=1, max_length=200),
+            "What reports call this spec. Default: the file's name without its ending.",
+        ),
+        "description": _key(_text(), "One sentence for people."),
+        "inputs": _key(
+            inputs,
+            "The inputs by name, each a number, a nested list, {value: ...}, or a recipe: "
+            "{shape: [3, 2], distribution: normal, seed: 0}.",
+            required=True,
+        ),
+        "points": _key(
+            _list(point, min_length=1),
+            "The spec is checked at each of these points. A point gives new values to some inputs.",
+        ),
+        "constants": _key(numbers, "Named numbers of the formula, known before the run."),
+        "model": _key(
+            _text(), "The formula: assignments; the last statement is the output.", required=True
+        ),
+        "wrt": _key(
+            _list(_text(), min_length=1),
+            "The inputs whose gradients are checked. Default: every floating input.",
+        ),
+        "dtypes": _key(_list(_words(*FLOAT_TYPES), min_length=1), "Default: [float32, float64]."),
+        "engines": _key(_list(_text(), min_length=1), "Default: every engine that is installed."),
+        "modes": _key(_list(_words(*MODES), min_length=1), "Default: what the engine has."),
+        "order": _key(
+            core.int_schema(ge=1, le=2, strict=True), "2 checks second derivatives too. Default: 1."
+        ),
+        "tolerance": _key(
+            _tolerance(), "What is accepted. The default follows from the arithmetic itself."
+        ),
+        "allow": _key(_allow(), "Known and accepted findings."),
+        "train": _key(_train(), "A training path that every engine follows."),
+        "timeout": _key(_positive(), "How many seconds one engine may take for this spec."),
+    }
+    return _table(fields, "gradcheck spec", "A formula, its inputs, and what is checked.")
+
+
+@cache
+def validator() -> SchemaValidator:
+    """Checks a document's plain Python objects (raises pydantic_core.ValidationError)."""
+    return SchemaValidator(spec_schema())

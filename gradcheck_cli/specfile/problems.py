@@ -1,0 +1,251 @@
+"""What the schema has against a document, in words that say what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic_core import ErrorDetails, ValidationError
+
+from gradcheck_cli.specfile import model
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, nearest
+from gradcheck_cli.specfile.yaml_tree import Mapping, Scalar, Sequence, Tree
+
+_SYNONYMS = {
+    "gaussian": "normal",
+    "gauss": "normal",
+    "randn": "normal",
+    "loguniform": "log_uniform",
+    "randint": "integers",
+    "integer": "integers",
+    "int": "integers",
+    "double": "float64",
+    "float": "float32",
+    "single": "float32",
+    "half": "float16",
+    "backward": "reverse",
+    "vjp": "reverse",
+    "jvp": "forward",
+}
+
+_WANTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "bool_type": "true or false",
+}
+
+
+def report(error: ValidationError, collector: Collector) -> set[Path]:
+    """Adds every problem to the collector (GC903). The paths that cannot be used are returned."""
+    details = error.errors(include_url=False)
+    schemas = model.spec_schema()
+    places = [_walk(schemas, detail["loc"]) for detail in details]
+    unknown = [
+        (path[:-1], str(path[-1]))
+        for detail, (path, _, _) in zip(details, places, strict=True)
+        if detail["type"] == "extra_forbidden"
+    ]
+    bad: set[Path] = set()
+    for detail, (path, schema, about) in zip(details, places, strict=True):
+        bad.add(path)
+        kind = detail["type"]
+        if kind == "missing" and any(
+            parent == path[:-1] and nearest(key, [str(path[-1])]) for parent, key in unknown
+        ):
+            continue  # the misspelt key says it already
+        if kind == "missing":
+            message = f"the key `{path[-1]}` is missing"
+            collector.add("GC903", message, path, help=f"{path[-1]}: {about}")
+        elif kind == "union_tag_not_found":
+            _input(path, collector)
+        elif kind == "extra_forbidden":
+            _unknown_key(path, _fields(schema), collector)
+        else:
+            _plain(detail, path, schema, collector)
+    return bad
+
+
+def _walk(schema: Any, location: tuple[str | int, ...]) -> tuple[Path, Any, str]:
+    """Follows an error's location through the schema.
+
+    Gives the path in the document (which does not have the names of union branches), the schema of
+    the last mapping or value on the way, and what that key is for.
+    """
+    path: list[str | int] = []
+    about = ""
+    for part in location:
+        if part == "[key]":
+            path.append(part)
+            break
+        schema = _inner(schema)
+        kind = schema["type"]
+        if kind == "tagged-union":
+            schema = schema["choices"][part]
+            continue
+        path.append(part)
+        if kind == "typed-dict" and part in schema["fields"]:
+            field = schema["fields"][part]
+            about = field["metadata"]["pydantic_js_updates"]["description"]
+            schema = field["schema"]
+        elif kind == "dict":
+            schema = schema["values_schema"]
+        elif kind == "list":
+            schema = schema["items_schema"]
+        # else an unknown key: the mapping stays, for its valid keys
+    return tuple(path), _inner(schema), about
+
+
+def _inner(schema: Any) -> Any:
+    while schema["type"] == "function-after":
+        schema = schema["schema"]
+    return schema
+
+
+def _fields(schema: Any) -> list[str]:
+    return list(schema["fields"])
+
+
+def _unknown_key(path: Path, valid: list[str], collector: Collector) -> None:
+    help = f"valid keys: {listed(valid)}"
+    guess = meant(path[-1], valid)
+    collector.add(
+        "GC903",
+        f"unknown key `{path[-1]}`",
+        path,
+        at_key=True,
+        help=f"{guess} {help}" if guess else help,
+    )
+
+
+def _input(path: Path, collector: Collector) -> None:
+    """An input that is in none of its forms: which one was meant?"""
+    _, tree = locate(collector.root, path)
+    forms = (
+        "an input is a number, a nested list, {value: ...} or {shape: [3, 2], distribution: normal}"
+    )
+    if not isinstance(tree, Mapping):
+        collector.add(
+            "GC903",
+            f"{shown(tree)} is not the value of an input",
+            path,
+            help=text_help(tree, forms),
+        )
+        return
+    known = _recipe_keys()
+    strange = [key for key in tree.keys if key not in known]
+    for key in strange:
+        _unknown_key((*path, key), known, collector)
+    if "distribution" in tree.keys:
+        choice = tree.values["distribution"]
+        collector.add(
+            "GC903",
+            f"unknown distribution: {shown(choice)}",
+            (*path, "distribution"),
+            help=_choice_help(choice, model.DISTRIBUTIONS),
+        )
+    elif not any(nearest(key, ["distribution", "value"]) for key in strange):
+        missing = "`distribution` is missing" if "shape" in tree.keys else "the value is missing"
+        collector.add("GC903", missing, path, at_key=True, help=forms)
+
+
+def _recipe_keys() -> list[str]:
+    """Every key that an input written as a mapping may have."""
+    inputs = model.spec_schema()["fields"]["inputs"]["schema"]["values_schema"]
+    keys: dict[str, None] = {}
+    for form in ("value", *model.DISTRIBUTIONS):
+        keys.update(dict.fromkeys(_fields(_inner(inputs["choices"][form]))))
+    return list(keys)
+
+
+def _plain(detail: ErrorDetails, path: Path, schema: Any, collector: Collector) -> None:
+    """All problems that need no more than the value, its limits and its key."""
+    kind = detail["type"]
+    context: dict[str, Any] = detail.get("ctx", {})
+    if path[-1:] == ("[key]",):
+        _bad_name(path[:-1], kind, collector)
+        return
+    _, tree = locate(collector.root, path)
+    name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this"
+    if kind in _WANTED:
+        message = f"{name} must be {_WANTED[kind]}, not {shown(tree)}"
+        collector.add("GC903", message, path, help=_type_help(kind, tree))
+    elif kind == "literal_error":
+        choices = [str(choice) for choice in schema["expected"]]
+        message = f"{shown(tree)} is not valid here"
+        collector.add("GC903", message, path, help=_choice_help(tree, choices))
+    else:
+        words = _LIMITS.get(kind)
+        limit = f"{name} {words(context)}" if words else f"{name}: {detail['msg']}"
+        message = str(detail["msg"]) if kind in ("bound", "order") else limit
+        collector.add("GC903", message, path)
+
+
+_LIMITS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "greater_than": lambda ctx: f"must be above {ctx['gt']:g}",
+    "greater_than_equal": lambda ctx: f"must be at least {ctx['ge']:g}",
+    "less_than_equal": lambda ctx: f"must be at most {ctx['le']:g}",
+    "finite_number": lambda ctx: "must be a finite number",
+    "too_short": lambda ctx: _length(ctx["min_length"], "at least"),
+    "too_long": lambda ctx: _length(ctx["max_length"], "at most"),
+    "string_too_short": lambda ctx: "must not be empty",
+    "string_too_long": lambda ctx: f"must not be longer than {ctx['max_length']} characters",
+}
+
+
+def _length(count: int, bound: str) -> str:
+    return f"needs {bound} {count} {'entry' if count == 1 else 'entries'}"
+
+
+def _bad_name(path: Path, kind: str, collector: Collector) -> None:
+    if kind == "string_pattern_mismatch":
+        message = f"`{path[-1]}` cannot be a name in a formula"
+        help = "a name has letters, digits and underscores and does not begin with a digit"
+    else:
+        message = f"`{path[-1]}` is not a dtype"
+        help = _choice_help(path[-1], model.FLOAT_TYPES)
+    collector.add("GC903", message, path, at_key=True, help=help)
+
+
+def _choice_help(value: Tree | str | int, choices: Any) -> str:
+    word = value.text if isinstance(value, Scalar) else value if isinstance(value, str) else ""
+    near = _SYNONYMS.get(word.lower())
+    guess = f"did you mean `{near}`?" if near in choices else meant(word, choices) if word else ""
+    valid = f"valid: {listed(choices)}"
+    return f"{guess} {valid}" if guess else valid
+
+
+def _type_help(kind: str, tree: Tree) -> str:
+    if kind in ("int_type", "float_type"):
+        return text_help(tree, "")
+    if kind == "list_type" and isinstance(tree, Scalar) and tree.value is not None:
+        return f"write a list: [{tree.text}]"
+    if kind == "string_type" and isinstance(tree, Scalar) and tree.value is not None:
+        return f'quotes make it text: "{tree.text}"'
+    return ""
+
+
+def text_help(tree: Tree, otherwise: str) -> str:
+    """Numbers that YAML takes for text, and how they are written."""
+    if not isinstance(tree, Scalar) or not isinstance(tree.value, str):
+        return otherwise
+    try:
+        float(tree.text)
+    except ValueError:
+        return otherwise
+    return f"write the number without quotes: {tree.text.replace('_', '')}"
+
+
+def shown(tree: Tree) -> str:
+    """A value as a message shows it."""
+    if isinstance(tree, Sequence):
+        return "a list"
+    if isinstance(tree, Mapping):
+        return "a mapping"
+    if tree.value is None:
+        return "empty"
+    text = tree.text if len(tree.text) <= 40 else tree.text[:37] + "..."
+    kind = {str: "text", bool: "the word", int: "the number", float: "the number"}
+    return f"{kind[type(tree.value)]} `{' '.join(text.split())}`"

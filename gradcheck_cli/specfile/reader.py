@@ -1,0 +1,254 @@
+"""A spec file to specs: every document in order, and every mistake of those that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from pydantic_core import ValidationError
+
+from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.report import SpecError
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.formula import Argument, parse, used_inputs
+from gradcheck_cli.specfile import model, problems, settings
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate
+from gradcheck_cli.specfile.inputs import Inputs, read_inputs
+from gradcheck_cli.specfile.scalar_place import ScalarPlace
+from gradcheck_cli.specfile.text import STDIN, Lines, checked, load
+from gradcheck_cli.specfile.values import number
+from gradcheck_cli.specfile.yaml_tree import Document, Problem, Scalar, documents, plain
+
+
+def read(
+    path: str, text: str | None = None, *, seed: int = 0
+) -> tuple[list[Spec], list[SpecError]]:
+    """The specs of one file, and everything that is wrong with it.
+
+    `path` is the file as the user wrote it, "-" for standard input; with `text`, that is read in
+    its place. A document with a mistake gives no spec, but all of its errors; the other documents
+    still give theirs, up to a YAML syntax error, after which nothing can be read. `seed` is for
+    recipes that state none. Raises nothing: whatever is wrong with the file is in the list.
+    """
+    source = load(path) if text is None else checked(Source(path, text))
+    if isinstance(source, SpecError):
+        return [], [source]
+    lines = Lines(source.text)
+    found = [document for document in documents(source.text) if not _is_empty(document)]
+    if not found:
+        help = "a spec needs at least `inputs` and `model`"
+        return [], [
+            SpecError("GC902", path, "there is no spec in this file", None, source, help=help)
+        ]
+    specs: list[Spec] = []
+    errors: list[SpecError] = []
+    names: dict[str, Span] = {}
+    for number_, document in enumerate(found, start=1):
+        stem = "stdin" if path == STDIN else FilePath(path).stem
+        reader = _Reader(source, lines, document, seed)
+        spec = reader.read(stem if len(found) == 1 else f"{stem}#{number_}")
+        if spec is not None and spec.name in names:
+            message = f"two specs of this file are called {spec.name}"
+            help = f"the first is in line {names[spec.name].line}"
+            reader.errors.append(SpecError("GC903", path, message, spec.span, source, "name", help))
+        elif spec is not None:
+            names[spec.name] = spec.span
+            specs.append(spec)
+        errors += sorted(reader.errors, key=_place)
+    return specs, errors
+
+
+def _is_empty(document: Document) -> bool:
+    root = document.root
+    return not document.problems and isinstance(root, Scalar) and root.value is None
+
+
+def _place(error: SpecError) -> tuple[int, int]:
+    return (error.span.line, error.span.column) if error.span is not None else (0, 0)
+
+
+class _Reader:
+    """Reads one document. Errors gather in `errors`; every step works on what the last one left."""
+
+    def __init__(self, source: Source, lines: Lines, document: Document, seed: int) -> None:
+        self._source = source
+        self._lines = lines
+        self._document = document
+        self._seed = seed
+        self.errors: list[SpecError] = []
+
+    def read(self, default_name: str) -> Spec | None:
+        """The spec, or None if there is any error."""
+        for problem in self._document.problems:
+            self._tell(problem)
+        if self._document.root is None:
+            return None
+        collector = Collector(self._source, self._lines, self._document.root, self.errors)
+        data = plain(self._document.root)
+        if not isinstance(data, dict):
+            message = f"a spec is a mapping of keys, not {problems.shown(self._document.root)}"
+            collector.add("GC903", message, (), help=f"keys: {listed(_keys())}")
+            return None
+        spec = _Sense(collector, data, self._seed).spec(default_name)
+        return None if self.errors else spec
+
+    def _tell(self, problem: Problem) -> None:
+        span = self._lines.span(problem.start, problem.end)
+        help = problem.help
+        if problem.first is not None:
+            first = self._lines.span(problem.first, problem.first)
+            help = f"it stands first in line {first.line}, column {first.column}"
+        self.errors.append(
+            SpecError("GC902", self._source.path, problem.message, span, self._source, help=help)
+        )
+
+
+def _keys() -> list[str]:
+    return list(model.spec_schema()["fields"])
+
+
+class _Sense:
+    """What the document's data mean: schema first, then values, then the formula over them."""
+
+    def __init__(self, collector: Collector, data: dict[str, Any], seed: int) -> None:
+        self.collector = collector
+        self.seed = seed
+        self.broken_inputs: set[str] = set()
+        self.data = self._obeying(data)
+
+    def _obeying(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The part of the data that obeys the schema; what does not is told and left out."""
+        try:
+            model.validator().validate_python(data)
+        except ValidationError as error:
+            bad = problems.report(error, self.collector)
+        else:
+            return data
+        kept = dict(data)
+        for path in bad:
+            if path[0] == "inputs" and len(path) > 1 and path[1] in data["inputs"]:
+                self.broken_inputs.add(str(path[1]))
+            else:
+                kept.pop(str(path[0]), None)
+        return kept
+
+    def spec(self, default_name: str) -> Spec | None:
+        data, collector = self.data, self.collector
+        constants = self._constants()
+        inputs: Inputs | None = None
+        if "inputs" in data:
+            inputs = read_inputs(data, self.broken_inputs, collector, self.seed)
+            self._names(inputs, constants)
+        choice = settings.read_settings(data, inputs, collector)
+        wrt = self._wrt(inputs) if inputs is not None else ()
+        program = self._program(inputs, constants, wrt)
+        if program is None or inputs is None or collector.errors:
+            return None
+        key, value = locate(collector.root, ("name",) if "name" in data else ("model",))
+        assert key is not None
+        return Spec(
+            name=data.get("name", default_name),
+            source=collector.source,
+            span=collector.span(value if "name" in data else key),
+            program=program,
+            points=tuple(inputs.points),
+            wrt=wrt,
+            description=data.get("description", ""),
+            pointed=inputs.pointed,
+            **choice,
+        )
+
+    def _constants(self) -> dict[str, bool | int | float | None]:
+        """The constants; None where one is wrong, so that the formula is not blamed for it."""
+        return {
+            name: number(("constants", name), self.collector)
+            for name in self.data.get("constants", {})
+        }
+
+    def _names(self, inputs: Inputs, constants: Mapping[str, object]) -> None:
+        """No name may mean two things, or be a word of the formula language."""
+        for section, names in (("inputs", inputs.base), ("constants", constants)):
+            for name in names:
+                path: Path = (section, name)
+                if name in settings.RESERVED or name.startswith("__"):
+                    message = f"`{name}` is a word of the formula language: choose another name"
+                    self.collector.add("GC903", message, path, at_key=True)
+                elif section == "constants" and name in inputs.base:
+                    message = f"`{name}` is an input already"
+                    self.collector.add("GC903", message, path, at_key=True)
+
+    def _wrt(self, inputs: Inputs) -> tuple[str, ...]:
+        """The inputs to be differentiated, each a floating one that asks for it."""
+        stated = self.data.get("wrt")
+        if stated is None:
+            names = [name for name, found in inputs.base.items() if found and found.requires_grad]
+            if not names and None not in inputs.base.values():
+                message = "no input is a floating number that asks for its gradient"
+                help = "at least one input needs a floating dtype and no `requires_grad: false`"
+                self.collector.add("GC907", message, ("inputs",), at_key=True, help=help)
+        else:
+            names = settings.floating_inputs(stated, inputs, ("wrt",), self.collector)
+        self._finite(names, inputs)
+        return tuple(names)
+
+    def _finite(self, names: Iterable[str], inputs: Inputs) -> None:
+        """A gradient needs a point: nan and inf are values for data only."""
+        for index, point in enumerate(inputs.points):
+            for name in names:
+                bad = ~np.isfinite(point[name].value) if name in point else np.zeros(())
+                if not np.any(bad):
+                    continue
+                at_point: Path = ("points", index, name)
+                given = inputs.pointed and name in self.data["points"][index]
+                path = at_point if given else ("inputs", name)
+                value = float(point[name].value[bad].flat[0])
+                message = f"`{name}` holds {value}, where there is no gradient to check"
+                help = f"requires_grad: false makes `{name}` data"
+                self.collector.add("GC903", message, path, help=help)
+
+    def _program(
+        self,
+        inputs: Inputs | None,
+        constants: Mapping[str, bool | int | float | None],
+        wrt: tuple[str, ...],
+    ) -> Program | None:
+        """The formula over these inputs; its errors, with their places in the file."""
+        if inputs is None or "model" not in self.data:
+            return None
+        _, tree = locate(self.collector.root, ("model",))
+        assert isinstance(tree, Scalar)
+        place = ScalarPlace(tree, self.collector.source.text, self.collector.lines)
+        arguments = {
+            name: None
+            if found is None
+            else Argument(found.value.shape, inputs.kind(name) or "float")
+            for name, found in inputs.base.items()
+        }
+        parsed = parse(tree.text, place, constants=constants, inputs=arguments)
+        told = {error.code for error in self.collector.errors}
+        for error in parsed.errors:
+            if error.code == "GC907" and "GC907" in told:
+                continue  # the inputs were blamed for it already
+            self.collector.add_at(error.code, error.message, error.span, ("model",), error.help)
+        if parsed.program is not None:
+            self._uses(parsed.program, wrt)
+            settings.check_training(self.data, parsed.program, self.collector)
+        return parsed.program
+
+    def _uses(self, program: Program, wrt: tuple[str, ...]) -> None:
+        """The output must depend on what it is differentiated by."""
+        used = used_inputs(program)
+        unused = [name for name in wrt if name not in used]
+        if wrt and len(unused) == len(wrt):
+            message = (
+                f"the output depends on none of {listed(wrt)}: there is nothing to differentiate"
+            )
+            self.collector.add("GC907", message, ("model",), at_key=True)
+            return
+        for name in unused:
+            message = f"the output does not depend on `{name}`"
+            help = f"use `{name}` in the formula, remove it, or say requires_grad: false"
+            self.collector.add("GC903", message, ("inputs", name), at_key=True, help=help)

@@ -1,0 +1,162 @@
+"""What a spec says about its check: engines, dtypes, tolerance, accepted findings, training."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.spec import Allow, Tolerance, Train
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, nearest
+from gradcheck_cli.specfile.inputs import Inputs
+
+RESERVED = frozenset(keyword.kwlist)
+_OURS = ("reference", "torch", "tensorflow")
+_ENGINE_SYNONYMS = {
+    "pytorch": "torch",
+    "tf": "tensorflow",
+    "keras": "tensorflow",
+    "numpy": "reference",
+}
+
+
+def read_settings(
+    data: Mapping[str, Any], inputs: Inputs | None, collector: Collector
+) -> dict[str, Any]:
+    """The fields of `Spec` that have nothing to do with the formula, by name."""
+    for key in ("dtypes", "engines", "modes", "wrt"):
+        _once(data.get(key, ()), (key,), collector)
+    for index, engine in enumerate(data.get("engines", ())):
+        _engine(engine, ("engines", index), collector)
+    return {
+        "dtypes": _tuple(data, "dtypes"),
+        "engines": _tuple(data, "engines"),
+        "modes": _tuple(data, "modes"),
+        "order": data.get("order", 1),
+        "tolerance": _tolerance(data.get("tolerance")),
+        "allow": _allows(data.get("allow", ()), inputs, collector),
+        "train": _train(data.get("train"), inputs, collector),
+        "timeout": data.get("timeout"),
+    }
+
+
+def _tuple(data: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
+    return tuple(data[key]) if key in data else None
+
+
+def _once(names: Iterable[str], path: Path, collector: Collector) -> None:
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            collector.add("GC903", f"`{name}` is listed twice", (*path, index))
+        seen.add(name)
+
+
+def _engine(name: str, path: Path, collector: Collector) -> None:
+    """Engines are plug-ins: whether one is here, the run knows. A slip of the pen is told here."""
+    near = _ENGINE_SYNONYMS.get(name.lower()) or nearest(name, _OURS)
+    if name in _OURS or near is None:
+        return
+    from importlib.metadata import entry_points  # slow, and needed for suspects only
+
+    if name not in {point.name for point in entry_points(group="gradcheck.engines")}:
+        collector.add("GC903", f"there is no engine `{name}`", path, help=f"did you mean `{near}`?")
+
+
+def _tolerance(form: Mapping[str, Any] | None) -> Tolerance | None:
+    if form is None:
+        return None
+    parts = {
+        key: {name: float(number) for name, number in value.items()}
+        if isinstance(value, dict)
+        else {"": float(value)}
+        for key, value in form.items()
+    }
+    return Tolerance(**parts)
+
+
+def _allows(
+    forms: Iterable[Mapping[str, Any]], inputs: Inputs | None, collector: Collector
+) -> tuple[Allow, ...]:
+    found: list[Allow] = []
+    findings = [code for code in CODES if not code.startswith("GC9")]
+    for index, form in enumerate(forms):
+        path: Path = ("allow", index)
+        if form["code"] not in findings:
+            help = (
+                f"{meant(form['code'], findings)} `gradcheck explain --all` lists the codes".strip()
+            )
+            message = f"`{form['code']}` is not the code of a finding"
+            collector.add("GC903", message, (*path, "code"), help=help)
+        if not form["reason"].strip():
+            collector.add("GC903", "the reason is empty", (*path, "reason"))
+        if "input" in form and inputs is not None:
+            _known(form["input"], inputs, (*path, "input"), collector)
+        _, tree = locate(collector.root, (*path, "code"))
+        found.append(
+            Allow(
+                form["code"],
+                form["reason"],
+                collector.span(tree),
+                form.get("engine"),
+                form.get("dtype"),
+                form.get("input"),
+            )
+        )
+    return tuple(found)
+
+
+def _train(
+    form: Mapping[str, Any] | None, inputs: Inputs | None, collector: Collector
+) -> Train | None:
+    if form is None:
+        return None
+    path: Path = ("train", "parameters")
+    _once(form["parameters"], path, collector)
+    if inputs is not None:
+        floating_inputs(form["parameters"], inputs, path, collector)
+    rate = float(form["optimizer"]["sgd"]["lr"])
+    return Train(rate, form["steps"], tuple(form["parameters"]))
+
+
+def _known(name: str, inputs: Inputs, path: Path, collector: Collector) -> bool:
+    if name in inputs.base:
+        return True
+    help = f"{meant(name, inputs.base)} inputs: {listed(inputs.base)}".strip()
+    collector.add("GC903", f"there is no input `{name}`", path, help=help)
+    return False
+
+
+def floating_inputs(
+    names: Iterable[str], inputs: Inputs, path: Path, collector: Collector
+) -> list[str]:
+    """The names that are inputs with a gradient; the collector is told about the others."""
+    found: list[str] = []
+    for index, name in enumerate(names):
+        where = (*path, index)
+        if not _known(name, inputs, where, collector):
+            continue
+        known = inputs.base[name]
+        if known is None:
+            continue
+        if inputs.kind(name) != "float":
+            message = f"`{name}` holds {inputs.kind(name)} values, which have no gradient"
+            collector.add("GC907", message, where, help="give it a floating dtype")
+        elif not known.requires_grad:
+            message = f"`{name}` says requires_grad: false under `inputs`"
+            collector.add("GC903", message, where, help="one of the two must go")
+        else:
+            found.append(name)
+    return found
+
+
+def check_training(data: Mapping[str, Any], program: Program, collector: Collector) -> None:
+    """Training follows one number, the loss."""
+    shape = program.nodes[program.output].shape
+    if "train" in data and shape != ():
+        message = f"training needs one number as its loss, but the output has shape {shape}"
+        collector.add(
+            "GC906", message, ("train",), at_key=True, help="end with sum(...) or mean(...)"
+        )

@@ -1,0 +1,142 @@
+"""Bytes to text: what may be read at all, and where every character stands."""
+
+from __future__ import annotations
+
+import re
+import stat
+import sys
+from bisect import bisect_right
+from pathlib import Path
+from typing import BinaryIO
+
+from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.report import SpecError
+
+MAX_BYTES = 1_000_000
+"""A spec is written by a person. Ten thousand numbers need 100 kB; what is larger is a mistake."""
+
+STDIN = "-"
+
+# YAML 1.2, section 5.1: the characters that a YAML text may not hold.
+_ASCII_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]"
+
+
+def first_control(text: str) -> re.Match[str] | None:
+    """The first character that has no place in a text. (The full class is slow to compile.)"""
+    return re.search(_ASCII_CONTROL if text.isascii() else _CONTROL, text)
+
+
+class Lines:
+    """Turns offsets into lines and columns. Lines are those of `Source.line`."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0]
+        for line in text.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+        # The last start is the end of the text: a line of its own only after a line break.
+        if len(self._starts) > 1 and not text.endswith(tuple(_BREAKS)):
+            self._starts.pop()
+
+    def span(self, start: int, end: int) -> Span:
+        """The characters from `start` to `end` (exclusive) as a `Span`."""
+        line, column = self._place(start)
+        end_line, end_column = self._place(end)
+        return Span(line, column, end_line, end_column)
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        row = bisect_right(self._starts, offset) - 1
+        return row + 1, offset - self._starts[row] + 1
+
+
+_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+def load(path: str) -> Source | SpecError:
+    """The text of the file (or of standard input for "-"), or why it cannot be read (GC901, GC902).
+
+    Never reads more than `MAX_BYTES`: a large file is refused by its size, an endless one (a
+    device, a pipe) after that many bytes.
+    """
+    try:
+        data = _bytes(path)
+    except OSError as error:
+        return SpecError("GC901", path, f"the file cannot be read: {_reason(error)}")
+    if data is None or len(data) > MAX_BYTES:
+        return SpecError(
+            "GC901",
+            path,
+            f"the file is larger than {MAX_BYTES // 1_000_000} MB, the most that a spec may have",
+            help="large inputs need no numbers: {shape: [1000, 1000], distribution: normal}",
+        )
+    return decode(path, data)
+
+
+def decode(path: str, data: bytes) -> Source | SpecError:
+    """The bytes as UTF-8 text, or the place of the first byte or character that cannot be."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return SpecError("GC901", path, "the file is UTF-16, not UTF-8", help="save it as UTF-8")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        start = len(data[: error.start].decode("utf-8-sig", errors="ignore"))
+        source = Source(path, data.decode("utf-8-sig", errors="replace"))
+        message = f"the file is not UTF-8 text: byte 0x{data[error.start]:02x}"
+        return _at(source, start, "GC901", message, "save it as UTF-8")
+    return checked(Source(path, text))
+
+
+def checked(source: Source) -> Source | SpecError:
+    """The source, or the place of its first control character, or that there is nothing in it."""
+    if len(source.text) > MAX_BYTES:
+        return SpecError("GC901", source.path, "the text is larger than 1 MB")
+    bad = first_control(source.text)
+    if bad:
+        name = "a NUL byte" if bad[0] == "\0" else f"the control character U+{ord(bad[0]):04X}"
+        return _at(source, bad.start(), "GC901", f"{name} in the file: it is not a text file", "")
+    if not source.text.strip():
+        return SpecError(
+            "GC902",
+            source.path,
+            "the file is empty",
+            help="a spec needs at least `inputs` and `model`",
+        )
+    return source
+
+
+def _at(source: Source, start: int, code: str, message: str, help: str) -> SpecError:
+    span = Lines(source.text).span(start, start + 1)
+    return SpecError(code, source.path, message, span, source, help=help)
+
+
+def _bytes(path: str) -> bytes | None:
+    """At most `MAX_BYTES` + 1 bytes; None where the file's own size is too large already."""
+    if path == STDIN:
+        return _limited(sys.stdin.buffer)
+    with Path(path).open("rb") as stream:
+        status = Path(path).stat()
+        if stat.S_ISREG(status.st_mode) and status.st_size > MAX_BYTES:
+            return None
+        return _limited(stream)
+
+
+def _limited(stream: BinaryIO) -> bytes:
+    pieces: list[bytes] = []
+    wanted = MAX_BYTES + 1
+    while wanted > 0:
+        piece = stream.read(wanted)
+        if not piece:
+            break
+        pieces.append(piece)
+        wanted -= len(piece)
+    return b"".join(pieces)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, IsADirectoryError):
+        return "it is a folder"
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    return error.strerror or type(error).__name__

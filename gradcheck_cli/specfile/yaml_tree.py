@@ -1,0 +1,288 @@
+"""YAML 1.2 text to a tree of values that know their places. The traps of YAML are closed here.
+
+The parser of ruamel.yaml gives events; they are composed here, because a spec wants what no loader
+gives at once: places of keys and values, every duplicate key, limits on depth and on aliases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_DEPTH = 50
+MAX_ALIASED = 10_000
+"""How many values aliases may add to one file. A billion laughs needs more, a person does not."""
+
+
+@dataclass(slots=True)
+class Scalar:
+    """A number, text, true, false or null; `text` is its content as written, `style` its quotes."""
+
+    start: int
+    end: int
+    value: Any
+    text: str
+    style: str | None
+
+
+@dataclass(slots=True)
+class Sequence:
+    start: int
+    end: int
+    items: list[Tree] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Mapping:
+    """`keys` and `values` by the key's text."""
+
+    start: int
+    end: int
+    keys: dict[str, Scalar] = field(default_factory=dict)
+    values: dict[str, Tree] = field(default_factory=dict)
+
+
+Tree = Scalar | Sequence | Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong from offset `start` to `end`. `first` is where a duplicate key stood first."""
+
+    message: str
+    start: int
+    end: int
+    help: str = ""
+    first: int | None = None
+
+
+@dataclass(slots=True)
+class Document:
+    """One YAML document; `root` is None where its syntax is broken."""
+
+    root: Tree | None
+    problems: list[Problem]
+
+
+class _Broken(Exception):
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+def documents(text: str) -> list[Document]:
+    """Every document of the text. After one with broken syntax nothing more can be read."""
+    composer = _Composer(text)
+    found: list[Document] = []
+    while True:
+        composer.problems = []
+        try:
+            root = composer.document()
+        except _Broken as broken:
+            found.append(Document(None, [*composer.problems, broken.problem]))
+            return found
+        if root is None:
+            return found
+        found.append(Document(root, composer.problems))
+
+
+def plain(tree: Tree) -> Any:
+    """The tree as Python objects: dict, list, str, int, float, bool, None."""
+    if isinstance(tree, Scalar):
+        return tree.value
+    if isinstance(tree, Sequence):
+        return [plain(item) for item in tree.items]
+    return {key: plain(value) for key, value in tree.values.items()}
+
+
+class _Composer:
+    def __init__(self, text: str) -> None:
+        from ruamel.yaml import YAML
+
+        self.problems: list[Problem] = []
+        self._text = text
+        self._events: Iterator[Any] = YAML(typ="safe", pure=True).parse(text)
+        self._anchors: dict[str, tuple[Tree, int]] = {}
+        self._aliased = 0
+        self._next()  # the start of the stream
+
+    def _next(self) -> Any:
+        try:
+            return next(self._events)
+        except Exception as error:  # the parser also raises ValueError and OverflowError
+            raise _Broken(_syntax(error, self._text)) from error
+
+    def document(self) -> Tree | None:
+        """The next document's root; None at the end of the text."""
+        event = self._next()
+        if type(event).__name__ == "StreamEndEvent":
+            return None
+        version = event.version
+        if version is not None and tuple(version) != (1, 2):
+            mark = event.start_mark.index
+            raise _Broken(Problem("a spec is YAML 1.2", mark, mark + 1, "remove the %YAML line"))
+        self._anchors = {}
+        root, _ = self._value(self._next(), 0)
+        self._next()  # the end of the document
+        return root
+
+    def _value(self, event: Any, depth: int) -> tuple[Tree, int]:
+        """The value that begins with `event`, and how many values it holds."""
+        start, end = event.start_mark.index, event.end_mark.index
+        kind = type(event).__name__
+        if kind == "AliasEvent":
+            return self._alias(event.anchor, start, end)
+        if depth > MAX_DEPTH:
+            message = f"nested more than {MAX_DEPTH} levels deep"
+            raise _Broken(Problem(message, start, start + 1))
+        if event.tag is not None:
+            self.problems.append(
+                Problem(
+                    f"the tag `{_written_tag(self._text, start)}` is not allowed",
+                    start,
+                    end,
+                    "a spec has no tags: write the value alone",
+                )
+            )
+        tree: Tree
+        size = 1
+        if kind == "ScalarEvent":
+            tree = Scalar(start, end, *_resolved(event), event.style)
+        elif kind == "SequenceStartEvent":
+            tree, size = self._sequence(start, end, depth)
+        else:
+            tree, size = self._mapping(start, end, depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (tree, size)
+        return tree, size
+
+    def _sequence(self, start: int, end: int, depth: int) -> tuple[Sequence, int]:
+        tree = Sequence(start, end)
+        size = 1
+        while type(event := self._next()).__name__ != "SequenceEndEvent":
+            item, held = self._value(event, depth + 1)
+            tree.items.append(item)
+            size += held
+        tree.end = _end(event, tree.items, end)
+        return tree, size
+
+    def _mapping(self, start: int, end: int, depth: int) -> tuple[Mapping, int]:
+        tree = Mapping(start, end)
+        size = 1
+        while type(event := self._next()).__name__ != "MappingEndEvent":
+            key, _ = self._value(event, depth + 1)
+            value, held = self._value(self._next(), depth + 1)
+            size += held + 1
+            self._enter(tree, key, value)
+        tree.end = _end(event, [*tree.keys.values(), *tree.values.values()], end)
+        return tree, size
+
+    def _enter(self, tree: Mapping, key: Tree, value: Tree) -> None:
+        """Adds one pair to a mapping, or says why it cannot be there."""
+        if not isinstance(key, Scalar) or not isinstance(key.value, str):
+            shown = f"`{key.text}`" if isinstance(key, Scalar) else "a list or a mapping"
+            message = f"a key must be a word, not {shown}"
+            self.problems.append(Problem(message, key.start, key.end))
+        elif key.text == "<<" and key.style is None:
+            message = "merge keys (`<<`) are not part of YAML 1.2"
+            help = "write the keys out, or give an anchor to one whole value"
+            self.problems.append(Problem(message, key.start, key.end, help))
+        elif key.text in tree.keys:
+            first = tree.keys[key.text].start
+            message = f"duplicate key `{key.text}`"
+            self.problems.append(Problem(message, key.start, key.end, first=first))
+        else:
+            tree.keys[key.text] = key
+            tree.values[key.text] = value
+
+    def _alias(self, anchor: str, start: int, end: int) -> tuple[Tree, int]:
+        if anchor not in self._anchors:
+            message = f"the alias `*{anchor}` has no finished anchor `&{anchor}` before it"
+            help = "a formula that begins with `*` needs a block: `model: |`"
+            raise _Broken(Problem(message, start, end, help))
+        tree, size = self._anchors[anchor]
+        self._aliased += size
+        if self._aliased > MAX_ALIASED:
+            message = f"aliases repeat more than {MAX_ALIASED} values: refused"
+            raise _Broken(Problem(message, start, end, "write the values out"))
+        return tree, size
+
+
+def _end(event: Any, children: list[Any], start: int) -> int:
+    """The end of a collection: its bracket, or where its last child ends (not the next line)."""
+    index, after = event.start_mark.index, event.end_mark.index
+    if after > index:
+        return int(after)
+    return max((child.end for child in children), default=start)
+
+
+def _written_tag(text: str, start: int) -> str:
+    match = re.compile(r"\S*").search(text, text.find("!", start))
+    return match[0] if match and match[0].startswith("!") else "!"
+
+
+# YAML 1.2.2, section 10.3.2, the core schema.
+_INT = re.compile(r"[-+]?[0-9]+\Z")
+_OCTAL = re.compile(r"0o[0-7]+\Z")
+_HEX = re.compile(r"0x[0-9a-fA-F]+\Z")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_INFINITY = re.compile(r"[-+]?\.(inf|Inf|INF)\Z")
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_DIGITS = 400  # an integer with more digits is beyond every floating-point format
+
+
+def _resolved(event: Any) -> tuple[Any, str]:
+    """A scalar's value by the core schema (`1e-3` is a number, `no` is text), and its text."""
+    text: str = event.value
+    if event.style is not None:
+        return text, text
+    if text in _WORDS:
+        return _WORDS[text], text
+    if text[0] not in "+-.0123456789":
+        return text, text
+    if _INT.match(text):
+        return (int(text) if len(text) < _DIGITS else float(text)), text
+    if _HEX.match(text):
+        return int(text, 16), text
+    if _OCTAL.match(text):
+        return int(text[2:], 8), text
+    if _FLOAT.match(text):
+        return float(text), text
+    if _INFINITY.match(text):
+        return float("-inf" if text[0] == "-" else "inf"), text
+    return text, text
+
+
+_HINTS = (
+    ("'\\t'", "YAML does not indent by tabs: use spaces"),
+    (
+        "'@'",
+        "a formula that begins with `@` needs a block: `model: |` and the text on the next lines",
+    ),
+    ("'`'", "text that begins with a backquote needs quotes"),
+    ("'%'", "text that begins with `%` needs quotes"),
+    ("mapping values are not allowed", "text with `: ` in it needs quotes or a block: `model: |`"),
+    ("found unexpected end of stream", "a quote is opened and never closed"),
+    ("expected ',' or", "a bracket is opened and never closed, or a comma is missing"),
+    ("expected <block end>", "this line is not indented like the lines before it"),
+    ("could not find expected ':'", "every line here needs `key: value`"),
+)
+
+
+def _syntax(error: Exception, text: str) -> Problem:
+    """An exception of the YAML parser in words, with its place."""
+    problem = str(getattr(error, "problem", None) or error)
+    context = getattr(error, "context", None)
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    start = min(mark.index if mark is not None else 0, len(text))
+    help = next((hint for word, hint in _HINTS if word in problem), "")
+    message = f"{context}: {problem}" if context else problem
+    more = "; what follows in this file was not read" if "\n---" in text[start:] else ""
+    return Problem(f"not valid YAML: {message}{more}", start, start + 1, help)
