@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.gradcheck-installed
 
-.PHONY: help demo test lint format docs bench clean
+.PHONY: help demo test snapshots lint format docs bench clean
 
 help:
 	@echo "make demo    run the example specs on the reference engine, PyTorch and TensorFlow"
@@ -14,6 +14,7 @@ help:
 	@echo "make format  let ruff format the code"
 	@echo "make docs    write docs/codes and docs/ops.md anew"
 	@echo "make bench   measure what is claimed about speed"
+	@echo "make snapshots  store the screens of tests/cli anew"
 	@echo "make clean   remove .venv and caches"
 
 # The examples hold gradients that fail, which is what they show: findings do not fail the demo.
@@ -22,6 +23,9 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2
+
+snapshots: $(STAMP)
+	UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/cli
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

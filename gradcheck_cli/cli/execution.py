@@ -52,11 +52,14 @@ def execute(
             return event.report
 
 
-def read_specs(files: Iterable[str], errors: list[SpecError]) -> Iterator[Spec]:
-    """The specs of `files`, each file read when its turn comes; mistakes are added to `errors`."""
+def read_specs(files: Iterable[str], errors: list[SpecError], seed: int = 0) -> Iterator[Spec]:
+    """The specs of `files`, each file read when its turn comes; mistakes are added to `errors`.
+
+    `seed` is for inputs that are drawn at random and have none of their own.
+    """
     from gradcheck_cli import specfile
 
     for file in files:
-        specs, mistakes = specfile.read(file)
+        specs, mistakes = specfile.read(file, seed=seed)
         errors.extend(mistakes)
         yield from specs

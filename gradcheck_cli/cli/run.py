@@ -53,7 +53,9 @@ def _checked(paths: Sequence[str], settings: Settings, listeners: Sequence[Any])
     files, unreadable = specfile.expand(paths)
     errors = list(unreadable)
     told = f"gradcheck {shlex.join(sys.argv[1:])}"
-    return execute(read_specs(files, errors), settings.run_options(), listeners, errors, told)
+    options = settings.run_options()
+    specs = read_specs(files, errors, options.seed)
+    return execute(specs, options, listeners, errors, told)
 
 
 def _listeners(settings: Settings, stack: ExitStack) -> list[Any]:

@@ -66,7 +66,7 @@ def command(folder: str | None, color: str | None, timeout: float | None) -> int
         for one in outcomes
     ]
     header = ["", "expected", "found", "spec", "remark"]
-    print_lines(make_console(sys.stdout, style), table_lines(header, rows, style, wrap=True))
+    print_lines(make_console(sys.stdout, style), table_lines(header, rows, style, wrap=(2, 4)))
     wrong = sum(one.right is False for one in outcomes)
     skipped = sum(one.right is None for one in outcomes)
     talk(

@@ -55,7 +55,11 @@ def entries_table(
     more = len(rows) - len(shown) + sum(finding.more for finding in group)
     tell_apart = any(len(members) < len(group) for members in rows.values())
     header, body = _cells(group, shown, tell_apart)
-    lines = table_lines(header, body, style, indent=2)
+    if all(finding.engine is None for finding in group):  # of the point, not of what was computed
+        header, body = _only(["entry", header[-3], header[-2]], header, body)
+        if all(cell == "-" for cells in body for cell in cells[1:]):
+            return []
+    lines = table_lines(header, body, style, indent=2, wrap=(1,) if tell_apart else ())
     if more:
         noun = "entry" if more == 1 else "entries"
         lines.append(Text(f"  and {more} more {noun}", style=DIM))
@@ -78,6 +82,13 @@ def _row(label: str, entry: Entry, finding: Finding, style: Style) -> _Row:
         ),
         error=ulps(entry.ulps),
     )
+
+
+def _only(
+    wanted: list[str], header: list[str], body: list[list[str]]
+) -> tuple[list[str], list[list[str]]]:
+    columns = [header.index(name) for name in wanted]
+    return wanted, [[cells[column] for column in columns] for cells in body]
 
 
 def _cells(

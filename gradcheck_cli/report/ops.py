@@ -42,7 +42,9 @@ def list_lines(ops: Iterable[Op], style: Style) -> list[Text]:
     lines: list[Text] = []
     for family, members in families(ops).items():
         lines += [Text(), Text(family, style=LABEL)] if lines else [Text(family, style=LABEL)]
-        lines += table_lines(HEADER, [row(op) for op in members], style, indent=2, wrap=True)
+        lines += table_lines(
+            HEADER, [row(op) for op in members], style, indent=2, wrap=range(len(HEADER))
+        )
     return lines
 
 

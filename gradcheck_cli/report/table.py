@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -18,19 +18,20 @@ def table_lines(
     rows: Sequence[Sequence[str]],
     style: Style,
     indent: int = 0,
-    wrap: bool = False,
+    wrap: Collection[int] = (),
 ) -> list[Text]:
     """Columns as wide as their widest cell.
 
-    Where that is wider than the screen, the widest columns are wrapped (`wrap`, for prose), or the
-    table is stacked: one value a line (for numbers, and for screens too narrow to wrap).
+    Where that is wider than the screen, the columns `wrap` (of prose) are made narrower; if that is
+    not enough, the table is stacked, one value a line.
     """
     shown = [[plain(cell) for cell in row] for row in rows]
     columns = range(len(header))
     widths = [max(cell_len(row[column]) for row in (header, *shown)) for column in columns]
     room = style.width - indent - _GAP * (len(widths) - 1)
-    while wrap and sum(widths) > room and max(widths) > _NARROWEST:
-        widths[widths.index(max(widths))] -= 1
+    while sum(widths) > room and any(widths[column] > _NARROWEST for column in wrap):
+        widest = max(wrap, key=lambda column: widths[column])
+        widths[widest] -= 1
     if sum(widths) > room:
         return _stacked(header, shown, indent, style.width)
     lines = []

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from gradcheck_cli.report.entries import SHOWN_ROWS, entries_table, entry_label
 from gradcheck_cli.report.style import Style
 
@@ -56,3 +58,17 @@ def test_a_narrow_screen_gets_one_number_a_line() -> None:
     assert lines[0] == "  x"
     assert lines[1].split() == ["torch", "nan"]
     assert all(len(line) <= 40 for line in lines)
+
+
+def test_a_finding_of_the_point_has_no_column_for_an_engine() -> None:
+    finding = nan_finding("torch")
+    object.__setattr__(finding, "engine", None)
+    header, row = table([finding])
+    assert header.split() == ["entry", "truth", "(confirmed)", "finite", "difference"]
+    assert "nan" not in row
+
+
+def test_without_any_number_there_is_no_table() -> None:
+    finding = nan_finding("torch")
+    bare = replace(wrong_entry((), 0.0), truth=None, finite_difference=None)
+    assert table([replace(finding, engine=None, entries=(bare,))]) == []

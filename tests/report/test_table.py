@@ -5,12 +5,12 @@ HEADER = ("name", "words")
 ROWS = [("a", "one two three four five six seven eight"), ("bb", "nine")]
 
 
-def lines(width: int, wrap: bool) -> list[str]:
+def lines(width: int, wrap: tuple[int, ...]) -> list[str]:
     return [line.plain for line in table_lines(HEADER, ROWS, Style(width=width), wrap=wrap)]
 
 
 def test_columns_are_as_wide_as_they_must_be() -> None:
-    assert lines(80, wrap=False) == [
+    assert lines(80, wrap=()) == [
         "name   words",
         "a      one two three four five six seven eight",
         "bb     nine",
@@ -18,7 +18,7 @@ def test_columns_are_as_wide_as_they_must_be() -> None:
 
 
 def test_prose_is_wrapped_inside_its_column() -> None:
-    assert lines(30, wrap=True) == [
+    assert lines(30, wrap=(1,)) == [
         "name   words",
         "a      one two three four five",
         "       six seven eight",
@@ -27,7 +27,7 @@ def test_prose_is_wrapped_inside_its_column() -> None:
 
 
 def test_a_table_too_wide_is_stacked() -> None:
-    assert lines(30, wrap=False) == [
+    assert lines(30, wrap=()) == [
         "a",
         "  words",
         "    one two three four five six seven eight",

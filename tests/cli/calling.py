@@ -1,0 +1,79 @@
+"""Calls the command line as a user does, and compares whole screens with stored ones.
+
+A stored screen (tests/cli/snapshots/NAME.txt) begins with the exit code. `make snapshots` writes
+them anew; look at the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+UPDATE = bool(os.environ.get("UPDATE_SNAPSHOTS"))
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What a call left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    def __str__(self) -> str:
+        return (
+            f"exit code {self.code}\n\n--- standard output\n{_timeless(self.out)}"
+            f"\n--- standard error\n{_timeless(self.err)}"
+        )
+
+
+def _timeless(text: str) -> str:
+    return re.sub(r"\b\d+(\.\d+)? s$", "N s", text, flags=re.M)
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The tests' own environment, without settings of whoever runs them."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GRADCHECK_")
+        and name not in {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM"}
+    }
+    return {**kept, "PYTHONPATH": str(Path(__file__).parents[2]), **changes}
+
+
+def call(
+    *arguments: str,
+    cwd: Path,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 120,
+) -> Screen:
+    """Runs `gradcheck ARGUMENTS` in `cwd`, off a terminal."""
+    done = subprocess.run(
+        [sys.executable, "-m", "gradcheck_cli", *arguments],
+        cwd=cwd,
+        env=environment(**(env or {})),
+        input=stdin,
+        stdin=None if stdin is not None else subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=timeout,
+        check=False,
+    )
+    return Screen(done.returncode, done.stdout, done.stderr)
+
+
+def assert_snapshot(screen: Screen, name: str) -> None:
+    """The whole screen, exit code first, is what is stored under `name`."""
+    path = SNAPSHOTS / f"{name}.txt"
+    if UPDATE:
+        path.write_text(str(screen), "utf-8")
+    assert path.is_file(), f"{path} is missing; `make snapshots` writes it"
+    assert str(screen) == path.read_text("utf-8")

@@ -1,0 +1,56 @@
+"""The generated documents are up to date, and the examples of the code pages raise their codes."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from gradcheck_cli.cli.explain import page
+from gradcheck_cli.domain.codes import CODES
+
+from .calling import call
+
+GENERATE = Path(__file__).parents[2] / "docs" / "generate.py"
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", GENERATE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_documents_are_up_to_date(generate: ModuleType) -> None:
+    stale = [
+        str(path)
+        for path, text in generate.documents().items()
+        if not path.is_file() or path.read_text("utf-8") != text
+    ]
+    assert stale == [], "run `make docs`"
+
+
+def test_the_examples_of_the_pages_raise_their_codes(generate: ModuleType, tmp_path: Path) -> None:
+    examples = {code: generate.EXAMPLE.search(page(row)) for code, row in CODES.items()}
+    texts = {code: found["spec"] for code, found in examples.items() if found}
+    assert len(texts) >= 20
+    for code, text in texts.items():
+        (tmp_path / f"{code}.yaml").write_text(text, "utf-8")
+    report = json.loads(call("run", ".", "--format", "json", cwd=tmp_path, timeout=300).out)
+    raised: dict[str, set[str]] = {code: set() for code in texts}
+    for result in report["results"]:
+        raised[Path(result["path"]).stem] |= {f["code"] for f in result["findings"]}
+    for error in report["errors"]:
+        raised[Path(error["path"]).stem].add(error["code"])
+    assert {code: code in found for code, found in raised.items()} == dict.fromkeys(texts, True)
+
+
+def test_each_page_shows_what_its_example_prints() -> None:
+    for code, row in CODES.items():
+        text = page(row)
+        if "$ gradcheck run" in text:
+            assert f"\n{code} {row.name}" in text, code

@@ -1,0 +1,19 @@
+from pathlib import Path
+
+from .calling import call
+from .test_run import _without_tensorflow
+
+
+def test_the_engines_and_what_they_can_do(tmp_path: Path) -> None:
+    screen = call("engines", cwd=tmp_path)
+    assert screen.code == 0
+    header, *rows = screen.out.splitlines()
+    assert header.split() == ["engine", "version", "modes", "dtypes", "orders"]
+    names = [row.split()[0] for row in rows if row]
+    assert names[:3] == ["reference", "torch", "tensorflow"]
+
+
+def test_what_is_missing_comes_with_its_install_line(tmp_path: Path) -> None:
+    env = {"PYTHONPATH": _without_tensorflow(tmp_path / "site")}
+    text = call("engines", cwd=tmp_path, env=env).out
+    assert "tensorflow is not installed: pip install 'gradcheck-cli[tensorflow]'" in text

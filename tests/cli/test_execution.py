@@ -1,0 +1,62 @@
+from collections.abc import Iterator
+
+import pytest
+
+from gradcheck_cli.cli.execution import execute
+from gradcheck_cli.domain.events import Event, Finished, SpecFinished, Started
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.run import session
+from tests.report import samples
+
+REPORT = samples.report(samples.quadratic())
+
+
+class Heard:
+    """Keeps what it hears; raises Ctrl-C at one kind of event, once."""
+
+    def __init__(self, interrupt_at: type | None = None, times: int = 1) -> None:
+        self.events: list[Event] = []
+        self._interrupt_at = interrupt_at
+        self._times = times
+
+    def hear(self, event: Event) -> None:
+        self.events.append(event)
+        if self._interrupt_at and isinstance(event, self._interrupt_at) and self._times:
+            self._times -= 1
+            raise KeyboardInterrupt
+
+
+def run(specs: object, options: object) -> Iterator[Event]:
+    try:
+        yield Started(1, ("reference",))
+        yield SpecFinished(samples.quadratic())
+        yield Finished(REPORT)
+    except KeyboardInterrupt:
+        yield Finished(samples.report())
+
+
+@pytest.fixture(autouse=True)
+def a_session_without_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "run", run)
+
+
+def test_listeners_hear_everything_and_the_report_has_the_mistakes_of_the_files() -> None:
+    heard = Heard()
+    error = samples.spec_error()
+    report = execute([], RunOptions(), [heard], [error], "gradcheck run a")
+    assert [type(event) for event in heard.events] == [Started, SpecFinished, Finished]
+    assert (report.errors, report.command) == ((error,), "gradcheck run a")
+    assert heard.events[-1] == Finished(report)
+
+
+def test_after_ctrl_c_the_run_still_hands_over_its_report() -> None:
+    heard = Heard(interrupt_at=SpecFinished)
+    report = execute([], RunOptions(), [heard], [], "")
+    assert report.results == ()
+    assert isinstance(heard.events[-1], Finished)
+
+
+def test_a_second_ctrl_c_ends_everything() -> None:
+    heard = Heard(interrupt_at=object, times=2)
+    with pytest.raises(KeyboardInterrupt):
+        execute([], RunOptions(), [heard], [], "")

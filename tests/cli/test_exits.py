@@ -1,0 +1,110 @@
+import sys
+from dataclasses import replace
+
+import click
+import pytest
+
+from gradcheck_cli.cli import exits
+from gradcheck_cli.domain.errors import Interrupted, UsageError
+from gradcheck_cli.domain.report import Report
+from tests.report import samples
+
+PASSING = samples.report(samples.quadratic())
+FAILING = samples.report(samples.quadratic(), samples.reciprocal_exp())
+WARNING = samples.report(
+    replace(
+        samples.quadratic(),
+        findings=(replace(samples.nan_finding("torch"), code="GC501", severity="warning"),),
+    )
+)
+ALLOWED = samples.report(
+    replace(
+        samples.reciprocal_exp(),
+        status="passed",
+        findings=(replace(samples.nan_finding("torch"), allowed=True, reason="known"),),
+    )
+)
+BAD_SPEC = samples.report(samples.quadratic(), errors=(samples.spec_error(),))
+NOTHING = samples.report()
+
+
+@pytest.mark.parametrize(
+    ("report", "fail_on", "exit_zero", "code"),
+    [
+        (PASSING, "error", False, 0),
+        (samples.report(samples.trained()), "error", False, 0),
+        (samples.report(samples.relu_kink()), "warning", False, 0),
+        (FAILING, "error", False, 1),
+        (FAILING, "error", True, 0),
+        (WARNING, "error", False, 0),
+        (WARNING, "warning", False, 1),
+        (WARNING, "warning", True, 0),
+        (ALLOWED, "warning", False, 0),
+        (BAD_SPEC, "error", False, 2),
+        (BAD_SPEC, "error", True, 2),
+        (NOTHING, "error", False, 5),
+        (NOTHING, "error", True, 5),
+        (replace(FAILING, interrupted=True), "error", False, 130),
+        (replace(PASSING, interrupted=True), "error", True, 130),
+    ],
+)
+def test_the_code_that_a_report_deserves(
+    report: Report, fail_on: str, exit_zero: bool, code: int
+) -> None:
+    assert exits.verdict(report, fail_on, exit_zero) == code
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (UsageError("no such engine", "pip install it"), 2, "error: no such engine\nhelp: pip"),
+        (click.UsageError("what?"), 2, "error: what?"),
+        (KeyboardInterrupt(), 130, "error: interrupted"),
+        (Interrupted("stopped"), 130, "error: stopped"),
+        (ZeroDivisionError("by zero"), 3, "error: ZeroDivisionError: by zero"),
+    ],
+)
+def test_every_error_has_its_code_and_its_words(
+    error: BaseException, code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command()
+    @click.option("-v", is_flag=True)
+    def app(v: bool) -> None:
+        raise error
+
+    assert exits.guarded(app, []) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_an_internal_error_asks_for_a_report_with_versions(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @click.command()
+    @click.option("-v", is_flag=True)
+    def app(v: bool) -> None:
+        raise RuntimeError("gone wrong")
+
+    assert exits.guarded(app, ["-v"]) == 3
+    text = capsys.readouterr().err
+    assert "Traceback" in text
+    assert "Please report it" in text
+    for name in ("gradcheck", "Python", "numpy", "click"):
+        assert name in text
+
+
+def test_a_reader_that_goes_away_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silenced = []
+    monkeypatch.setattr(exits, "silence", silenced.append)
+
+    @click.command()
+    def app() -> None:
+        raise BrokenPipeError
+
+    assert exits.guarded(app, []) == 0
+    assert silenced == [sys.stdout]
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,56 @@
+"""Ctrl-C: exit code 130, what was finished is reported, and nothing is left behind."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .calling import environment
+
+SPEC = "inputs: {x: {shape: [60], distribution: normal, seed: 0}}\nmodel: sum(tanh(x) ** 2)\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGINT")
+def test_what_was_finished_is_reported(tmp_path: Path) -> None:
+    for number in range(2000):
+        (tmp_path / f"spec_{number:04}.yaml").write_text(SPEC, "utf-8")
+    words = ["run", ".", "--engine", "reference", "--report", "json=report.json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gradcheck_cli", *words],
+        cwd=tmp_path,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    first = process.stdout.readline()  # by now one spec is finished and many are not
+    process.send_signal(signal.SIGINT)
+    rest, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert first.startswith("ok ")
+    assert "interrupted" in rest.splitlines()[-1]
+    assert "Traceback" not in told
+    report = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    assert 1 <= report["summary"]["specs"] < 2000
+    assert _workers_of(process.pid) == []
+
+
+def _workers_of(parent: int) -> list[str]:
+    """Workers are started with their parent's process number as last argument."""
+    for _ in range(50):
+        listed = subprocess.run(
+            ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        found = [
+            line for line in listed if "gradcheck_cli.run.worker" in line and f" {parent}" in line
+        ]
+        if not found:
+            return []
+        time.sleep(0.1)
+    return found

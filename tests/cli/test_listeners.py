@@ -1,0 +1,60 @@
+import io
+
+import pytest
+
+from gradcheck_cli.cli import listeners
+from gradcheck_cli.cli.listeners import Printer, Progress
+from gradcheck_cli.domain.events import EngineReady, Finished, SpecFinished, Started
+from gradcheck_cli.report import open_writer
+from gradcheck_cli.report.style import Style
+from tests.report import samples
+
+EVENTS = (
+    Started(2, ("reference", "torch")),
+    EngineReady("torch", "2.13.0", 1.0),
+    SpecFinished(samples.quadratic()),
+    SpecFinished(samples.reciprocal_exp()),
+    Finished(samples.report(samples.quadratic(), samples.reciprocal_exp())),
+)
+
+
+class Gone(io.StringIO):
+    """A pipe whose reader has left."""
+
+    def flush(self) -> None:
+        raise BrokenPipeError
+
+
+def test_each_spec_is_printed_when_it_is_finished() -> None:
+    stream = io.StringIO()
+    printer = Printer(open_writer("full", stream, Style(width=120)), stream)
+    printer.hear(EVENTS[2])
+    assert stream.getvalue().startswith("ok    quadratic")
+
+
+def test_a_reader_that_leaves_ends_the_printing_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    silenced: list[object] = []
+    monkeypatch.setattr(listeners, "silence", silenced.append)
+    stream = Gone()
+    printer = Printer(open_writer("full", stream, Style(width=120)), stream)
+    for event in EVENTS:
+        printer.hear(event)
+    assert silenced == [stream]
+
+
+def test_the_progress_line_counts_and_leaves_nothing_behind() -> None:
+    stream = io.StringIO()
+    progress = Progress([], stream)
+    lines = []
+    for event in EVENTS:
+        progress.hear(event)
+        lines.append(stream.getvalue().rsplit("\r\x1b[2K", 1)[1])
+    assert [line.split("] ")[-1] for line in lines] == [
+        "0/2 specs; starting reference, torch",
+        "0/2 specs; starting reference",
+        "1/2 specs; starting reference",
+        "2/2 specs, 1 failed; starting reference",
+        "",
+    ]

@@ -1,0 +1,179 @@
+"""`gradcheck run` from end to end, on the reference engine."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.report.schema import report_schema
+from tests.report.validator import mistakes
+
+from .calling import assert_snapshot, call, environment
+
+GOOD = "inputs: {x: 2}\nmodel: |\n  y = x**2\n  z = 2*y + 3\n"
+WRONG = """\
+inputs: {x: 20}
+dtypes: [float64]
+model: |
+  def negexp_vjp(upstream, x):
+      return upstream * exp(-x)
+
+  @custom_gradient(negexp_vjp)
+  def negexp(x):
+      return exp(-x)
+
+  negexp(x)
+"""
+KINK = "inputs: {x: 0}\nmodel: relu(x)\n"
+ROOT = "inputs: {x: 0}\nmodel: where(x > 0, 1.0, 0.0) + x\n"
+UNSTABLE = "dtypes: [float32]\ninputs: {x: 100}\nmodel: 1 / exp(x)\n"
+REFERENCE = ("--engine", "reference")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    texts = {"good": GOOD, "kink": KINK, "jump": ROOT, "unstable": UNSTABLE, "wrong": WRONG}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.yaml").write_text(text, "utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["good", "kink", "jump", "unstable", "wrong"])
+def test_whole_screens(name: str, folder: Path) -> None:
+    assert_snapshot(call("run", f"{name}.yaml", *REFERENCE, cwd=folder), f"run_{name}")
+
+
+def test_verbose(folder: Path) -> None:
+    screen = call("run", "good.yaml", "unstable.yaml", *REFERENCE, "-v", cwd=folder)
+    assert_snapshot(screen, "run_verbose")
+
+
+def test_quiet(folder: Path) -> None:
+    screen = call("run", "good.yaml", "kink.yaml", *REFERENCE, "-q", cwd=folder)
+    assert screen.code == 0
+    assert len(screen.out.splitlines()) == 1
+
+
+def test_concise(folder: Path) -> None:
+    assert_snapshot(call("run", ".", *REFERENCE, "--format", "concise", cwd=folder), "run_concise")
+
+
+def test_json_is_alone_on_standard_output(folder: Path) -> None:
+    screen = call("run", ".", *REFERENCE, "--format", "json", cwd=folder)
+    report = json.loads(screen.out)
+    assert screen.code == 1
+    assert list(mistakes(report, report_schema())) == []
+    statuses = {result["spec"]: result["status"] for result in report["results"]}
+    assert statuses == {
+        "good": "passed",
+        "jump": "passed",
+        "kink": "passed",
+        "unstable": "failed",
+        "wrong": "failed",
+    }
+
+
+def test_several_reports_of_one_run(folder: Path) -> None:
+    screen = call(
+        *("run", "wrong.yaml", *REFERENCE, "--format", "concise", "--output", "lines.txt"),
+        *("--report", "json=report.json", "--report", "full=screen.txt"),
+        cwd=folder,
+    )
+    assert (screen.code, screen.out) == (1, "")
+    assert "GC101" in (folder / "lines.txt").read_text("utf-8")
+    assert "GC101 wrong-gradient" in (folder / "screen.txt").read_text("utf-8")
+    assert json.loads((folder / "report.json").read_text("utf-8"))["summary"]["failed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--report", "jsn=a"), "Did you mean `json`?"),
+        (("--report", "json"), "names no file"),
+        (("--output", "no/such/folder/a.txt"), "cannot write"),
+    ],
+)
+def test_reports_that_cannot_be_written(
+    arguments: tuple[str, ...], words: str, folder: Path
+) -> None:
+    screen = call("run", "good.yaml", *REFERENCE, *arguments, cwd=folder)
+    assert (screen.code, screen.out) == (2, "")
+    assert words in screen.err
+
+
+@pytest.mark.parametrize(
+    ("file", "arguments", "code"),
+    [
+        ("good.yaml", (), 0),
+        ("wrong.yaml", (), 1),
+        ("wrong.yaml", ("--exit-zero",), 0),
+        ("wrong.yaml", ("--ignore", "GC1"), 0),
+        ("wrong.yaml", ("--select", "GC2"), 0),
+        ("jump.yaml", (), 0),
+        ("jump.yaml", ("--fail-on", "warning"), 1),
+        ("kink.yaml", ("--fail-on", "warning"), 0),
+    ],
+)
+def test_exit_codes(file: str, arguments: tuple[str, ...], code: int, folder: Path) -> None:
+    assert call("run", file, *REFERENCE, *arguments, cwd=folder).code == code
+
+
+def test_fail_fast_stops_after_the_first_failure(folder: Path) -> None:
+    files = ("wrong.yaml", *(f"late_{number}.yaml" for number in range(30)))
+    for file in files[1:]:
+        (folder / file).write_text(GOOD, "utf-8")
+    screen = call("run", *files, *REFERENCE, "-x", "--format", "json", cwd=folder)
+    assert screen.code == 1
+    assert len(json.loads(screen.out)["results"]) < len(files)
+
+
+def test_standard_input(folder: Path) -> None:
+    screen = call("run", "-", *REFERENCE, cwd=folder, stdin=GOOD)
+    assert screen.code == 0
+    assert "z = 11, dz/dx = 8" in screen.out
+
+
+def test_an_engine_that_is_not_installed_is_named_with_its_install_line(folder: Path) -> None:
+    missing = _without_tensorflow(folder / "site")
+    words = ("run", "good.yaml", "--engine", "reference,tensorflow")
+    screen = call(*words, cwd=folder, env={"PYTHONPATH": missing})
+    assert_snapshot(screen, "engine_missing")
+
+
+def _without_tensorflow(site: Path) -> str:
+    """A path on which importlib.metadata finds no TensorFlow, whatever is installed."""
+    site.mkdir()
+    (site / "usercustomize.py").write_text("", "utf-8")
+    (site / "sitecustomize.py").write_text(
+        "from importlib import metadata\n"
+        "real = metadata.version\n"
+        "def version(name):\n"
+        "    if name.startswith('tensorflow'):\n"
+        "        raise metadata.PackageNotFoundError(name)\n"
+        "    return real(name)\n"
+        "metadata.version = version\n",
+        "utf-8",
+    )
+    return os.pathsep.join([str(site), str(Path(__file__).parents[2])])
+
+
+def test_a_reader_that_leaves_early_changes_nothing(folder: Path) -> None:
+    """`gradcheck run ... | head -1`: no traceback, and the verdict stands."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gradcheck_cli", "run", "wrong.yaml", "good.yaml", *REFERENCE],
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    told = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 1
+    assert told == b""

@@ -1,0 +1,85 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.cli.self_test import FOLDERS, Outcome, judged, planted
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.place import Source
+from gradcheck_cli.domain.report import SpecResult
+from tests.report import samples
+
+from .calling import call
+
+UNDERFLOW = "# expect: GC302\ndtypes: [float32]\nengines: [reference]\ninputs: {x: 60}\n"
+
+
+def result(*codes: tuple[str, str]) -> SpecResult:
+    findings = tuple(
+        replace(samples.nan_finding("torch"), code=code, severity=severity)  # type: ignore[arg-type]
+        for code, severity in codes
+    )
+    return replace(samples.quadratic(), source=Source("p/a.yaml", ""), findings=findings)
+
+
+def outcome(expected: str, *results: SpecResult) -> Outcome:
+    (one,) = judged({"p/a.yaml": expected}, samples.report(*results))
+    return one
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "right"),
+    [
+        ("GC201", [("GC201", "error")], True),
+        ("GC201", [("GC201", "error"), ("GC401", "note")], True),
+        ("GC201", [("GC201", "error"), ("GC301", "warning")], False),
+        ("GC201", [("GC202", "error")], False),
+        ("GC201", [], False),
+        ("GC401", [("GC401", "note")], True),
+        ("GC401", [("GC401", "note"), ("GC502", "note")], False),
+        ("GC401", [("GC401", "note"), ("GC101", "error")], False),
+        ("GC705", [("GC705", "error")], True),
+    ],
+)
+def test_exactly_the_expected_code(
+    expected: str, found: list[tuple[str, str]], right: bool
+) -> None:
+    assert outcome(expected, result(*found)).right is right
+
+
+def test_a_plant_that_was_not_run_is_neither_right_nor_wrong() -> None:
+    assert outcome("GC201").right is None
+
+
+def test_mistakes_of_a_spec_count_as_found() -> None:
+    error = replace(samples.spec_error(), path="p/a.yaml")
+    (one,) = judged({"p/a.yaml": "GC905"}, samples.report(errors=(error,)))
+    assert one.right is True
+
+
+def test_every_plant_says_what_it_expects() -> None:
+    folder = next(folder for folder in FOLDERS if folder.is_dir())
+    plants = planted(folder)
+    assert len(plants) >= 20
+    assert all(Path(path).stem.startswith(code) for path, code in plants.items())
+
+
+def test_a_plant_without_its_comment_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("model: x\n", "utf-8")
+    with pytest.raises(UsageError, match="expect: CODE"):
+        planted(tmp_path)
+
+
+def test_a_bug_that_is_not_found_fails_the_test(tmp_path: Path) -> None:
+    (tmp_path / "found.yaml").write_text(UNDERFLOW + "model: 1 / exp(x)\n", "utf-8")
+    (tmp_path / "lost.yaml").write_text(UNDERFLOW + "model: exp(-x)\n", "utf-8")
+    screen = call("self-test", ".", cwd=tmp_path)
+    assert screen.code == 1
+    marks = {line.split()[-1]: line.split()[0] for line in screen.out.splitlines()[1:]}
+    assert marks == {"found.yaml": "ok", "lost.yaml": "WRONG"}
+
+
+def test_every_planted_bug_is_found(tmp_path: Path) -> None:
+    screen = call("self-test", cwd=tmp_path, timeout=300)
+    assert screen.code == 0, screen.out + screen.err
+    assert ", 0 wrong, 0 not run" in screen.err
