@@ -1,16 +1,18 @@
-"""Which engines there are: all, ours too, come from the entry points `gradcheck.engines`."""
+"""Which engines there are. All come from the entry points `gradcheck.engines`, ours too; only the
+reference engine, part of gradcheck itself, is known without them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import metadata
+from functools import cache, cached_property
 
+import gradcheck_cli
 from gradcheck_cli.engines.base import Engine, make
 
 GROUP = "gradcheck.engines"
-_FIRST = ("reference", "torch", "tensorflow")
+REFERENCE = "gradcheck_cli.engines.reference:ReferenceEngine"
+_FIRST = ("torch", "tensorflow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,9 @@ class Registered:
 
 def _version(distributions: tuple[str, ...]) -> str | None:
     if not distributions:
-        import gradcheck_cli  # part of gradcheck itself
+        return gradcheck_cli.__version__  # part of gradcheck itself
+    from importlib import metadata
 
-        return gradcheck_cli.__version__
     for distribution in distributions:
         try:
             return metadata.version(distribution)
@@ -60,10 +62,35 @@ def _register(name: str, target: str) -> Registered:
     return Registered(name, target, engine, version)
 
 
+class _Registry(Mapping[str, Registered]):
+    """Scans the entry points when it is first asked for more than the reference engine, which is
+    always here: the scan takes as long as a small run."""
+
+    @cached_property
+    def _reference(self) -> Registered:
+        return _register("reference", REFERENCE)
+
+    @cached_property
+    def _all(self) -> dict[str, Registered]:
+        from importlib import metadata
+
+        found = {point.name: point.value for point in metadata.entry_points(group=GROUP)}
+        order = [name for name in _FIRST if name in found]
+        order += sorted(name for name in found if name not in _FIRST)
+        known = {name: _register(name, found[name]) for name in order if name != "reference"}
+        return {"reference": self._reference, **known}
+
+    def __getitem__(self, name: str) -> Registered:
+        return self._reference if name == "reference" else self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
 @cache
 def engines() -> Mapping[str, Registered]:
     """Every registered engine by name: ours first, then the others in alphabetical order."""
-    found = {point.name: point.value for point in metadata.entry_points(group=GROUP)}
-    order = [name for name in _FIRST if name in found]
-    order += sorted(name for name in found if name not in _FIRST)
-    return {name: _register(name, found[name]) for name in order}
+    return _Registry()

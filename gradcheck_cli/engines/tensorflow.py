@@ -158,8 +158,11 @@ def _table(tf: Any) -> dict[str, Lowering]:
         axes = ([-2] if left else []) + ([-1] if right else [])
         return tf.squeeze(z, axis=axes) if axes else z
 
-    def norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) -> Any:
-        return tf.norm(x, ord=2 if ord is None else ord, axis=axis, keepdims=keepdims)
+    def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+        if min is not None and max is not None:
+            return tf.clip_by_value(x, min, max)
+        x = x if min is None else tf.maximum(x, min)
+        return x if max is None else tf.minimum(x, max)
 
     def expand_dims(x: Any, axis: Any) -> Any:
         axes = (axis,) if isinstance(axis, int) else tuple(axis)
@@ -198,7 +201,7 @@ def _table(tf: Any) -> dict[str, Lowering]:
         "maximum": tf.maximum,
         "minimum": tf.minimum,
         "where": tf.where,
-        "clip": tf.clip_by_value,
+        "clip": clip,
         "sum": reduction(tf.reduce_sum),
         "mean": reduction(tf.reduce_mean),
         "max": reduction(tf.reduce_max),
@@ -207,7 +210,7 @@ def _table(tf: Any) -> dict[str, Lowering]:
         "logsumexp": logsumexp,
         "softmax": lambda x, axis=-1: tf.nn.softmax(x, axis=axis),
         "log_softmax": lambda x, axis=-1: tf.nn.log_softmax(x, axis=axis),
-        "norm": norm,
+        "norm": reduction(tf.norm),
         "reshape": lambda x, shape: tf.reshape(x, shape_of(shape)),
         "transpose": lambda x, axes=None: tf.transpose(x, perm=axes),
         "broadcast_to": lambda x, shape: tf.broadcast_to(x, shape_of(shape)),

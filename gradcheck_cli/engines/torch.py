@@ -223,9 +223,9 @@ def _table(torch: Any) -> dict[str, Lowering]:
     def logsumexp(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
         return torch.logsumexp(x, dim=_axes(axis, x.ndim), keepdim=keepdims)
 
-    def norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) -> Any:
+    def norm(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         dim = None if axis is None else _axes(axis, x.ndim)
-        return torch.linalg.vector_norm(x, ord=2 if ord is None else ord, dim=dim, keepdim=keepdims)
+        return torch.linalg.vector_norm(x, dim=dim, keepdim=keepdims)
 
     def transpose(x: Any, axes: Any = None) -> Any:
         return torch.permute(x, tuple(reversed(range(x.ndim))) if axes is None else tuple(axes))

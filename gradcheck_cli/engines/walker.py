@@ -32,6 +32,7 @@ own scalar paths run (`1.0 / t` is not `tensor(1.0) / t` in every framework)."""
 
 _COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 _LOGICAL = frozenset(("logical_and", "logical_or", "logical_not"))
+_NUMBERS = frozenset(("min", "max"))  # keywords that are numbers, not axes or shapes
 _RANK = {"bool": 0, "int": 1, "float": 2}
 
 
@@ -169,8 +170,18 @@ def prepare(program: Program, arrays: Arrays, rounding: str, blame: int | None =
                 raise NodeFault(index if blame is None else blame) from fault
             # An array constant is made here, once, and stands in the template beside its number.
             args, casts = _arguments(program, index, node, template, arrays)
-            steps.append(_Step(index, call, args, node.keywords, casts))
+            steps.append(_Step(index, call, args, _keywords(node, rounding), casts))
     return Prepared(program, arrays, tuple(steps), tuple(template), blame)
+
+
+def _keywords(node: Node, rounding: str) -> Mapping[str, Any]:
+    """The static arguments, those that are numbers (the bounds of `clip`) rounded."""
+    return {
+        name: round_constant(value, rounding, False)
+        if name in _NUMBERS and value is not None
+        else value
+        for name, value in node.keywords.items()
+    }
 
 
 def _integral_constants(program: Program) -> set[int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from zlib import crc32
 
 import numpy as np
@@ -224,7 +225,7 @@ def _projection(
     output = spec.program.nodes[spec.program.output].shape
     rows = math.prod(output)
     columns = sum(values[name].size for name in spec.wrt)
-    draw = _Directions(np.random.default_rng([*seed, crc32(mode.encode())]), fmt)
+    draw = _Directions([*seed, crc32(mode.encode())], fmt)
     if mode == "reverse":
         if rows <= FULL_PASSES and rows * columns <= FULL_ENTRIES:
             return Projection()
@@ -242,10 +243,14 @@ def _projection(
 class _Directions:
     """Draws directions: Gaussian and of Rademacher in turn, exactly representable."""
 
-    def __init__(self, rng: np.random.Generator, fmt: FloatFormat) -> None:
-        self._rng = rng
+    def __init__(self, seed: Sequence[int], fmt: FloatFormat) -> None:
+        self._seed = seed
         self._fmt = fmt
         self._kinds = self._turns()
+
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self._seed)  # numpy.random costs 30 ms, and few specs need it
 
     def _turns(self) -> Iterator[bool]:
         while True:

@@ -23,7 +23,6 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.registry import Registered, engines
 from gradcheck_cli.judge import judge, judge_training, suspects
-from gradcheck_cli.run.launch import REFERENCE
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
 from gradcheck_cli.run.settle import reading, settle, training_result
@@ -123,18 +122,18 @@ class _Session:
     def _start_engines(self) -> None:
         """The reference worker serves the truth in every run. Engines that the command line names
         need not wait for the first spec either."""
-        self._pool.start("reference", self._target("reference"))
+        self._start_engine("reference")
         if self._options.engines.override:
             for name in choose_engines(None, self._options, self._registered)[0]:
-                self._pool.start(name, self._target(name))
+                self._start_engine(name)
 
-    def _target(self, engine: str) -> str:
-        return REFERENCE if engine == "reference" else self._registered[engine].target
+    def _start_engine(self, name: str) -> None:
+        self._pool.start(name, self._registered[name].target)
 
     def _submit(self, spec: Spec) -> None:
         plan = make_plan(spec, self._options, self._registered)
         for name in plan.engines:
-            self._pool.start(name, self._target(name))
+            self._start_engine(name)
         number = len(self._works)
         work = _work(plan)
         self._works.append(work)

@@ -54,7 +54,7 @@ def settle(
         findings=shown,
         readings=tuple(readings),
         trainings=tuple(trainings),
-        unmatched_allows=tuple(_unmatched(plan, options, set(every_engine), findings)),
+        unmatched_allows=tuple(_unmatched(plan, options, every_engine, findings)),
         notes=(*plan.notes, *notes),
         duration_s=duration_s,
         output_name=spec.program.nodes[spec.program.output].name or "output",
@@ -83,10 +83,12 @@ def _allowed(finding: Finding, allows: Sequence[Allow]) -> Finding:
 
 
 def _unmatched(
-    plan: Plan, options: RunOptions, every_engine: set[str], findings: Sequence[Finding]
+    plan: Plan, options: RunOptions, every_engine: Iterable[str], findings: Sequence[Finding]
 ) -> list[str]:
     """Allows that match nothing, as sentences; not where what they speak of was not run."""
     spec = plan.spec
+    if not spec.allow:
+        return []
     expected = set(spec.engines or every_engine)
     all_dtypes = options.dtypes.override is None
     all_modes = options.modes.override is None

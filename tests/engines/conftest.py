@@ -1,0 +1,91 @@
+"""Engines in this process, and a short way to ask them about a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.evaluation import Evaluation, Problem, Projection, TraceRequest
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.engines.base import Engine, make
+from gradcheck_cli.formula import Argument, parse
+
+TARGETS = {
+    "reference": "gradcheck_cli.engines.reference:ReferenceEngine",
+    "torch": "gradcheck_cli.engines.torch:TorchEngine",
+    "tensorflow": "gradcheck_cli.engines.tensorflow:TensorFlowEngine",
+}
+
+
+@cache
+def _loaded(name: str) -> Engine:
+    engine = make(TARGETS[name])
+    engine.load()
+    return engine
+
+
+@pytest.fixture
+def engine_called() -> Callable[[str], Engine]:
+    """An engine by name, with its framework imported (once a process)."""
+    return _loaded
+
+
+@pytest.fixture(params=list(TARGETS))
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Every engine in turn."""
+    return _loaded(request.param)
+
+
+def _program(text: str, values: Mapping[str, np.ndarray]) -> Program:
+    kinds = {"f": "float", "i": "int", "b": "bool"}
+    arguments = {name: Argument(v.shape, kinds[v.dtype.kind]) for name, v in values.items()}
+    parsed = parse(text, inputs=arguments)
+    assert parsed.program is not None, [error.message for error in parsed.errors]
+    return parsed.program
+
+
+@pytest.fixture
+def program() -> Callable[[str, Mapping[str, np.ndarray]], Program]:
+    """A formula and its inputs' values as a Program."""
+    return _program
+
+
+@pytest.fixture
+def ask() -> Callable[..., Evaluation]:
+    """ask(engine, formula, x=..., y=..., mode=..., dtype=...): the engine's evaluation."""
+
+    def evaluate(
+        engine: Engine,
+        text: str,
+        /,
+        mode: str = "reverse",
+        dtype: str = "float64",
+        rounding: str | None = None,
+        wrt: tuple[str, ...] | None = None,
+        projection: Projection | None = None,
+        trace: TraceRequest | None = None,
+        **inputs: Any,
+    ) -> Evaluation:
+        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        floats = tuple(name for name, array in arrays.items() if array.dtype.kind == "f")
+        fmt = FORMATS[rounding or dtype]
+        rounded = {n: fmt.round(a) if n in floats else a for n, a in arrays.items()}
+        return engine.evaluate(
+            Problem(
+                program=_program(text, arrays),
+                values=rounded,
+                wrt=floats if wrt is None else wrt,
+                dtype=dtype,
+                rounding=rounding or dtype,
+                mode=mode,  # type: ignore[arg-type]
+                projection=projection or Projection(),
+                trace=trace,
+            )
+        )
+
+    return evaluate
