@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-SPEC = "name: spec_{number}\ninputs: {{x: {number}.5}}\nmodel: sin(x) * exp(-x)\n"
+SPEC = "name: spec_{number}\ninputs: {{x: 1.{number:02}}}\nmodel: sin(x) * exp(-x)\n"
 GRADCHECK = (sys.executable, "-m", "gradcheck_cli")
 CORE = "import numpy, click, rich.console, pydantic, ruamel.yaml"
 

@@ -55,8 +55,8 @@ def _escaped(text: str) -> str:
 
 
 def refresh_outputs() -> None:
-    """Runs the example of every page that has one, and puts what it prints into the page."""
-    for path in sorted(PAGES.glob("*.md")):
+    """Runs the example of README and of every page that has one; puts in what it prints."""
+    for path in (DOCS.parent / "README.md", *sorted(PAGES.glob("*.md"))):
         text = path.read_text("utf-8")
         found = EXAMPLE.search(text)
         if found is None:
