@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from gradcheck_cli.domain.events import Event, Finished
 
@@ -33,7 +33,7 @@ def execute(
     """
     from gradcheck_cli.run import session
 
-    events = session.run(specs, options)
+    events = cast("Generator[Event, None, None]", session.run(specs, options))
     told = interrupt = False
     while True:
         try:
