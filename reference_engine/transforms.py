@@ -71,7 +71,7 @@ def _variable(x: Value, what: str, level: int) -> Tensor:
     if isinstance(x, Traced) and x.level > USER_LEVEL:
         raise TypeError("create_graph records on the user's tape; leave it in a transformation")
     if isinstance(x, Tensor) and x.level == USER_LEVEL:
-        return Tensor(level, x.value, ROWS["astype"], (x,), {"dtype": x.dtype})
+        return Tensor(level, x.value, ROWS["reshape"], (x,), {"shape": x.shape})
     return tensor(x, requires_grad=True)
 
 

@@ -95,6 +95,14 @@ def test_a_stated_tangent_gets_zeros_for_constants() -> None:
     assert jvp(product, (2.0, 3.0), (1.0, 10.0))[1] == 23
 
 
+def test_the_transpose_adds_up_the_arguments() -> None:
+    @custom_gradient(lambda g, a, b: (g * b, g * a))
+    def product(a: Any, b: Any) -> Any:
+        return a * b
+
+    assert jvp(product, (2.0, 3.0), (1.0, 10.0))[1] == 23
+
+
 def test_the_transpose_of_a_rule_that_reduces() -> None:
     """y = sum(x), whose stated rule broadcasts; forward mode sums again."""
 
@@ -129,6 +137,13 @@ def test_wrong_shapes_name_function_argument_and_shapes() -> None:
     assert (error.expected, error.given) == ((2,), ())
     with pytest.raises(WrongGradientShape):
         jvp(f, (np.ones(2), np.ones(2)), (np.ones(2), np.ones(2)))
+
+    @custom_gradient(lambda g, a: g.reshape(2, 1))
+    def column(a: Any) -> Any:
+        return a
+
+    with pytest.raises(WrongGradientShape):  # as many elements do not make a shape
+        vjp(column, np.ones(2))[1](np.ones(2))
 
     @custom_gradient(lambda g, a: g, jvp=lambda a_dot, a: sum_(a_dot))
     def h(a: Any) -> Any:

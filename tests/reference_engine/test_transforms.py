@@ -75,6 +75,7 @@ def test_grad_wants_a_scalar() -> None:
 
 def test_results_are_of_the_kind_of_the_inputs() -> None:
     assert type(grad(sin)(1.0)) is np.ndarray
+    assert type(grad(lambda x: tensor(2.0) * x)(1.0)) is np.ndarray  # a constant changes nothing
     plain = grad(sin)(tensor(1.0))
     assert isinstance(plain, Tensor)
     assert not plain.requires_grad
@@ -103,6 +104,14 @@ def test_create_graph_stays_connected_to_the_users_tensors() -> None:
     assert unconnected.item() == 0
     with pytest.raises(TypeError, match="create_graph"):
         grad(grad(sin, create_graph=True))(1.0)
+
+
+def test_create_graph_does_not_walk_beyond_its_arguments() -> None:
+    x = tensor(2.0, requires_grad=True)
+    z = x * x
+    z.backward()  # z's own graph is gone, but nothing of it is needed
+    (g,) = vjp(lambda t: t**3, z, create_graph=True)[1]()
+    assert g.item() == 48
 
 
 def test_jacobian_has_outputs_along_its_first_axes() -> None:
