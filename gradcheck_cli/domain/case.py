@@ -50,8 +50,9 @@ class Suspect:
 @dataclass(frozen=True, slots=True)
 class Case:
     """`evaluations` were run in `dtype`. For suspects, `traced` holds the same evaluation with a
-    trace and `wide` one in float64 at the same rounded inputs, with a trace; both by (engine, mode).
-    `wide` has nothing where `dtype` is float64 already. `named` are the engines that the user asked for
+    trace and `wide` one in another precision at the same rounded inputs and constants, with a trace; both by
+    (engine, mode). The other precision is float64, or float32 where `dtype` is float64 already: an error
+    that does not care for the precision is no rounding error. `named` are the engines that the user asked for
     by name, `named_modes` likewise: there GC705 is an error, elsewhere a note.
     """
 

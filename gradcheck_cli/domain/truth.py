@@ -31,8 +31,10 @@ class TruthBlock:
                             the next two are zero until `TruthRequest.conditioning` asks for them
     allowance               what rounding each operation once may cost a well-behaved program
     floor                   R: the same sum without asking whether the program is well-behaved
-    stated                  the float64 gradient by the reference engine with the user's custom
-                            gradients followed; equal to T up to rounding where there are none
+    stated                  T plus what following the user's custom gradients changes in float64 (nan
+                            where that is not known); equal to T where there are none
+    scale                   how large a derivative of this function is on any scale near the point; where T
+                            cannot be told from zero, its error bar is measured against this
     confirmed               True where T is the float64 gradient, confirmed by a difference
     """
 
@@ -47,6 +49,7 @@ class TruthBlock:
     allowance: Array
     floor: Array
     stated: Array
+    scale: Array
     confirmed: Array
 
 

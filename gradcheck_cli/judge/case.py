@@ -146,7 +146,6 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             block,
             _wide(case, evaluation, name),
             lost,
-            _scale(case, name, block),
             FORMATS[case.dtype],
             case.spec.tolerance,
         )
@@ -214,17 +213,6 @@ def _wide(case: Case, evaluation: Evaluation, name: str) -> Array | None:
     if other is None or other.failure is not None or name not in other.gradients:
         return None
     return other.gradients[name].values
-
-
-def _scale(case: Case, name: str, block: TruthBlock) -> Array:
-    """|output| / |input| by entry, shape (1, columns) or (1, 1): a derivative's natural size."""
-    assert case.truth is not None
-    column = case.values[name.rsplit(".", 1)[-1]]
-    inputs = np.abs(np.asarray(column, dtype=np.float64)).reshape(1, -1)
-    if inputs.shape[1] != block.value.shape[1]:
-        inputs = np.full((1, 1), np.max(inputs, initial=0.0))
-    output = np.max(np.abs(case.truth.output), initial=0.0)
-    return np.asarray(output / np.where(inputs == 0, 1.0, inputs))
 
 
 def _lost_rows(case: Case, evaluation: Evaluation) -> Array:

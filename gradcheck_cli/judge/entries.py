@@ -96,7 +96,6 @@ def judge_block(
     block: TruthBlock,
     wide: Array | None,
     lost: Mask,
-    scale: Array,
     fmt: FloatFormat,
     tolerance: Tolerance | None,
 ) -> Judged:
@@ -104,13 +103,12 @@ def judge_block(
 
     `g`, `wide` and every array of `block` have shape (rows, columns); `wide` is the same gradient by the
     same engine in the other precision (None: not looked at again). `lost` marks rows whose output is not
-    finite, shape (rows, 1) or (rows, columns). `scale` is |output| / |input|: what a derivative as
-    large as the function itself would be.
+    finite, shape (rows, 1) or (rows, columns).
     """
     ulps = error_in_ulps(g, block.value, fmt)
     verdict = np.full(g.shape, int(Verdict.CORRECT))
     right = accepted(g, block, fmt, tolerance)
-    undecided = right & _too_wide(block, scale, fmt) & (block.kind == PointKind.SMOOTH)
+    undecided = right & _too_wide(block, fmt) & (block.kind == PointKind.SMOOTH)
     verdict[undecided | (block.kind == PointKind.UNDECIDED)] = Verdict.UNDECIDED
     verdict[(block.kind == PointKind.KINK) & right] = Verdict.KINK
     verdict[block.kind == PointKind.UNDEFINED] = Verdict.UNDEFINED
@@ -126,16 +124,16 @@ def judge_block(
     return Judged(verdict, ulps)
 
 
-def _too_wide(block: TruthBlock, scale: Array, fmt: FloatFormat) -> Mask:
+def _too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
     """The error bar leaves more than half of the digits open.
 
-    Where the truth cannot be told from zero, digits mean nothing; there the bar is measured
-    against the size of the function.
+    Where the truth cannot be told from zero, digits mean nothing; there the bar is measured against
+    how large the derivative is nearby.
     """
     half = 2.0 ** -(limits.DECIDABLE * fmt.bits)
     wide = block.error > half * np.abs(block.value)
     wide &= block.error > limits.FEW_ULPS * fmt.ulp(block.value) + fmt.smallest_normal
-    zero = (np.abs(block.value) <= block.error) & (block.error <= half * scale)
+    zero = (np.abs(block.value) <= block.error) & (block.error <= half * block.scale)
     return np.asarray(wide & ~zero)
 
 
@@ -153,8 +151,11 @@ def _off(
     slack = limits.FIRST_ORDER_SLACK
     bits = np.log2(np.maximum(ulps, 1.0))
     by_conditioning = error <= base + slack * block.condition
+    # where the truth cannot be told from zero, there are no digits to lose: what rounding leaves of
+    # terms that cancel is right as long as it is small beside the derivative nearby
     zero_truth = np.abs(truth) <= block.error
-    allowance = np.where(zero_truth, np.maximum(block.floor, block.allowance), block.allowance)
+    small = block.floor <= 2.0 ** -(limits.DECIDABLE * fmt.bits) * block.scale
+    allowance = np.where(zero_truth & small, block.floor, block.allowance)
     fine = error <= base + slack * allowance
     wrong = _wrong(g, block, wide, error)
     lossy = bits > limits.WARNING_BITS * fmt.bits

@@ -36,6 +36,7 @@ class Differences:
     below: Array
     side_error: Array
     vouched: Array
+    steepest: Array
 
     @classmethod
     def empty(cls, rows: int, columns: int) -> Differences:
@@ -48,6 +49,7 @@ class Differences:
             np.full(shape, np.nan),
             np.full(shape, np.inf),
             np.zeros(shape, dtype=bool),
+            np.zeros(shape),
         )
 
     def put(self, column: int, slope: Slope) -> None:
@@ -58,6 +60,7 @@ class Differences:
         self.kind[:, column] = sides.kind
         self.above[:, column] = sides.above.value
         self.below[:, column] = sides.below.value
+        self.steepest[:, column] = slope.steepest
         self.side_error[:, column] = np.fmax(sides.above.error, sides.below.error)
 
 

@@ -4,7 +4,7 @@ With T an entry of the gradient, written as a program of its own (forward pass, 
 u the unit roundoff of the judged dtype:
 
     C = u * sum over inputs |dT/dx_j| |x_j|             half an ulp of every input
-    R = u * sum over operations |dT/dv_i| |v_i|         every operation rounded once
+    R = sum over operations |dT/dv_i| (u |v_i| + eta)   every operation rounded once, or underflowing
 
 (Higham, Accuracy and Stability of Numerical Algorithms, section 1.6 and 3; first order.) An operation of a
 well-behaved program costs about as much as the inputs' own rounding; the allowance is R with each
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.truth.gradients import block_shapes, float64_gradients
@@ -57,8 +57,9 @@ def conditioning(
         shapes = block_shapes(request, mode)
         entries = sum(rows * columns for rows, columns in shapes.values())
         small = entries <= EXACT_ENTRIES and len(request.program.nodes) <= EXACT_NODES
-        blocks = _exact(request, mode, fmt.unit_roundoff) if small else None
-        if blocks is None:
+        if small:
+            blocks = _exact(request, mode, fmt)
+        else:
             blocks = _sampled(request, mode, true, engine, fmt.unit_roundoff)
         for name, raw in blocks.items():
             result[mode, name] = _finish(raw, true[mode, name], fmt.ulp(true[mode, name]))
@@ -80,9 +81,9 @@ def _finish(raw: _Raw, true: Array, ulp: Array) -> Conditioning:
     return Conditioning(*clean)
 
 
-def _exact(request: TruthRequest, mode: Mode, u: float) -> dict[str, _Raw] | None:
+def _exact(request: TruthRequest, mode: Mode, fmt: FloatFormat) -> dict[str, _Raw]:
     """The sums themselves, one walk of the tape an entry."""
-    tape = EntryTape(inlined(request.program), request, mode)
+    tape = EntryTape(inlined(request.program), request, mode, fmt)
     shapes = block_shapes(request, mode)
     result: dict[str, _Raw] = {}
     for name, (rows, columns) in shapes.items():
@@ -91,9 +92,9 @@ def _exact(request: TruthRequest, mode: Mode, u: float) -> dict[str, _Raw] | Non
         for row in range(rows):
             for column in range(columns):
                 at_inputs, at_ops = tape.sensitivities(name, row, column)
-                raw.condition[row, column] = u * at_inputs
+                raw.condition[row, column] = at_inputs
                 for i, part in enumerate(at_ops):
-                    by_op.setdefault(i, np.zeros((rows, columns)))[row, column] = u * part
+                    by_op.setdefault(i, np.zeros((rows, columns)))[row, column] = part
         raw.parts = list(by_op.values())
         raw.floor = sum(raw.parts, np.zeros((rows, columns)))
         result[name] = raw

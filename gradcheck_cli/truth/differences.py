@@ -22,6 +22,7 @@ DEEPEST = 42  # 2^-42 of the scale: below that a step has few digits left in flo
 WINDOW = 6  # a longer window gains nothing: its rounding grows as its truncation vanishes
 SAFETY = 10.0  # Ridders' estimate was measured low by up to 1.7x; verdicts ask for a factor of 10
 NOTHING_TO_GAIN = 40.0  # times the noise: about what the rounding at steps near 1 leaves as an error bar
+AT_THE_FLOOR = 8.0  # times noise / largest step: a window that begins there ends 1 to 3 levels below it
 GOOD = 2.0**-33  # relative error bar below which no further levels are taken: far below 2^-24 (float32)
 
 
@@ -36,7 +37,6 @@ class Ladder:
     minus: Float
     noise: Float
     zero: Float
-    evaluations: int = 0
 
 
 @dataclass(slots=True)
@@ -59,11 +59,11 @@ def climb(
 ) -> tuple[Ladder, Estimate]:
     """Evaluate `function` on +-h, h shrinking by 2 from `scale`, until every output's central
     difference has a good error bar or smaller steps can only add rounding; then, where that was not
-    enough, growing steps (for points close to 0 in a function that varies on the scale of 1).
+    enough, steps near 1 (for points close to 0 in a function that varies on the scale of 1).
 
     `noise` (m,) is the rounding error of one value of g; `low` <= t <= `high` is the domain;
-    `base` is where g's argument stands, so that steps can be chosen that it can take exactly. A
-    function may be less noisy further away: `noise_at` tells, for growing steps.
+    `base` is where g's argument stands, so that steps can be chosen that it can take exactly.
+    `noise_at` tells the noise at other steps.
     Returns the ladder and the best estimate.
     """
     empty = np.empty((0, zero.size))
@@ -72,18 +72,59 @@ def climb(
     best = Estimate(np.full(zero.size, np.nan), np.full(zero.size, np.inf))
     for first in range(0, DEEPEST, BATCH):
         steps = exact_steps(top * 2.0 ** -np.arange(first, first + BATCH), base)
-        _extend(ladder, function, steps, low, high, lambda _: noise)
+        _extend(ladder, function, steps, low, high, _growing(noise, noise_at, steps))
         best = central(ladder)
-        if np.all(_settled(best)):
-            return ladder, best
+        if np.all(_settled(best) | _at_the_floor(best, ladder)):
+            break
         if steps[-1] == 0 or (first >= BATCH and np.all(noise > best.error * steps[-1])):
             break
-    larger = top * 2.0 ** np.arange(1, BATCH + 1)
-    while larger[0] < 1.0 and not np.all(_settled(best) | _no_gain(best, noise, noise_at)):
-        _extend(ladder, function, exact_steps(larger, base), low, high, noise_at or (lambda _: noise))
-        best = central(ladder)
-        larger = larger * 2.0**BATCH
+    if top < FIRST_STEP and not np.all(_settled(best) | _no_gain(best, noise, noise_at)):
+        best = _from_afar(best, ladder, function, top, low, high, base, noise_at)
     return ladder, best
+
+
+def _at_the_floor(best: Estimate, ladder: Ladder) -> npt.NDArray[np.bool_]:
+    """Whether the error bar is what rounding leaves at the largest step; smaller ones have more."""
+    return np.asarray(best.error <= AT_THE_FLOOR * ladder.noise[0] / ladder.h[0])
+
+
+def _growing(
+    noise: Float, noise_at: Callable[[float], Float] | None, steps: Float
+) -> Callable[[float], Float]:
+    """The noise as a function of the step: it may vanish at 0 (where a square has its minimum) and
+    grow in proportion to the step. One look, at the smallest of the steps, tells how fast."""
+    smallest = float(steps[-1])
+    if noise_at is None or smallest == 0:
+        return lambda _: noise
+    slope = np.maximum(noise_at(smallest) - noise, 0.0) / smallest
+    return lambda step: noise + slope * step
+
+
+def _from_afar(
+    best: Estimate,
+    near: Ladder,
+    function: Callable[[float], Float],
+    top: float,
+    low: float,
+    high: float,
+    base: float,
+    noise_at: Callable[[float], Float] | None,
+) -> Estimate:
+    """Better estimates from steps near 1, where those do not contradict the best of the steps near 0."""
+    steps = FIRST_STEP * 2.0 ** -np.arange(2 * BATCH)
+    empty = np.empty((0, near.zero.size))
+    far = Ladder(np.empty(0), empty, empty, empty, near.zero)
+    quiet = near.noise[-1]
+    _extend(far, function, exact_steps(steps[steps > top], base), low, high, noise_at or (lambda _: quiet))
+    if far.h.size < 2:
+        return best
+    there = central(far)
+    with np.errstate(all="ignore"):
+        fits = np.abs(there.value - best.value) <= there.error + best.error
+    better = (there.error < best.error) & (fits | ~np.isfinite(best.error))
+    return Estimate(
+        np.where(better, there.value, best.value), np.where(better, there.error, best.error)
+    )
 
 
 def _no_gain(
@@ -117,10 +158,8 @@ def _extend(
     for k, h in enumerate(steps):
         if 0 < h <= high:
             plus[k] = function(float(h))
-            ladder.evaluations += 1
         if 0 < h <= -low:
             minus[k] = function(-float(h))
-            ladder.evaluations += 1
     order = np.argsort(-np.concatenate([ladder.h, steps]), kind="stable")
     ladder.h = np.concatenate([ladder.h, steps])[order]
     ladder.plus = np.concatenate([ladder.plus, plus])[order]

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.truth.classify import Sides, classify
-from gradcheck_cli.truth.differences import Estimate, Float, climb
+from gradcheck_cli.truth.differences import Estimate, Float, Ladder, climb
 
 Values = Mapping[str, Array]
 
@@ -17,11 +17,12 @@ Values = Mapping[str, Array]
 @dataclass(slots=True)
 class Slope:
     """A derivative along one direction for m outputs: the central (or, at an edge of the domain,
-    one-sided) estimate, what the point is, the one-sided derivatives, and the cost."""
+    one-sided) estimate, what the point is, the one-sided derivatives, and the steepest one-sided
+    quotient on any step (m,), which is how large a derivative of this function may be."""
 
     estimate: Estimate
     sides: Sides
-    evaluations: int
+    steepest: Float
 
 
 @dataclass(slots=True)
@@ -50,6 +51,8 @@ class Sampled:
             there.reshape(-1)[flat] = base + step
             return {**self.values, name: there}
 
+        if not np.isfinite(base):  # there is nothing next to it
+            return self._slope(moved, 1.0, 0.0, 0.0, 0.0)
         scale = abs(base) if base != 0 else _typical(start)
         return self._slope(moved, scale, low - base, high - base, base)
 
@@ -107,10 +110,17 @@ class Sampled:
             missing = ~np.isfinite(estimate.error) & np.isfinite(side.error) & np.isfinite(side.value)
             estimate.value = np.where(missing, side.value, estimate.value)
             estimate.error = np.where(missing, side.error, estimate.error)
-        return Slope(estimate, sides, ladder.evaluations)
+        return Slope(estimate, sides, _steepest(ladder))
+
+
+def _steepest(ladder: Ladder) -> Float:
+    with np.errstate(all="ignore"):
+        rise = np.fmax(np.abs(ladder.plus - ladder.zero), np.abs(ladder.minus - ladder.zero))
+        quotients = rise / ladder.h[:, None]
+    return np.max(np.where(np.isfinite(quotients), quotients, 0.0), axis=0, initial=0.0)
 
 
 def _typical(values: Float) -> float:
     """A scale for an entry that is zero: the smallest size among its neighbours, at most 1."""
-    sizes = np.abs(values[values != 0])
+    sizes = np.abs(values[(values != 0) & np.isfinite(values)])
     return float(min(1.0, np.min(sizes))) if sizes.size else 1.0

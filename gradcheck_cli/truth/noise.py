@@ -12,10 +12,10 @@ SLACK = 4.0
 
 
 def from_sums(zero: Float, sums: Float) -> Float:
-    """Noise (m,) of values `zero` (m,) whose operations, rounded once each, sum to `sums` (m,)."""
+    """Noise (m,) of values `zero` (m,) whose operations' roundings sum to `sums` (m,)."""
     u = FORMATS["float64"].unit_roundoff
     with np.errstate(all="ignore"):
-        noise = SLACK * u * (sums + np.abs(zero))
+        noise = SLACK * (sums + u * np.abs(zero))
     return np.where(np.isfinite(noise), noise, from_size(zero, 1))
 
 

@@ -104,6 +104,9 @@ def _block(
     cost: Conditioning | None,
 ) -> TruthBlock:
     zeros = np.zeros_like(merged.value)
+    with np.errstate(all="ignore"):
+        # both by the same engine in float64: what that loses to rounding, both lose
+        change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
     return TruthBlock(
         value=merged.value,
         error=merged.error,
@@ -115,9 +118,21 @@ def _block(
         condition=cost.condition if cost else zeros,
         allowance=cost.allowance if cost else zeros,
         floor=cost.floor if cost else zeros,
-        stated=work.gradients.stated[mode, name],
+        stated=merged.value + change,
         confirmed=merged.confirmed,
+        scale=np.fmax(differences.steepest, _natural_size(work, name, merged.value.shape)),
     )
+
+
+def _natural_size(work: _Work, name: str, shape: tuple[int, ...]) -> Array:
+    """|output| / |input| by entry, in `shape`: a derivative as large as the function itself."""
+    inputs = np.abs(np.asarray(work.request.values[name.rsplit(".", 1)[-1]], dtype=np.float64))
+    inputs = inputs.reshape(1, -1)
+    if inputs.shape[1] != shape[1]:  # columns are directions, not entries
+        inputs = np.full((1, 1), np.max(inputs, initial=0.0))
+    with np.errstate(all="ignore"):
+        size = np.max(np.abs(work.gradients.output), initial=0.0) / np.where(inputs == 0, 1.0, inputs)
+    return np.broadcast_to(np.where(np.isfinite(size), size, 0.0), shape)
 
 
 def _mode_blocks(work: _Work, mode: Mode) -> Iterator[tuple[str, Merged, Differences]]:
@@ -269,6 +284,7 @@ def _rows_of(request: TruthRequest, differences: Differences, name: str) -> Diff
                 differences.below[part],
                 differences.side_error[part],
                 differences.vouched[part],
+                differences.steepest[part],
             )
         start += size
     raise KeyError(name)

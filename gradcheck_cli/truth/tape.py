@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 from gradcheck_cli.truth.differences import Float
@@ -50,24 +50,27 @@ class RecordedProgram:
         return {name: reached[id(leaf)][1] for name, leaf in self.leaves.items() if id(leaf) in reached}
 
 
-def sensitivity_sums(number: Any) -> tuple[float, list[float]]:
-    """For a recorded scalar s: sum over leaves of |ds/dx| |x|, and for each operation that rounds, in the
-    order of the tape, the sum of |ds/dv| |v| over its result v."""
+def sensitivity_sums(number: Any, fmt: FloatFormat) -> tuple[float, list[float]]:
+    """How far a recorded scalar s moves when its inputs are off by half an ulp, and when each operation
+    on the way rounds: u * sum |ds/dx| |x| over the leaves, and, for each operation that rounds in the
+    order of the tape, sum |ds/dv| (u |v| + eta) over its result v. The smallest subnormal eta is what
+    underflow may cost (Higham, Accuracy and Stability of Numerical Algorithms, eq. 2.8)."""
     from reference_engine.tape import Node, pull_back
     from reference_engine.traced import to_array
 
     if not isinstance(number, Node) or number.op is None:
         return 0.0, []
     by_op: list[float] = []
+    u, eta = fmt.unit_roundoff, fmt.smallest_subnormal
 
     def observe(node: Node, bar: Any) -> None:
         if node.op is not None and not node.op.exact:
-            by_op.append(float(np.sum(np.abs(to_array(bar) * to_array(node)))))
+            by_op.append(float(np.sum(np.abs(to_array(bar)) * (u * np.abs(to_array(node)) + eta))))
 
     with np.errstate(all="ignore"):
         reached = pull_back([(number, np.ones(()))], observe=observe)
         at_leaves = sum(
-            float(np.sum(np.abs(to_array(bar) * to_array(leaf)))) for leaf, bar in reached.values()
+            u * float(np.sum(np.abs(to_array(bar) * to_array(leaf)))) for leaf, bar in reached.values()
         )
     return at_leaves, by_op[::-1]
 
@@ -75,8 +78,10 @@ def sensitivity_sums(number: Any) -> tuple[float, list[float]]:
 class EntryTape:
     """Every entry of a mode's blocks as a recorded scalar of its own."""
 
-    def __init__(self, program: Program, request: TruthRequest, mode: Mode) -> None:
-        self._request = request
+    def __init__(
+        self, program: Program, request: TruthRequest, mode: Mode, fmt: FloatFormat
+    ) -> None:
+        self._fmt = fmt
         self._mode = mode
         self._projection = request.projections[mode]
         self._run = RecordedProgram(program, request.values, request.dtype)
@@ -86,12 +91,13 @@ class EntryTape:
         """`sensitivity_sums` of one entry; zeros where it does not depend on anything."""
         if self._mode in ("reverse", "forward"):
             gradient = self._first(row).get(name)
-            return sensitivity_sums(self._pick(gradient, name, column))
+            return sensitivity_sums(self._pick(gradient, name, column), self._fmt)
         first, second = name.split(".")
         if (first, row) not in self._rows:
             part = self._pick_entry(self._first(0).get(first), row)
             self._rows[first, row] = self._run.gradient(part, np.ones(()))
-        return sensitivity_sums(self._pick(self._rows[first, row].get(second), second, column))
+        part = self._pick(self._rows[first, row].get(second), second, column)
+        return sensitivity_sums(part, self._fmt)
 
     def _first(self, row: int) -> dict[str, Any]:
         """The recorded gradient of row `row` of the output (or of its projection)."""
@@ -121,8 +127,8 @@ class EntryTape:
 def output_noise_sums(
     program: Program, values: Mapping[str, Array], rounding: str, rows: Array | None
 ) -> tuple[Float, Float]:
-    """For every output (or projection of it): the sum of |ds/dv| |v| over its operations, and over its
-    inputs, shape (m,) each. Times the unit roundoff this is the rounding error of one value."""
+    """For every output (or projection of it) in float64: the rounding of its operations, and of its
+    inputs, shape (m,) each."""
     run = RecordedProgram(program, values, rounding)
     shape = np.shape(run.output)
     count = int(np.prod(shape)) if rows is None else len(rows)
@@ -133,6 +139,6 @@ def output_noise_sums(
             if rows is None
             else (run.output * np.asarray(rows[k], dtype=np.float64)).sum()
         )
-        leaves, by_op = sensitivity_sums(number)
+        leaves, by_op = sensitivity_sums(number, FORMATS["float64"])
         at_ops[k], at_inputs[k] = sum(by_op), leaves
     return at_ops, at_inputs
