@@ -22,6 +22,7 @@ from gradcheck_cli.domain.report import Check, Finding, Reading, Report, SpecRes
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.registry import Registered, engines
+from gradcheck_cli.explain import explain
 from gradcheck_cli.judge import judge, judge_training, suspects
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
@@ -212,7 +213,7 @@ class _Session:
                 continue
             more_checks, more_findings = judge(case)
             checks += more_checks
-            findings += more_findings
+            findings += explain(case, more_findings)
             made = (reading(plan, look, evaluation) for evaluation in case.evaluations)
             readings += [one for one in made if one is not None]
         ends = []
