@@ -1,0 +1,200 @@
+"""Engines that misbehave, found as any stranger's engine is: through entry points on the path."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli import specfile
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines import registry
+
+_ENGINES = '''
+import ctypes, os, subprocess, sys, time
+from dataclasses import replace
+from gradcheck_cli.engines.reference import ReferenceEngine
+
+
+class _Fake(ReferenceEngine):
+    def __init_subclass__(cls):
+        name = cls.__name__.lower()
+        cls.capabilities = replace(ReferenceEngine.capabilities, name=name)
+
+    def misbehaves(self, problem):
+        return "bad" in problem.values
+
+    def evaluate(self, problem):
+        if self.misbehaves(problem):
+            self.misbehave()
+        return super().evaluate(problem)
+
+    def train(self, problem):
+        if self.misbehaves(problem):
+            self.misbehave()
+        return super().train(problem)
+
+
+class Raising(_Fake):
+    def misbehave(self):
+        raise RuntimeError("the framework says no\\nand more")
+
+
+class Segfault(_Fake):
+    def misbehave(self):
+        ctypes.string_at(0)
+
+
+class Aborting(_Fake):
+    def misbehave(self):
+        print("last words", flush=True)
+        os.abort()
+
+
+class Exiting(_Fake):
+    def misbehave(self):
+        sys.exit(7)
+
+
+class Hanging(_Fake):
+    def misbehave(self):
+        time.sleep(3600)
+
+
+class Deaf(_Fake):
+    """Hangs in C, holding the interpreter's lock: no Python thread of its process runs again."""
+
+    def misbehave(self):
+        ctypes.PyDLL(None).sleep(3600)
+
+
+class Chatty(_Fake):
+    def misbehave(self):
+        for _ in range(2000):
+            print("out " * 64)
+            os.write(1, b"fd one " * 64)
+            os.write(2, b"fd two " * 64)
+
+
+class Parent(_Fake):
+    """Starts a process of its own that would live on, and says which."""
+
+    def misbehave(self):
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+        with open(os.environ["CHILD_PID_FILE"], "w") as file:
+            file.write(str(child.pid))
+        time.sleep(3600)
+
+
+class Vandal(_Fake):
+    """Writes into every descriptor that it finds, the channel included."""
+
+    def misbehave(self):
+        for descriptor in range(3, 64):
+            try:
+                os.write(descriptor, b"\\xff" * 64)
+            except OSError:
+                pass
+        time.sleep(1)
+
+
+class Counted(_Fake):
+    """Notes every import of its framework in a file."""
+
+    def load(self):
+        with open(os.environ["IMPORTS_FILE"], "a") as file:
+            file.write("imported\\n")
+        return super().load()
+
+    def misbehave(self):
+        os.abort()
+
+
+class Stillborn(Counted):
+    def load(self):
+        super().load()
+        ctypes.string_at(0)
+
+
+class Unloadable(_Fake):
+    def load(self):
+        raise ImportError("libfake.so.3: cannot open shared object file")
+
+
+class OneMode(_Fake):
+    capabilities = None
+
+OneMode.capabilities = replace(ReferenceEngine.capabilities, name="onemode", modes=("reverse",))
+'''
+
+NAMES = (
+    "Raising",
+    "Segfault",
+    "Aborting",
+    "Exiting",
+    "Hanging",
+    "Deaf",
+    "Chatty",
+    "Parent",
+    "Vandal",
+    "Counted",
+    "Stillborn",
+    "Unloadable",
+    "OneMode",
+)
+
+
+@pytest.fixture
+def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The misbehaving engines, registered; their targets by name."""
+    folder = tmp_path / "fakes"
+    info = folder / "fake_engines-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "fake_engines.py").write_text(_ENGINES)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-engines\nVersion: 1.0\n")
+    targets = {name.lower(): f"fake_engines:{name}" for name in NAMES}
+    lines = "".join(f"{name} = {target}\n" for name, target in targets.items())
+    (info / "entry_points.txt").write_text(f"[gradcheck.engines]\n{lines}")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "fake_engines", raising=False)
+    monkeypatch.setenv("CHILD_PID_FILE", str(tmp_path / "child_pid"))
+    monkeypatch.setenv("IMPORTS_FILE", str(tmp_path / "imports"))
+    registry.engines.cache_clear()
+    yield targets
+    registry.engines.cache_clear()
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Callable[[str], Spec]:
+    """spec("inputs: {x: 2}\\nmodel: x ** 2"): the one spec of that text."""
+    count = iter(range(1000))
+
+    def read(text: str) -> Spec:
+        path = tmp_path / f"spec{next(count)}.yaml"
+        path.write_text(text)
+        specs, errors = specfile.read(str(path))
+        assert not errors, [error.message for error in errors]
+        (one,) = specs
+        return one
+
+    return read
+
+
+@pytest.fixture
+def alive() -> Callable[[int], bool]:
+    """Whether a process still runs (a zombie does not)."""
+
+    def check(pid: int) -> bool:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
+
+    return check
