@@ -62,7 +62,9 @@ class Function:
     vjp: Function | None = None
     jvp: Function | None = None
     checked: bool = False  # its body was lowered at least once
-    lowered: dict[Any, CustomGradient | None] = field(default_factory=dict)
+    # With a stated gradient: the lowered function by the shapes of its arguments, and its steps.
+    lowered: dict[Any, tuple[CustomGradient | None, int]] = field(default_factory=dict)
+    broken: bool = False  # its decorator has a mistake: its calls are not lowered
 
 
 class TooMuch(Exception):
@@ -86,7 +88,7 @@ class Context:
         self.functions: list[Function] = []
         self.outer_names: set[str] = set()  # variables of the formula, unseen by its functions
         self.calls: list[tuple[str, ast.expr]] = []
-        self._steps = 0
+        self.steps = 0
         self._depth = 0
         self._told: set[tuple[str, int, int]] = set()
 
@@ -110,14 +112,18 @@ class Context:
 
     def enter(self, node: ast.expr | ast.stmt) -> None:
         """Counts an expression or statement, and how deep it stands. Raises TooMuch at a limit."""
-        self._steps += 1
+        self.spend(node, 1)
         self._depth += 1
-        if self._steps > MAX_STEPS:
-            message = f"the formula unrolls to more than {MAX_STEPS} operations"
-            raise TooMuch(node, message, "fewer turns of a loop, or operations on whole arrays")
         if self._depth > MAX_DEPTH:
             message = f"the formula is nested more than {MAX_DEPTH} levels deep"
             raise TooMuch(node, message, "give parts of it names: z = ...; then use z")
+
+    def spend(self, node: ast.expr | ast.stmt, count: int) -> None:
+        """Counts operations that a run will do. Raises TooMuch at the limit."""
+        self.steps += count
+        if self.steps > MAX_STEPS:
+            message = f"the formula unrolls to more than {MAX_STEPS} operations"
+            raise TooMuch(node, message, "fewer turns of a loop, or operations on whole arrays")
 
     def leave(self) -> None:
         """The end of what `enter` began."""

@@ -81,7 +81,7 @@ def _decorate(frame: Frame, function: Function) -> None:
     }
     function.vjp, function.jvp = found["vjp"], found.get("jvp")
     if None in found.values():
-        function.lowered[None] = None  # its calls are not to be lowered
+        function.broken = True
 
 
 def _dots(function: Function) -> str:
@@ -114,7 +114,7 @@ def call_function(frame: Frame, function: Function, node: ast.Call) -> Value:
     context = frame.context
     context.calls.append((function.name, node))
     try:
-        if function.vjp is not None or None in function.lowered:
+        if function.vjp is not None or function.broken:
             return _call_custom(frame, function, given, node)
         values = {name: value for name, (value, _) in given.items()}
         returned = run_body(_inner(context, function, frame.builder, values), function)
@@ -200,17 +200,19 @@ def _call_custom(
     """One node for the whole function, which holds its forward and the stated gradient."""
     refs = [frame.node_of(value, part) for value, part in given.values()]
     indices = [ref.index for ref in refs if isinstance(ref, Ref)]
-    if len(indices) < len(refs) or None in function.lowered:
+    if len(indices) < len(refs) or function.broken:
         return POISON
     nodes = [frame.builder.nodes[index] for index in indices]
     key = tuple((argument.shape, argument.kind) for argument in nodes)
-    if key not in function.lowered:
-        function.lowered[key] = _lower_custom(
-            frame.context,
-            function,
-            [(name, n.shape, n.kind) for name, n in zip(given, nodes, strict=True)],
-        )
-    rule = function.lowered[key]
+    context = frame.context
+    if key in function.lowered:
+        rule, steps = function.lowered[key]
+        context.spend(node, steps)
+    else:
+        before = context.steps
+        arguments = [(name, n.shape, n.kind) for name, n in zip(given, nodes, strict=True)]
+        rule = _lower_custom(context, function, arguments)
+        function.lowered[key] = rule, context.steps - before
     if rule is None:
         return POISON
     positions = frame.context.positions

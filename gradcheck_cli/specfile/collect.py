@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import SpecError
 from gradcheck_cli.specfile.text import Lines
-from gradcheck_cli.specfile.yaml_tree import Mapping, Scalar, Sequence, Tree
+from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree
 
 Path = tuple[str | int, ...]
 """The way to a value: keys, and the places in lists."""

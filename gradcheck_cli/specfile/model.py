@@ -74,8 +74,11 @@ def _finite() -> Any:
     return core.float_schema(allow_inf_nan=False, strict=True)
 
 
-def _name() -> Any:
-    return core.str_schema(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+def _by_name(schema: Any, min_length: int) -> Any:
+    """A mapping from names of the formula."""
+    name = core.str_schema(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    no_others = {"pydantic_js_updates": {"additionalProperties": False}}
+    return core.dict_schema(name, schema, min_length=min_length, strict=True, metadata=no_others)
 
 
 def _text(min_length: int = 0, max_length: int | None = None) -> Any:
@@ -265,9 +268,9 @@ def _train() -> Any:
 @cache
 def spec_schema() -> Any:
     """The whole spec as a pydantic-core schema."""
-    inputs = core.dict_schema(_name(), _input(), min_length=1, strict=True)
-    point = core.dict_schema(_name(), _input(), min_length=1, strict=True)
-    numbers = core.dict_schema(_name(), _any(_NUMBER_JSON), strict=True)
+    inputs = _by_name(_input(), 1)
+    point = _by_name(_input(), 1)
+    numbers = _by_name(_any(_NUMBER_JSON), 0)
     fields = {
         "name": _key(
             _text(min_length=1, max_length=200),

@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails, ValidationError
 
 from gradcheck_cli.specfile import model
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, nearest
-from gradcheck_cli.specfile.yaml_tree import Mapping, Scalar, Sequence, Tree
+from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree
 
 _SYNONYMS = {
     "gaussian": "normal",

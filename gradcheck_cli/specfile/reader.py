@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -20,7 +21,11 @@ from gradcheck_cli.specfile.inputs import Inputs, read_inputs
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.text import STDIN, Lines, checked, load
 from gradcheck_cli.specfile.values import number
-from gradcheck_cli.specfile.yaml_tree import Document, Problem, Scalar, documents, plain
+from gradcheck_cli.specfile.yaml_tree import Document, Problem, documents
+from gradcheck_cli.specfile.yaml_values import Scalar, plain
+
+MAX_ERRORS = 100
+"""A file with more mistakes has one mistake many times."""
 
 
 def read(
@@ -58,7 +63,16 @@ def read(
             names[spec.name] = spec.span
             specs.append(spec)
         errors += sorted(reader.errors, key=_place)
-    return specs, errors
+    return specs, _first(errors)
+
+
+def _first(errors: list[SpecError]) -> list[SpecError]:
+    """As many mistakes as a person can use, and how many more there are."""
+    more = len(errors) - MAX_ERRORS
+    if more <= 0:
+        return errors
+    last = errors[MAX_ERRORS]
+    return [*errors[:MAX_ERRORS], replace(last, message=f"and {more} more mistakes", help="")]
 
 
 def _is_empty(document: Document) -> bool:
@@ -96,7 +110,7 @@ class _Reader:
         return None if self.errors else spec
 
     def _tell(self, problem: Problem) -> None:
-        span = self._lines.span(problem.start, problem.end)
+        span = self._lines.span(problem.start, max(problem.end, problem.start + 1))
         help = problem.help
         if problem.first is not None:
             first = self._lines.span(problem.first, problem.first)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.specfile.text import Lines
-from gradcheck_cli.specfile.yaml_tree import Scalar
+from gradcheck_cli.specfile.yaml_values import Scalar
 
 _ESCAPES = {
     "0": "\0",

@@ -21,7 +21,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.specfile.collect import Collector, Path, locate
 from gradcheck_cli.specfile.model import MAX_AXES, WORDS
 from gradcheck_cli.specfile.problems import shown, text_help
-from gradcheck_cli.specfile.yaml_tree import Mapping, Scalar, Sequence, Tree
+from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree
 
 MAX_ENTRIES = 10_000_000
 """Entries of one input: 80 MB in float64, beyond what a check of every gradient can use."""

@@ -8,43 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-MAX_DEPTH = 50
+from gradcheck_cli.specfile.number_lists import find_lists, without_lists
+from gradcheck_cli.specfile.yaml_values import MAX_DEPTH, Mapping, Scalar, Sequence, Tree, resolve
+
 MAX_ALIASED = 10_000
 """How many values aliases may add to one file. A billion laughs needs more, a person does not."""
 
 
-@dataclass(slots=True)
-class Scalar:
-    """A number, text, true, false or null; `text` is its content as written, `style` its quotes."""
-
-    start: int
-    end: int
-    value: Any
-    text: str
-    style: str | None
-
-
-@dataclass(slots=True)
-class Sequence:
-    start: int
-    end: int
-    items: list[Tree] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Mapping:
-    """`keys` and `values` by the key's text."""
-
-    start: int
-    end: int
-    keys: dict[str, Scalar] = field(default_factory=dict)
-    values: dict[str, Tree] = field(default_factory=dict)
-
-
-Tree = Scalar | Sequence | Mapping
+MAX_EVENTS = 20_000
+"""Keys, values and ends of collections in one file, without lists of numbers: 2 s of parsing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +49,17 @@ class _Broken(Exception):
 
 def documents(text: str) -> list[Document]:
     """Every document of the text. After one with broken syntax nothing more can be read."""
-    composer = _Composer(text)
+    lists = find_lists(text)
+    if lists:
+        composer = _Composer(text, lists)
+        found = _compose(composer)
+        if composer.lists_met == len(lists) and found and found[-1].root is not None:
+            return found
+        # Some list was part of a comment or of a text, or the syntax is broken: read it all.
+    return _compose(_Composer(text, {}))
+
+
+def _compose(composer: _Composer) -> list[Document]:
     found: list[Document] = []
     while True:
         composer.problems = []
@@ -88,31 +73,34 @@ def documents(text: str) -> list[Document]:
         found.append(Document(root, composer.problems))
 
 
-def plain(tree: Tree) -> Any:
-    """The tree as Python objects: dict, list, str, int, float, bool, None."""
-    if isinstance(tree, Scalar):
-        return tree.value
-    if isinstance(tree, Sequence):
-        return [plain(item) for item in tree.items]
-    return {key: plain(value) for key, value in tree.values.items()}
-
-
 class _Composer:
-    def __init__(self, text: str) -> None:
+    """Makes trees of the parser's events. `lists` were read already, by their first offsets."""
+
+    def __init__(self, text: str, lists: dict[int, Sequence]) -> None:
         from ruamel.yaml import YAML
 
         self.problems: list[Problem] = []
+        self.lists_met = 0
         self._text = text
-        self._events: Iterator[Any] = YAML(typ="safe", pure=True).parse(text)
+        self._lists = lists
+        parsed = without_lists(text, lists)
+        self._events: Iterator[Any] = YAML(typ="safe", pure=True).parse(parsed)
+        self._count = 0
         self._anchors: dict[str, tuple[Tree, int]] = {}
         self._aliased = 0
         self._next()  # the start of the stream
 
     def _next(self) -> Any:
+        self._count += 1
         try:
-            return next(self._events)
+            event = next(self._events)
         except Exception as error:  # the parser also raises ValueError and OverflowError
             raise _Broken(_syntax(error, self._text)) from error
+        if self._count > MAX_EVENTS:
+            start = event.start_mark.index
+            message = f"the file has more than {MAX_EVENTS} keys and values"
+            raise _Broken(Problem(message, start, start + 1))
+        return event
 
     def document(self) -> Tree | None:
         """The next document's root; None at the end of the text."""
@@ -146,10 +134,19 @@ class _Composer:
                     "a spec has no tags: write the value alone",
                 )
             )
+        if event.anchor is not None or event.tag is not None:
+            # The parser counts the anchor and the tag to the value; a place in its text does not.
+            properties = _PROPERTIES.match(self._text, start, max(start, end))
+            start = properties.end() if properties else start
         tree: Tree
         size = 1
-        if kind == "ScalarEvent":
-            tree = Scalar(start, end, *_resolved(event), event.style)
+        if kind == "ScalarEvent" and start in self._lists and event.style == '"':
+            tree = self._lists[start]
+            size = _held(tree)
+            self.lists_met += 1
+        elif kind == "ScalarEvent":
+            value = resolve(event.value) if event.style is None else event.value
+            tree = Scalar(start, end, value, event.value, event.style)
         elif kind == "SequenceStartEvent":
             tree, size = self._sequence(start, end, depth)
         else:
@@ -182,7 +179,9 @@ class _Composer:
     def _enter(self, tree: Mapping, key: Tree, value: Tree) -> None:
         """Adds one pair to a mapping, or says why it cannot be there."""
         if not isinstance(key, Scalar) or not isinstance(key.value, str):
-            shown = f"`{key.text}`" if isinstance(key, Scalar) else "a list or a mapping"
+            shown = "a list or a mapping"
+            if isinstance(key, Scalar):
+                shown = f"`{key.text}`" if key.text else "empty"
             message = f"a key must be a word, not {shown}"
             self.problems.append(Problem(message, key.start, key.end))
         elif key.text == "<<" and key.style is None:
@@ -210,6 +209,9 @@ class _Composer:
         return tree, size
 
 
+_PROPERTIES = re.compile(r"(?:[&!]\S*|\s+|(?<=\s)#.*)*")
+
+
 def _end(event: Any, children: list[Any], start: int) -> int:
     """The end of a collection: its bracket, or where its last child ends (not the next line)."""
     index, after = event.start_mark.index, event.end_mark.index
@@ -218,46 +220,13 @@ def _end(event: Any, children: list[Any], start: int) -> int:
     return max((child.end for child in children), default=start)
 
 
+def _held(tree: Tree) -> int:
+    return 1 + sum(_held(item) for item in tree.items) if isinstance(tree, Sequence) else 1
+
+
 def _written_tag(text: str, start: int) -> str:
     match = re.compile(r"\S*").search(text, text.find("!", start))
     return match[0] if match and match[0].startswith("!") else "!"
-
-
-# YAML 1.2.2, section 10.3.2, the core schema.
-_INT = re.compile(r"[-+]?[0-9]+\Z")
-_OCTAL = re.compile(r"0o[0-7]+\Z")
-_HEX = re.compile(r"0x[0-9a-fA-F]+\Z")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
-_INFINITY = re.compile(r"[-+]?\.(inf|Inf|INF)\Z")
-_WORDS: dict[str, Any] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
-}
-_DIGITS = 400  # an integer with more digits is beyond every floating-point format
-
-
-def _resolved(event: Any) -> tuple[Any, str]:
-    """A scalar's value by the core schema (`1e-3` is a number, `no` is text), and its text."""
-    text: str = event.value
-    if event.style is not None:
-        return text, text
-    if text in _WORDS:
-        return _WORDS[text], text
-    if text[0] not in "+-.0123456789":
-        return text, text
-    if _INT.match(text):
-        return (int(text) if len(text) < _DIGITS else float(text)), text
-    if _HEX.match(text):
-        return int(text, 16), text
-    if _OCTAL.match(text):
-        return int(text[2:], 8), text
-    if _FLOAT.match(text):
-        return float(text), text
-    if _INFINITY.match(text):
-        return float("-inf" if text[0] == "-" else "inf"), text
-    return text, text
 
 
 _HINTS = (

@@ -1,0 +1,83 @@
+"""The values of a YAML text, each with its place, and what a plain scalar stands for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_DEPTH = 50
+
+
+@dataclass(slots=True)
+class Scalar:
+    """A number, text, true, false or null; `text` is its content as written, `style` its quotes."""
+
+    start: int
+    end: int
+    value: Any
+    text: str
+    style: str | None
+
+
+@dataclass(slots=True)
+class Sequence:
+    start: int
+    end: int
+    items: list[Tree] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Mapping:
+    """`keys` and `values` by the key's text."""
+
+    start: int
+    end: int
+    keys: dict[str, Scalar] = field(default_factory=dict)
+    values: dict[str, Tree] = field(default_factory=dict)
+
+
+Tree = Scalar | Sequence | Mapping
+
+
+def plain(tree: Tree) -> Any:
+    """The tree as Python objects: dict, list, str, int, float, bool, None."""
+    if isinstance(tree, Scalar):
+        return tree.value
+    if isinstance(tree, Sequence):
+        return [plain(item) for item in tree.items]
+    return {key: plain(value) for key, value in tree.values.items()}
+
+
+# YAML 1.2.2, section 10.3.2, the core schema.
+_INT = re.compile(r"[-+]?[0-9]+\Z")
+_OCTAL = re.compile(r"0o[0-7]+\Z")
+_HEX = re.compile(r"0x[0-9a-fA-F]+\Z")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_INFINITY = re.compile(r"[-+]?\.(inf|Inf|INF)\Z")
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_DIGITS = 400  # an integer with more digits is beyond every floating-point format
+
+
+def resolve(text: str) -> Any:
+    """What a plain scalar stands for by the core schema: `1e-3` is a number, `no` is text."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    if _INT.match(text):
+        return int(text) if len(text) < _DIGITS else float(text)
+    if _FLOAT.match(text):
+        return float(text)
+    if _HEX.match(text):
+        return int(text, 16)
+    if _OCTAL.match(text):
+        return int(text[2:], 8)
+    if _INFINITY.match(text):
+        return float("-inf" if text[0] == "-" else "inf")
+    return text
