@@ -1,4 +1,5 @@
-"""What the judge is given: one spec at one point in one dtype, with everything that was computed."""
+"""What the judge is given: one spec at one point in one dtype, with everything that was
+computed."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ class TruthRequest:
     """Asks for the truth at one point for one dtype (`Truth`).
 
     `values` are rounded to `dtype` already; `bounds` maps an input to (low, high), inside which
-    differences must stay. `projections` has the modes that will be judged. `conditioning` asks for C, R
-    and the allowance too (`TruthBlock`): they cost more, and only a suspect entry needs them.
+    differences must stay. `projections` has the modes that will be judged. `conditioning` asks for
+    C, R and the allowance too (`TruthBlock`): they cost more, and only a suspect entry needs them.
     """
 
     program: Program
@@ -50,10 +51,11 @@ class Suspect:
 @dataclass(frozen=True, slots=True)
 class Case:
     """`evaluations` were run in `dtype`. For suspects, `traced` holds the same evaluation with a
-    trace and `wide` one in another precision at the same rounded inputs and constants, with a trace; both by
-    (engine, mode). The other precision is float64, or float32 where `dtype` is float64 already: an error
-    that does not care for the precision is no rounding error. `named` are the engines that the user asked for
-    by name, `named_modes` likewise: there GC705 is an error, elsewhere a note.
+    trace and `wide` one in another precision at the same rounded inputs and constants, with a
+    trace; both by (engine, mode). The other precision is float64, or float32 where `dtype` is
+    float64 already: an error that does not care for the precision is no rounding error. `named`
+    are the engines that the user asked for by name, `named_modes` likewise: there GC705 is an
+    error, elsewhere a note.
     """
 
     spec: Spec
@@ -73,7 +75,8 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class TrainingCase:
     """Training paths in one dtype. `exact` is the reference engine's path in float64 from the same
-    rounded start, `calibration` its path in `dtype`: their distance is what rounding does to the path."""
+    rounded start, `calibration` its path in `dtype`: their distance is what rounding does to the
+    path."""
 
     spec: Spec
     problem: TrainingProblem

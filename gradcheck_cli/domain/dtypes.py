@@ -54,7 +54,8 @@ class FloatFormat:
         if self.name == "bfloat16":
             import ml_dtypes  # only who asks for bfloat16 pays for it
 
-            return np.dtype(ml_dtypes.bfloat16)
+            narrow: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return narrow
         return np.dtype(self.name)
 
     def round(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:

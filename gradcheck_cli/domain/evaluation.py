@@ -48,8 +48,8 @@ class Problem:
     """This program, these values, this dtype, this mode.
 
     `values` are float64 (or int64, bool) arrays whose numbers are already those of the format
-    `rounding`; floating constants of the program are rounded to `rounding` too, before they are cast to
-    `dtype`. The two differ when a float32 problem is looked at again in float64.
+    `rounding`; floating constants of the program are rounded to `rounding` too, before they are
+    cast to `dtype`. The two differ when a float32 problem is looked at again in float64.
     """
 
     program: Program
@@ -66,8 +66,8 @@ class Problem:
 class Gradient:
     """One block of a Jacobian or Hessian as an engine computed it.
 
-    `values` has shape (rows, columns) in float64, or is None where the engine gave no gradient at all
-    (not zeros: nothing). `dtype` is what the engine's own array had.
+    `values` has shape (rows, columns) in float64, or is None where the engine gave no gradient at
+    all (not zeros: nothing). `dtype` is what the engine's own array had.
     """
 
     values: Array | None
@@ -92,7 +92,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Values, and cotangents or tangents, by node index, in float64; a node without one is absent."""
+    """Values, and cotangents or tangents, by node index, in float64; a node without one is
+    absent."""
 
     values: Mapping[int, Array]
     derivatives: Mapping[int, Array]
@@ -121,7 +122,8 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class TrainingProblem:
-    """Gradient descent: parameter <- parameter - rate * gradient, outside the graph, `steps` times."""
+    """Gradient descent: parameter <- parameter - rate * gradient, outside the graph, `steps`
+    times."""
 
     program: Program
     values: Mapping[str, Array]
@@ -134,8 +136,8 @@ class TrainingProblem:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """The path that an engine took: the loss before each step and after the last, shape (steps + 1,),
-    and every parameter before each step and after the last, shape (steps + 1, *parameter)."""
+    """The path that an engine took: the loss before each step and after the last, shape (steps +
+    1,), and every parameter before each step and after the last, shape (steps + 1, *parameter)."""
 
     engine: str
     dtype: str

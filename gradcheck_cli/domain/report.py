@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from gradcheck_cli.domain.place import Source, Span
@@ -104,7 +104,8 @@ class TrainingResult:
 
 @dataclass(frozen=True, slots=True)
 class SpecResult:
-    """Everything about one spec. `notes` are sentences for a person ("forward mode was left out ...")."""
+    """Everything about one spec. `notes` are sentences for a person ("forward mode was left out
+    ...")."""
 
     spec: str
     source: Source

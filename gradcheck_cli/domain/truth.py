@@ -27,14 +27,14 @@ class TruthBlock:
     difference, difference_error    the finite difference and its error bar (nan where not taken)
     kind                    PointKind of each entry
     lower, upper            the one-sided derivatives in order (equal to T where smooth)
-    condition               C: how far half an ulp of every input moves T, in the judged dtype; this and
-                            the next two are zero until `TruthRequest.conditioning` asks for them
+    condition               C: how far half an ulp of every input moves T, in the judged dtype;
+                            this and the next two are zero until `TruthRequest.conditioning` asks
     allowance               what rounding each operation once may cost a well-behaved program
     floor                   R: the same sum without asking whether the program is well-behaved
-    stated                  T plus what following the user's custom gradients changes in float64 (nan
-                            where that is not known); equal to T where there are none
-    scale                   how large a derivative of this function is on any scale near the point; where T
-                            cannot be told from zero, its error bar is measured against this
+    stated                  T plus what following the user's custom gradients changes in float64
+                            (nan where that is not known); equal to T where there are none
+    scale                   how large a derivative of this function is on any scale near the point;
+                            where T cannot be told from zero, its error bar is measured against this
     confirmed               True where T is the float64 gradient, confirmed by a difference
     """
 
@@ -55,8 +55,9 @@ class TruthBlock:
 
 @dataclass(frozen=True, slots=True)
 class Hull:
-    """One-sided derivatives along a direction through a kink: every generalised gradient g there has
-    lower - error <= <g, direction> <= upper + error, row by row (Clarke 1983, proposition 2.1.2).
+    """One-sided derivatives along a direction through a kink: every generalised gradient g there
+    has lower - error <= <g, direction> <= upper + error, row by row (Clarke 1983, proposition
+    2.1.2).
 
     `direction` maps an input to flat weights (columns,); the other arrays have shape (rows,).
     """

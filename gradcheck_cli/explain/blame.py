@@ -1,8 +1,9 @@
 """Which operation of the formula made the first bad number, going forward or going back.
 
-Works on traces: what every node of the program had, in the judged dtype and in the wider one. Going
-forward, the producer is the first node with a bad value whose arguments are all good; going back, the node
-with a good cotangent whose argument's cotangent is bad. Everything after it only passes it on.
+Works on traces: what every node of the program had, in the judged dtype and in the wider one.
+Going forward, the producer is the first node with a bad value whose arguments are all good; going
+back, the node with a good cotangent whose argument's cotangent is bad. Everything after it only
+passes it on.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from gradcheck_cli.explain.values import application, element, first_index, numb
 
 Bad = Callable[[Array, Array | None], Array]
 
-# Digits are called lost in an operation when its result has lost more than a quarter of them (the same
-# measure that makes a precision loss worth a warning) although its arguments have not.
+# Digits are called lost in an operation when its result has lost more than a quarter of them (the
+# same measure that makes a precision loss worth a warning) although its arguments have not.
 LOST_BITS = 0.25
 
 
@@ -62,7 +63,8 @@ def lossy(fmt: FloatFormat) -> Bad:
 
 
 def blame(traces: Traces, bad: Bad, *, backward_first: bool = False) -> Cause | None:
-    """The operation that made the first number that is `bad`, or None where the traces show none."""
+    """The operation that made the first number that is `bad`, or None where the traces show
+    none."""
     phases = [_forward, _tangent if traces.forward_mode else _backward]
     for phase in reversed(phases) if backward_first else phases:
         cause = phase(traces, bad)
@@ -174,7 +176,8 @@ def _step_back(traces: Traces, index: int, arg: int, at: tuple[int, ...]) -> str
 
 
 def _backward_place(traces: Traces, bad: Bad) -> tuple[int, int, tuple[int, ...]] | None:
-    """(node, argument, element): the node's cotangent is good, what it hands to the argument is bad."""
+    """(node, argument, element): the node's cotangent is good, what it hands to the argument is
+    bad."""
     nodes = traces.program.nodes
     for index in range(len(nodes) - 1, -1, -1):
         if index not in traces.narrow.derivatives or np.any(_is_bad(traces, bad, index, True)):
@@ -219,7 +222,8 @@ def _backward(traces: Traces, bad: Bad) -> Cause | None:
 
 
 def _tangent(traces: Traces, bad: Bad) -> Cause | None:
-    """Forward mode: the first node whose tangent is bad while the tangents and values that go in are good."""
+    """Forward mode: the first node whose tangent is bad while the tangents and values that go in
+    are good."""
     for index, node in enumerate(traces.program.nodes):
         if node.op in (INPUT, CONSTANT) or index not in traces.narrow.derivatives:
             continue

@@ -36,7 +36,8 @@ def _explain(case: Case, finding: Finding) -> Finding:
 
 
 def _unstable(case: Case, finding: Finding) -> Cause | None:
-    assert finding.engine is not None and finding.mode is not None
+    assert finding.engine is not None
+    assert finding.mode is not None
     key = (finding.engine, finding.mode)
     traced, wide = case.traced[key], case.wide.get(key)
     assert traced.trace is not None

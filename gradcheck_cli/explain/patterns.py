@@ -8,8 +8,8 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 
-# Two arrays match when they differ by at most this part of the error that is to be explained: then the
-# pattern accounts for 98 % of it, and a coincidence of several entries is out of the question.
+# Two arrays match when they differ by at most this part of the error that is to be explained: then
+# the pattern accounts for 98 % of it, and a coincidence of several entries is out of the question.
 MATCH = 0.02
 
 
@@ -23,9 +23,10 @@ def name_pattern(
 ) -> str | None:
     """The pattern of a wrong block, or None.
 
-    `g` and `truth` have shape (rows, columns), `shape` is the input's. `sizes` maps lengths of axes in the
-    program to a name ("axis 0 of x"), to recognise a mean in place of a sum. `terms` gives the summands of
-    the truth (where the input is used several times), by the text of the use; it is asked last.
+    `g` and `truth` have shape (rows, columns), `shape` is the input's. `sizes` maps lengths of
+    axes in the program to a name ("axis 0 of x"), to recognise a mean in place of a sum. `terms`
+    gives the summands of the truth (where the input is used several times), by the text of the
+    use; it is asked last.
     """
     finite = np.isfinite(g) & np.isfinite(truth)
     if not np.all(finite) or not np.any(truth != 0):

@@ -11,8 +11,9 @@ from gradcheck_cli.domain.program import CUSTOM, INPUT, Node, Program
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.explain.values import number
 
-# Two float64 gradients of one function that differ by more than this part are not the same gradient:
-# a quarter of the digits of float64 may be lost to rounding, no more (verdicts: precision-loss).
+# Two float64 gradients of one function that differ by more than this part are not the same
+# gradient: a quarter of the digits of float64 may be lost to rounding, no more (verdicts:
+# precision-loss).
 DIFFERENT = 2.0**-26
 
 
@@ -87,7 +88,9 @@ def _alone(node: Node, args: list[Array]) -> tuple[Program, dict[str, Array], tu
     """A program that is this one call, its arguments as inputs a0, a1, ..."""
     names = [f"a{k}" for k in range(len(args))]
     nodes = [
-        Node(op=INPUT, args=(), keywords={}, span=node.span, text=name, name=name, shape=np.shape(a))
+        Node(
+            op=INPUT, args=(), keywords={}, span=node.span, text=name, name=name, shape=np.shape(a)
+        )
         for name, a in zip(names, args, strict=True)
     ]
     call = Node(

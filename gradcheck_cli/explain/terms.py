@@ -16,7 +16,8 @@ MOST_USES = 16  # uses that are told apart; more would make a sentence that nobo
 
 
 def terms_of(case: Case, mode: Mode, name: str) -> Sequence[tuple[str, Array]]:
-    """(text of the use, its part of the float64 gradient) for an input that is used several times."""
+    """(text of the use, its part of the float64 gradient) for an input that is used several
+    times."""
     from gradcheck_cli.engines.reference import ReferenceEngine
     from gradcheck_cli.truth.plain import inlined
 
@@ -24,7 +25,7 @@ def terms_of(case: Case, mode: Mode, name: str) -> Sequence[tuple[str, Array]]:
     split, uses = _split(program, name)
     if not 2 <= len(uses) <= MOST_USES or case.projections[mode].columns is not None:
         return ()
-    values = {**case.values, **{use: case.values[name] for use in uses}}
+    values = {**case.values, **dict.fromkeys(uses, case.values[name])}
     problem = Problem(
         split, values, tuple(uses), "float64", case.dtype, mode, case.projections[mode]
     )

@@ -27,14 +27,17 @@ def number(value: float) -> str:
 
 
 def element(array: Array, index: tuple[int, ...]) -> float | None:
-    """The element of an argument that meets `index` of the result by broadcasting; None if none does."""
+    """The element of an argument that meets `index` of the result by broadcasting; None if none
+    does."""
     shape = np.shape(array)
     if len(shape) > len(index):
         return None
     tail = index[len(index) - len(shape) :]
     if any(n != 1 and i >= n for n, i in zip(shape, tail, strict=True)):
         return None
-    return float(np.asarray(array)[tuple(0 if n == 1 else i for n, i in zip(shape, tail, strict=True))])
+    return float(
+        np.asarray(array)[tuple(0 if n == 1 else i for n, i in zip(shape, tail, strict=True))]
+    )
 
 
 def application(node: Node, args: list[Array], index: tuple[int, ...]) -> str:

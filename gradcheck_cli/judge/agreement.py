@@ -57,7 +57,9 @@ def _compare_modes(
         slack = limits.FIRST_ORDER_SLACK * case.truth.blocks[one.mode, name].condition
         places = np.argwhere(_differ(a, b, slack, FORMATS[case.dtype]) & undecided)
         if len(places):
-            yield _disagreement(case, "GC105", one, name, places, a, b, f"{one.mode}", f"{other.mode}")
+            yield _disagreement(
+                case, "GC105", one, name, places, a, b, f"{one.mode}", f"{other.mode}"
+            )
 
 
 def _pairs(one: Evaluation, other: Evaluation) -> Iterable[tuple[str, Array, Array]]:

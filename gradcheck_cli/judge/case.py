@@ -68,24 +68,27 @@ class _Collected:
 
 
 def judge(case: Case) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
-    """Checks and findings of one case; findings of engines first, then of the point, then agreement."""
+    """Checks and findings of one case; findings of engines first, then of the point, then
+    agreement."""
     got = _Collected([], [], {})
     for evaluation in case.evaluations:
         if evaluation.failure is not None:
             got.findings.append(failure_finding(case, evaluation))
             got.checks.extend(
-                _check(case, evaluation, name, "error", None, "undecided") for name in _names(case, evaluation)
+                _check(case, evaluation, name, "error", None, "undecided")
+                for name in _names(case, evaluation)
             )
         elif case.truth is None:
             got.checks.extend(
-                _check(case, evaluation, name, "passed", None, "undecided") for name in _names(case, evaluation)
+                _check(case, evaluation, name, "passed", None, "undecided")
+                for name in _names(case, evaluation)
             )
         else:
             _judge_evaluation(case, evaluation, got)
     if case.truth is None and any(e.failure is None for e in case.evaluations):
         message = "undecided: the truth could not be computed in the time that was given"
         got.findings.append(finding(case, "GC501", message))
-    return tuple(got.checks), tuple([*got.findings, *_without_engine(case, got)])
+    return tuple(got.checks), (*got.findings, *_without_engine(case, got))
 
 
 def _without_engine(case: Case, got: _Collected) -> list[Finding]:
@@ -170,9 +173,7 @@ def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
     return float(np.max(errors))
 
 
-def _merge_point(
-    got: _Collected, mode: Mode, name: str, block: TruthBlock, judged: Judged
-) -> None:
+def _merge_point(got: _Collected, mode: Mode, name: str, block: TruthBlock, judged: Judged) -> None:
     """What the point is does not depend on the engine, unless an engine's output was lost."""
     of_point = (Verdict.KINK, Verdict.UNDEFINED, Verdict.JUMP, Verdict.UNDECIDED)
     verdicts = np.where(np.isin(judged.verdict, of_point), judged.verdict, int(Verdict.CORRECT))
@@ -193,12 +194,14 @@ def _judge_missing(
         nonzero |= (block.kind == PointKind.KINK) & ((block.lower > 0) | (block.upper < 0))
     missing = bool(np.any(nonzero))
     if missing:
-        message = f"no gradient for `{name}`, whose derivative is not zero"
+        code, what = "GC102", f"no gradient for `{name}`, whose derivative is not zero"
+        if evaluation.mode in SECOND:
+            code, what = "GC106", f"no second derivative for `{name}`, which is not zero"
         got.findings.append(
             finding(
                 case,
-                "GC102",
-                message,
+                code,
+                what,
                 evaluation=evaluation,
                 input=name,
                 truth_source=source_of(block),
@@ -229,7 +232,7 @@ def _output_finding(case: Case, evaluation: Evaluation) -> Finding:
     bad = np.argwhere(~np.isfinite(output))
     value = float(output[tuple(bad[0])]) if output.ndim else float(output)
     where = "" if not output.ndim else f" at {tuple(int(i) for i in bad[0])}"
-    exact = np.asarray(case.truth.output if case.truth else np.nan)  # type: ignore[union-attr]
+    exact = np.asarray(case.truth.output if case.truth else np.nan)
     right = float(exact[tuple(bad[0])]) if exact.ndim else float(exact)
     note = ""
     if np.isfinite(right) and abs(right) > FORMATS[case.dtype].largest:

@@ -56,7 +56,9 @@ def accepted(g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance
         right |= legitimately_flushed(g, block.value, fmt)
         # the truth does not fit the dtype: infinity is its right rounding
         right |= np.isinf(g) & (fmt.round(block.value) == g)
-        slack = block.error + limits.FEW_ULPS * fmt.ulp(np.maximum(np.abs(block.lower), np.abs(block.upper)))
+        slack = block.error + limits.FEW_ULPS * fmt.ulp(
+            np.maximum(np.abs(block.lower), np.abs(block.upper))
+        )
         between = (g >= block.lower - slack) & (g <= block.upper + slack)
     kink = block.kind == PointKind.KINK
     free = (block.kind == PointKind.UNDEFINED) | (block.kind == PointKind.JUMP)
@@ -86,7 +88,8 @@ def has_tolerance(fmt: FloatFormat, tolerance: Tolerance | None) -> bool:
 
 
 def legitimately_flushed(g: Array, truth: Array, fmt: FloatFormat) -> Mask:
-    """The truth is below the smallest normal number, and g is zero or subnormal (or that number)."""
+    """The truth is below the smallest normal number, and g is zero or subnormal (or that
+    number)."""
     tiny = fmt.smallest_normal
     return np.asarray((np.abs(truth) < tiny) & (np.abs(g) <= tiny))
 
@@ -101,9 +104,9 @@ def judge_block(
 ) -> Judged:
     """The verdict of every entry of one block.
 
-    `g`, `wide` and every array of `block` have shape (rows, columns); `wide` is the same gradient by the
-    same engine in the other precision (None: not looked at again). `lost` marks rows whose output is not
-    finite, shape (rows, 1) or (rows, columns).
+    `g`, `wide` and every array of `block` have shape (rows, columns); `wide` is the same gradient
+    by the same engine in the other precision (None: not looked at again). `lost` marks rows whose
+    output is not finite, shape (rows, 1) or (rows, columns).
     """
     ulps = error_in_ulps(g, block.value, fmt)
     verdict = np.full(g.shape, int(Verdict.CORRECT))
@@ -145,7 +148,8 @@ def _off(
     fmt: FloatFormat,
     tolerance: Tolerance | None,
 ) -> Array:
-    """Verdicts for finite entries of smooth points that are off: wrong, unstable or ill-conditioned."""
+    """Verdicts for finite entries of smooth points that are off: wrong, unstable or
+    ill-conditioned."""
     truth, error = block.value, np.abs(g - block.value)
     base = block.error + _tolerated(truth, fmt, tolerance)
     slack = limits.FIRST_ORDER_SLACK
@@ -184,9 +188,9 @@ def _off(
 def _wrong(g: Array, block: TruthBlock, wide: Array | None, error: Array) -> Mask:
     """Entries whose error does not come from rounding: it is there in another precision too.
 
-    Two proofs: the engine gives the same wrong number in both precisions (zero does not count: what is
-    absorbed in float32 may be absorbed in float64), or the derivative that the user stated differs from
-    the truth in float64, and the engine follows it.
+    Two proofs: the engine gives the same wrong number in both precisions (zero does not count:
+    what is absorbed in float32 may be absorbed in float64), or the derivative that the user stated
+    differs from the truth in float64, and the engine follows it.
     """
     same = limits.SAME_ERROR * error
     stated = np.isfinite(block.stated) & (np.abs(block.stated - block.value) > block.error)

@@ -77,7 +77,10 @@ def entry_index(case: Case, mode: str, name: str, row: int, column: int) -> tupl
     """The index that a person uses: output's first (unless it is a scalar), then the input's."""
     if mode in SECOND:
         first, second = name.split(".")
-        return (*_place(case, mode, first, row, None), *_place(case, mode, second, column, "columns"))
+        return (
+            *_place(case, mode, first, row, None),
+            *_place(case, mode, second, column, "columns"),
+        )
     output = case.spec.program.nodes[case.spec.program.output].shape
     rows = case.projections[mode].rows  # type: ignore[index]
     if rows is not None:
@@ -214,7 +217,9 @@ def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Itera
             if not len(places) or (code, name) in seen:
                 continue
             seen.add((code, name))
-            reason = truth.reasons.get((mode, name), "the error bar of the truth is too wide to tell")
+            reason = truth.reasons.get(
+                (mode, name), "the error bar of the truth is too wide to tell"
+            )
             entries, more = entries_of(case, mode, name, block, places, None, None)
             message = f"`{name}`: {_POINT_MESSAGES.get(code) or 'undecided: ' + reason}"
             yield finding(

@@ -1,8 +1,8 @@
 """At a kink: is the gradient one that a generalised derivative may be?
 
-Entry by entry it must lie between the one-sided derivatives (`entries`). Along a direction that moves
-several tied entries at once, <g, d> must lie between the one-sided derivatives along d: this is what tells
-the shares (1/2, 1/2) of a tie of max from (1, 1), which no subgradient is.
+Entry by entry it must lie between the one-sided derivatives (`entries`). Along a direction that
+moves several tied entries at once, <g, d> must lie between the one-sided derivatives along d: this
+is what tells the shares (1/2, 1/2) of a tie of max from (1, 1), which no subgradient is.
 """
 
 from __future__ import annotations

@@ -1,23 +1,25 @@
-"""The constants that flip a verdict, each with its reason. They are in this file and nowhere else."""
+"""The constants that flip a verdict, each with its reason. They are in this file and nowhere
+else."""
 
 from __future__ import annotations
 
 from gradcheck_cli.domain.dtypes import FORMATS, FloatFormat
 
-# A right gradient of a handful of operations, each rounded once, is off by a few ulps: over every row of the
-# op table at random points, in three engines, 99.9 % of entries were within 3. Beyond it an entry is
-# only looked at again, never condemned.
+# A right gradient of a handful of operations, each rounded once, is off by a few ulps: over every
+# row of the op table at random points, in three engines, 99.9 % of entries were within 3. Beyond
+# it an entry is only looked at again, never condemned.
 FEW_ULPS = 4.0
 
 # First-order error analysis leaves out products of roundings and the last ulp of library functions
 # (exp and friends are specified to 1-2 ulps, not 0.5).
 FIRST_ORDER_SLACK = 4.0
 
-# An error that does not care for precision changes by no more than this part of itself from one to the next;
-# a rounding error changes by 2^-13 (bfloat16 to float16) or more.
+# An error that does not care for precision changes by no more than this part of itself from one to
+# the next; a rounding error changes by 2^-13 (bfloat16 to float16) or more.
 SAME_ERROR = 0.25
 
-# At most this part of the digits may be unknown in the truth, or nothing is decided (verdicts: half).
+# At most this part of the digits may be unknown in the truth, or nothing is decided (verdicts:
+# half).
 DECIDABLE = 0.5
 
 WARNING_BITS = 0.25  # of the dtype's bits lost: GC301 as a warning

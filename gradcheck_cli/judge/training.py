@@ -18,8 +18,9 @@ MODE = "training"
 def judge_training(case: TrainingCase) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
     """One check an engine and parameter; GC101 where a path leaves the reference's float64 path.
 
-    A path may differ by what rounding does to it. That is measured, not assumed: the distance between the
-    reference engine's own paths in this dtype and in float64, at its largest, plus one rounding a step.
+    A path may differ by what rounding does to it. That is measured, not assumed: the distance
+    between the reference engine's own paths in this dtype and in float64, at its largest, plus one
+    rounding a step.
     """
     checks: list[Check] = []
     findings: list[Finding] = []
@@ -47,9 +48,7 @@ def _check(case: TrainingCase, path: Training, name: str, status: str, ulps: flo
     )
 
 
-def _judge_parameter(
-    case: TrainingCase, path: Training, name: str
-) -> tuple[Check, Finding | None]:
+def _judge_parameter(case: TrainingCase, path: Training, name: str) -> tuple[Check, Finding | None]:
     if path.failure is not None:
         code = CODES_OF_FAILURES[path.failure.kind]
         found = _finding(case, path, name, code, path.failure.message, (), path.failure.detail)
@@ -57,7 +56,9 @@ def _judge_parameter(
     exact, near = case.exact, case.calibration
     if exact is None or near is None or exact.failure or near.failure:
         message = "undecided: the reference engine did not finish its own training path"
-        return _check(case, path, name, "passed", None), _finding(case, path, name, "GC501", message)
+        return _check(case, path, name, "passed", None), _finding(
+            case, path, name, "GC501", message
+        )
     fmt = FORMATS[case.dtype]
     truth, mine = exact.parameters[name], path.parameters[name]
     last = mine[-1]
@@ -73,7 +74,9 @@ def _judge_parameter(
     if not np.any(bad):
         return _check(case, path, name, "passed", worst), None
     entries = _entries(bad, last, truth[-1], ulps)
-    first = int(np.argmax(np.any(~(np.abs(mine - truth) <= allowed).reshape(len(mine), -1), axis=1)))
+    first = int(
+        np.argmax(np.any(~(np.abs(mine - truth) <= allowed).reshape(len(mine), -1), axis=1))
+    )
     message = f"`{name}` leaves the reference path at step {first} of {steps}"
     return _check(case, path, name, "failed", worst), _finding(
         case, path, name, "GC101", message, entries

@@ -1,4 +1,5 @@
-"""What the gradient really is: differences with error bars, and the float64 gradient they confirm."""
+"""What the gradient really is: differences with error bars, and the float64 gradient they
+confirm."""
 
 from gradcheck_cli.truth.request import compute
 

@@ -12,22 +12,27 @@ from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.classify import Sides
 from gradcheck_cli.truth.directions import Slope
 
-# A difference whose bar is below 2^-20 of the derivative vouches for the float64 gradient by itself: an
-# error that it could miss is smaller than the roundings of float32 that the user can see.
+# A difference whose bar is below 2^-20 of the derivative vouches for the float64 gradient by
+# itself: an error that it could miss is smaller than the roundings of float32 that the user can
+# see.
 STRONG = 2.0**-20
 
 SLACK = 4.0  # first order leaves out products of roundings, and library functions round by 1-2 ulps
 
-CONTRADICTION = "the finite difference and the float64 gradient of the reference engine contradict each other"
-NO_DIFFERENCE = "no finite difference could be taken here: the function is not finite around the point"
+CONTRADICTION = (
+    "the finite difference and the float64 gradient of the reference engine contradict each other"
+)
+NO_DIFFERENCE = (
+    "no finite difference could be taken here: the function is not finite around the point"
+)
 TOO_FAST = "the function changes faster than any step in float64 can resolve"
 
 
 @dataclass(slots=True)
 class Differences:
-    """Finite differences of one block, every array (rows, columns). `kind` holds PointKinds; entries that
-    were not taken one by one are nan, with an infinite error unless a directional difference over many
-    entries `vouched` for them: then the error is what it would have shown."""
+    """Finite differences of one block, every array (rows, columns). `kind` holds PointKinds;
+    entries that were not taken one by one are nan, with an infinite error unless a directional
+    difference over many entries `vouched` for them: then the error is what it would have shown."""
 
     value: Array
     error: Array
@@ -86,14 +91,17 @@ def merge(
 ) -> Merged:
     """Truth of a block from the float64 gradient (rows, columns) and the differences.
 
-    `spread` is how far two ways to the gradient are apart; `structural` says that some operation stands
-    exactly on a kink of its own; `rounding` gives C and R in float64, asked for only where they matter.
+    `spread` is how far two ways to the gradient are apart; `structural` says that some operation
+    stands exactly on a kink of its own; `rounding` gives C and R in float64, asked for only where
+    they matter.
     """
     kind = _settle_kinds(gradient, spread, differences, structural)
     finite = np.isfinite(gradient)
     with np.errstate(all="ignore"):
         gap = np.where(differences.vouched, 0.0, np.abs(gradient - differences.value))
-        taken = np.isfinite(differences.error) & (np.isfinite(differences.value) | differences.vouched)
+        taken = np.isfinite(differences.error) & (
+            np.isfinite(differences.value) | differences.vouched
+        )
         consistent = finite & taken & (gap <= differences.error + spread)
         strong = consistent & (
             (differences.error <= STRONG * np.abs(gradient)) | (differences.error == 0)
@@ -109,9 +117,11 @@ def merge(
         keep = weak & consistent
         with np.errstate(all="ignore"):
             error = np.where(keep, np.minimum(by_rounding, differences.error + gap), error)
-            explained = weak & finite & taken & ~consistent & (gap <= differences.error + by_rounding)
-            # a function so steep that half an ulp of its input explains the gap is not resolved by a
-            # difference either, however narrow its bar
+            explained = (
+                weak & finite & taken & ~consistent & (gap <= differences.error + by_rounding)
+            )
+            # a function so steep that half an ulp of its input explains the gap is not resolved by
+            # a difference either, however narrow its bar
             resolved = gap > differences.error + SLACK * condition
         confirmed |= keep
         better = explained & resolved & (differences.error < by_rounding)
@@ -138,8 +148,9 @@ def merge(
 def _settle_kinds(
     gradient: Array, spread: Array, differences: Differences, structural: bool
 ) -> Array:
-    """Kinds after asking the program: without an operation that stands on its own kink, one-sided slopes
-    that differ mean a kink nearby, closer than the steps, and a jump means a slope too steep for them."""
+    """Kinds after asking the program: without an operation that stands on its own kink, one-sided
+    slopes that differ mean a kink nearby, closer than the steps, and a jump means a slope too
+    steep for them."""
     kind = differences.kind.copy()
     if structural:
         return kind
@@ -174,7 +185,8 @@ def _with_sides(
 
 
 def unconstrained(merged: Merged) -> Merged:
-    """For second derivatives: where the gradient has a kink or a jump, any value is as good as another."""
+    """For second derivatives: where the gradient has a kink or a jump, any value is as good as
+    another."""
     rough = np.isin(merged.kind, (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED))
     return Merged(
         value=merged.value,

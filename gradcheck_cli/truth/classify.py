@@ -1,9 +1,9 @@
 """Smooth point, kink, jump or vertical tangent: what one-sided differences say.
 
-The increments of a one-sided difference quotient q(h) = (g(h) - g(0)) / h, as h is halved, shrink by 1/2
-where g has a second derivative on that side, stay as they are for h log h, grow by sqrt(2) for sqrt(h)
-and double for a jump. That ratio needs no tolerance and no knowledge of g; it is the exponent test
-p = log2(J(h) / J(h/2)) of the second difference, read on each side by itself.
+The increments of a one-sided difference quotient q(h) = (g(h) - g(0)) / h, as h is halved, shrink
+by 1/2 where g has a second derivative on that side, stay as they are for h log h, grow by sqrt(2)
+for sqrt(h) and double for a jump. That ratio needs no tolerance and no knowledge of g; it is the
+exponent test p = log2(J(h) / J(h/2)) of the second difference, read on each side by itself.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def _growth(ladder: Ladder, side: int) -> tuple[Float, Float]:
         quotient = side * (values[used][-(RUN + 2) :] - ladder.zero) / h[:, None]
         step = np.diff(quotient, axis=0)
         ratio = step[1:] / step[:-1]
-        heard = np.abs(step) > 8 * ladder.noise[used][-(RUN + 1) :] / h[1:, None]  # 4 roundings a step, twice that to be sure
+        heard = (
+            np.abs(step) > 8 * ladder.noise[used][-(RUN + 1) :] / h[1:, None]
+        )  # 4 roundings a step, twice that to be sure
     sound = np.all(np.isfinite(ratio), axis=0) & np.all(heard, axis=0)
     return np.where(sound, np.min(np.where(np.isfinite(ratio), ratio, 0), axis=0), 0.0), np.sign(
         np.where(np.isfinite(quotient[-1]), quotient[-1], 0.0)

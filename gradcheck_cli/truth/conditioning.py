@@ -1,20 +1,21 @@
 """How far rounding may move a gradient: conditioning C, rounding floor R, and what is allowed.
 
-With T an entry of the gradient, written as a program of its own (forward pass, then backward pass), and
-u the unit roundoff of the judged dtype:
+With T an entry of the gradient, written as a program of its own (forward pass, then backward
+pass), and u the unit roundoff of the judged dtype:
 
     C = u * sum over inputs |dT/dx_j| |x_j|             half an ulp of every input
-    R = sum over operations |dT/dv_i| (u |v_i| + eta)   every operation rounded once, or underflowing
+    R = sum over operations |dT/dv_i| (u |v_i| + eta)   every operation rounded, or underflowing
 
-(Higham, Accuracy and Stability of Numerical Algorithms, section 1.6 and 3; first order.) An operation of a
-well-behaved program costs about as much as the inputs' own rounding; the allowance is R with each
-operation's part cut off at BENIGN times that. What R has above it is the program's instability.
+(Higham, Accuracy and Stability of Numerical Algorithms, section 1.6 and 3; first order.) An
+operation of a well-behaved program costs about as much as the inputs' own rounding; the allowance
+is R with each operation's part cut off at BENIGN times that. What R has above it is the program's
+instability.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,13 +27,16 @@ from gradcheck_cli.truth.gradients import block_shapes, float64_gradients
 from gradcheck_cli.truth.plain import inlined
 from gradcheck_cli.truth.tape import EntryTape
 
-# An operation whose rounding moves the result by up to 8 times what half an ulp of every input (or of
-# the result) does is taken as benign: the dot product of a well-conditioned problem reaches 2 to 4.
+# An operation whose rounding moves the result by up to 8 times what half an ulp of every input (or
+# of the result) does is taken as benign: the dot product of a well-conditioned problem reaches 2
+# to 4.
 BENIGN = 8.0
 EXACT_ENTRIES = 64  # entries for which the sums are taken exactly: each costs one walk of the tape
 EXACT_NODES = 600  # and the longest program for that
 SAMPLES = 4  # random sign vectors for larger blocks; the largest of 4 is within 2x of the sum's rms
-PERTURBATION = 2.0**-26  # relative: far above float64's rounding, far below where second order counts
+PERTURBATION = (
+    2.0**-26
+)  # relative: far above float64's rounding, far below where second order counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def conditioning(
 @dataclass(slots=True)
 class _Raw:
     condition: Array  # (rows, columns)
-    parts: list[tuple[Array, Array]]  # of an operation: its sum, its largest element; each (rows, columns)
+    parts: list[Array]  # one an operation, each (rows, columns)
     floor: Array
 
 
@@ -108,13 +112,14 @@ def _sampled(
     engine: ReferenceEngine,
     u: float,
 ) -> dict[str, _Raw]:
-    """C from random relative perturbations of the inputs; each operation is taken to cost as much."""
-    from dataclasses import replace
-
+    """C from random relative perturbations of the inputs; each operation is taken to cost as
+    much."""
     rng = np.random.default_rng([request.seed, 1])
     names = list(block_shapes(request, mode))
     largest = {name: np.zeros_like(true[mode, name]) for name in names}
-    only = replace(request, projections={mode: request.projections[mode]}, program=inlined(request.program))
+    only = replace(
+        request, projections={mode: request.projections[mode]}, program=inlined(request.program)
+    )
     for _ in range(SAMPLES):
         moved = {
             name: value * (1 + PERTURBATION * rng.choice([-1.0, 1.0], size=np.shape(value)))

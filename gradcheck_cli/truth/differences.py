@@ -2,35 +2,44 @@
 
 Central differences on a ladder of steps, extrapolated by Romberg's scheme (Ridders 1982, "Accurate
 computation of F'(x) and F'(x) F''(x)"; the selection per output follows numdifftools and
-FiniteDifferences.jl: each output takes the window of the ladder whose own error estimate is smallest).
-Truncation of a window of j + 1 steps is O(h^(2j + 2)), rounding O(noise / h).
+FiniteDifferences.jl: each output takes the window of the ladder whose own error estimate is
+smallest). Truncation of a window of j + 1 steps is O(h^(2j + 2)), rounding O(noise / h).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Float = npt.NDArray[np.float64]
 
-FIRST_STEP = 0.21823  # of the scale; no simple fraction, so that a periodic function is not sampled in step
+FIRST_STEP = (
+    0.21823  # of the scale; no simple fraction, so that a periodic function is not sampled in step
+)
 BATCH = 7  # levels evaluated at once: enough for a window of order 12 and its error estimate
 DEEPEST = 42  # 2^-42 of the scale: below that a step has few digits left in float64
 WINDOW = 6  # a longer window gains nothing: its rounding grows as its truncation vanishes
 SAFETY = 10.0  # Ridders' estimate was measured low by up to 1.7x; verdicts ask for a factor of 10
-NOTHING_TO_GAIN = 40.0  # times the noise: about what the rounding at steps near 1 leaves as an error bar
-AT_THE_FLOOR = 8.0  # times noise / largest step: a window that begins there ends 1 to 3 levels below it
-GOOD = 2.0**-33  # relative error bar below which no further levels are taken: far below 2^-24 (float32)
+NOTHING_TO_GAIN = (
+    40.0  # times the noise: about what the rounding at steps near 1 leaves as an error bar
+)
+AT_THE_FLOOR = (
+    8.0  # times noise / largest step: a window that begins there ends 1 to 3 levels below it
+)
+GOOD = (
+    2.0**-33
+)  # relative error bar below which no further levels are taken: far below 2^-24 (float32)
 
 
 @dataclass(slots=True)
 class Ladder:
-    """Values of a function g(t) with m outputs on steps t = +-h: h (k,), plus and minus (k, m), the
-    rounding error of one of them, noise (k, m), and zero (m,) at t = 0. A side that the domain forbids
-    is nan."""
+    """Values of a function g(t) with m outputs on steps t = +-h: h (k,), plus and minus (k, m),
+    the rounding error of one of them, noise (k, m), and zero (m,) at t = 0. A side that the domain
+    forbids is nan."""
 
     h: Float
     plus: Float
@@ -71,7 +80,7 @@ def climb(
     top = FIRST_STEP * scale
     best = Estimate(np.full(zero.size, np.nan), np.full(zero.size, np.inf))
     for first in range(0, DEEPEST, BATCH):
-        steps = exact_steps(top * 2.0 ** -np.arange(first, first + BATCH), base)
+        steps = exact_steps(top * np.ldexp(1.0, -np.arange(first, first + BATCH)), base)
         _extend(ladder, function, steps, low, high, _growing(noise, noise_at, steps))
         best = central(ladder)
         if np.all(_settled(best) | _at_the_floor(best, ladder)):
@@ -110,12 +119,20 @@ def _from_afar(
     base: float,
     noise_at: Callable[[float], Float] | None,
 ) -> Estimate:
-    """Better estimates from steps near 1, where those do not contradict the best of the steps near 0."""
-    steps = FIRST_STEP * 2.0 ** -np.arange(2 * BATCH)
+    """Better estimates from steps near 1, where those do not contradict the best of the steps near
+    0."""
+    steps = FIRST_STEP * np.ldexp(1.0, -np.arange(2 * BATCH))
     empty = np.empty((0, near.zero.size))
     far = Ladder(np.empty(0), empty, empty, empty, near.zero)
     quiet = near.noise[-1]
-    _extend(far, function, exact_steps(steps[steps > top], base), low, high, noise_at or (lambda _: quiet))
+    _extend(
+        far,
+        function,
+        exact_steps(steps[steps > top], base),
+        low,
+        high,
+        noise_at or (lambda _: quiet),
+    )
     if far.h.size < 2:
         return best
     there = central(far)
@@ -135,7 +152,7 @@ def _no_gain(
     return np.asarray(best.error <= NOTHING_TO_GAIN * np.fmin(noise, far))
 
 
-def exact_steps(steps: Float, base: float) -> Float:
+def exact_steps(steps: npt.NDArray[np.floating[Any]], base: float) -> Float:
     """Steps next to these that `base` + step represents exactly (base + h rounds otherwise)."""
     return np.asarray((abs(base) + steps) - abs(base), dtype=np.float64)
 
@@ -188,15 +205,16 @@ def one_sided(ladder: Ladder, side: int) -> Estimate:
 def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estimate:
     """Romberg's tableau over quotients (k, m) whose error expands in powers of h^power.
 
-    Entry (i, j) uses levels i .. i + j. Its error is the larger distance to the two entries that it was
-    made from, times SAFETY, plus the rounding of its smallest step. Of the entries that begin at one
-    level the best is kept; `_uncontradicted` chooses among the levels. `noise` is (k, m).
+    Entry (i, j) uses levels i .. i + j. Its error is the larger distance to the two entries that
+    it was made from, times SAFETY, plus the rounding of its smallest step. Of the entries that
+    begin at one level the best is kept; `_uncontradicted` chooses among the levels. `noise` is (k,
+    m).
     """
     count, m = quotients.shape
     values, errors = np.full((count, m), np.nan), np.full((count, m), np.inf)
     table = quotients
-    # the weights of all values in one window sum to less than 2 for ratio 2 and power 2, and to less
-    # than 9 for power 1: the product of (2^j + 1) / (2^j - 1)
+    # the weights of all values in one window sum to less than 2 for ratio 2 and power 2, and to
+    # less than 9 for power 1: the product of (2^j + 1) / (2^j - 1)
     amplification = 2.0 if power == 2 else 9.0
     loudest = noise
     with np.errstate(all="ignore"):
@@ -217,8 +235,8 @@ def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estima
 def _uncontradicted(values: Float, errors: Float) -> Estimate:
     """Per output, the estimate with the smallest error that no finer level contradicts.
 
-    At steps longer than the period of a function two entries may agree by accident; shorter steps then
-    tell another story, within error bars that exclude the first.
+    At steps longer than the period of a function two entries may agree by accident; shorter steps
+    then tell another story, within error bars that exclude the first.
     """
     with np.errstate(all="ignore"):
         known = np.isfinite(errors)

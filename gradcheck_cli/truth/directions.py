@@ -41,7 +41,8 @@ class Sampled:
     noise_of: Callable[[Values], Float]
 
     def along_entry(self, name: str, flat: int) -> Slope:
-        """The derivative along entry `flat` of input `name`, by steps that the entry takes exactly."""
+        """The derivative along entry `flat` of input `name`, by steps that the entry takes
+        exactly."""
         start = np.asarray(self.values[name], dtype=np.float64)
         base = float(start.reshape(-1)[flat])
         low, high = self.bounds.get(name, (-np.inf, np.inf))
@@ -58,9 +59,12 @@ class Sampled:
 
     def along(self, direction: Mapping[str, Array]) -> Slope:
         """The derivative along `direction`, input -> weights of the input's shape."""
+
         # a step moves entries by rounded amounts; that noise is the caller's, as part of `noise`
         def moved(step: float) -> Values:
-            there = {name: self.values[name] + step * weights for name, weights in direction.items()}
+            there = {
+                name: self.values[name] + step * weights for name, weights in direction.items()
+            }
             return {**self.values, **there}
 
         low, high = self._room(direction)
@@ -74,8 +78,14 @@ class Sampled:
             if not (np.isfinite(bottom) or np.isfinite(top)):
                 continue
             with np.errstate(all="ignore"):
-                to_top = np.where(weights > 0, top - self.values[name], bottom - self.values[name]) / weights
-                to_bottom = np.where(weights > 0, bottom - self.values[name], top - self.values[name]) / weights
+                to_top = (
+                    np.where(weights > 0, top - self.values[name], bottom - self.values[name])
+                    / weights
+                )
+                to_bottom = (
+                    np.where(weights > 0, bottom - self.values[name], top - self.values[name])
+                    / weights
+                )
             moving = weights != 0
             high = min(high, float(np.min(to_top[moving], initial=np.inf)))
             low = max(low, float(np.max(to_bottom[moving], initial=-np.inf)))
@@ -104,10 +114,21 @@ class Sampled:
             sides = [self.noise_of(moved(t)) for t in (step, -step) if low <= t <= high]
             return np.fmax(*sides) if len(sides) == 2 else sides[0] if sides else self.noise
 
-        ladder, estimate = climb(lambda t: self.function(moved(t)), scale, self.noise, low, high, self.zero, base, noise_at)
+        ladder, estimate = climb(
+            lambda t: self.function(moved(t)),
+            scale,
+            self.noise,
+            low,
+            high,
+            self.zero,
+            base,
+            noise_at,
+        )
         sides = classify(ladder)
         for side in (sides.above, sides.below):  # at an edge only one side has values
-            missing = ~np.isfinite(estimate.error) & np.isfinite(side.error) & np.isfinite(side.value)
+            missing = (
+                ~np.isfinite(estimate.error) & np.isfinite(side.error) & np.isfinite(side.value)
+            )
             estimate.value = np.where(missing, side.value, estimate.value)
             estimate.error = np.where(missing, side.error, estimate.error)
         return Slope(estimate, sides, _steepest(ladder))
@@ -117,7 +138,7 @@ def _steepest(ladder: Ladder) -> Float:
     with np.errstate(all="ignore"):
         rise = np.fmax(np.abs(ladder.plus - ladder.zero), np.abs(ladder.minus - ladder.zero))
         quotients = rise / ladder.h[:, None]
-    return np.max(np.where(np.isfinite(quotients), quotients, 0.0), axis=0, initial=0.0)
+    return np.asarray(np.max(np.where(np.isfinite(quotients), quotients, 0.0), axis=0, initial=0.0))
 
 
 def _typical(values: Float) -> float:

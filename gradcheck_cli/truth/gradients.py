@@ -16,8 +16,9 @@ from gradcheck_cli.truth.plain import inlined
 
 @dataclass(frozen=True, slots=True)
 class Float64Gradients:
-    """Blocks by (mode, name), shape (rows, columns): `true` is the derivative of the forward, `stated`
-    follows the custom gradients, `spread` is how far two ways of computing `true` are apart."""
+    """Blocks by (mode, name), shape (rows, columns): `true` is the derivative of the forward,
+    `stated` follows the custom gradients, `spread` is how far two ways of computing `true` are
+    apart."""
 
     true: Mapping[tuple[Mode, str], Array]
     stated: Mapping[tuple[Mode, str], Array]
@@ -123,5 +124,6 @@ def _same_part(mode: Mode, request: TruthRequest) -> bool:
     """Whether both modes were asked for the whole Jacobian, entry by entry."""
     one, other = request.projections[mode], request.projections[PARTNERS[mode]]
     if mode in ("reverse", "forward"):
-        return one.rows is one.columns is other.rows is other.columns is None
+        parts = (one.rows, one.columns, other.rows, other.columns)
+        return all(part is None for part in parts)
     return one.columns is None and other.columns is None

@@ -44,10 +44,10 @@ def confirm(
 ) -> None:
     """Fill `differences` (rows, columns by input) so that `merge` decides every entry.
 
-    Where <gradient, d> lies within the error bar of the difference along d, for one Gaussian and one
-    Rademacher direction d over a set of entries, the difference vouches for every entry there, with
-    the bar that a single entry would need to be found: an error of entry j shows along d as error * d_j.
-    Where it does not, the set is halved, down to differences of single entries.
+    Where <gradient, d> lies within the error bar of the difference along d, for one Gaussian and
+    one Rademacher direction d over a set of entries, the difference vouches for every entry there,
+    with the bar that a single entry would need to be found: an error of entry j shows along d as
+    error * d_j. Where it does not, the set is halved, down to differences of single entries.
     """
     entries = _Entries(list(gradient), [g.shape[1] for g in gradient.values()])
     rng = np.random.default_rng([seed, 3])
@@ -68,7 +68,8 @@ def confirm(
 
 
 def _entry_bars(bar: Array, direction: Array) -> Array:
-    """The error of a single entry that a direction with this bar would have shown, (rows, columns)."""
+    """The error of a single entry that a direction with this bar would have shown, (rows,
+    columns)."""
     with np.errstate(divide="ignore"):
         return np.asarray(bar[:, None] / np.abs(direction)[None])
 
@@ -82,7 +83,9 @@ def _holds(
 ) -> bool:
     bars: list[dict[str, Array]] = []
     for kind in ("gaussian", "rademacher"):
-        direction, expected, mass = {}, 0.0, 0.0
+        direction: dict[str, Array] = {}
+        expected: Array = np.zeros(())
+        mass: Array = np.zeros(())
         for name, columns in support.items():
             value = np.asarray(sampled.values[name], dtype=np.float64)
             size = np.abs(value.reshape(-1)[columns])

@@ -27,7 +27,8 @@ def hulls_of(blocks: Mapping[str, TruthBlock], sampled: Sampled, seed: int) -> t
 
 def _hull(direction: Mapping[str, Array], sampled: Sampled) -> Hull:
     shaped = {
-        name: np.reshape(weights, np.shape(sampled.values[name])) for name, weights in direction.items()
+        name: np.reshape(weights, np.shape(sampled.values[name]))
+        for name, weights in direction.items()
     }
     slope = sampled.along(shaped)
     above, below = slope.sides.above, slope.sides.below

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
 
 STOP = "stop_gradient"
@@ -16,7 +16,8 @@ _FROZEN = "stop_gradient:{}"
 
 
 def inlined(program: Program) -> Program:
-    """The same program with every custom gradient replaced by its forward: what truth differentiates."""
+    """The same program with every custom gradient replaced by its forward: what truth
+    differentiates."""
     if not program.has_custom_gradient:
         return program
     nodes: list[Node] = []
@@ -34,8 +35,9 @@ def inlined(program: Program) -> Program:
 
 
 def _append_body(nodes: list[Node], body: Program, args: tuple[int, ...]) -> int:
-    """Append the nodes of `body`, its inputs bound to `args` in order; return its output's index."""
-    bound = {inner: outer for inner, outer in zip(body.inputs.values(), args, strict=True)}
+    """Append the nodes of `body`, its inputs bound to `args` in order; return its output's
+    index."""
+    bound = dict(zip(body.inputs.values(), args, strict=True))
     for index, node in enumerate(body.nodes):
         if index not in bound:
             nodes.append(replace(node, args=tuple(bound[i] for i in node.args)))
@@ -43,7 +45,9 @@ def _append_body(nodes: list[Node], body: Program, args: tuple[int, ...]) -> int
     return bound[body.output]
 
 
-def frozen(program: Program, values: Mapping[str, Array], rounding: str) -> tuple[Program, dict[str, Array]]:
+def frozen(
+    program: Program, values: Mapping[str, Array], rounding: str
+) -> tuple[Program, dict[str, Array]]:
     """Turn every `stop_gradient` into an input that stays at the value it has at this point.
 
     A difference of the result is then the derivative that the declaration asks for. Returns the
@@ -62,8 +66,16 @@ def frozen(program: Program, values: Mapping[str, Array], rounding: str) -> tupl
     return Program(tuple(nodes), inputs, program.outputs, program.text), complete
 
 
+def constant(node: Node, fmt: FloatFormat) -> Any:
+    """The value of a constant of the formula: rounded to `fmt` where it is a floating number."""
+    if node.kind == "float":
+        return fmt.round(float(node.value or 0))[()]
+    return np.asarray(node.value)
+
+
 class PlainFunction:
-    """`program` in float64, its constants rounded to `rounding`. Call it with a value for each input."""
+    """`program` in float64, its constants rounded to `rounding`. Call it with a value for each
+    input."""
 
     def __init__(self, program: Program, rounding: str) -> None:
         from reference_engine.op import TABLE
@@ -74,8 +86,7 @@ class PlainFunction:
         self._steps: list[tuple[int, Callable[..., Any], tuple[int, ...], dict[str, Any]]] = []
         for index, node in enumerate(program.nodes):
             if node.op == CONSTANT:
-                value = node.value
-                self._start[index] = fmt.round(value)[()] if node.kind == "float" else np.asarray(value)
+                self._start[index] = constant(node, fmt)
             elif node.op == CUSTOM:
                 raise ValueError("inline custom gradients first")
             elif node.op != INPUT:

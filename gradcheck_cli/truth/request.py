@@ -58,9 +58,10 @@ class _Work:
 def compute(request: TruthRequest) -> Truth:
     """Truth for every mode in `request.projections`.
 
-    First order: Romberg-extrapolated central differences of the float64 program (`differences`), merged
-    with the reference engine's float64 gradient (`blocks`). Second order: differences of that gradient.
-    More than `halving.ENTRY_LIMIT` entries are confirmed along random directions instead of one by one.
+    First order: Romberg-extrapolated central differences of the float64 program (`differences`),
+    merged with the reference engine's float64 gradient (`blocks`). Second order: differences of
+    that gradient. More than `halving.ENTRY_LIMIT` entries are confirmed along random directions
+    instead of one by one.
     """
     started = time.perf_counter()
     engine = ReferenceEngine()
@@ -73,12 +74,12 @@ def compute(request: TruthRequest) -> Truth:
     blocks: dict[tuple[str, str], TruthBlock] = {}
     reasons: dict[tuple[str, str], str] = {}
     hulls: dict[str, tuple[Hull, ...]] = {}
-    cost = (
-        conditioning(request, work.gradients.true, engine) if request.conditioning else {}
-    )
+    cost = conditioning(request, work.gradients.true, engine) if request.conditioning else {}
     for mode in request.projections:
         for name, merged, differences in _mode_blocks(work, mode):
-            blocks[mode, name] = _block(work, mode, name, merged, differences, cost.get((mode, name)))
+            blocks[mode, name] = _block(
+                work, mode, name, merged, differences, cost.get((mode, name))
+            )
             if merged.reason:
                 reasons[mode, name] = merged.reason
         hulls[mode] = _hulls(work, mode, blocks)
@@ -131,7 +132,9 @@ def _natural_size(work: _Work, name: str, shape: tuple[int, ...]) -> Array:
     if inputs.shape[1] != shape[1]:  # columns are directions, not entries
         inputs = np.full((1, 1), np.max(inputs, initial=0.0))
     with np.errstate(all="ignore"):
-        size = np.max(np.abs(work.gradients.output), initial=0.0) / np.where(inputs == 0, 1.0, inputs)
+        size = np.max(np.abs(work.gradients.output), initial=0.0) / np.where(
+            inputs == 0, 1.0, inputs
+        )
     return np.broadcast_to(np.where(np.isfinite(size), size, 0.0), shape)
 
 
@@ -169,7 +172,9 @@ def _sampled(
         function = _gradient_function(work, projection)
     else:
         plain = PlainFunction(program, request.dtype)
-        rows = None if projection.rows is None else projection.rows.reshape(len(projection.rows), -1)
+        rows = (
+            None if projection.rows is None else projection.rows.reshape(len(projection.rows), -1)
+        )
 
         def function(at: Values) -> Float:
             flat = plain(at).reshape(-1)
@@ -199,7 +204,9 @@ def _gradient_function(work: _Work, projection: Projection) -> Callable[[Values]
 
     def function(at: Values) -> Float:
         answer = work.engine.evaluate(
-            Problem(program, at, request.wrt, "float64", request.dtype, "reverse", Projection(rows=rows))
+            Problem(
+                program, at, request.wrt, "float64", request.dtype, "reverse", Projection(rows=rows)
+            )
         )
         parts = []
         for name in request.wrt:
@@ -242,11 +249,15 @@ def _take(
     rounded: Sampled,
     second: bool,
 ) -> dict[str, Differences]:
-    """Differences of every block of a mode; a column is an entry, or a direction where columns are given."""
+    """Differences of every block of a mode; a column is an entry, or a direction where columns are
+    given."""
     request = work.request
     shapes = block_shapes(request, mode)
     columns = projection.columns or {}
-    by_input = {name: Differences.empty(exact.zero.size, _columns(request, columns, name)) for name in request.wrt}
+    by_input = {
+        name: Differences.empty(exact.zero.size, _columns(request, columns, name))
+        for name in request.wrt
+    }
     entries = sum(int(np.size(request.values[n])) for n in request.wrt if n not in columns)
     for name, differences in by_input.items():
         if name in columns:
@@ -260,7 +271,12 @@ def _take(
         confirm(whole, by_input, exact, rounded, request.seed)
     if not second:
         return by_input
-    return {f"{a}.{b}": _rows_of(request, by_input[b], a) for a in request.wrt for b in request.wrt if f"{a}.{b}" in shapes}
+    return {
+        f"{a}.{b}": _rows_of(request, by_input[b], a)
+        for a in request.wrt
+        for b in request.wrt
+        if f"{a}.{b}" in shapes
+    }
 
 
 def _columns(request: TruthRequest, columns: object, name: str) -> int:
@@ -290,9 +306,7 @@ def _rows_of(request: TruthRequest, differences: Differences, name: str) -> Diff
     raise KeyError(name)
 
 
-def _hulls(
-    work: _Work, mode: Mode, blocks: dict[tuple[str, str], TruthBlock]
-) -> tuple[Hull, ...]:
+def _hulls(work: _Work, mode: Mode, blocks: dict[tuple[str, str], TruthBlock]) -> tuple[Hull, ...]:
     """One-sided derivatives along directions through all entries at kinks, if there are several."""
     projection = work.request.projections[mode]
     if mode in SECOND or projection.columns is not None:

@@ -12,6 +12,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 from gradcheck_cli.truth.differences import Float
+from gradcheck_cli.truth.plain import constant
 
 
 class RecordedProgram:
@@ -33,28 +34,31 @@ class RecordedProgram:
         with np.errstate(all="ignore"):
             for index, node in enumerate(program.nodes):
                 if node.op == CONSTANT:
-                    value = fmt.round(node.value)[()] if node.kind == "float" else np.asarray(node.value)
-                    slots[index] = value
+                    slots[index] = constant(node, fmt)
                 elif node.op != INPUT:
                     slots[index] = TABLE[node.op](*[slots[i] for i in node.args], **node.keywords)
         self.output = slots[program.output]
 
     def gradient(self, output: Any, cotangent: Array) -> dict[str, Any]:
-        """<cotangent, d output / d leaf> for every leaf, recorded; a leaf without one is left out."""
+        """<cotangent, d output / d leaf> for every leaf, recorded; a leaf without one is left
+        out."""
         from reference_engine.tape import Node, pull_back
 
         if not isinstance(output, Node) or output.op is None:
             return {}
         with np.errstate(all="ignore"):
             reached = pull_back([(output, cotangent)], create_graph=True)
-        return {name: reached[id(leaf)][1] for name, leaf in self.leaves.items() if id(leaf) in reached}
+        return {
+            name: reached[id(leaf)][1] for name, leaf in self.leaves.items() if id(leaf) in reached
+        }
 
 
 def sensitivity_sums(number: Any, fmt: FloatFormat) -> tuple[float, list[float]]:
-    """How far a recorded scalar s moves when its inputs are off by half an ulp, and when each operation
-    on the way rounds: u * sum |ds/dx| |x| over the leaves, and, for each operation that rounds in the
-    order of the tape, sum |ds/dv| (u |v| + eta) over its result v. The smallest subnormal eta is what
-    underflow may cost (Higham, Accuracy and Stability of Numerical Algorithms, eq. 2.8)."""
+    """How far a recorded scalar s moves when its inputs are off by half an ulp, and when each
+    operation on the way rounds: u * sum |ds/dx| |x| over the leaves, and, for each operation that
+    rounds in the order of the tape, sum |ds/dv| (u |v| + eta) over its result v. The smallest
+    subnormal eta is what underflow may cost (Higham, Accuracy and Stability of Numerical
+    Algorithms, eq. 2.8)."""
     from reference_engine.tape import Node, pull_back
     from reference_engine.traced import to_array
 
@@ -70,7 +74,8 @@ def sensitivity_sums(number: Any, fmt: FloatFormat) -> tuple[float, list[float]]
     with np.errstate(all="ignore"):
         reached = pull_back([(number, np.ones(()))], observe=observe)
         at_leaves = sum(
-            u * float(np.sum(np.abs(to_array(bar) * to_array(leaf)))) for leaf, bar in reached.values()
+            u * float(np.sum(np.abs(to_array(bar) * to_array(leaf))))
+            for leaf, bar in reached.values()
         )
     return at_leaves, by_op[::-1]
 
