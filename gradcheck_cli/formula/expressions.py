@@ -108,22 +108,20 @@ def combine(
                 message = f"{sign} combines comparisons, and this is a number"
                 help = "brackets are needed: (a < b) & (b < c)"
                 return frame.context.fail(part, "GC904", message, help)
-    if name == "power":
-        _check_integer_power(frame, left[0], right[0])
+    if name == "power" and not _has_integer_power(frame, left[0], right[0]):
+        message = "a power of integers needs a constant exponent >= 0"
+        return frame.context.fail(node, "GC906", message, "write x ** -1.0")
     return emit(frame, TABLE[name], (left, right), {}, node, sign)
 
 
-def _check_integer_power(frame: Frame, base: Value, exponent: Value) -> None:
+def _has_integer_power(frame: Frame, base: Value, exponent: Value) -> bool:
     """NumPy has no negative integer power of integers, and no framework agrees on what it is."""
     if _kind(frame, base) != "int" or _kind(frame, exponent) != "int":
-        return
+        return True
     known = exponent.value if isinstance(exponent, Static) else None
     if isinstance(exponent, Ref) and frame.builder.nodes[exponent.index].op == CONSTANT:
         known = frame.builder.nodes[exponent.index].value
-    if known is None or known < 0:
-        raise Problem(
-            "GC906", "a power of integers needs a constant exponent >= 0", "write x ** -1.0"
-        )
+    return known is not None and known >= 0
 
 
 def _kind(frame: Frame, value: Value) -> str | None:

@@ -89,7 +89,7 @@ INSTEAD = {
     "mm": "write a @ b",
     "inner": "write a @ b",
     "outer": "write a[:, None] * b",
-    "einsum": "write it by @, transpose and sum",
+    "einsum": "use @, transpose and sum",
     "cat": "write concatenate([a, b], axis=0)",
     "hstack": "write concatenate([a, b], axis=1)",
     "vstack": "write concatenate([a, b], axis=0)",
@@ -118,7 +118,6 @@ INSTEAD = {
     "sgn": "write where(x > 0, 1, where(x < 0, -1, 0))",
     "sign": "write where(x > 0, 1, where(x < 0, -1, 0))",
     "select": "write where(condition, a, b)",
-    "pow": "write x ** 2",
     "flatten": "write reshape(x, (-1,))",
     "ravel": "write reshape(x, (-1,))",
 }

@@ -55,13 +55,16 @@ def parse_text(text: str, positions: Positions) -> tuple[ast.Module | None, Form
 def _told(error: SyntaxError, text: str, positions: Positions) -> FormulaError:
     """Python's syntax error with its place in the file."""
     start = _offset(text, error.lineno, error.offset)
+    if isinstance(error, IndentationError):
+        start = _offset(text, error.lineno, 1)
+        start += len(text[start:]) - len(text[start:].lstrip())
     end = _offset(text, error.end_lineno, error.end_offset)
     message = error.msg.split(" (<unknown>")[0]
     if "too many nested" in message or "too complex" in message:
         return FormulaError("GC904", TOO_DEEP, positions.at(start, start + 1), TOO_DEEP_HELP)
     help = next((hint for word, hint in _HINTS if word in error.msg), "")
-    if "print" in message or "exec" in message:
-        message, help = "invalid syntax", "a formula cannot print or run anything"
+    if "digits" in message and "limit" in message:
+        message = "a number has too many digits"
     if re.search(r"\bif\b|\belse\b", text[start:end]) and not help:
         help = "a choice between values is written where(condition, a, b)"
     span = positions.at(start, max(end, start + 1))

@@ -34,7 +34,15 @@ class Collector:
     def add_at(self, code: str, message: str, span: Span, path: Path, help: str = "") -> None:
         """An error at a place that is already known."""
         self.errors.append(
-            SpecError(code, self.source.path, message, span, self.source, dotted(path), help)
+            SpecError(
+                code,
+                self.source.path,
+                visible(message),
+                span,
+                self.source,
+                visible(dotted(path)),
+                visible(help),
+            )
         )
 
     def span(self, tree: Tree) -> Span:
@@ -44,6 +52,13 @@ class Collector:
             if tree.start == first.start:
                 return self.lines.span(first.start, first.end)
         return self.lines.span(tree.start, max(tree.end, tree.start + 1))
+
+
+def visible(text: str) -> str:
+    """The text without what a terminal would obey: quoted YAML can hold any character."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def locate(root: Tree, path: Path) -> tuple[Scalar | None, Tree]:

@@ -16,7 +16,7 @@ from gradcheck_cli.domain.report import SpecError
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.formula import Argument, parse, used_inputs
 from gradcheck_cli.specfile import model, problems, settings
-from gradcheck_cli.specfile.collect import Collector, Path, listed, locate
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, visible
 from gradcheck_cli.specfile.inputs import Inputs, read_inputs
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.text import STDIN, Lines, checked, load
@@ -116,7 +116,9 @@ class _Reader:
             first = self._lines.span(problem.first, problem.first)
             help = f"it stands first in line {first.line}, column {first.column}"
         self.errors.append(
-            SpecError("GC902", self._source.path, problem.message, span, self._source, help=help)
+            SpecError(
+                "GC902", self._source.path, visible(problem.message), span, self._source, help=help
+            )
         )
 
 
@@ -156,6 +158,7 @@ class _Sense:
         if "inputs" in data:
             inputs = read_inputs(data, self.broken_inputs, collector, self.seed)
             self._names(inputs, constants)
+        self._texts()
         choice = settings.read_settings(data, inputs, collector)
         wrt = self._wrt(inputs) if inputs is not None else ()
         program = self._program(inputs, constants, wrt)
@@ -193,6 +196,13 @@ class _Sense:
                 elif section == "constants" and name in inputs.base:
                     message = f"`{name}` is an input already"
                     self.collector.add("GC903", message, path, at_key=True)
+
+    def _texts(self) -> None:
+        """What reports print must not steer the terminal."""
+        for key in ("name", "description"):
+            text = self.data.get(key, "")
+            if not text.replace("\n", " " if key == "description" else "\n").isprintable():
+                self.collector.add("GC903", f"`{key}` holds control characters", (key,))
 
     def _wrt(self, inputs: Inputs) -> tuple[str, ...]:
         """The inputs to be differentiated, each a floating one that asks for it."""
@@ -249,7 +259,7 @@ class _Sense:
             self.collector.add_at(error.code, error.message, error.span, ("model",), error.help)
         if parsed.program is not None:
             self._uses(parsed.program, wrt)
-            settings.check_training(self.data, parsed.program, self.collector)
+            settings.check_training(self.data, parsed.program, wrt, self.collector)
         return parsed.program
 
     def _uses(self, program: Program, wrt: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.spec import Allow, Tolerance, Train
+from gradcheck_cli.formula import used_inputs
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, nearest
 from gradcheck_cli.specfile.inputs import Inputs
 
@@ -90,8 +91,10 @@ def _allows(
             )
             message = f"`{form['code']}` is not the code of a finding"
             collector.add("GC903", message, (*path, "code"), help=help)
-        if not form["reason"].strip():
-            collector.add("GC903", "the reason is empty", (*path, "reason"))
+        if not form["reason"].strip() or not form["reason"].isprintable():
+            collector.add(
+                "GC903", "the reason is empty, or not one line of text", (*path, "reason")
+            )
         if "input" in form and inputs is not None:
             _known(form["input"], inputs, (*path, "input"), collector)
         _, tree = locate(collector.root, (*path, "code"))
@@ -152,10 +155,19 @@ def floating_inputs(
     return found
 
 
-def check_training(data: Mapping[str, Any], program: Program, collector: Collector) -> None:
-    """Training follows one number, the loss."""
+def check_training(
+    data: Mapping[str, Any], program: Program, wrt: Iterable[str], collector: Collector
+) -> None:
+    """Training follows one number, the loss, which depends on every parameter."""
+    if "train" not in data:
+        return
+    used = used_inputs(program)
+    for index, name in enumerate(data["train"]["parameters"]):
+        if name in program.inputs and name not in used and name not in wrt:
+            message = f"the output does not depend on `{name}`"
+            collector.add("GC903", message, ("train", "parameters", index))
     shape = program.nodes[program.output].shape
-    if "train" in data and shape != ():
+    if shape != ():
         message = f"training needs one number as its loss, but the output has shape {shape}"
         collector.add(
             "GC906", message, ("train",), at_key=True, help="end with sum(...) or mean(...)"

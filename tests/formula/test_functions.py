@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from gradcheck_cli.domain.program import CUSTOM, CustomGradient, Node
+
+from .writing import helps, mistakes, ops, output, program
+
+CUSTOM_EXP = """\
+def rule(upstream, a):
+    return -upstream * exp(-a)
+
+@custom_gradient(rule)
+def reciprocal(a):
+    return 1 / exp(a)
+
+reciprocal(s) * reciprocal(x)
+"""
+
+
+def custom(text: str) -> tuple[Node, CustomGradient]:
+    """The only node with a stated gradient."""
+    (node,) = (node for node in program(text).nodes if node.op == CUSTOM)
+    assert node.custom is not None
+    return node, node.custom
+
+
+def test_a_function_is_put_in_place_of_its_call() -> None:
+    text = "def f(a, b):\n    c = a * b\n    return sin(c)\nf(s, 2) + f(v, b=s)"
+    assert ops(text) == ["constant", "multiply", "sin", "multiply", "sin", "add"]
+
+
+def test_a_parameter_may_be_a_number_known_before_the_run() -> None:
+    text = "def f(a, n=2):\n    for i in range(n):\n        a = a * a\n    return a\nf(s) + f(s, 3)"
+    assert ops(text).count("multiply") == 5
+
+
+def test_nodes_of_a_function_stand_in_its_text() -> None:
+    built = program("def f(a):\n    return sin(a)\ny = f(s)")
+    assert (built.nodes[built.output].span.line, built.nodes[built.output].name) == (2, "y")
+
+
+def test_a_function_of_the_formula_hides_an_operation() -> None:
+    assert ops("def sigmoid(a):\n    return exp(a)\nsigmoid(s)") == ["exp"]
+
+
+def test_a_docstring_is_no_statement() -> None:
+    assert ops('def f(a):\n    """Half."""\n    return exp(a)\nf(s)') == ["exp"]
+
+
+def test_a_function_sees_its_parameters_constants_and_earlier_functions_only() -> None:
+    assert mistakes(
+        "def f(a):\n    return a @ W + g(a) + pi + k\ndef g(a):\n    return a\nf(x)", k=2
+    ) == [
+        "GC905 2:16-17 `W` is not visible inside a function",
+        "GC905 2:20-21 `g` is not defined yet at this point",
+    ]
+
+
+def test_recursion_is_refused() -> None:
+    assert mistakes("def f(a):\n    return f(a)\nf(s)") == ["GC904 2:12-13 `f` calls itself"]
+
+
+def test_a_mistake_inside_a_function_says_where_it_was_called() -> None:
+    text = "def f(a):\n    return a @ a\nf(x)"
+    assert mistakes(text) == [
+        "GC906 2:12-17 a @ a: (3, 2) @ (3, 2): the inner sizes 2 and 3 differ"
+    ]
+    assert helps(text) == ["`f` is called in line 3"]
+
+
+def test_a_function_that_is_never_called_is_checked_all_the_same() -> None:
+    assert mistakes("def f(a):\n    return sun(a) + zz\ns") == [
+        "GC905 2:12-15 unknown operation `sun`",
+        "GC905 2:21-23 unknown name `zz`",
+    ]
+
+
+def test_calls_that_do_not_fit_the_parameters() -> None:
+    text = "def f(a, b):\n    return a\nf(s) + f(s, s, s) + f(s, c=s) + f(s, s, a=s)"
+    assert mistakes(text) == [
+        "GC904 3:1-5 `f` needs b",
+        "GC904 3:8-18 `f` takes 2 arguments, not 3",
+        "GC904 3:26-29 `f` has no `c`",
+        "GC904 3:41-44 `a` is given twice",
+    ]
+
+
+def test_what_a_function_may_not_be() -> None:
+    assert mistakes("def f(*a):\n    return 1\ns") == [
+        "GC904 1:1-11 parameters are plain names: def f(x, y):"
+    ]
+    assert mistakes("def f(a):\n    b = a\nf(s)") == [
+        "GC904 2:5-10 `f` does not end with `return value`"
+    ]
+    assert mistakes("def f(a):\n    def g(b):\n        return b\n    return a\nf(s)") == [
+        "GC904 2:5-14 a function cannot be defined inside another"
+    ]
+    assert mistakes("def f(a):\n    return a, a\nf(s)") == [
+        "GC904 3:1-5 `f` returns 2 values; a function returns one"
+    ]
+    assert mistakes("@jit\ndef f(a):\n    return a\nf(s)")[0] == (
+        "GC904 1:2-5 the only decorator is custom_gradient"
+    )
+
+
+def test_a_stated_gradient_makes_one_node_with_programs_of_its_own() -> None:
+    built = program(CUSTOM_EXP)
+    first, second = (node for node in built.nodes if node.op == CUSTOM)
+    assert (first.shape, second.shape, first.text) == ((), (3, 2), "reciprocal(s)")
+    assert first.custom is not None
+    assert second.custom is not None
+    forward, vjp = second.custom.forward, second.custom.vjp
+    assert sorted(node.op for node in forward.nodes) == ["constant", "divide", "exp", "input"]
+    assert list(forward.inputs) == ["a"]
+    assert forward.nodes[forward.output].span.line == 6
+    assert list(vjp.inputs) == ["upstream", "a"]
+    assert [vjp.nodes[i].shape for i in vjp.inputs.values()] == [(3, 2), (3, 2)]
+    assert vjp.outputs == (len(vjp.nodes) - 1,)
+    assert vjp.text.startswith("def rule(upstream, a):")
+    assert second.custom.jvp is None
+
+
+def test_a_rule_returns_one_gradient_for_each_argument_or_none() -> None:
+    text = (
+        "def r(u, a, b):\n    return u * b, None\n"
+        "@custom_gradient(r)\ndef f(a, b):\n    return a * b\n"
+    )
+    _, rule = custom(text + "f(v, s)")
+    assert (len(rule.vjp.outputs), rule.vjp.outputs[1]) == (2, None)
+    assert mistakes(text.replace(", None", "") + "f(v, s)") == [
+        "GC904 2:5-17 `r` returns 1 value, not 2, one for each argument"
+    ]
+
+
+def test_a_gradient_of_a_wrong_shape_is_the_users_bug_to_be_found_by_the_run() -> None:
+    text = "def r(u, a):\n    return sum(u)\n@custom_gradient(r)\ndef f(a):\n    return sin(a)\n"
+    _, rule = custom(text + "sum(f(v))")
+    assert rule.vjp.nodes[rule.vjp.output].shape == ()
+
+
+def test_a_forward_rule_takes_tangents_and_then_arguments() -> None:
+    text = (
+        "def r(u, a, b):\n    return u * b, u * a\n"
+        "def j(a_dot, b_dot, a, b):\n    return a_dot * b + a * b_dot\n"
+        "@custom_gradient(r, jvp=j)\ndef f(a, b):\n    return a * b\nf(v, s)"
+    )
+    _, rule = custom(text)
+    assert rule.jvp is not None
+    assert [rule.jvp.nodes[i].shape for i in rule.jvp.inputs.values()] == [(2,), (), (2,), ()]
+
+
+def test_numbers_are_arguments_like_others() -> None:
+    text = (
+        "def r(u, a, b):\n    return u, None\n@custom_gradient(r)\ndef f(a, b):\n    return a + b\n"
+    )
+    node, rule = custom(text + "f(s, 2)")
+    assert len(node.args) == 2
+    assert [n.kind for n in rule.forward.nodes[:2]] == ["float", "int"]
+
+
+def test_decorators_with_mistakes() -> None:
+    body = "def f(a):\n    return a\nf(s)"
+    assert mistakes("@custom_gradient(rule)\n" + body) == [
+        "GC905 1:18-22 there is no function `rule` before this line"
+    ]
+    assert helps("@custom_gradient(rule)\n" + body) == ["define it above: def rule(upstream, a):"]
+    assert mistakes("@custom_gradient\n" + body) == [
+        "GC904 1:2-17 custom_gradient needs the rule of its gradient"
+    ]
+    assert mistakes("def r(u):\n    return u\n@custom_gradient(r)\n" + body) == [
+        "GC904 3:18-19 the rule `r` has 1 parameters, not 2"
+    ]
+    assert mistakes("def r(u, a):\n    return zz\n@custom_gradient(r)\n" + body) == [
+        "GC905 2:12-14 unknown name `zz`"
+    ]
+
+
+def test_stop_gradient_is_an_operation() -> None:
+    assert output("s * stop_gradient(s)").op == "multiply"
