@@ -188,11 +188,13 @@ class _Sense:
     def _names(self, inputs: Inputs, constants: Mapping[str, object]) -> None:
         """No name may mean two things, or be a word of the formula language."""
         for section, names in (("inputs", inputs.base), ("constants", constants)):
-            for name in names:
+            for name in list(names):
                 path: Path = (section, name)
                 if name in settings.RESERVED or name.startswith("__"):
                     message = f"`{name}` is a word of the formula language: choose another name"
                     self.collector.add("GC903", message, path, at_key=True)
+                    if section == "inputs":
+                        inputs.base[name] = None  # no formula can use it: that is told already
                 elif section == "constants" and name in inputs.base:
                     message = f"`{name}` is an input already"
                     self.collector.add("GC903", message, path, at_key=True)

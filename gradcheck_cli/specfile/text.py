@@ -42,6 +42,11 @@ class Lines:
         """The characters from `start` to `end` (exclusive) as a `Span`."""
         line, column = self._place(start)
         end_line, end_column = self._place(end)
+        if (
+            end_line > line and end_column == 1
+        ):  # right after a line break: a caret belongs before it
+            end_line, end_column = self._place(end - 1)
+            end_column += 1
         return Span(line, column, end_line, end_column)
 
     def _place(self, offset: int) -> tuple[int, int]:

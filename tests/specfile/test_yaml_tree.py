@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gradcheck_cli.specfile.yaml_tree import documents
+from gradcheck_cli.specfile.yaml_values import plain
+
+from .writing import helps, mistakes
+
+
+def values(text: str) -> object:
+    """The plain value of a text with one document and nothing wrong."""
+    (document,) = documents(text)
+    assert document.problems == []
+    assert document.root is not None
+    return plain(document.root)
+
+
+def test_aliases_repeat_a_value() -> None:
+    assert values("a: &a [1, 2]\nb: *a\nc: {d: *a}") == {
+        "a": [1, 2],
+        "b": [1, 2],
+        "c": {"d": [1, 2]},
+    }
+
+
+def test_duplicate_keys_tell_both_places() -> None:
+    text = "inputs: {x: 1, x: 2}\nmodel: x ** 2\nmodel: x"
+    assert mistakes(text) == [
+        "GC902 1:16-17 duplicate key `x`",
+        "GC902 3:1-6 duplicate key `model`",
+    ]
+    assert helps(text) == [
+        "it stands first in line 1, column 10",
+        "it stands first in line 2, column 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "help"),
+    [
+        ("a: b: c", "GC902 1:5-6 not valid YAML: mapping values", "`model: |`"),
+        ("a:\n\t- 1", "GC902 2:1-2 not valid YAML", "YAML does not indent by tabs: use spaces"),
+        ("model: @f", "GC902 1:8-9 not valid YAML", "a formula that begins with `@` needs a block"),
+        ("model: *x", "GC902 1:8-10 the alias `*x` has no finished", "needs a block"),
+        ("a: &a [*a]", "GC902 1:8-10 the alias `*a` has no finished anchor", ""),
+        ("a: [1, 2", "GC902 1:9-10 not valid YAML", "a bracket is opened and never closed"),
+        ('a: "x', "GC902 1:6-7 not valid YAML", "a quote is opened and never closed"),
+        ("inputs: 1\n model: 2", "GC902 2:7-8 not valid YAML", "`: `"),
+        ('a: "\\UFFFFFFFF"', "GC902 1:1-2 not valid YAML", ""),
+        ("%YAML 1.1\n---\na: no", "GC902 2:1-2 a spec is YAML 1.2", "remove the %YAML line"),
+    ],
+)
+def test_broken_yaml_has_its_place_and_a_hint(text: str, told: str, help: str) -> None:
+    (found,) = mistakes(text)
+    assert found.startswith(told)
+    assert help in helps(text)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: !!python/object/apply:os.system [ls]", "the tag `!!python/object/apply:os.system`"),
+        ("a: !!int 3", "the tag `!!int` is not allowed"),
+        ("a: !mine x", "the tag `!mine` is not allowed"),
+        ("a: &b {k: 1}\nc: {<<: *b}", "merge keys (`<<`) are not part of YAML 1.2"),
+        ("1: x", "a key must be a word, not `1`"),
+        ("true: x", "a key must be a word, not `true`"),
+        ("? [1]\n: x", "a key must be a word, not a list or a mapping"),
+        (": x", "a key must be a word, not empty"),
+    ],
+)
+def test_what_yaml_has_and_a_spec_has_not(text: str, told: str) -> None:
+    (document,) = documents(text)
+    (problem,) = document.problems
+    assert problem.message.startswith(told)
+
+
+BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (BOMB, "aliases repeat more than 10000 values: refused"),
+        ("k: &k {x: [" + "1, " * 3000 + "1]}\n" + "a: [*k, *k, *k, *k]", "aliases repeat more"),
+        ("a: " + "[" * 10_000, "nested more than 50 levels deep"),
+        ("a: " + "[" * 10_000 + "]" * 10_000, "nested more than 50 levels deep"),
+        ("{a: " * 5_000, "nested more than 50 levels deep"),
+        ("- " * 5_000, "nested more than 50 levels deep"),
+        ("".join(f"k{i}: x\n" for i in range(90_000)), "the file has more than 20000 keys"),
+        ("---\na: 1\n" * 50_000, "the file has more than 20000 keys"),
+    ],
+    ids=["laughs", "big alias", "open", "closed", "mappings", "dashes", "keys", "documents"],
+)
+def test_no_file_can_blow_up(text: str, told: str) -> None:
+    start = time.perf_counter()
+    assert documents(text)[-1].problems[0].message.startswith(told)
+    assert time.perf_counter() - start < 30  # seconds on a slow machine; unlimited it is minutes
