@@ -79,6 +79,7 @@ def output(command: str, spec: str) -> str:
             capture_output=True,
             text=True,
             check=False,
+            timeout=120,  # far more than the slowest example takes: importing two frameworks
         )
     lines = [line for line in done.stdout.splitlines() if not re.match(r"\d+ specs?: ", line)]
     return "\n".join(lines).strip("\n") + "\n"

@@ -77,8 +77,14 @@ def _explanation(group: Sequence[Finding], detail: str, style: Style) -> list[Te
     for finding in group:
         if finding.cause and finding.cause.story:
             stories.setdefault(finding.cause.story, []).append(finding)
-    for story, members in stories.items():
-        whose = f"{described(members)}: " if len(stories) > 1 else ""
+    # what another story says too, and goes on from there, need not be told
+    told = {
+        story: members
+        for story, members in stories.items()
+        if not any(other != story and other.startswith(story) for other in stories)
+    }
+    for story, members in told.items():
+        whose = f"in {described(members, among=group)}: " if len(told) > 1 else ""
         lines += labelled("why", whose + story, style)
     if style.verbose:
         for message in dict.fromkeys(finding.message for finding in group):

@@ -104,5 +104,5 @@ def _cells(
     if tell_apart:
         header.insert(1, "by")
         for cells, (_, members) in zip(body, shown, strict=True):
-            cells.insert(1, described(members))
+            cells.insert(1, described(members, among=group))
     return header, body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from gradcheck_cli.domain.report import Finding
 
@@ -10,14 +10,15 @@ from gradcheck_cli.domain.report import Finding
 def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
     """Groups in the order of their first finding.
 
-    Two findings belong together when they have the same code, place, input, point, cause and
-    pattern; engine, dtype and mode may differ. Where there are no entries the message is all that
-    is known, and has to agree as well.
+    Two findings belong together when they have the same code, place, input, point, operation to
+    blame and pattern; engine, dtype and mode may differ. Dtypes are told apart where what happened
+    in them reads differently ("overflows float16", "overflows float32"). Where there are no
+    entries the message is all that is known, and has to agree as well.
     """
     groups: dict[Hashable, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(_key(finding), []).append(finding)
-    return [tuple(group) for group in groups.values()]
+    return [part for group in groups.values() for part in _by_dtype(group)]
 
 
 def _key(finding: Finding) -> Hashable:
@@ -31,20 +32,38 @@ def _key(finding: Finding) -> Hashable:
         finding.pattern,
         finding.allowed,
         finding.reason,
-        None if cause is None else (cause.op, cause.phase, cause.span, cause.detail),
+        None if cause is None else (cause.op, cause.span),
         "" if finding.entries else finding.message,
     )
 
 
-def described(findings: Iterable[Finding]) -> str:
+def _by_dtype(group: Sequence[Finding]) -> list[tuple[Finding, ...]]:
+    told: dict[str | None, set[str]] = {}
+    for finding in group:
+        told.setdefault(finding.dtype, set()).add(finding.cause.detail if finding.cause else "")
+    parts: dict[Hashable, list[Finding]] = {}
+    for finding in group:
+        parts.setdefault(frozenset(told[finding.dtype]), []).append(finding)
+    return [tuple(part) for part in parts.values()]
+
+
+def described(findings: Iterable[Finding], among: Sequence[Finding] = ()) -> str:
     """Which engines, dtypes and modes: "torch, tensorflow float32 reverse, forward".
 
-    Exact: what is no full product of the three is told in parts, separated by semicolons.
+    Exact: what is no full product of the three is told in parts, separated by semicolons. What all
+    findings in `among` have in common goes without saying.
     """
+    common = [
+        len({getattr(finding, name) for finding in among}) == 1
+        for name in ("engine", "dtype", "mode")
+    ]
     engines: dict[str, dict[str, dict[str, None]]] = {}
     for finding in findings:
-        dtypes = engines.setdefault(finding.engine or "", {})
-        dtypes.setdefault(finding.dtype or "", {})[finding.mode or ""] = None
+        names = (finding.engine, finding.dtype, finding.mode)
+        engine, dtype, mode = (
+            "" if shared else name or "" for name, shared in zip(names, common, strict=True)
+        )
+        engines.setdefault(engine, {}).setdefault(dtype, {})[mode] = None
     alike: dict[Hashable, list[str]] = {}
     for engine, dtypes in engines.items():
         alike.setdefault(_frozen(dtypes), []).append(engine)

@@ -7,6 +7,7 @@ import struct
 
 # Significant decimal digits that tell any two numbers of a dtype apart: ceil(1 + p * log10(2)).
 DISTINCT_DIGITS = {"float16": 5, "bfloat16": 4, "float32": 9, "float64": 17}
+LONG = 1e9  # whole numbers below this are written in full
 
 
 def shortest(value: float, dtype: str = "float64") -> str:
@@ -73,8 +74,11 @@ def _special(value: float) -> str:
 
 
 def _tidy(value: float) -> str:
-    text = repr(value)
-    return text.removesuffix(".0")
+    text = repr(value).removesuffix(".0")
+    if text.lstrip("-").isdigit() and abs(value) >= LONG and text.endswith("0"):
+        digits = text.lstrip("-").rstrip("0")
+        return f"{value:.{len(digits) - 1}e}"  # zeros that stand for unknown digits are not shown
+    return text
 
 
 def _rounded(value: float, dtype: str) -> float:

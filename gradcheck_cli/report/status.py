@@ -67,7 +67,7 @@ def _values(result: SpecResult, style: Style) -> list[str]:
 def _quality(result: SpecResult) -> str:
     if result.status != "passed":
         bad = sum(check.status != "passed" for check in result.checks)
-        return f"{bad} of {len(result.checks)} checks failed" if result.checks else ""
+        return f"{bad} of {len(result.checks)} checks failed" if bad else ""
     known = [check.max_ulps for check in result.checks if check.max_ulps is not None]
     return f"worst error {ulps(max(known))}" if known else ""
 

@@ -19,10 +19,29 @@ def test_another_cause_is_another_group() -> None:
     assert grouped([one, other]) == [(one,), (other,)]
 
 
+def test_modes_with_other_words_for_one_cause_stay_together() -> None:
+    one, other = nan_finding("torch"), nan_finding("torch", "forward")
+    assert one.cause is not None
+    other = replace(other, cause=replace(one.cause, phase="backward", detail="becomes nan"))
+    assert grouped([one, other]) == [(one, other)]
+
+
+def test_dtypes_with_other_words_are_told_apart() -> None:
+    one = nan_finding("torch")
+    assert one.cause is not None
+    other = replace(one, dtype="float16", cause=replace(one.cause, detail="overflows float16"))
+    assert grouped([one, other]) == [(one,), (other,)]
+
+
 def test_without_entries_the_message_has_to_agree() -> None:
     one = replace(nan_finding("torch"), entries=(), message="RuntimeError: no")
     other = replace(nan_finding("tensorflow"), entries=(), message="ValueError: never")
     assert len(grouped([one, other])) == 2
+
+
+def test_what_all_have_in_common_goes_without_saying() -> None:
+    group = [nan_finding("torch"), nan_finding("torch", "forward")]
+    assert described(group[:1], among=group) == "reverse"
 
 
 def test_what_is_no_product_is_told_in_parts() -> None:
