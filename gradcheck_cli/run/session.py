@@ -104,14 +104,7 @@ class _Session:
         used = dict.fromkeys(name for work in self._works for name in work.plan.engines)
         yield Started(len(self._works), tuple(used))
         next_spec = 0
-        while next_spec < len(self._works):
-            message = self._pool.results.get()
-            if isinstance(message, Imported):
-                self._versions[message.engine] = message.version
-                if message.engine in used:
-                    yield EngineReady(message.engine, message.version, message.seconds)
-                continue
-            self._receive(message)
+        while True:
             while next_spec in self._results:
                 result = self._results[next_spec]
                 yield SpecFinished(result)
@@ -119,6 +112,15 @@ class _Session:
                     self._results = {i: r for i, r in self._results.items() if i <= next_spec}
                     return
                 next_spec += 1
+            if next_spec == len(self._works):
+                return
+            message = self._pool.results.get()
+            if isinstance(message, Imported):
+                self._versions[message.engine] = message.version
+                if message.engine in used:
+                    yield EngineReady(message.engine, message.version, message.seconds)
+                continue
+            self._receive(message)
 
     def _start_engines(self) -> None:
         """The reference worker serves the truth in every run. Engines that the command line names
