@@ -13,8 +13,8 @@ from gradcheck_cli.formula.errors import Problem
 from reference_engine.op import Op
 
 Shape = tuple[int, ...]
-MAX_ENTRIES = 100_000_000
-"""Entries of one value of the formula: 800 MB in float64. More would only exhaust memory."""
+MAX_ENTRIES = 20_000_000
+"""Entries of one value of the formula: 160 MB in float64. More would only exhaust memory."""
 
 KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
 _DTYPES: dict[str, type[np.generic]] = {"float": np.float64, "int": np.int64, "bool": np.bool_}
@@ -167,7 +167,5 @@ def _check_growth(row: Op, shapes: Sequence[Shape], keywords: Mapping[str, Any])
 def _check_size(shape: Shape) -> None:
     count = math.prod(abs(size) for size in shape)
     if count > MAX_ENTRIES:
-        message = (
-            f"the value would have {count:.3g} entries, more than the {MAX_ENTRIES:.0e} allowed"
-        )
+        message = f"the value would have {count:.3g} entries, more than the {MAX_ENTRIES:,} allowed"
         raise Problem("GC906", message)
