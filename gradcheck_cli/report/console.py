@@ -26,6 +26,8 @@ def make_console(stream: TextIO, style: Style) -> Console:
 
 
 def print_lines(console: Console, lines: Iterable[Text]) -> None:
-    """Prints lines that are laid out already."""
-    for line in lines:
-        console.print(line, soft_wrap=True)
+    """Prints lines that are laid out already; without colour there is nothing left to render."""
+    if console.color_system is None:
+        console.file.write("".join(f"{line.plain}\n" for line in lines))
+    else:
+        console.print(Text("\n").join(lines), soft_wrap=True)

@@ -51,9 +51,7 @@ class FullWriter:
 
     def _paragraph(self, lines: list[Text], apart: bool) -> None:
         """Prints `lines`, with an empty line before and after where they stand apart."""
-        if apart and not self._room_above:
-            self._console.print()
-        print_lines(self._console, lines)
-        if apart:
-            self._console.print()
+        before = [Text()] if apart and not self._room_above else []
+        after = [Text()] if apart else []
+        print_lines(self._console, [*before, *lines, *after])
         self._room_above = apart
