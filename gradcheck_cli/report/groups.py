@@ -59,9 +59,9 @@ def described(findings: Iterable[Finding], among: Sequence[Finding] = ()) -> str
     ]
     engines: dict[str, dict[str, dict[str, None]]] = {}
     for finding in findings:
-        names = (finding.engine, finding.dtype, finding.mode)
+        who = (finding.engine, finding.dtype, finding.mode)
         engine, dtype, mode = (
-            "" if shared else name or "" for name, shared in zip(names, common, strict=True)
+            "" if shared else name or "" for name, shared in zip(who, common, strict=True)
         )
         engines.setdefault(engine, {}).setdefault(dtype, {})[mode] = None
     alike: dict[Hashable, list[str]] = {}

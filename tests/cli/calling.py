@@ -28,13 +28,17 @@ class Screen:
 
     def __str__(self) -> str:
         return (
-            f"exit code {self.code}\n\n--- standard output\n{_timeless(self.out)}"
-            f"\n--- standard error\n{_timeless(self.err)}"
+            f"exit code {self.code}\n\n--- standard output\n{_lasting(self.out)}"
+            f"\n--- standard error\n{_lasting(self.err)}"
         )
 
 
-def _timeless(text: str) -> str:
-    return re.sub(r"\b\d+(\.\d+)? s$", "N s", text, flags=re.M)
+def _lasting(text: str) -> str:
+    """Without seconds, and without differences and their error bars: their last digits belong to the
+    processor and its mathematical library."""
+    text = re.sub(r"\b\d+(\.\d+)? s$", "N s", text, flags=re.M)
+    text = re.sub(r"\S+ ± \S+ *", "VALUE ± BAR   ", text)
+    return re.sub(r"^  entry .*$", lambda line: re.sub(" {3,}", "   ", line[0]), text, flags=re.M)
 
 
 def environment(**changes: str) -> dict[str, str]:
