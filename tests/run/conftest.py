@@ -119,6 +119,12 @@ class Stillborn(Counted):
         ctypes.string_at(0)
 
 
+class Slow(_Fake):
+    def load(self):
+        time.sleep(1.5)
+        return super().load()
+
+
 class Unloadable(_Fake):
     def load(self):
         raise ImportError("libfake.so.3: cannot open shared object file")
@@ -142,6 +148,7 @@ NAMES = (
     "Vandal",
     "Counted",
     "Stillborn",
+    "Slow",
     "Unloadable",
     "OneMode",
 )
