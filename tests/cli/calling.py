@@ -34,11 +34,12 @@ class Screen:
 
 
 def _lasting(text: str) -> str:
-    """Without seconds, and without differences and their error bars: their last digits belong to the
-    processor and its mathematical library."""
+    """Without seconds, and without differences and their error bars, whose last digits belong to
+    the processor and its mathematical library."""
     text = re.sub(r"\b\d+(\.\d+)? s$", "N s", text, flags=re.M)
     text = re.sub(r"\S+ ± \S+ *", "VALUE ± BAR   ", text)
-    return re.sub(r"^  entry .*$", lambda line: re.sub(" {3,}", "   ", line[0]), text, flags=re.M)
+    text = re.sub(r"^  entry .*$", lambda line: re.sub(" {3,}", "   ", line[0]), text, flags=re.M)
+    return re.sub(r" +$", "", text, flags=re.M)
 
 
 def environment(**changes: str) -> dict[str, str]:
