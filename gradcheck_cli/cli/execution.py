@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gradcheck_cli.domain.events import Event, Finished
 
@@ -28,28 +30,57 @@ def execute(
     """Runs `specs` and tells the listeners; `specs` may still be reading (`read_specs`).
 
     `errors` is the list to which reading adds the mistakes that it finds. The report of the last
-    event has all of them. After the first Ctrl-C the report of what was finished
-    is still handed over; the second one ends everything.
+    event has all of them. After the first Ctrl-C the report of what was finished is still handed
+    over; the second one ends everything.
     """
     from gradcheck_cli.run import session
 
     events = cast("Generator[Event, None, None]", session.run(specs, options))
-    told = interrupt = False
-    while True:
-        try:
-            event = events.throw(KeyboardInterrupt()) if interrupt else next(events)
-            interrupt = False
+    told = False
+    with Interrupts() as interrupts:
+        while True:
+            try:
+                if interrupts.pending and not told:
+                    told = True  # the run ends its workers and hands over what it has
+                    event = events.throw(KeyboardInterrupt())
+                else:
+                    event = next(events)
+                if isinstance(event, Finished):
+                    event = Finished(replace(event.report, errors=tuple(errors), command=command))
+                for listener in listeners:
+                    listener.hear(event)
+            except KeyboardInterrupt:
+                if told:
+                    raise
+                interrupts.pending = True
+                continue
             if isinstance(event, Finished):
-                event = Finished(replace(event.report, errors=tuple(errors), command=command))
-            for listener in listeners:
-                listener.hear(event)
-        except KeyboardInterrupt:
-            if told:
-                raise
-            told = interrupt = True  # the run ends its workers and hands over what it has
-            continue
-        if isinstance(event, Finished):
-            return event.report
+                return event.report
+
+
+class Interrupts:
+    """Remembers Ctrl-C beside raising KeyboardInterrupt for it.
+
+    The exception alone can get lost: NumPy asks the classes of its operands for attributes, and an
+    exception that strikes in code which such a question runs is taken for "there is none".
+    """
+
+    def __init__(self) -> None:
+        self.pending = False
+        self._before: Any = None
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, number: int, frame: object) -> None:
+        self.pending = True
+        raise KeyboardInterrupt
 
 
 def read_specs(files: Iterable[str], errors: list[SpecError], seed: int = 0) -> Iterator[Spec]:

@@ -1,3 +1,5 @@
+import contextlib
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -60,3 +62,23 @@ def test_a_second_ctrl_c_ends_everything() -> None:
     heard = Heard(interrupt_at=object, times=2)
     with pytest.raises(KeyboardInterrupt):
         execute([], RunOptions(), [heard], [], "")
+
+
+def test_a_ctrl_c_whose_exception_gets_lost_is_not_forgotten() -> None:
+    class Swallowing(Heard):
+        def hear(self, event: Event) -> None:
+            super().hear(event)
+            if isinstance(event, SpecFinished):
+                with contextlib.suppress(KeyboardInterrupt):
+                    signal.raise_signal(signal.SIGINT)
+
+    heard = Swallowing()
+    report = execute([], RunOptions(), [heard], [], "")
+    assert report.results == ()
+    assert [type(event) for event in heard.events] == [Started, SpecFinished, Finished]
+
+
+def test_the_handler_of_before_comes_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    execute([], RunOptions(), [], [], "")
+    assert signal.getsignal(signal.SIGINT) is before

@@ -11,12 +11,13 @@ import pytest
 
 from .calling import environment
 
+COUNT = 600
 SPEC = "inputs: {x: {shape: [60], distribution: normal, seed: 0}}\nmodel: sum(tanh(x) ** 2)\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGINT")
 def test_what_was_finished_is_reported(tmp_path: Path) -> None:
-    for number in range(2000):
+    for number in range(COUNT):
         (tmp_path / f"spec_{number:04}.yaml").write_text(SPEC, "utf-8")
     words = ["run", ".", "--engine", "reference", "--report", "json=report.json"]
     process = subprocess.Popen(
@@ -37,7 +38,7 @@ def test_what_was_finished_is_reported(tmp_path: Path) -> None:
     assert "interrupted" in rest.splitlines()[-1]
     assert "Traceback" not in told
     report = json.loads((tmp_path / "report.json").read_text("utf-8"))
-    assert 1 <= report["summary"]["specs"] < 2000
+    assert 1 <= report["summary"]["specs"] < COUNT
     assert _workers_of(process.pid) == []
 
 
