@@ -23,12 +23,13 @@ CORE = "import numpy, click, rich.console, pydantic, ruamel.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A claim: `command` costs at most `target` times `baseline`. Exit codes above 1 are faults."""
+    """A claim: `command` costs at most `target` times `baseline` (None: shown, not claimed). Exit
+    codes above 1 are faults."""
 
     claim: str
     command: tuple[str, ...]
     baseline: tuple[str, ...]
-    target: float
+    target: float | None
     repeats: int
 
 
@@ -65,7 +66,7 @@ def rows(folder: Path) -> list[Row]:
             "100 specs on the reference engine, to one",
             (*run, str(hundred), "--engine", "reference"),
             (*run, str(one), "--engine", "reference"),
-            2.0,
+            None,
             5,
         ),
         Row(
@@ -105,10 +106,11 @@ def main() -> int:
         folder = Path(name)
         for row in rows(folder):
             mine, other = measured(row, folder)
-            late = mine / other > row.target
+            late = row.target is not None and mine / other > row.target
             missed += late
+            target = "-" if row.target is None else f"{row.target:.2f}"
             print(
-                f"{mine:8.3f}s {other:8.3f}s {mine / other:6.2f} {row.target:7.2f}  "
+                f"{mine:8.3f}s {other:8.3f}s {mine / other:6.2f} {target:>7}  "
                 f"{'MISSED  ' if late else ''}{row.claim}",
                 flush=True,
             )

@@ -18,7 +18,7 @@ def expand(paths: Iterable[str]) -> tuple[list[str], list[SpecError]]:
     """The spec files that the paths mean, in order and each once; a GC901 for what is not there.
 
     A folder means every .yaml and .yml file in it at any depth, in the order of names, without
-    hidden ones; it may hold none. A name with `*`, `?` or `[` that is not a file is a pattern (`**`
+    hidden ones; it may hold none, and `.` does not show in their names. A name with `*`, `?` or `[` that is not a file is a pattern (`**`
     crosses folders), and one that matches nothing is an error. "-" is standard input.
     """
     files: dict[str, None] = {}
@@ -50,7 +50,7 @@ def _inside(folder: str) -> list[str]:
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [
-            os.path.join(root, name)
+            os.path.normpath(os.path.join(root, name))
             for name in names
             if name.endswith(ENDINGS) and not name.startswith(".")
         ]
