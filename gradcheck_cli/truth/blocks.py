@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.classify import Sides
 from gradcheck_cli.truth.directions import Slope
 
-# A difference whose bar is below 2^-20 of the derivative vouches for the float64 gradient by
-# itself: an error that it could miss is smaller than the roundings of float32 that the user can
-# see.
-STRONG = 2.0**-20
+# An error bar below 2^-8 of the judged dtype's ulp cannot be seen in any figure that the user gets;
+# only a wider one is worth the walk over every operation that tells the float64 gradient's error.
+CERTAIN = 2.0**-8
 
 SLACK = 4.0  # first order leaves out products of roundings, and library functions round by 1-2 ulps
 
@@ -87,57 +86,52 @@ def merge(
     spread: Array,
     differences: Differences,
     structural: bool,
+    ulp: Array,
     rounding: Callable[[], tuple[Array, Array]],
 ) -> Merged:
     """Truth of a block from the float64 gradient (rows, columns) and the differences.
 
-    `spread` is how far two ways to the gradient are apart; `structural` says that some operation
-    stands exactly on a kink of its own; `rounding` gives C and R in float64, asked for only where
-    they matter.
+    Where both agree, T is the gradient: the difference's own bar bounds its error, and so does what
+    rounding may cost in float64. `spread` is how far two ways to the gradient are apart;
+    `structural` says that some operation stands exactly on a kink of its own; `ulp` is that of the
+    judged dtype around the gradient; `rounding` gives C and R in float64, asked for only where they
+    matter.
     """
     kind = _settle_kinds(gradient, spread, differences, structural)
-    finite = np.isfinite(gradient)
+    smooth = kind == PointKind.SMOOTH
+    taken = np.isfinite(differences.error) & (np.isfinite(differences.value) | differences.vouched)
+    both = smooth & taken & np.isfinite(gradient)
     with np.errstate(all="ignore"):
         gap = np.where(differences.vouched, 0.0, np.abs(gradient - differences.value))
-        taken = np.isfinite(differences.error) & (
-            np.isfinite(differences.value) | differences.vouched
-        )
-        consistent = finite & taken & (gap <= differences.error + spread)
-        strong = consistent & (
-            (differences.error <= STRONG * np.abs(gradient)) | (differences.error == 0)
-        )
-    smooth = kind == PointKind.SMOOTH
-    value, error = gradient.copy(), spread.copy()
-    confirmed = strong & smooth
-    reason = ""
-    weak = smooth & ~strong
-    if np.any(weak & finite & taken):
+        bar = differences.error + gap
+        consistent = both & (gap <= differences.error + spread)
+        vague = both & ~(consistent & (bar <= CERTAIN * ulp))
+    value = gradient.copy()
+    error = np.where(both, bar, spread)
+    explained = np.zeros_like(both)
+    better = np.zeros_like(both)
+    if np.any(vague):
         condition, floor = rounding()
         by_rounding = SLACK * floor + spread
-        keep = weak & consistent
         with np.errstate(all="ignore"):
-            error = np.where(keep, np.minimum(by_rounding, differences.error + gap), error)
-            explained = (
-                weak & finite & taken & ~consistent & (gap <= differences.error + by_rounding)
-            )
+            error = np.where(consistent, np.minimum(bar, by_rounding), error)
+            explained = both & ~consistent & (gap <= differences.error + by_rounding)
             # a function so steep that half an ulp of its input explains the gap is not resolved by
             # a difference either, however narrow its bar
             resolved = gap > differences.error + SLACK * condition
-        confirmed |= keep
         better = explained & resolved & (differences.error < by_rounding)
-        value = np.where(better, differences.value, value)
         error = np.where(better, differences.error, np.where(explained, by_rounding, error))
-        confirmed |= explained & ~better
-        conflict = weak & finite & taken & ~consistent & ~explained
-    else:
-        conflict = weak & finite & taken & ~consistent
-    only = weak & taken & (~finite | (conflict & structural))
-    value = np.where(only, differences.value, value)
+    confirmed = consistent | (explained & ~better)
+    conflict = both & ~consistent & ~explained
+    only = smooth & taken & (~np.isfinite(gradient) | (conflict & structural))
+    value = np.where(better | only, differences.value, value)
     error = np.where(only, differences.error, error)
-    lost = (conflict & (not structural)) | (weak & ~taken)
+    untaken = smooth & ~taken
+    lost = (conflict & (not structural)) | untaken
+    reason = ""
     if np.any(conflict & (not structural)):
         reason = CONTRADICTION
-    elif np.any(weak & ~taken):
+    elif np.any(untaken):
         reason = NO_DIFFERENCE
     elif np.any(kind == PointKind.UNDECIDED):
         reason = TOO_FAST
@@ -149,20 +143,21 @@ def _settle_kinds(
     gradient: Array, spread: Array, differences: Differences, structural: bool
 ) -> Array:
     """Kinds after asking the program: without an operation that stands on its own kink, one-sided
-    slopes that differ mean a kink nearby, closer than the steps, and a jump means a slope too
-    steep for them."""
+    slopes that differ mean a kink nearby, closer than the steps, or, like a jump, a function
+    that changes too fast for them."""
     kind = differences.kind.copy()
     if structural:
         return kind
     with np.errstate(all="ignore"):
         near = differences.side_error + spread
-        one_side = np.abs(gradient - differences.above) <= near
-        one_side |= np.abs(gradient - differences.below) <= near
+        on_top = np.abs(gradient - differences.above) <= near
+        one_side = on_top | (np.abs(gradient - differences.below) <= near)
     nearby = (kind == PointKind.KINK) & one_side
     kind[nearby] = int(PointKind.SMOOTH)
-    differences.value = np.where(nearby, gradient, differences.value)
+    slope = np.where(on_top, differences.above, differences.below)
+    differences.value = np.where(nearby, slope, differences.value)
     differences.error = np.where(nearby, near, differences.error)
-    steep = (kind == PointKind.JUMP) | (kind == PointKind.UNDEFINED)
+    steep = (kind == PointKind.JUMP) | (kind == PointKind.UNDEFINED) | (kind == PointKind.KINK)
     kind[steep & np.isfinite(gradient)] = int(PointKind.UNDECIDED)
     return kind
 
@@ -213,9 +208,3 @@ def is_on_a_kink(program_nodes: list[Array], program: object) -> bool:
         if at is not None and np.any(at):
             return True
     return False
-
-
-def spacing(values: Mapping[str, Array]) -> float:
-    """One ulp of the largest input, in float64."""
-    largest = max((float(np.max(np.abs(v), initial=0.0)) for v in values.values()), default=0.0)
-    return float(FORMATS["float64"].ulp(largest))

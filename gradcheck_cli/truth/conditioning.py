@@ -33,7 +33,9 @@ from gradcheck_cli.truth.tape import EntryTape
 BENIGN = 8.0
 EXACT_ENTRIES = 64  # entries for which the sums are taken exactly: each costs one walk of the tape
 EXACT_NODES = 600  # and the longest program for that
-SAMPLES = 4  # random sign vectors for larger blocks; the largest of 4 is within 2x of the sum's rms
+# Random sign vectors for larger blocks. Where all of them happen to move an entry little, its
+# roundings look like instability: of 4, one entry in 1000 did; of 8, one in a million should.
+SAMPLES = 8
 PERTURBATION = (
     2.0**-26
 )  # relative: far above float64's rounding, far below where second order counts
@@ -41,7 +43,8 @@ PERTURBATION = (
 
 @dataclass(frozen=True, slots=True)
 class Conditioning:
-    """C, allowance and R of a block, each (rows, columns), in units of the gradient."""
+    """C, allowance and R of a block, each (rows, columns), in units of the gradient. C and R are
+    inf where they overflow or are not numbers, the allowance is 0 there."""
 
     condition: Array
     allowance: Array
@@ -78,11 +81,11 @@ class _Raw:
 
 
 def _finish(raw: _Raw, true: Array, ulp: Array) -> Conditioning:
-    benign = BENIGN * (raw.condition + ulp / 2)
-    with np.errstate(all="ignore"):
-        allowance = sum((np.minimum(part, benign) for part in raw.parts), np.zeros_like(true))
-    clean = [np.where(np.isfinite(a), a, 0.0) for a in (raw.condition, allowance, raw.floor)]
-    return Conditioning(*clean)
+    condition, floor = (np.where(np.isnan(a), np.inf, a) for a in (raw.condition, raw.floor))
+    benign = BENIGN * (np.where(np.isfinite(condition), condition, 0.0) + ulp / 2)
+    allowance = sum((np.fmin(part, benign) for part in raw.parts), np.zeros_like(true))
+    known = np.isfinite(allowance) & np.isfinite(floor)
+    return Conditioning(condition, np.where(known, allowance, 0.0), floor)
 
 
 def _exact(request: TruthRequest, mode: Mode, fmt: FloatFormat) -> dict[str, _Raw]:

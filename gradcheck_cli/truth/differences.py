@@ -65,6 +65,7 @@ def climb(
     zero: Float,
     base: float = 0.0,
     noise_at: Callable[[float], Float] | None = None,
+    expected: Float | None = None,
 ) -> tuple[Ladder, Estimate]:
     """Evaluate `function` on +-h, h shrinking by 2 from `scale`, until every output's central
     difference has a good error bar or smaller steps can only add rounding; then, where that was not
@@ -72,7 +73,9 @@ def climb(
 
     `noise` (m,) is the rounding error of one value of g; `low` <= t <= `high` is the domain;
     `base` is where g's argument stands, so that steps can be chosen that it can take exactly.
-    `noise_at` tells the noise at other steps.
+    `noise_at` tells the noise at other steps. Where the estimate contradicts `expected` (m,), the
+    steps go on to shrink until rounding is as large as the contradiction: of two steps much longer
+    than the period of a function, some agree by accident.
     Returns the ladder and the best estimate.
     """
     empty = np.empty((0, zero.size))
@@ -83,13 +86,24 @@ def climb(
         steps = exact_steps(top * np.ldexp(1.0, -np.arange(first, first + BATCH)), base)
         _extend(ladder, function, steps, low, high, _growing(noise, noise_at, steps))
         best = central(ladder)
-        if np.all(_settled(best) | _at_the_floor(best, ladder)):
+        apart = _contradiction(best, expected)
+        if np.all((_settled(best) | _at_the_floor(best, ladder)) & (apart == 0)):
             break
-        if steps[-1] == 0 or (first >= BATCH and np.all(noise > best.error * steps[-1])):
+        heard = np.maximum(best.error, apart) * steps[-1]
+        if steps[-1] == 0 or (first >= BATCH and np.all(noise > heard)):
             break
     if top < FIRST_STEP and not np.all(_settled(best) | _no_gain(best, noise, noise_at)):
         best = _from_afar(best, ladder, function, top, low, high, base, noise_at)
     return ladder, best
+
+
+def _contradiction(best: Estimate, expected: Float | None) -> Float:
+    """How far the estimate is from what is expected, 0 where its bar allows for that."""
+    if expected is None:
+        return np.zeros_like(best.value)
+    with np.errstate(all="ignore"):
+        apart = np.abs(best.value - expected)
+    return np.where(np.isfinite(apart) & (apart > best.error), apart, 0.0)
 
 
 def _at_the_floor(best: Estimate, ladder: Ladder) -> npt.NDArray[np.bool_]:
@@ -105,7 +119,8 @@ def _growing(
     smallest = float(steps[-1])
     if noise_at is None or smallest == 0:
         return lambda _: noise
-    slope = np.maximum(noise_at(smallest) - noise, 0.0) / smallest
+    with np.errstate(all="ignore"):  # infinite noise does not grow
+        slope = np.fmax(noise_at(smallest) - noise, 0.0) / smallest
     return lambda step: noise + slope * step
 
 
@@ -138,7 +153,11 @@ def _from_afar(
     there = central(far)
     with np.errstate(all="ignore"):
         fits = np.abs(there.value - best.value) <= there.error + best.error
-    better = (there.error < best.error) & (fits | ~np.isfinite(best.error))
+        near_0 = (near.plus - near.minus) / (2 * near.h[:, None])
+    # no bar from steps near 0 may mean that rounding drowns them, but not that they overflow: a
+    # pole next to 0 is not seen from afar
+    drowned = ~np.isfinite(best.error) & np.all(np.isfinite(near_0), axis=0)
+    better = (there.error < best.error) & (fits | drowned)
     return Estimate(
         np.where(better, there.value, best.value), np.where(better, there.error, best.error)
     )

@@ -40,9 +40,9 @@ class Sampled:
     zero: Float
     noise_of: Callable[[Values], Float]
 
-    def along_entry(self, name: str, flat: int) -> Slope:
+    def along_entry(self, name: str, flat: int, expected: Float | None = None) -> Slope:
         """The derivative along entry `flat` of input `name`, by steps that the entry takes
-        exactly."""
+        exactly; a closer look where it is not the `expected` (m,)."""
         start = np.asarray(self.values[name], dtype=np.float64)
         base = float(start.reshape(-1)[flat])
         low, high = self.bounds.get(name, (-np.inf, np.inf))
@@ -53,12 +53,13 @@ class Sampled:
             return {**self.values, name: there}
 
         if not np.isfinite(base):  # there is nothing next to it
-            return self._slope(moved, 1.0, 0.0, 0.0, 0.0)
+            return self._slope(moved, 1.0, 0.0, 0.0, 0.0, None)
         scale = abs(base) if base != 0 else _typical(start)
-        return self._slope(moved, scale, low - base, high - base, base)
+        return self._slope(moved, scale, low - base, high - base, base, expected)
 
-    def along(self, direction: Mapping[str, Array]) -> Slope:
-        """The derivative along `direction`, input -> weights of the input's shape."""
+    def along(self, direction: Mapping[str, Array], expected: Float | None = None) -> Slope:
+        """The derivative along `direction`, input -> weights of the input's shape; a closer look
+        where it is not the `expected` (m,)."""
 
         # a step moves entries by rounded amounts; that noise is the caller's, as part of `noise`
         def moved(step: float) -> Values:
@@ -68,7 +69,7 @@ class Sampled:
             return {**self.values, **there}
 
         low, high = self._room(direction)
-        return self._slope(moved, self._scale(direction), low, high, 0.0)
+        return self._slope(moved, self._scale(direction), low, high, 0.0, expected)
 
     def _room(self, direction: Mapping[str, Array]) -> tuple[float, float]:
         """How far t may go down and up before an entry leaves its domain."""
@@ -108,6 +109,7 @@ class Sampled:
         low: float,
         high: float,
         base: float,
+        expected: Float | None,
     ) -> Slope:
         def noise_at(step: float) -> Float:
             # the noisier of both sides; a side outside the domain has no values to be noisy
@@ -123,6 +125,7 @@ class Sampled:
             self.zero,
             base,
             noise_at,
+            expected,
         )
         sides = classify(ladder)
         for side in (sides.above, sides.below):  # at an edge only one side has values

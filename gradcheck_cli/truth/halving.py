@@ -58,7 +58,8 @@ def confirm(
         if flat.size <= LEAF:
             for name, columns in support.items():
                 for column in columns:
-                    differences[name].put(int(column), exact.along_entry(name, int(column)))
+                    slope = exact.along_entry(name, int(column), gradient[name][:, column])
+                    differences[name].put(int(column), slope)
                     spent += 1
             continue
         spent += 2
@@ -100,7 +101,7 @@ def _holds(
             direction[name] = weights.reshape(value.shape)
             expected = expected + gradient[name] @ weights
             mass = mass + np.abs(gradient[name]) @ np.abs(weights)
-        slope = sampled.along(direction)
+        slope = sampled.along(direction, expected)
         with np.errstate(all="ignore"):
             bar = slope.estimate.error + 2.0**-44 * mass  # rounding of the dot product itself
             good = np.abs(slope.estimate.value - expected) <= bar

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from math import factorial
+
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.truth.differences import Float
 
 # Library functions are good to 1-2 ulps rather than to half of one, and the sum is of first order.
 SLACK = 4.0
 
+NEXT = 2.0**-40  # of the inputs: far above their ulp, and no function changes its shape within it
+POINTS = 7
+ORDERS = (3, 4, 5)  # of differences in which nothing but noise is left
+
 
 def from_sums(zero: Float, sums: Float) -> Float:
-    """Noise (m,) of values `zero` (m,) whose operations' roundings sum to `sums` (m,)."""
+    """Noise (m,) of values `zero` (m,) whose operations' roundings sum to `sums` (m,); by the
+    value's size where those are not finite, as next to a vertical tangent."""
     u = FORMATS["float64"].unit_roundoff
     with np.errstate(all="ignore"):
         noise = SLACK * (sums + u * np.abs(zero))
@@ -24,3 +32,36 @@ def from_size(zero: Float, operations: int) -> Float:
     u = FORMATS["float64"].unit_roundoff
     size = np.where(np.isfinite(zero), np.abs(zero), 0.0)
     return np.asarray(SLACK * u * size * np.sqrt(max(operations, 1)))
+
+
+def measured(
+    function: Callable[[Mapping[str, Array]], Float], values: Mapping[str, Array], zero: Float
+) -> Float:
+    """Noise (m,) from the values at points next to `values`, where `function` is `zero` (m,).
+
+    High differences of values that lie close together are noise; the k-th has (2k)! / (k!)^2 times
+    the variance of one value (Hamming; Moré and Wild 2011, "Estimating computational noise").
+    Costs POINTS evaluations, however many outputs there are.
+    """
+    shifts = {name: _shift(value) for name, value in values.items()}
+    table = [zero]
+    for k in range(1, POINTS + 1):
+        table.append(function({name: value + k * shifts[name] for name, value in values.items()}))
+    differences = np.stack(table)
+    noise = np.zeros(zero.shape)
+    with np.errstate(all="ignore"):
+        for order in range(1, max(ORDERS) + 1):
+            differences = np.diff(differences, axis=0)
+            if order in ORDERS:
+                variance = np.mean(differences**2, axis=0) * factorial(order) ** 2
+                noise = np.fmax(noise, np.sqrt(variance / factorial(2 * order)))
+    return np.where(np.isfinite(noise), SLACK * noise, 0.0)
+
+
+def _shift(value: Array) -> Array:
+    """Powers of two, so that nothing is rounded; equal entries stay equal, and zeros zero."""
+    value = np.asarray(value)
+    if value.dtype.kind != "f":
+        return np.zeros((), dtype=value.dtype)
+    _, exponent = np.frexp(np.where(np.isfinite(value), value, 0.0))
+    return np.where(value == 0, 0.0, np.copysign(np.ldexp(NEXT, exponent), value))

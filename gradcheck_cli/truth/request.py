@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode, Problem, Projection
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
@@ -21,12 +21,14 @@ from gradcheck_cli.truth.directions import Sampled, Values
 from gradcheck_cli.truth.gradients import Float64Gradients, block_shapes, float64_gradients
 from gradcheck_cli.truth.halving import ENTRY_LIMIT, confirm
 from gradcheck_cli.truth.hulls import hulls_of
-from gradcheck_cli.truth.noise import from_size, from_sums
+from gradcheck_cli.truth.noise import from_size, from_sums, measured
 from gradcheck_cli.truth.plain import PlainFunction, frozen, inlined
 from gradcheck_cli.truth.tape import output_noise_sums
 
 SECOND: tuple[Mode, ...] = ("reverse-over-reverse", "forward-over-reverse")
-NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each
+NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each,
+MOVED_ROWS = 4  # and at other points than the one in question, two a column
+TERMS_OF = frozenset(("add", "subtract", "sum", "mean"))
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class _Work:
     engine: ReferenceEngine
     gradients: Float64Gradients
     structural: bool
-    noise_cache: dict[str, tuple[Float, Float]] = field(default_factory=dict)
+    terms: float
     difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
     rounding_cache: dict[tuple[Mode, str], Conditioning] | None = None
     evaluations: int = 0
@@ -69,7 +71,11 @@ def compute(request: TruthRequest) -> Truth:
     program = inlined(request.program)
     at_point = PlainFunction(program, request.dtype).nodes(request.values)
     work = _Work(
-        request, engine, float64_gradients(request, engine), is_on_a_kink(at_point, program)
+        request,
+        engine,
+        float64_gradients(request, engine),
+        is_on_a_kink(at_point, program),
+        _terms(program, at_point),
     )
     blocks: dict[tuple[str, str], TruthBlock] = {}
     reasons: dict[tuple[str, str], str] = {}
@@ -116,33 +122,63 @@ def _block(
         kind=merged.kind,
         lower=merged.lower,
         upper=merged.upper,
-        condition=cost.condition if cost else zeros,
+        # an unknown C excuses nothing
+        condition=np.where(np.isfinite(cost.condition), cost.condition, 0.0) if cost else zeros,
         allowance=cost.allowance if cost else zeros,
         floor=cost.floor if cost else zeros,
         stated=merged.value + change,
         confirmed=merged.confirmed,
-        scale=np.fmax(differences.steepest, _natural_size(work, name, merged.value.shape)),
+        scale=_scale(work, name, differences),
     )
 
 
-def _natural_size(work: _Work, name: str, shape: tuple[int, ...]) -> Array:
-    """|output| / |input| by entry, in `shape`: a derivative as large as the function itself."""
-    inputs = np.abs(np.asarray(work.request.values[name.rsplit(".", 1)[-1]], dtype=np.float64))
-    inputs = inputs.reshape(1, -1)
-    if inputs.shape[1] != shape[1]:  # columns are directions, not entries
-        inputs = np.full((1, 1), np.max(inputs, initial=0.0))
+def _scale(work: _Work, name: str, differences: Differences) -> Array:
     with np.errstate(all="ignore"):
-        size = np.max(np.abs(work.gradients.output), initial=0.0) / np.where(
-            inputs == 0, 1.0, inputs
-        )
+        return np.fmax(differences.steepest, _natural_size(work, name, differences.value.shape))
+
+
+def _natural_size(work: _Work, name: str, shape: tuple[int, ...]) -> Array:
+    """|output| / |input| by entry, in `shape`: a derivative as large as the function itself; second
+    order, |output| / (|one input| |other input|). Where terms cancel, the output is as large as
+    they are."""
+    outputs = np.abs(np.asarray(work.gradients.output, dtype=np.float64)).reshape(-1, 1)
+    first, _, second = name.rpartition(".")
+    if first or outputs.shape[0] != shape[0]:  # rows are projections
+        outputs = np.full((1, 1), _largest(outputs))
+    outputs = np.fmax(outputs, work.terms)
+    size = outputs / _sizes(work, second, shape[1]).T
+    if first:
+        size = size / _sizes(work, first, shape[0])
     return np.broadcast_to(np.where(np.isfinite(size), size, 0.0), shape)
+
+
+def _terms(program: Program, at_point: list[Array]) -> float:
+    """The largest finite number that is added to or subtracted from another."""
+    indices = {i for node in program.nodes if node.op in TERMS_OF for i in node.args}
+    return max((_largest(at_point[i]) for i in indices), default=0.0)
+
+
+def _largest(values: Array) -> float:
+    sizes = np.abs(np.asarray(values, dtype=np.float64))
+    return float(np.max(sizes[np.isfinite(sizes)], initial=0.0))
+
+
+def _sizes(work: _Work, name: str, count: int) -> Array:
+    """Sizes of an input's entries, (count, 1), 1 for zeros; where `count` is not their number, the
+    largest of them, (1, 1)."""
+    sizes = np.abs(np.asarray(work.request.values[name], dtype=np.float64)).reshape(-1, 1)
+    if len(sizes) != count:  # directions, not entries
+        sizes = np.full((1, 1), np.max(sizes, initial=0.0))
+    return np.where(sizes == 0, 1.0, sizes)
 
 
 def _mode_blocks(work: _Work, mode: Mode) -> Iterator[tuple[str, Merged, Differences]]:
     for name, differences in _differences(work, mode).items():
         gradient = work.gradients.true[mode, name]
         spread = work.gradients.spread[mode, name]
-        merged = merge(gradient, spread, differences, work.structural, work.rounding(mode, name))
+        ulp = FORMATS[work.request.dtype].ulp(gradient)
+        rounding = work.rounding(mode, name)
+        merged = merge(gradient, spread, differences, work.structural, ulp, rounding)
         if mode in SECOND:
             merged = unconstrained(merged)
         yield name, merged, differences
@@ -187,7 +223,7 @@ def _sampled(
 
     zero = counted(values)
     bounds = request.bounds
-    noise = _noise(work, program, projection, second)
+    noise = _noise(work, program, values, counted, zero, projection, second)
     at_ops, rounded = noise(values, zero)
     return (
         Sampled(counted, values, bounds, at_ops, zero, lambda at: noise(at, counted(at))[0]),
@@ -221,16 +257,17 @@ def _gradient_function(work: _Work, projection: Projection) -> Callable[[Values]
 
 
 def _noise(
-    work: _Work, program: Program, projection: Projection, second: bool
+    work: _Work,
+    program: Program,
+    values: Values,
+    function: Callable[[Values], Float],
+    start: Float,
+    projection: Projection,
+    second: bool,
 ) -> Callable[[Values, Float], tuple[Float, Float]]:
-    """From inputs and the value there, the noise of that value by its operations, and with that of
-    inputs that were rounded too."""
+    """From inputs and the value there (at `values`: `start`), the noise of that value by its
+    operations, and with that of inputs that were rounded too."""
     rounding, operations = work.request.dtype, len(program.nodes)
-
-    def rough(at: Values, zero: Float) -> tuple[Float, Float]:
-        # a gradient has a few operations for each one of the value
-        size = from_size(zero, 8 * operations if second else operations)
-        return size, 2 * size
 
     def summed(at: Values, zero: Float) -> tuple[Float, Float]:
         at_ops, at_inputs = output_noise_sums(program, at, rounding, projection.rows)
@@ -238,7 +275,22 @@ def _noise(
 
     output = program.nodes[program.output].shape
     count = int(np.prod(output)) if projection.rows is None else len(projection.rows)
-    return rough if second or count > NOISE_ROWS else summed
+    if not second and count <= MOVED_ROWS:
+        return summed
+    if second or count > NOISE_ROWS:
+        least = from_size(start, operations)
+        noise = np.fmax(least, measured(function, values, start))
+        here = noise, 2 * noise
+    else:
+        here = summed(values, start)
+
+    def grown(at: Values, zero: Float) -> tuple[Float, Float]:
+        # where the value changes, the operations that change it round at the size of the change
+        with np.errstate(all="ignore"):
+            more = from_size(zero - start, operations)
+        return here[0] + more, here[1] + 2 * more
+
+    return grown
 
 
 def _take(
@@ -260,12 +312,14 @@ def _take(
     }
     entries = sum(int(np.size(request.values[n])) for n in request.wrt if n not in columns)
     for name, differences in by_input.items():
+        expected = _expected(work, mode, name)
         if name in columns:
             for k, tangent in enumerate(columns[name]):
-                differences.put(k, rounded.along({name: np.asarray(tangent)}))
+                slope = rounded.along({name: np.asarray(tangent)}, expected[:, k])
+                differences.put(k, slope)
         elif entries <= ENTRY_LIMIT:
             for k in range(differences.value.shape[1]):
-                differences.put(k, exact.along_entry(name, k))
+                differences.put(k, exact.along_entry(name, k, expected[:, k]))
     if entries > ENTRY_LIMIT and not second:
         whole = {n: work.gradients.true[mode, n] for n in request.wrt if n not in columns}
         confirm(whole, by_input, exact, rounded, request.seed)
@@ -277,6 +331,14 @@ def _take(
         for b in request.wrt
         if f"{a}.{b}" in shapes
     }
+
+
+def _expected(work: _Work, mode: Mode, name: str) -> Array:
+    """The float64 gradient's columns for one input; second order, over the rows of all inputs."""
+    true = work.gradients.true
+    if mode not in SECOND:
+        return true[mode, name]
+    return np.concatenate([true[mode, f"{other}.{name}"] for other in work.request.wrt])
 
 
 def _columns(request: TruthRequest, columns: object, name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,13 @@ from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.plain import constant
 
+# Rows that round every partial sum, which may be much larger than the result.
+ADDING = frozenset(("sum", "mean", "matmul"))
+
 
 class RecordedProgram:
-    """A program run once in float64 on the tape, every floating input a leaf."""
+    """A program run once in float64 on the tape. Every floating input is a leaf; so are constants,
+    which are exact, but what is computed from them alone is rounded too."""
 
     def __init__(self, program: Program, values: Mapping[str, Array], rounding: str) -> None:
         from reference_engine import tensor
@@ -34,7 +38,10 @@ class RecordedProgram:
         with np.errstate(all="ignore"):
             for index, node in enumerate(program.nodes):
                 if node.op == CONSTANT:
-                    slots[index] = constant(node, fmt)
+                    value = constant(node, fmt)
+                    slots[index] = (
+                        tensor(value, requires_grad=True) if node.kind == "float" else value
+                    )
                 elif node.op != INPUT:
                     slots[index] = TABLE[node.op](*[slots[i] for i in node.args], **node.keywords)
         self.output = slots[program.output]
@@ -53,8 +60,10 @@ class RecordedProgram:
         }
 
 
-def sensitivity_sums(number: Any, fmt: FloatFormat) -> tuple[float, list[float]]:
-    """How far a recorded scalar s moves when its inputs are off by half an ulp, and when each
+def sensitivity_sums(
+    number: Any, leaves: Iterable[Any], fmt: FloatFormat
+) -> tuple[float, list[float]]:
+    """How far a recorded scalar s moves when `leaves` are off by half an ulp, and when each
     operation on the way rounds: u * sum |ds/dx| |x| over the leaves, and, for each operation that
     rounds in the order of the tape, sum |ds/dv| (u |v| + eta) over its result v. The smallest
     subnormal eta is what underflow may cost (Higham, Accuracy and Stability of Numerical
@@ -69,15 +78,25 @@ def sensitivity_sums(number: Any, fmt: FloatFormat) -> tuple[float, list[float]]
 
     def observe(node: Node, bar: Any) -> None:
         if node.op is not None and not node.op.exact:
-            by_op.append(float(np.sum(np.abs(to_array(bar)) * (u * np.abs(to_array(node)) + eta))))
+            by_op.append(float(np.sum(np.abs(to_array(bar)) * (u * _rounded_at(node) + eta))))
 
     with np.errstate(all="ignore"):
         reached = pull_back([(number, np.ones(()))], observe=observe)
         at_leaves = sum(
             u * float(np.sum(np.abs(to_array(bar) * to_array(leaf))))
-            for leaf, bar in reached.values()
+            for leaf, bar in (reached[id(leaf)] for leaf in leaves if id(leaf) in reached)
         )
     return at_leaves, by_op[::-1]
+
+
+def _rounded_at(node: Any) -> Array:
+    """The size at which an operation rounds: that of its result, or of what it adds up."""
+    from reference_engine.traced import to_array
+
+    if node.op.name in ADDING:
+        sizes = [np.abs(to_array(arg)) for arg in node.args]
+        return np.asarray(node.op.value(*sizes, **node.keywords))
+    return np.abs(to_array(node))
 
 
 class EntryTape:
@@ -96,13 +115,16 @@ class EntryTape:
         """`sensitivity_sums` of one entry; zeros where it does not depend on anything."""
         if self._mode in ("reverse", "forward"):
             gradient = self._first(row).get(name)
-            return sensitivity_sums(self._pick(gradient, name, column), self._fmt)
+            return self._sums(self._pick(gradient, name, column))
         first, second = name.split(".")
         if (first, row) not in self._rows:
             part = self._pick_entry(self._first(0).get(first), row)
             self._rows[first, row] = self._run.gradient(part, np.ones(()))
         part = self._pick(self._rows[first, row].get(second), second, column)
-        return sensitivity_sums(part, self._fmt)
+        return self._sums(part)
+
+    def _sums(self, number: Any) -> tuple[float, list[float]]:
+        return sensitivity_sums(number, self._run.leaves.values(), self._fmt)
 
     def _first(self, row: int) -> dict[str, Any]:
         """The recorded gradient of row `row` of the output (or of its projection)."""
@@ -144,6 +166,6 @@ def output_noise_sums(
             if rows is None
             else (run.output * np.asarray(rows[k], dtype=np.float64)).sum()
         )
-        leaves, by_op = sensitivity_sums(number, FORMATS["float64"])
+        leaves, by_op = sensitivity_sums(number, run.leaves.values(), FORMATS["float64"])
         at_ops[k], at_inputs[k] = sum(by_op), leaves
     return at_ops, at_inputs

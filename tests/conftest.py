@@ -1,0 +1,222 @@
+"""The whole decision about one formula at one point, in this process."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.case import Case, TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
+from gradcheck_cli.domain.options import Layered, RunOptions
+from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.spec import Input, Spec, Tolerance
+from gradcheck_cli.domain.truth import Truth
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.registry import engines as registered_engines
+from gradcheck_cli.explain import explain
+from gradcheck_cli.formula import Argument, parse
+from gradcheck_cli.judge import judge, suspects
+from gradcheck_cli.run.plan import make_plan
+from gradcheck_cli.truth import compute
+
+KINDS = {"f": "float", "i": "int", "b": "bool"}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One formula at one point in one dtype, judged and explained."""
+
+    case: Case
+    checks: tuple[Check, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def codes(self) -> list[str]:
+        """The codes that were found, each once, sorted."""
+        return sorted({finding.code for finding in self.findings})
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed and nothing is worse than a note."""
+        worse = any(finding.severity != "note" for finding in self.findings)
+        return not worse and all(check.status == "passed" for check in self.checks)
+
+    def of(self, code: str, **where: str) -> list[Finding]:
+        """The findings with this code, and this engine, mode or input where given."""
+        return [
+            finding
+            for finding in self.findings
+            if finding.code == code and all(getattr(finding, k) == v for k, v in where.items())
+        ]
+
+
+@cache
+def loaded(name: str) -> Engine:
+    """An engine with its framework imported, one a process."""
+    engine = registered_engines()[name].engine
+    assert engine is not None
+    engine.load()
+    return engine
+
+
+def array(value: Any) -> np.ndarray:
+    """As a spec reads it: a plain number is floating, an array keeps its kind."""
+    return np.asarray(float(value) if isinstance(value, int | float) else value)
+
+
+def program_of(
+    formula: str, inputs: Mapping[str, Any], constants: Mapping[str, float] | None = None
+) -> Program:
+    """The program of a formula whose inputs have these values."""
+    arrays = {name: array(value) for name, value in inputs.items()}
+    arguments = {n: Argument(a.shape, KINDS[a.dtype.kind]) for n, a in arrays.items()}
+    parsed = parse(formula, inputs=arguments, constants=constants)
+    assert parsed.program is not None, [error.message for error in parsed.errors]
+    return parsed.program
+
+
+def truth_of(
+    formula: str,
+    inputs: Mapping[str, Any],
+    *,
+    dtype: str = "float64",
+    modes: Sequence[Mode] = ("reverse",),
+    projections: Mapping[Mode, Projection] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    wrt: Sequence[str] | None = None,
+    constants: Mapping[str, float] | None = None,
+    conditioning: bool = False,
+    seed: int = 0,
+) -> Truth:
+    """The truth of a formula, its whole Jacobian or Hessian unless projections are given."""
+    arrays = {name: array(value) for name, value in inputs.items()}
+    fmt = FORMATS[dtype]
+    floats = [name for name, a in arrays.items() if a.dtype.kind == "f"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return compute(
+            TruthRequest(
+                program=program_of(formula, inputs, constants),
+                values={n: fmt.round(a) if n in floats else a for n, a in arrays.items()},
+                bounds=bounds or {},
+                wrt=tuple(wrt or floats),
+                dtype=dtype,
+                projections=projections or {mode: Projection() for mode in modes},
+                seed=seed,
+                conditioning=conditioning,
+            )
+        )
+
+
+def spec_of(
+    formula: str,
+    inputs: Mapping[str, Any],
+    *,
+    engines: Sequence[str] = ("reference",),
+    modes: Sequence[str] = ("reverse",),
+    order: int = 1,
+    tolerance: Tolerance | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    wrt: Sequence[str] | None = None,
+    constants: Mapping[str, float] | None = None,
+) -> Spec:
+    """The spec that a file with this formula would give."""
+    arrays = {name: array(value) for name, value in inputs.items()}
+    floats = [name for name, a in arrays.items() if a.dtype.kind == "f"]
+    limits = bounds or {}
+    point = {
+        name: Input(name, a, name in floats, *limits.get(name, (-np.inf, np.inf)))
+        for name, a in arrays.items()
+    }
+    return Spec(
+        name="judged",
+        source=Source("judged.yaml", formula),
+        span=Span(1, 1, 1, 2),
+        program=program_of(formula, inputs, constants),
+        points=(point,),
+        wrt=tuple(wrt or floats),
+        engines=tuple(engines),
+        modes=tuple(modes),
+        order=order,
+        tolerance=tolerance,
+    )
+
+
+Change = Callable[[Evaluation], Evaluation]
+
+
+def decide(
+    spec: Spec, dtype: str, *, seed: int = 0, named: bool = True, change: Change | None = None
+) -> Judged:
+    """Plan, evaluate, look twice, judge, explain, as a run does, but in this process.
+
+    `change` may tamper with every answer of an engine, as an engine with a bug would. With `named`
+    the engines and modes count as asked for by name.
+    """
+    known = registered_engines()
+    plan = make_plan(spec, RunOptions(dtypes=Layered(override=(dtype,)), seed=seed), known)
+    (look,) = plan.looks
+    answered = change or (lambda evaluation: evaluation)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        evaluations = [
+            answered(loaded(name).evaluate(problem))
+            for name in plan.engines
+            for problem in look.problems[name]
+        ]
+        case = Case(
+            spec=spec,
+            point=look.point,
+            dtype=dtype,
+            values=look.values,
+            projections=look.projections,
+            evaluations=(*evaluations, *look.refused),
+            truth=compute(look.truth) if look.truth.projections else None,
+            named=plan.named if named else frozenset(),
+            named_modes=plan.named_modes if named else frozenset(),
+            seed=seed,
+        )
+        other = "float32" if dtype == "float64" else "float64"
+        traced, wide = {}, {}
+        for suspect in (suspected := suspects(case)):
+            key = (suspect.engine, suspect.mode)
+            problem = next(p for p in look.problems[suspect.engine] if p.mode == suspect.mode)
+            again = replace(problem, trace=suspect.trace)
+            traced[key] = answered(loaded(suspect.engine).evaluate(again))
+            wide[key] = answered(loaded(suspect.engine).evaluate(replace(again, dtype=other)))
+        if suspected:
+            truth = compute(replace(look.truth, conditioning=True))
+            case = replace(case, truth=truth, traced=traced, wide=wide)
+        checks, findings = judge(case)
+        return Judged(case, checks, explain(case, findings))
+
+
+@pytest.fixture
+def judged() -> Callable[..., Judged]:
+    """judged(formula, inputs, dtype=..., engines=..., modes=..., order=..., tolerance=...)."""
+
+    def judge_it(
+        formula: str,
+        inputs: Mapping[str, Any],
+        *,
+        dtype: str = "float32",
+        engines: Sequence[str] = ("reference", "torch"),
+        modes: Sequence[str] = ("reverse",),
+        seed: int = 0,
+        named: bool = True,
+        change: Change | None = None,
+        **spec: Any,
+    ) -> Judged:
+        made = spec_of(formula, inputs, engines=engines, modes=modes, **spec)
+        return decide(made, dtype, seed=seed, named=named, change=change)
+
+    return judge_it
