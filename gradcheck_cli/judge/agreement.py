@@ -39,8 +39,14 @@ def modes_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
     for (engine, mode), one in by_key.items():
         for first, second in PAIRS:
             other = by_key.get((engine, second))
-            if mode == first and other is not None:
+            if mode == first and other is not None and _same_part(case, first, second):
                 yield from _compare_modes(case, one, other, verdicts)
+
+
+def _same_part(case: Case, first: Mode, second: Mode) -> bool:
+    """Whether both modes were asked for the same numbers: not for directions of their own."""
+    parts = (case.projections[first], case.projections[second])
+    return all(part.rows is None and part.columns is None for part in parts)
 
 
 def _compare_modes(
@@ -51,7 +57,7 @@ def _compare_modes(
         if case.truth is None or a.shape != b.shape:
             continue
         mine, theirs = verdicts.get((one.mode, name)), verdicts.get((other.mode, name))
-        if mine is None or theirs is None:
+        if mine is None or theirs is None or not (np.any(mine) and np.any(theirs)):
             continue
         undecided = np.isin(mine, open_kinds) & np.isin(theirs, open_kinds)
         slack = limits.FIRST_ORDER_SLACK * case.truth.blocks[one.mode, name].condition
@@ -77,7 +83,7 @@ def engines_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
             continue
         for name, a, b in _pairs(one, other):
             decided = verdicts.get((one.mode, name))
-            if decided is None or a.shape != b.shape:
+            if decided is None or a.shape != b.shape or not np.any(decided):
                 continue
             undecided = decided == Verdict.UNDECIDED
             apart = _differ(a, b, np.zeros_like(a), FORMATS[case.dtype])

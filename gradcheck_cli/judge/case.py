@@ -12,7 +12,14 @@ from gradcheck_cli.domain.evaluation import Evaluation, Mode, TraceRequest
 from gradcheck_cli.domain.report import Check, Finding, Status
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge.agreement import engines_disagree, modes_disagree
-from gradcheck_cli.judge.entries import Judged, Verdict, accepted, error_in_ulps, judge_block
+from gradcheck_cli.judge.entries import (
+    Judged,
+    Verdict,
+    accepted,
+    error_in_ulps,
+    judge_block,
+    too_wide,
+)
 from gradcheck_cli.judge.failures import dtype_finding, failure_finding
 from gradcheck_cli.judge.findings import (
     SECOND,
@@ -52,6 +59,7 @@ def suspects(case: Case) -> tuple[Suspect, ...]:
 def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | None:
     fmt = FORMATS[case.dtype]
     off = ~accepted(g, block, fmt, case.spec.tolerance)
+    off |= too_wide(block, fmt)  # which the cost of rounding may settle
     if not np.any(off):
         return None
     ulps = error_in_ulps(g, block.value, fmt)
@@ -175,13 +183,16 @@ def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
 
 def _merge_point(got: _Collected, mode: Mode, name: str, block: TruthBlock, judged: Judged) -> None:
     """What the point is does not depend on the engine, unless an engine's output was lost."""
+    before = got.point.get((mode, name))
+    if not (np.any(judged.verdict) or np.any(block.kind)):
+        got.point.setdefault((mode, name), judged.verdict)
+        return
     of_point = (Verdict.KINK, Verdict.UNDEFINED, Verdict.JUMP, Verdict.UNDECIDED)
     verdicts = np.where(np.isin(judged.verdict, of_point), judged.verdict, int(Verdict.CORRECT))
     # an engine that fails at an undefined or jumping entry does not make it less so
     for kind, verdict in ((PointKind.UNDEFINED, Verdict.UNDEFINED), (PointKind.JUMP, Verdict.JUMP)):
         at = (block.kind == kind) & (judged.verdict != Verdict.OUTPUT_LOST)
         verdicts = np.where(at, int(verdict), verdicts)
-    before = got.point.get((mode, name))
     got.point[mode, name] = verdicts if before is None else np.maximum(before, verdicts)
 
 
@@ -220,6 +231,8 @@ def _wide(case: Case, evaluation: Evaluation, name: str) -> Array | None:
 
 def _lost_rows(case: Case, evaluation: Evaluation) -> Array:
     """Rows of the Jacobian whose output is nan or infinite, shape (rows, 1)."""
+    if evaluation.output is None:  # forward mode of an input without entries runs nothing
+        return np.zeros((1, 1), dtype=bool)
     output = np.asarray(evaluation.output, dtype=np.float64).reshape(-1)
     finite = np.isfinite(output)
     if evaluation.mode in SECOND or case.projections[evaluation.mode].rows is not None:
@@ -237,5 +250,10 @@ def _output_finding(case: Case, evaluation: Evaluation) -> Finding:
     note = ""
     if np.isfinite(right) and abs(right) > FORMATS[case.dtype].largest:
         note = f"; its true size, {right:.4g}, does not fit {case.dtype}"
+    for name, start in case.spec.points[case.point or 0].items():
+        with np.errstate(all="ignore"):
+            overflown = np.isinf(case.values[name]) & np.isfinite(start.value)
+        if np.any(overflown):
+            note = f"; the input `{name}` is too large for {case.dtype}"
     message = f"the output{where} is {value}{note}"
     return finding(case, "GC203", message, evaluation=evaluation)

@@ -45,26 +45,39 @@ def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
     """|g - T| in ulp(T); 0 where both are the same infinity, nan where either is not a number."""
     with np.errstate(all="ignore"):
         error = np.abs(g - truth) / fmt.ulp(truth)
-    return np.where(np.isinf(g) & (fmt.round(truth) == g), 0.0, error)
+    infinite = np.isinf(g)
+    if np.any(infinite):
+        error = np.where(infinite & (fmt.round(truth) == g), 0.0, error)
+    return np.asarray(error)
 
 
 def accepted(g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None) -> Mask:
     """Entries that are right, without asking how well conditioned the problem is."""
     with np.errstate(all="ignore"):
         error = np.abs(g - block.value)
-        right = error <= block.error + _tolerated(block.value, fmt, tolerance)
+        right: Mask = error <= block.error + _tolerated(block.value, fmt, tolerance)
+        if np.all(right) and not np.any(block.kind):
+            return right
         right |= legitimately_flushed(g, block.value, fmt)
         # the truth does not fit the dtype: infinity is its right rounding
         right |= np.isinf(g) & (fmt.round(block.value) == g)
-        slack = block.error + limits.FEW_ULPS * fmt.ulp(
-            np.maximum(np.abs(block.lower), np.abs(block.upper))
-        )
+    if np.any(block.kind) or np.any(np.isnan(block.value)):
+        return _accepted_where_rough(g, block, fmt, right)
+    return right
+
+
+def _accepted_where_rough(g: Array, block: TruthBlock, fmt: FloatFormat, smooth: Mask) -> Mask:
+    """`smooth` at smooth entries; at kinks what lies between the one-sided derivatives; any number
+    where there is no derivative, or none is known."""
+    with np.errstate(all="ignore"):
+        steepest = np.maximum(np.abs(block.lower), np.abs(block.upper))
+        slack = block.error + limits.FEW_ULPS * fmt.ulp(steepest)
         between = (g >= block.lower - slack) & (g <= block.upper + slack)
     kink = block.kind == PointKind.KINK
-    free = (block.kind == PointKind.UNDEFINED) | (block.kind == PointKind.JUMP)
-    free |= (block.kind == PointKind.UNDECIDED) | np.isnan(block.value) & ~kink
-    result: Mask = np.where(kink, between & np.isfinite(g), np.where(free, np.isfinite(g), right))
-    return result
+    free = np.isin(block.kind, (PointKind.UNDEFINED, PointKind.JUMP, PointKind.UNDECIDED))
+    free |= np.isnan(block.value) & ~kink
+    finite = np.isfinite(g)
+    return np.asarray(np.where(kink, between & finite, np.where(free, finite, smooth)))
 
 
 def _tolerated(truth: Array, fmt: FloatFormat, tolerance: Tolerance | None) -> Array:
@@ -109,10 +122,18 @@ def judge_block(
     output is not finite, shape (rows, 1) or (rows, columns).
     """
     ulps = error_in_ulps(g, block.value, fmt)
-    verdict = np.full(g.shape, int(Verdict.CORRECT))
+    verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
     right = accepted(g, block, fmt, tolerance)
-    undecided = right & _too_wide(block, fmt) & (block.kind == PointKind.SMOOTH)
+    undecided = right & too_wide(block, fmt)
+    if np.all(right) and not (np.any(undecided) or np.any(block.kind) or np.any(lost)):
+        return Judged(verdict, ulps)  # nearly every block
     verdict[undecided | (block.kind == PointKind.UNDECIDED)] = Verdict.UNDECIDED
+    with np.errstate(all="ignore"):
+        # few digits are known, but half an ulp of the inputs leaves no more of them
+        farthest = np.abs(g - block.value) + block.error
+        explained = farthest <= limits.FIRST_ORDER_SLACK * block.condition
+        explained &= block.error <= limits.A_DIGIT * np.abs(block.value)
+    verdict[undecided & explained] = Verdict.ILL_CONDITIONED
     verdict[(block.kind == PointKind.KINK) & right] = Verdict.KINK
     verdict[block.kind == PointKind.UNDEFINED] = Verdict.UNDEFINED
     verdict[block.kind == PointKind.JUMP] = Verdict.JUMP
@@ -127,8 +148,8 @@ def judge_block(
     return Judged(verdict, ulps)
 
 
-def _too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
-    """The error bar leaves more than half of the digits open.
+def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
+    """The error bar of a smooth entry leaves more than half of the digits open.
 
     Where the truth cannot be told from zero, digits mean nothing; there the bar is measured against
     how large the derivative is nearby.
@@ -137,7 +158,7 @@ def _too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
     wide = block.error > half * np.abs(block.value)
     wide &= block.error > limits.FEW_ULPS * fmt.ulp(block.value) + fmt.smallest_normal
     zero = (np.abs(block.value) <= block.error) & (block.error <= half * block.scale)
-    return np.asarray(wide & ~zero)
+    return np.asarray(wide & ~zero & (block.kind == PointKind.SMOOTH))
 
 
 def _off(

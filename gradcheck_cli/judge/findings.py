@@ -149,6 +149,8 @@ def engine_findings(
     """The findings of one block of one engine's answer."""
     g = evaluation.gradients[name].values
     assert g is not None
+    if not np.any(judged.verdict):
+        return
     for verdict, code in OF_THE_ENGINE.items():
         places = np.argwhere(judged.verdict == verdict)
         if not len(places):
@@ -159,7 +161,7 @@ def engine_findings(
         yield finding(
             case,
             code,
-            _message(case, code, name, len(places), judged, places),
+            _message(case, code, name, block, judged, places),
             severity=_severity(case, verdict, judged, places),
             evaluation=evaluation,
             input=name,
@@ -176,20 +178,25 @@ def _severity(case: Case, verdict: Verdict, judged: Judged, places: Array) -> Se
     return "error" if lost > limits.ERROR_BITS * FORMATS[case.dtype].bits else "warning"
 
 
-def _message(case: Case, code: str, name: str, count: int, judged: Judged, places: Array) -> str:
+def _message(
+    case: Case, code: str, name: str, block: TruthBlock, judged: Judged, places: Array
+) -> str:
     what = "second derivative" if "." in name else "gradient"
-    many = f"{count} of {judged.verdict.size} entries of the {what} of `{name}`"
+    many = f"{len(places)} of {judged.verdict.size} entries of the {what} of `{name}`"
     many = f"the {what} of `{name}`" if judged.verdict.size == 1 else many
-    worst = judged.ulps[places[:, 0], places[:, 1]]
-    worst = worst[np.isfinite(worst)]
-    size = float(np.max(worst)) if worst.size else float("nan")
-    bits = np.log2(max(size, 1.0)) if np.isfinite(size) else float("nan")
+    at = places[:, 0], places[:, 1]
+    fmt = FORMATS[case.dtype]
+    where = "where the truth is a number"
+    if np.all(np.isin(block.kind[at], (PointKind.UNDEFINED, PointKind.JUMP))):
+        where = "at a point without a derivative"
+    worst = judged.ulps[at][np.isfinite(judged.ulps[at])]
+    bits = min(np.log2(np.max(worst, initial=1.0)), fmt.bits)
     return {
         "GC101": f"{many}: wrong in every precision, not a matter of rounding",
         "GC106": f"{many}: wrong in every precision, not a matter of rounding",
-        "GC201": f"{many}: nan where the truth is a number",
-        "GC202": f"{many}: infinite where the truth is a number",
-        "GC301": f"{many}: {bits:.0f} of {FORMATS[case.dtype].bits} bits lost in {case.dtype}",
+        "GC201": f"{many}: nan {where}",
+        "GC202": f"{many}: infinite {where}",
+        "GC301": f"{many}: {bits:.0f} of {fmt.bits} bits lost in {case.dtype}",
         "GC302": f"{many}: zero, although {case.dtype} can hold the truth",
         "GC502": f"{many}: rounding the inputs to {case.dtype} alone moves it by as much",
     }[code]
@@ -211,6 +218,8 @@ def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Itera
     assert truth is not None
     seen: set[tuple[str, str]] = set()
     for (mode, name), verdicts in masks.items():
+        if not np.any(verdicts):
+            continue
         block = truth.blocks[mode, name]
         for verdict, code in OF_THE_POINT.items():
             places = np.argwhere(verdicts == verdict)

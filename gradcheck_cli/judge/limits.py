@@ -22,6 +22,10 @@ SAME_ERROR = 0.25
 # half).
 DECIDABLE = 0.5
 
+# An error bar below a quarter of the truth leaves its sign and first digit; above it, nothing is
+# known, whatever the reason.
+A_DIGIT = 0.25
+
 WARNING_BITS = 0.25  # of the dtype's bits lost: GC301 as a warning
 ERROR_BITS = 0.5  # of the dtype's bits lost: GC301 as an error
 
