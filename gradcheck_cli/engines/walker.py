@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.dtypes import FORMATS
@@ -156,26 +156,48 @@ class Rule:
 
 def prepare(program: Program, arrays: Arrays, rounding: str, blame: int | None = None) -> Prepared:
     """Looks everything up once. Raises NodeFault from Unsupported for an op without a lowering."""
-    integral = _integral_constants(program)
-    template: list[Any] = [None] * len(program.nodes)
+    program = rounded(program, rounding)
+    template: list[Any] = [node.value for node in program.nodes]
     steps: list[_Step] = []
     for index, node in enumerate(program.nodes):
-        if node.op == CONSTANT:
-            assert node.value is not None
-            template[index] = round_constant(node.value, rounding, index in integral)
-        elif node.op != INPUT:
+        if node.op not in (CONSTANT, INPUT):
             try:
                 call = _lower(node, arrays, rounding, index if blame is None else blame)
             except EngineFault as fault:
                 raise NodeFault(index if blame is None else blame) from fault
             # An array constant is made here, once, and stands in the template beside its number.
             args, casts = _arguments(program, index, node, template, arrays)
-            steps.append(_Step(index, call, args, _keywords(node, rounding), casts))
+            steps.append(_Step(index, call, args, node.keywords, casts))
     return Prepared(program, arrays, tuple(steps), tuple(template), blame)
 
 
+def rounded(program: Program, rounding: str) -> Program:
+    """The program with its constants, and static arguments that are numbers (the bounds of `clip`),
+    in the format `rounding`; those of custom gradients too. Rounding twice changes nothing."""
+    integral = _integral_constants(program)
+    nodes = []
+    for index, node in enumerate(program.nodes):
+        if node.op == CONSTANT:
+            assert node.value is not None
+            node = replace(node, value=round_constant(node.value, rounding, index in integral))
+        elif node.custom is not None:
+            node = replace(node, custom=_rounded_rule(node.custom, rounding))
+        elif not _NUMBERS.isdisjoint(node.keywords):
+            node = replace(node, keywords=_keywords(node, rounding))
+        nodes.append(node)
+    return replace(program, nodes=tuple(nodes))
+
+
+def _rounded_rule(rule: CustomGradient, rounding: str) -> CustomGradient:
+    return replace(
+        rule,
+        forward=rounded(rule.forward, rounding),
+        vjp=rounded(rule.vjp, rounding),
+        jvp=None if rule.jvp is None else rounded(rule.jvp, rounding),
+    )
+
+
 def _keywords(node: Node, rounding: str) -> Mapping[str, Any]:
-    """The static arguments, those that are numbers (the bounds of `clip`) rounded."""
     return {
         name: round_constant(value, rounding, False)
         if name in _NUMBERS and value is not None

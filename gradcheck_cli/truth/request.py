@@ -14,6 +14,7 @@ from gradcheck_cli.domain.evaluation import Mode, Problem, Projection
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.reference import ReferenceEngine
+from gradcheck_cli.engines.walker import rounded
 from gradcheck_cli.truth.blocks import Differences, Merged, is_on_a_kink, merge, unconstrained
 from gradcheck_cli.truth.conditioning import Conditioning, conditioning
 from gradcheck_cli.truth.differences import Float
@@ -68,6 +69,7 @@ def compute(request: TruthRequest) -> Truth:
     started = time.perf_counter()
     engine = ReferenceEngine()
     engine.load()
+    request = replace(request, program=rounded(request.program, request.dtype))
     program = inlined(request.program)
     at_point = PlainFunction(program, request.dtype).nodes(request.values)
     work = _Work(
