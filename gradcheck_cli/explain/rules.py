@@ -71,7 +71,7 @@ def _compare(node: Node, args: list[Array], y_bar: Array, dtype: str) -> Cause |
                 span=node.span,
                 text=node.text,
                 detail=detail,
-                story=f"backward: the custom gradient of `{node.custom.name}` gives "
+                story=f"the custom gradient of `{node.custom.name}` gives "
                 f"{number(float(stated[at]))} where {number(float(true[at]))} is right",
             )
     return None

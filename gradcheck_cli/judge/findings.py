@@ -140,7 +140,11 @@ def source_of(block: TruthBlock) -> str:
     """Where the truth of a block comes from."""
     if np.all(block.kind == PointKind.UNDECIDED):
         return "undecided"
-    return "confirmed" if np.any(block.confirmed) else "finite-difference"
+    if np.any(block.confirmed):
+        return "confirmed"
+    if np.all((block.kind == PointKind.KINK) | (block.kind == PointKind.UNDEFINED)):
+        return "one-sided-difference"
+    return "finite-difference"
 
 
 def engine_findings(
