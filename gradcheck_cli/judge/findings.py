@@ -207,10 +207,25 @@ def _message(
 
 
 _POINT_MESSAGES = {
-    "GC401": "a kink: the one-sided derivatives differ, any value between them is accepted",
     "GC402": "no finite derivative here: a vertical tangent, or the edge of the domain",
     "GC403": "the function jumps here, so there is no derivative",
 }
+
+
+def _point_message(case: Case, code: str, key: tuple[Mode, str], place: Array) -> str:
+    """What is said of the first entry with this code stands for all of them."""
+    truth = case.truth
+    assert truth is not None
+    if code == "GC401":
+        block = truth.blocks[key]
+        low, high = float(block.lower[tuple(place)]), float(block.upper[tuple(place)])
+        if np.isinf(low) or np.isinf(high):
+            return "the gradient has a kink or a jump here, so it has no derivative itself"
+        return f"a kink: every slope from {low:.4g} to {high:.4g} is accepted"
+    if code == "GC501":
+        reason = truth.reasons.get(key, "the error bar of the truth is too wide to tell")
+        return f"undecided: {reason}"
+    return _POINT_MESSAGES[code]
 
 
 def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Iterable[Finding]:
@@ -230,11 +245,8 @@ def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Itera
             if not len(places) or (code, name) in seen:
                 continue
             seen.add((code, name))
-            reason = truth.reasons.get(
-                (mode, name), "the error bar of the truth is too wide to tell"
-            )
             entries, more = entries_of(case, mode, name, block, places, None, None)
-            message = f"`{name}`: {_POINT_MESSAGES.get(code) or 'undecided: ' + reason}"
+            message = f"`{name}`: {_point_message(case, code, (mode, name), places[0])}"
             yield finding(
                 case,
                 code,
