@@ -20,7 +20,7 @@ INFIX = {
 def number(value: float) -> str:
     """Short, for a sentence: three digits, no trailing noise."""
     if value == 0:
-        return "-0" if np.signbit(value) else "0"
+        return "0"  # a sign of zero would be one more thing to wonder about
     if np.isfinite(value) and value == int(value) and abs(value) < 1e6:
         return str(int(value))
     return f"{value:.3g}"

@@ -69,7 +69,10 @@ def entries_table(
 def _row(label: str, entry: Entry, finding: Finding, style: Style) -> _Row:
     dtype = finding.dtype or "float64"
     digits = 17 if style.verbose else DISTINCT_DIGITS.get(dtype, 17)
-    computed = "none" if entry.computed is None else shortest(entry.computed, dtype)
+    zero = entry.computed == 0 and not style.verbose  # whose sign tells nothing about the gradient
+    computed = (
+        "none" if entry.computed is None else shortest(0.0 if zero else entry.computed, dtype)
+    )
     truth = shortest(entry.truth) if digits == 17 and entry.truth is not None else None
     if style.verbose and truth is not None and entry.truth_error is not None:
         truth += f" {style.plus_minus} {significant(entry.truth_error, 2)}"
