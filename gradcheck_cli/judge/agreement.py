@@ -119,7 +119,10 @@ def _disagreement(
         )
         for i, j in places[: limits.SHOWN]
     )
-    message = f"the gradient of `{name}` is {x:.9g} by {first} and {y:.9g} by {second}"
+    digits = 9 if f"{x:.9g}" != f"{y:.9g}" else 17
+    message = (
+        f"the gradient of `{name}` is {x:.{digits}g} by {first} and {y:.{digits}g} by {second}"
+    )
     return finding(
         case,
         code,

@@ -11,7 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode, Problem, Projection
-from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.program import CONSTANT, Program
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.engines.walker import rounded
@@ -23,13 +23,14 @@ from gradcheck_cli.truth.gradients import Float64Gradients, block_shapes, float6
 from gradcheck_cli.truth.halving import ENTRY_LIMIT, confirm
 from gradcheck_cli.truth.hulls import hulls_of
 from gradcheck_cli.truth.noise import from_size, from_sums, measured
+from gradcheck_cli.truth.overflow import absorbed
 from gradcheck_cli.truth.plain import PlainFunction, frozen, inlined
 from gradcheck_cli.truth.tape import output_noise_sums
 
 SECOND: tuple[Mode, ...] = ("reverse-over-reverse", "forward-over-reverse")
 NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each,
 MOVED_ROWS = 4  # and at other points than the one in question, two a column
-TERMS_OF = frozenset(("add", "subtract", "sum", "mean"))
+ABSORBED = "float64 itself overflows on the way to the output, which is finite nevertheless"
 
 
 @dataclass(slots=True)
@@ -40,7 +41,8 @@ class _Work:
     engine: ReferenceEngine
     gradients: Float64Gradients
     structural: bool
-    terms: float
+    on_the_way: float
+    absorbed: Array
     difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
     rounding_cache: dict[tuple[Mode, str], Conditioning] | None = None
     evaluations: int = 0
@@ -77,7 +79,8 @@ def compute(request: TruthRequest) -> Truth:
         engine,
         float64_gradients(request, engine),
         is_on_a_kink(at_point, program),
-        _terms(program, at_point),
+        _on_the_way(program, at_point),
+        absorbed(program, at_point),
     )
     blocks: dict[tuple[str, str], TruthBlock] = {}
     reasons: dict[tuple[str, str], str] = {}
@@ -85,6 +88,7 @@ def compute(request: TruthRequest) -> Truth:
     cost = conditioning(request, work.gradients.true, engine) if request.conditioning else {}
     for mode in request.projections:
         for name, merged, differences in _mode_blocks(work, mode):
+            _forget(work, mode, merged)
             blocks[mode, name] = _block(
                 work, mode, name, merged, differences, cost.get((mode, name))
             )
@@ -102,6 +106,18 @@ def compute(request: TruthRequest) -> Truth:
         forward=work.evaluations,
         duration_s=time.perf_counter() - started,
     )
+
+
+def _forget(work: _Work, mode: Mode, merged: Merged) -> None:
+    """Leave open what an infinity on the way to the output has swallowed."""
+    rows = work.absorbed.reshape(-1, 1)
+    if rows.shape[0] != merged.kind.shape[0] or mode in SECOND:  # rows are projections
+        rows = np.full((1, 1), np.any(rows))
+    unknown = rows & (merged.kind == PointKind.SMOOTH)
+    if np.any(unknown):
+        merged.kind[unknown] = int(PointKind.UNDECIDED)
+        merged.error[unknown] = np.inf
+        merged.reason = ABSORBED
 
 
 def _block(
@@ -141,23 +157,23 @@ def _scale(work: _Work, name: str, differences: Differences) -> Array:
 
 def _natural_size(work: _Work, name: str, shape: tuple[int, ...]) -> Array:
     """|output| / |input| by entry, in `shape`: a derivative as large as the function itself; second
-    order, |output| / (|one input| |other input|). Where terms cancel, the output is as large as
-    they are."""
+    order, |output| / (|one input| |other input|). Where values cancel, the output is as large as
+    those on the way."""
     outputs = np.abs(np.asarray(work.gradients.output, dtype=np.float64)).reshape(-1, 1)
     first, _, second = name.rpartition(".")
     if first or outputs.shape[0] != shape[0]:  # rows are projections
         outputs = np.full((1, 1), _largest(outputs))
-    outputs = np.fmax(outputs, work.terms)
+    outputs = np.fmax(outputs, work.on_the_way)
     size = outputs / _sizes(work, second, shape[1]).T
     if first:
         size = size / _sizes(work, first, shape[0])
     return np.broadcast_to(np.where(np.isfinite(size), size, 0.0), shape)
 
 
-def _terms(program: Program, at_point: list[Array]) -> float:
-    """The largest finite number that is added to or subtracted from another."""
-    indices = {i for node in program.nodes if node.op in TERMS_OF for i in node.args}
-    return max((_largest(at_point[i]) for i in indices), default=0.0)
+def _on_the_way(program: Program, at_point: list[Array]) -> float:
+    """The largest finite number that is computed on the way to the output."""
+    nodes = zip(program.nodes, at_point, strict=True)
+    return max((_largest(v) for n, v in nodes if n.kind == "float" and n.op != CONSTANT), default=0)
 
 
 def _largest(values: Array) -> float:

@@ -78,7 +78,9 @@ def sensitivity_sums(
 
     def observe(node: Node, bar: Any) -> None:
         if node.op is not None and not node.op.exact:
-            by_op.append(float(np.sum(np.abs(to_array(bar)) * (u * _rounded_at(node) + eta))))
+            size = np.abs(to_array(bar))
+            moved = np.where(size == 0, 0.0, size * (u * _rounded_at(node) + eta))  # not 0 * inf
+            by_op.append(float(np.sum(moved)))
 
     with np.errstate(all="ignore"):
         reached = pull_back([(number, np.ones(()))], observe=observe)
@@ -167,5 +169,6 @@ def output_noise_sums(
             else (run.output * np.asarray(rows[k], dtype=np.float64)).sum()
         )
         leaves, by_op = sensitivity_sums(number, run.leaves.values(), FORMATS["float64"])
-        at_ops[k], at_inputs[k] = sum(by_op), leaves
+        # what is not a number belongs to another output: 0 * inf on the way back
+        at_ops[k], at_inputs[k] = np.nansum(by_op), leaves
     return at_ops, at_inputs
