@@ -18,8 +18,9 @@ def expand(paths: Iterable[str]) -> tuple[list[str], list[SpecError]]:
     """The spec files that the paths mean, in order and each once; a GC901 for what is not there.
 
     A folder means every .yaml and .yml file in it at any depth, in the order of names, without
-    hidden ones; it may hold none, and `.` does not show in their names. A name with `*`, `?` or `[` that is not a file is a pattern (`**`
-    crosses folders), and one that matches nothing is an error. "-" is standard input.
+    hidden ones; it may hold none, and `.` does not show in their names. A name with `*`, `?` or
+    `[` that is not a file is a pattern (`**` crosses folders), and one that matches nothing is an
+    error. "-" is standard input.
     """
     files: dict[str, None] = {}
     errors: list[SpecError] = []
