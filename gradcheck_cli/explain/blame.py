@@ -69,7 +69,17 @@ def blame(traces: Traces, bad: Bad, *, backward_first: bool = False) -> Cause | 
     for phase in reversed(phases) if backward_first else phases:
         cause = phase(traces, bad)
         if cause is not None:
-            return cause
+            return _vanished_before(traces, cause) or cause
+    return None
+
+
+def _vanished_before(traces: Traces, cause: Cause) -> Cause | None:
+    """The operation that underflowed to a zero at which the derivative of the cause is taken."""
+    for node in traces.program.nodes:
+        if node.span != cause.span or node.op != cause.op:
+            continue
+        if any(np.any(_is_bad(traces, vanished, i, derivative=False)) for i in node.args):
+            return _forward(traces, vanished)
     return None
 
 
@@ -161,9 +171,9 @@ def _backward_story(traces: Traces) -> str:
 
 def _step_back(traces: Traces, index: int, arg: int, at: tuple[int, ...]) -> str:
     node = traces.program.nodes[index]
-    y_bar = element(traces.narrow.derivatives[index], at)
+    y_bar = element(node, traces.narrow.derivatives[index], at)
     x_bar = float(np.asarray(traces.narrow.derivatives[arg])[at])
-    value = element(traces.narrow.values[index], at)
+    value = element(node, traces.narrow.values[index], at)
     if y_bar is None or value is None:
         return f"the derivative of {node.op} gives {number(x_bar)}"
     if y_bar == 0 and np.isnan(x_bar):

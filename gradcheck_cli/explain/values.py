@@ -16,21 +16,30 @@ INFIX = {
     "matmul": "@",
 }
 
+# Rows in which an element of the result does not meet the same element of the arguments.
+MIXING = frozenset(
+    (
+        *("matmul", "norm", "softmax", "log_softmax", "logsumexp"),
+        *("sum", "mean", "max", "min", "prod", "getitem", "concatenate", "stack"),
+        *("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to"),
+    )
+)
 
-def number(value: float) -> str:
+
+def number(value: float, digits: int = 3) -> str:
     """Short, for a sentence: three digits, no trailing noise."""
     if value == 0:
         return "0"  # a sign of zero would be one more thing to wonder about
     if np.isfinite(value) and value == int(value) and abs(value) < 1e6:
         return str(int(value))
-    return f"{value:.3g}"
+    return f"{value:.{digits}g}"
 
 
-def element(array: Array, index: tuple[int, ...]) -> float | None:
-    """The element of an argument that meets `index` of the result by broadcasting; None if none
-    does."""
+def element(node: Node, array: Array, index: tuple[int, ...]) -> float | None:
+    """The element of an argument that meets `index` of the result of `node` by broadcasting; None
+    if none does."""
     shape = np.shape(array)
-    if len(shape) > len(index):
+    if len(shape) > len(index) or (shape and node.op in MIXING):
         return None
     tail = index[len(index) - len(shape) :]
     if any(n != 1 and i >= n for n, i in zip(shape, tail, strict=True)):
@@ -42,16 +51,29 @@ def element(array: Array, index: tuple[int, ...]) -> float | None:
 
 def application(node: Node, args: list[Array], index: tuple[int, ...]) -> str:
     """The operation with the numbers that went in: "exp(100)", "1 / inf"."""
-    shown = []
-    for array in args:
-        value = element(array, index)
-        shown.append(f"[{'x'.join(map(str, np.shape(array)))}]" if value is None else number(value))
+    values = [element(node, array, index) for array in args]
+    digits = _digits(node, values)
+    shown = [
+        f"[{'x'.join(map(str, np.shape(array)))}]" if value is None else number(value, digits)
+        for array, value in zip(args, values, strict=True)
+    ]
     if node.op in INFIX and len(shown) == 2:
         return f"{shown[0]} {INFIX[node.op]} {shown[1]}"
     if node.op == "negative":
         return f"-{shown[0]}"
     name = node.custom.name if node.custom else node.op
     return f"{name}({', '.join(shown)})"
+
+
+def _digits(node: Node, values: list[float | None]) -> int:
+    """Three, or as many as it takes to see what a sum or difference leaves of its terms."""
+    if node.op not in ("add", "subtract") or len(values) != 2 or None in values:
+        return 3
+    a, b = (float(v) for v in values if v is not None)
+    largest, rest = max(abs(a), abs(b)), abs(a + b if node.op == "add" else a - b)
+    if not (np.isfinite(largest) and rest < largest):
+        return 3
+    return min(17, 3 + int(np.log10(largest / rest))) if rest else 9
 
 
 def first_index(mask: Array) -> tuple[int, ...]:
