@@ -6,6 +6,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Node
+from gradcheck_cli.truth.plain import elementwise
 
 INFIX = {
     "add": "+",
@@ -15,15 +16,6 @@ INFIX = {
     "power": "**",
     "matmul": "@",
 }
-
-# Rows in which an element of the result does not meet the same element of the arguments.
-MIXING = frozenset(
-    (
-        *("matmul", "norm", "softmax", "log_softmax", "logsumexp"),
-        *("sum", "mean", "max", "min", "prod", "getitem", "concatenate", "stack"),
-        *("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to"),
-    )
-)
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -39,7 +31,7 @@ def element(node: Node, array: Array, index: tuple[int, ...]) -> float | None:
     """The element of an argument that meets `index` of the result of `node` by broadcasting; None
     if none does."""
     shape = np.shape(array)
-    if len(shape) > len(index) or (shape and node.op in MIXING):
+    if len(shape) > len(index) or (shape and not elementwise(node.op)):
         return None
     tail = index[len(index) - len(shape) :]
     if any(n != 1 and i >= n for n, i in zip(shape, tail, strict=True)):

@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
+from gradcheck_cli.truth.plain import elementwise
 
 # Rows that pick among numbers: what they leave behind has no part in the result.
 SELECTING = frozenset(
@@ -42,16 +43,13 @@ def _mask(node: Node, value: Array, args: list[Array], masks: list[Array]) -> Ar
     lost = ~np.isfinite(value)
     if node.op in (INPUT, CONSTANT) or (not np.any(lost) and not any(map(np.any, masks))):
         return np.zeros(value.shape, dtype=bool)
-    if all(np.all(np.isfinite(arg)) for arg in args):
-        return np.asarray(lost)
-    reached = _reached(value.shape, masks)
-    return np.asarray(reached & lost if node.op in SELECTING else reached)
+    made = lost & all(np.all(np.isfinite(arg)) for arg in args)
+    reached = _reached(node.op, value.shape, masks)
+    return np.asarray(made | (reached & lost if node.op in SELECTING else reached))
 
 
-def _reached(shape: tuple[int, ...], masks: list[Array]) -> Array:
-    """Where arguments and result meet by broadcasting, element by element; elsewhere any of an
-    argument reaches all of the result."""
-    try:
-        return np.broadcast_to(np.logical_or.reduce([*np.broadcast_arrays(*masks)]), shape)
-    except ValueError:
+def _reached(op: str, shape: tuple[int, ...], masks: list[Array]) -> Array:
+    """Element by element where the operation works so; elsewhere any of it reaches everything."""
+    if not elementwise(op):
         return np.full(shape, any(map(np.any, masks)))
+    return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), shape)

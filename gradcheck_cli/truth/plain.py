@@ -13,6 +13,15 @@ from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
 
 STOP = "stop_gradient"
 _FROZEN = "stop_gradient:{}"
+_ELEMENTWISE = frozenset(("arithmetic", "exponential", "trigonometric", "selection", "control"))
+
+
+def elementwise(op: str) -> bool:
+    """Whether an element of this row's result comes from the elements of the arguments that meet
+    it by broadcasting, and from no others."""
+    from reference_engine.op import TABLE
+
+    return op in TABLE and TABLE[op].family in _ELEMENTWISE
 
 
 def inlined(program: Program) -> Program:

@@ -1,0 +1,77 @@
+"""How much rounding there is in a value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.truth.noise import from_size, from_sums, measured
+
+U = 2.0**-53
+
+
+def test_noise_of_a_sum_is_at_least_its_roundings() -> None:
+    noise = from_sums(np.array([1.0, 0.0]), np.array([3e-16, 2e-16]))
+    assert noise[0] >= 3e-16 + U
+    assert noise[1] >= 2e-16
+
+
+@pytest.mark.parametrize("sums", [np.inf, np.nan])
+def test_sums_that_are_no_numbers_fall_back_to_the_size(sums: float) -> None:
+    assert from_sums(np.array([2.0]), np.array([sums])) == from_size(np.array([2.0]), 1)
+
+
+def test_values_that_are_no_numbers_have_no_noise() -> None:
+    assert list(from_size(np.array([np.nan, np.inf, 0.0]), 9)) == [0.0, 0.0, 0.0]
+
+
+def test_measured_noise_is_that_of_the_roundings() -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.normal(size=(50, 200))
+    weights[:, 100:] = -weights[:, :100]
+    x = rng.normal(size=200)
+    x[100:] = x[:100] * (1 + 1e-9)  # the sums cancel to nine digits
+
+    def function(v: dict) -> np.ndarray:
+        return weights @ v["x"]
+
+    zero = function({"x": x})
+    noise = measured(function, {"x": x}, zero)
+    exact = np.array([float(sum(map(_exact, w * 1.0, x))) for w in weights])
+    assert np.all(np.abs(zero - exact) <= 8 * noise)
+    assert np.all(noise <= 1000 * U * np.abs(weights) @ np.abs(x))
+    assert np.median(noise) > 30 * U * np.median(np.abs(zero))
+
+
+def _exact(a: float, b: float):
+    from fractions import Fraction
+
+    return Fraction(a) * Fraction(b)
+
+
+def test_smooth_change_is_not_taken_for_noise() -> None:
+    noise = measured(lambda v: np.exp(v["x"]), {"x": np.array([1.0])}, np.exp(np.array([1.0])))
+    assert noise[0] <= 100 * U
+
+
+def test_kinks_at_zeros_and_ties_are_not_taken_for_noise() -> None:
+    def function(v: dict) -> np.ndarray:
+        return np.array([np.max(v["x"]), np.sum(np.abs(v["y"]))])
+
+    values = {"x": np.array([3.0, 3.0, 1.0]), "y": np.zeros(3)}
+    assert np.all(measured(function, values, function(values)) <= 100 * U)
+
+
+def test_integer_inputs_stay_where_they_are() -> None:
+    def function(v: dict) -> np.ndarray:
+        assert v["n"].dtype.kind == "i"
+        assert np.array_equal(v["n"], [3, 4])
+        return v["x"] * v["n"]
+
+    values = {"x": np.array([1.0, 2.0]), "n": np.array([3, 4])}
+    assert np.all(measured(function, values, function(values)) < 1e-14)
+
+
+def test_points_that_are_not_finite_give_no_noise() -> None:
+    noise = measured(lambda v: np.full(1, np.nan), {"x": np.array([1.0])}, np.array([np.nan]))
+    assert noise[0] == 0.0
