@@ -1,0 +1,417 @@
+"""Whole cases made by hand: which codes are raised, and which are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.report import Check
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.judge import judge, suspects
+from tests.judge.making import answer, block, case, failed
+
+NAN, INF = np.nan, np.inf
+KINK, UNDEFINED = PointKind.KINK, PointKind.UNDEFINED
+JUMP, OPEN = PointKind.JUMP, PointKind.UNDECIDED
+ULP = 2.0**-23
+AT_KINK = block(0.0, kind=KINK, between=(-1, 1))
+NO_TRUTH = block(NAN, INF, kind=OPEN, between=(NAN, NAN), confirmed=False)
+
+
+def found(made: Case) -> list[tuple[str, str]]:
+    """Code and severity of every finding, in the order in which they are reported."""
+    return [(finding.code, finding.severity) for finding in judge(made)[1]]
+
+
+def statuses(made: Case) -> list[str]:
+    return [check.status for check in judge(made)[0]]
+
+
+def single(g: Any, truth: TruthBlock, **fields: Any) -> Case:
+    return case([answer({"x": g})], {"x": truth}, **fields)
+
+
+@pytest.mark.parametrize(
+    ("g", "truth", "wide", "expected", "status"),
+    [
+        (1.0, block(1.0), None, [], "passed"),
+        (-1.0, block(1.0), -1.0, [("GC101", "error")], "failed"),
+        (None, block(1.0), None, [("GC102", "error")], "failed"),
+        (None, block(0.0, 1e-9), None, [], "passed"),  # no gradient, and none is missed
+        (None, block(0.5, kind=KINK, between=(0.2, 1)), None, [("GC102", "error")], "failed"),
+        (None, AT_KINK, None, [], "passed"),
+        (NAN, block(1.0), 1.0, [("GC201", "error")], "failed"),
+        (INF, block(1.0), 1.0, [("GC202", "error")], "failed"),
+        (1 + 2**-16, block(1.0), 1.0, [("GC301", "warning")], "passed"),  # 7 of 24 bits
+        (1 + 2**-9, block(1.0), 1.0, [("GC301", "error")], "failed"),  # 14 of 24 bits
+        (1 + 2**-11, block(1.0), 1.0, [("GC301", "warning")], "passed"),  # exactly half
+        (0.0, block(1.0), 1.0, [("GC302", "error")], "failed"),
+        (0.5, AT_KINK, None, [("GC401", "note")], "passed"),
+        (2.0, AT_KINK, 2.0, [("GC101", "error")], "failed"),
+        (3.0, block(NAN, INF, kind=UNDEFINED), None, [("GC402", "warning")], "passed"),
+        (3.0, block(0.0, kind=JUMP), None, [("GC403", "warning")], "passed"),
+        (3.0, NO_TRUTH, None, [("GC501", "warning")], "passed"),
+        (1.0, block(1.0, 0.1), None, [("GC501", "warning")], "passed"),
+        (1.001, block(1.0, condition=1e-3), 1.0, [("GC502", "note")], "passed"),
+        # a point without a derivative stays one where an engine returns nan or infinity
+        (
+            NAN,
+            block(NAN, INF, kind=UNDEFINED),
+            None,
+            [("GC201", "error"), ("GC402", "warning")],
+            "failed",
+        ),
+        (INF, block(0.0, kind=JUMP), None, [("GC202", "error"), ("GC403", "warning")], "failed"),
+    ],
+)
+def test_one_entry(
+    g: float | None,
+    truth: TruthBlock,
+    wide: float | None,
+    expected: list[tuple[str, str]],
+    status: str,
+) -> None:
+    made = single(g, truth, wide=None if wide is None else {"x": wide})
+    assert found(made) == expected
+    assert statuses(made) == [status]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("raised", "GC701"),
+        ("crashed", "GC702"),
+        ("timed-out", "GC703"),
+        ("wrong-shape", "GC103"),
+    ],
+)
+def test_engine_without_an_answer(kind: Any, code: str) -> None:
+    made = case([failed(kind), answer({"x": 1.0}, engine="reference")], {"x": block(1.0)})
+    assert found(made) == [(code, "error")]
+    assert statuses(made) == ["error", "passed"]  # the others go on
+
+
+def test_a_program_that_an_engine_cannot_express() -> None:
+    made = case([failed("unsupported")], {"x": block(1.0)})
+    assert found(made) == [("GC705", "note")]
+    assert found(replace(made, named=frozenset({"tensorflow"}))) == [("GC705", "note")]
+    assert found(replace(made, named=frozenset({"torch"}))) == [("GC705", "error")]
+    assert found(replace(made, named_modes=frozenset({"reverse"}))) == [("GC705", "error")]
+    assert found(replace(made, named_modes=frozenset({"forward"}))) == [("GC705", "note")]
+
+
+def test_every_input_of_a_failed_engine_has_its_check() -> None:
+    made = case([failed("raised")], {"x": block(1.0)}, formula="x * y", inputs={"x": 1, "y": 2})
+    checks, findings = judge(made)
+    assert [(check.input, check.status) for check in checks] == [("x", "error"), ("y", "error")]
+    assert len(findings) == 1
+
+
+def test_gradient_of_another_dtype() -> None:
+    made = case([answer({"x": 1.0}, own_dtype="float64")], {"x": block(1.0)})
+    (finding,) = judge(made)[1]
+    assert (finding.code, finding.input) == ("GC103", "x")
+    assert finding.message == "the gradient of `x` is float64, its input is float32"
+
+
+# --- output that is nan or infinite ---
+
+
+def test_lost_output_silences_its_gradient() -> None:
+    made = case([answer({"x": NAN}, output=INF)], {"x": block(1.0)}, output=2e43)
+    (finding,) = judge(made)[1]
+    assert (finding.code, finding.severity, finding.input) == ("GC203", "error", None)
+    assert finding.message == "the output is inf; its true size, 2e+43, does not fit float32"
+    assert statuses(made) == ["failed"]
+
+
+def test_only_the_rows_of_the_lost_output_are_silent() -> None:
+    truth = block(np.diag([1.0, 2.0]))
+    g = [[1.0, 0.0], [0.0, -2.0]]
+    fields = {
+        "formula": "sin(x)",
+        "inputs": {"x": np.array([1.0, 2.0])},
+        "wide": {"x": g},
+        "output": [1.0, 1.0],
+    }
+    first = case([answer({"x": g}, output=[NAN, 1.0])], {"x": truth}, **fields)
+    assert [code for code, _ in found(first)] == ["GC203", "GC101"]
+    assert judge(first)[1][0].message == "the output at (0,) is nan"
+    second = case([answer({"x": g}, output=[1.0, NAN])], {"x": truth}, **fields)
+    assert [code for code, _ in found(second)] == ["GC203"]
+
+
+def test_input_that_overflows_when_rounded_is_named() -> None:
+    made = case(
+        [answer({"x": NAN}, output=NAN)],
+        {"x": block(1.0)},
+        inputs={"x": 1e300},
+        output=0.5,
+        values={"x": np.array(INF)},
+    )
+    assert judge(made)[1][0].message == "the output is nan; the input `x` is too large for float32"
+
+
+# --- several engines, modes and inputs ---
+
+
+def test_the_point_is_reported_once_the_engine_each() -> None:
+    engines = [answer({"x": -1.0}, engine=name) for name in ("reference", "torch", "tensorflow")]
+    wrong = case(engines, {"x": block(1.0)}, wide={"x": -1.0})
+    assert [(f.code, f.engine) for f in judge(wrong)[1]] == [
+        ("GC101", "reference"),
+        ("GC101", "torch"),
+        ("GC101", "tensorflow"),
+    ]
+    kink = case(engines, {"x": AT_KINK})
+    assert [(f.code, f.engine) for f in judge(kink)[1]] == [("GC401", None)]
+
+
+def test_one_engine_at_fault_is_named_alone() -> None:
+    made = case(
+        [answer({"x": 1.0}, engine="reference"), answer({"x": NAN}, engine="torch")],
+        {"x": block(1.0)},
+    )
+    (finding,) = judge(made)[1]
+    assert (finding.code, finding.engine, finding.mode, finding.dtype, finding.input) == (
+        "GC201",
+        "torch",
+        "reverse",
+        "float32",
+        "x",
+    )
+    assert statuses(made) == ["passed", "failed"]
+
+
+def test_each_input_has_its_own_verdict() -> None:
+    made = case(
+        [answer({"x": 2.0, "y": NAN})],
+        {"x": block(2.0), "y": block(1.0)},
+        formula="x * y",
+        inputs={"x": 1.0, "y": 2.0},
+    )
+    assert [(f.code, f.input) for f in judge(made)[1]] == [("GC201", "y")]
+    assert [(c.input, c.status) for c in judge(made)[0]] == [("x", "passed"), ("y", "failed")]
+
+
+def test_one_engine_that_fails_at_a_kink_leaves_it_a_kink() -> None:
+    made = case(
+        [answer({"x": 0.0}, engine="reference"), answer({"x": 7.0}, engine="torch")],
+        {"x": AT_KINK},
+    )
+    assert [(f.code, f.engine) for f in judge(made)[1]] == [("GC101", "torch"), ("GC401", None)]
+
+
+# --- second order ---
+
+
+SECOND = "reverse-over-reverse"
+
+
+@pytest.mark.parametrize(
+    ("g", "truth", "wide", "expected"),
+    [
+        (2.0, block(2.0), None, []),
+        (0.0, block(2.0, stated=0.0), 0.0, [("GC106", "error")]),
+        (None, block(2.0), None, [("GC106", "error")]),
+        (None, block(0.0, 1e-9), None, []),
+        (NAN, block(2.0), 2.0, [("GC201", "error")]),
+        (0.0, block(2.0), 2.0, [("GC302", "error")]),
+        (2.01, block(2.0), 2.0, [("GC301", "error")]),
+    ],
+)
+def test_second_derivative(
+    g: float | None, truth: TruthBlock, wide: float | None, expected: list[tuple[str, str]]
+) -> None:
+    made = case(
+        [answer({"x.x": g}, mode=SECOND)],
+        {"x.x": truth},
+        wide=None if wide is None else {"x.x": wide},
+    )
+    assert found(made) == expected
+
+
+def test_wrong_first_derivative_is_not_called_a_second() -> None:
+    made = case(
+        [answer({"x": -1.0}), answer({"x.x": 2.0}, mode=SECOND)],
+        {"x": block(1.0), "x.x": block(2.0)},
+        wide={"x": -1.0},
+    )
+    assert [(f.code, f.input) for f in judge(made)[1]] == [("GC101", "x")]
+
+
+# --- no truth at all ---
+
+
+def test_without_truth_nothing_is_decided() -> None:
+    (finding,) = judge(case([answer({"x": 1.0})], None, modes=["reverse"]))[1]
+    assert (finding.code, finding.severity) == ("GC501", "warning")
+    assert "could not be computed in the time" in finding.message
+
+
+def test_without_truth_and_without_answers_only_the_failure_is_told() -> None:
+    assert found(case([failed("crashed")], None, modes=["reverse"])) == [("GC702", "error")]
+
+
+def test_the_reason_for_being_undecided_is_told() -> None:
+    why = {("reverse", "x"): "it oscillates faster than any step"}
+    (finding,) = judge(single(1.0, NO_TRUTH, reasons=why))[1]
+    assert finding.message == "`x`: undecided: it oscillates faster than any step"
+
+
+# --- what a check says ---
+
+
+@pytest.mark.parametrize(
+    ("g", "truth", "ulps", "source"),
+    [
+        ([1.0, 2.0], block([1.0, 2.0]), 0.0, "confirmed"),
+        ([1 + ULP, 2 - 6 * ULP], block([1.0, 2.0]), 3.0, "confirmed"),
+        ([1.0, 2.0], block([1.0, 2.0], confirmed=False), 0.0, "finite-difference"),
+        ([1.0, NAN], block([1.0, 2.0]), None, "confirmed"),
+        ([1 + ULP, 9.0], block([1.0, NAN], [0, INF], kind=[0, UNDEFINED]), 1.0, "confirmed"),
+        (
+            [0.0, 0.0],
+            block([0.0, 0.0], kind=KINK, between=(-1, 1), confirmed=False),
+            None,
+            "one-sided-difference",
+        ),
+        (
+            [0.0, 0.0],
+            block([NAN, NAN], INF, kind=OPEN, confirmed=False),
+            None,
+            "undecided",
+        ),
+    ],
+)
+def test_check_states_largest_error_and_source(
+    g: list[float], truth: TruthBlock, ulps: float | None, source: str
+) -> None:
+    made = case([answer({"x": g})], {"x": truth}, inputs={"x": np.array([1.0, 2.0])})
+    (check,) = judge(made)[0]
+    assert (check.max_ulps, check.truth) == (ulps, source)
+
+
+def test_check_counts_the_passes() -> None:
+    made = single(1.0, block(1.0))
+    counted = replace(made.evaluations[0], forward=3, backward=2, duration_s=0.25)
+    (check,) = judge(replace(made, evaluations=(counted,), point=4))[0]
+    expected = Check("torch", "float32", "reverse", "x", "passed", 4, 0.0, "confirmed", 3, 2, 0.25)
+    assert check == expected
+
+
+# --- who is looked at again ---
+
+
+@pytest.mark.parametrize(
+    ("gradients", "blocks", "expected"),
+    [
+        ({"x": [1.0, 2.0]}, {"x": block([1.0, 2.0])}, None),
+        ({"x": [1.0, 9.0]}, {"x": block([1.0, 2.0])}, (0, "x", 1)),
+        ({"x": [1.5, 9.0]}, {"x": block([1.0, 2.0])}, (0, "x", 1)),  # the worst
+        ({"x": [NAN, 9.0]}, {"x": block([1.0, 2.0])}, (0, "x", 0)),  # nan before all
+        ({"x": [1.0, 2.0]}, {"x": block([1.0, 2.0], [0.0, 0.5])}, (0, "x", 1)),  # wide bar
+        ({"x": [0.0, 2.0]}, {"x": block([0.0, 2.0], kind=[KINK, 0])}, None),
+        ({"x": None}, {"x": block([1.0, 2.0])}, None),
+        ({"x": [[1, 0], [0, 5]]}, {"x": block(np.eye(2))}, (1, "x", 1)),
+        ({"x": [1.1, 2.0], "y": 7.0}, {"x": block([1.0, 2.0]), "y": block(1.0)}, (0, "y", 0)),
+    ],
+)
+def test_suspects(
+    gradients: Mapping[str, Any],
+    blocks: Mapping[str, TruthBlock],
+    expected: tuple[int, str, int] | None,
+) -> None:
+    made = case([answer(gradients)], blocks, inputs={"x": np.ones(2), "y": 1.0}, formula="x * y")
+    places = [(s.trace.row, s.trace.input, s.trace.column) for s in suspects(made)]
+    assert places == ([] if expected is None else [expected])
+
+
+def test_suspects_are_told_by_engine_and_mode() -> None:
+    made = case(
+        [
+            answer({"x": 1.0}, engine="reference"),
+            answer({"x": 3.0}, engine="torch"),
+            answer({"x": 3.0}, engine="torch", mode="forward"),
+            failed("raised", engine="tensorflow"),
+        ],
+        {"x": block(1.0)},
+    )
+    assert [(s.engine, s.mode) for s in suspects(made)] == [
+        ("torch", "reverse"),
+        ("torch", "forward"),
+    ]
+    assert suspects(replace(made, truth=None)) == ()
+
+
+def test_second_look_at_a_second_derivative_follows_the_column() -> None:
+    made = case(
+        [answer({"x.y": [[1.0, 5.0]]}, mode=SECOND)],
+        {"x.y": block([[1.0, 2.0]])},
+        formula="sum(x * y)",
+        inputs={"x": 1.0, "y": np.ones(2)},
+    )
+    (suspect,) = suspects(made)
+    assert (suspect.trace.input, suspect.trace.column) == ("y", 1)
+
+
+# --- the same, with everything computed ---
+
+
+COMPUTED: list[tuple[str, Mapping[str, Any], str, str, list[str]]] = [
+    ("exp(-x)", {"x": 2.0}, "float32", "reverse", []),
+    ("1 / exp(x)", {"x": 100.0}, "float32", "reverse", ["GC201"]),
+    ("1 / exp(x)", {"x": 60.0}, "float32", "reverse", ["GC302"]),
+    ("sqrt(x * x)", {"x": 1e-30}, "float32", "reverse", ["GC202"]),
+    ("exp(x)", {"x": 100.0}, "float32", "reverse", ["GC203"]),
+    ("(exp(x) - 1) / x", {"x": 1e-4}, "float32", "reverse", ["GC301"]),
+    ("abs(x)", {"x": 0.0}, "float64", "forward", ["GC401"]),
+    ("where(x >= 0, x + 1, x)", {"x": 0.0}, "float32", "reverse", ["GC403"]),
+    ("sin(1e20 * x)", {"x": 0.1}, "float64", "reverse", ["GC501"]),
+    ("sin(1e6 * x)", {"x": 0.7}, "float32", "reverse", ["GC502"]),
+]
+
+
+@pytest.mark.parametrize(("formula", "inputs", "dtype", "mode", "codes"), COMPUTED)
+def test_computed(
+    judged: Callable[..., Any],
+    formula: str,
+    inputs: Mapping[str, Any],
+    dtype: str,
+    mode: str,
+    codes: list[str],
+) -> None:
+    made = judged(formula, inputs, dtype=dtype, modes=(mode,), engines=("reference",))
+    assert made.codes == codes
+
+
+def test_findings_and_checks_have_one_order() -> None:
+    """Engines first, then the point, then agreement."""
+    made = case(
+        [
+            failed("raised", engine="tensorflow"),
+            answer({"x": [1.0, 0.0, 5.0], "y": NAN}, engine="torch"),
+            answer({"x": [1.0, 0.5, 5.0], "y": 1.0}, engine="reference"),
+        ],
+        {
+            "x": block([1.0, 0.0, NAN], [0, 0, INF], kind=[0, KINK, UNDEFINED], between=(-1, 1)),
+            "y": block(1.0),
+        },
+        formula="sum(x * y)",
+        inputs={"x": np.ones(3), "y": 1.0},
+    )
+    checks, findings = judge(made)
+    assert [(f.code, f.engine, f.input) for f in findings] == [
+        ("GC701", "tensorflow", None),
+        ("GC201", "torch", "y"),
+        ("GC401", None, "x"),
+        ("GC402", None, "x"),
+    ]
+    assert [(c.engine, c.input) for c in checks] == [
+        (e, i) for e in ("tensorflow", "torch", "reference") for i in ("x", "y")
+    ]
