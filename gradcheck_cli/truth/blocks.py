@@ -142,9 +142,9 @@ def merge(
 def _settle_kinds(
     gradient: Array, spread: Array, differences: Differences, structural: bool
 ) -> Array:
-    """Kinds after asking the program: without an operation that stands on its own kink, one-sided
-    slopes that differ mean a kink nearby, closer than the steps, or, like a jump, a function
-    that changes too fast for them."""
+    """Kinds after asking the program: without an operation that stands on its own kink, what looks
+    rough is a kink nearby, closer than the steps, if the gradient is the slope of one side, else a
+    function that changes too fast for them."""
     kind = differences.kind.copy()
     if structural:
         return kind
@@ -152,13 +152,13 @@ def _settle_kinds(
         near = differences.side_error + spread
         on_top = np.abs(gradient - differences.above) <= near
         one_side = on_top | (np.abs(gradient - differences.below) <= near)
-    nearby = (kind == PointKind.KINK) & one_side
+    rough = np.isin(kind, (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED))
+    nearby = rough & one_side
     kind[nearby] = int(PointKind.SMOOTH)
     slope = np.where(on_top, differences.above, differences.below)
     differences.value = np.where(nearby, slope, differences.value)
     differences.error = np.where(nearby, near, differences.error)
-    steep = (kind == PointKind.JUMP) | (kind == PointKind.UNDEFINED) | (kind == PointKind.KINK)
-    kind[steep & np.isfinite(gradient)] = int(PointKind.UNDECIDED)
+    kind[rough & ~nearby & np.isfinite(gradient)] = int(PointKind.UNDECIDED)
     return kind
 
 
@@ -172,7 +172,7 @@ def _with_sides(
     lower, upper = np.where(kink, low, lower), np.where(kink, high, upper)
     error = np.where(kink, differences.side_error, error)
     outside = kink & ~((value >= low) & (value <= high))
-    value = np.where(outside, (low + high) / 2, value)
+    value[outside] = (low[outside] + high[outside]) / 2
     free = (kind == PointKind.UNDEFINED) | (kind == PointKind.JUMP)
     value = np.where(free | ((kind == PointKind.UNDECIDED) & ~np.isfinite(value)), np.nan, value)
     error = np.where(free | (kind == PointKind.UNDECIDED), np.inf, error)

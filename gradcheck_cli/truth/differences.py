@@ -66,6 +66,7 @@ def climb(
     base: float = 0.0,
     noise_at: Callable[[float], Float] | None = None,
     expected: Float | None = None,
+    thorough: bool = False,
 ) -> tuple[Ladder, Estimate]:
     """Evaluate `function` on +-h, h shrinking by 2 from `scale`, until every output's central
     difference has a good error bar or smaller steps can only add rounding; then, where that was not
@@ -75,7 +76,7 @@ def climb(
     `base` is where g's argument stands, so that steps can be chosen that it can take exactly.
     `noise_at` tells the noise at other steps. Where the estimate contradicts `expected` (m,), the
     steps go on to shrink until rounding is as large as the contradiction: of two steps much longer
-    than the period of a function, some agree by accident.
+    than the period of a function, some agree by accident. `thorough` goes on to the smallest step.
     Returns the ladder and the best estimate.
     """
     empty = np.empty((0, zero.size))
@@ -87,10 +88,14 @@ def climb(
         _extend(ladder, function, steps, low, high, _growing(noise, noise_at, steps))
         best = central(ladder)
         apart = _contradiction(best, expected)
+        if steps[-1] == 0:
+            break
+        if thorough:
+            continue
         if np.all((_settled(best) | _at_the_floor(best, ladder)) & (apart == 0)):
             break
         heard = np.maximum(best.error, apart) * steps[-1]
-        if steps[-1] == 0 or (first >= BATCH and np.all(noise > heard)):
+        if first >= BATCH and np.all(noise > heard):
             break
     if top < FIRST_STEP and not np.all(_settled(best) | _no_gain(best, noise, noise_at)):
         best = _from_afar(best, ladder, function, top, low, high, base, noise_at)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.classify import Sides, classify
 from gradcheck_cli.truth.differences import Estimate, Float, Ladder, climb
 
@@ -30,7 +32,8 @@ class Sampled:
     """A function of the inputs with m outputs to be differentiated at `values`.
 
     `noise` (m,) is the rounding error of one of its values there, `noise_of` that at other inputs,
-    `bounds` the domain of each input.
+    `bounds` the domain of each input. Where it should be `smooth`, a point that looks rough gets a
+    closer look: there may be a kink very near.
     """
 
     function: Callable[[Values], Float]
@@ -39,6 +42,7 @@ class Sampled:
     noise: Float
     zero: Float
     noise_of: Callable[[Values], Float]
+    smooth: bool = False
 
     def along_entry(self, name: str, flat: int, expected: Float | None = None) -> Slope:
         """The derivative along entry `flat` of input `name`, by steps that the entry takes
@@ -116,7 +120,8 @@ class Sampled:
             sides = [self.noise_of(moved(t)) for t in (step, -step) if low <= t <= high]
             return np.fmax(*sides) if len(sides) == 2 else sides[0] if sides else self.noise
 
-        ladder, estimate = climb(
+        look = partial(
+            climb,
             lambda t: self.function(moved(t)),
             scale,
             self.noise,
@@ -127,7 +132,11 @@ class Sampled:
             noise_at,
             expected,
         )
+        ladder, estimate = look()
         sides = classify(ladder)
+        if self.smooth and np.any(sides.kind != PointKind.SMOOTH):
+            ladder, estimate = look(thorough=True)
+            sides = classify(ladder)
         for side in (sides.above, sides.below):  # at an edge only one side has values
             missing = (
                 ~np.isfinite(estimate.error) & np.isfinite(side.error) & np.isfinite(side.value)

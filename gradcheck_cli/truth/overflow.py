@@ -15,14 +15,9 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.truth.plain import elementwise
 
-# Rows that pick among numbers: what they leave behind has no part in the result.
-SELECTING = frozenset(
-    (
-        *("where", "maximum", "minimum", "max", "min", "relu", "clip", "getitem"),
-        *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"),
-        *("logical_and", "logical_or", "logical_not"),
-    )
-)
+# Rows that pick the larger or smaller number: an infinity that they leave behind has no part in the
+# result.
+_CHOOSING = frozenset(("maximum", "minimum", "max", "min", "relu", "clip"))
 
 
 def absorbed(program: Program, at_point: Sequence[Array]) -> Array:
@@ -41,15 +36,27 @@ def absorbed(program: Program, at_point: Sequence[Array]) -> Array:
 def _mask(node: Node, value: Array, args: list[Array], masks: list[Array]) -> Array:
     """Elements of a value that depend on such an infinity."""
     lost = ~np.isfinite(value)
-    if node.op in (INPUT, CONSTANT) or (not np.any(lost) and not any(map(np.any, masks))):
+    if node.op in (INPUT, CONSTANT) or node.kind == "bool":
+        return np.zeros(value.shape, dtype=bool)
+    if not np.any(lost) and not any(np.any(mask) for mask in masks):
         return np.zeros(value.shape, dtype=bool)
     made = lost & all(np.all(np.isfinite(arg)) for arg in args)
-    reached = _reached(node.op, value.shape, masks)
-    return np.asarray(made | (reached & lost if node.op in SELECTING else reached))
+    reached = _reached(node, value.shape, args, masks)
+    if node.op in _CHOOSING:
+        swallowed = [m & np.isfinite(arg) for m, arg in zip(masks, args, strict=True)]
+        reached = (reached & lost) | _reached(node, value.shape, args, swallowed)
+    return np.asarray(made | reached)
 
 
-def _reached(op: str, shape: tuple[int, ...], masks: list[Array]) -> Array:
-    """Element by element where the operation works so; elsewhere any of it reaches everything."""
-    if not elementwise(op):
-        return np.full(shape, any(map(np.any, masks)))
-    return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), shape)
+def _reached(node: Node, shape: tuple[int, ...], args: list[Array], masks: list[Array]) -> Array:
+    """Where the marked elements of the arguments go: each to its own place where the operation
+    works so, everywhere where it does not."""
+    from reference_engine.op import TABLE
+
+    if node.op == "where":
+        return np.asarray(np.where(args[0], masks[1], masks[2]))
+    if TABLE[node.op].family in ("shape", "indexing"):
+        return TABLE[node.op].value(*masks, **node.keywords)
+    if elementwise(node.op):
+        return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), shape)
+    return np.full(shape, any(np.any(mask) for mask in masks))

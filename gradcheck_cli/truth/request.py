@@ -240,12 +240,16 @@ def _sampled(
             return function(at)
 
     zero = counted(values)
-    bounds = request.bounds
+    bounds, smooth = request.bounds, not work.structural
     noise = _noise(work, program, values, counted, zero, projection, second)
     at_ops, rounded = noise(values, zero)
     return (
-        Sampled(counted, values, bounds, at_ops, zero, lambda at: noise(at, counted(at))[0]),
-        Sampled(counted, values, bounds, rounded, zero, lambda at: noise(at, counted(at))[1]),
+        Sampled(
+            counted, values, bounds, at_ops, zero, lambda at: noise(at, counted(at))[0], smooth
+        ),
+        Sampled(
+            counted, values, bounds, rounded, zero, lambda at: noise(at, counted(at))[1], smooth
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""Programs and their derivatives in mpmath, 300 digits: what the truth is measured against."""
+"""Programs and their derivatives in mpmath, 150 digits: what the truth is measured against."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 from gradcheck_cli.truth.plain import inlined
 
-DIGITS = 300
+DIGITS = 150
 # Relative to the entry: the truncation of a central difference is then 1e-60 of a function that
-# varies on the entry's own scale, and its rounding 1e-270.
+# varies on the entry's own scale, and its rounding 1e-120.
 STEP = mp.mpf(10) ** -30
 
 Number = Any  # an mpf, or an object array of them
@@ -96,7 +96,7 @@ def _spread(values: Mapping[str, Array]) -> int:
 
 
 class Exact:
-    """A program in 300 digits, its floating constants rounded to `rounding`."""
+    """A program in 150 digits, its floating constants rounded to `rounding`."""
 
     def __init__(self, program: Program, rounding: str = "float64") -> None:
         self._program = inlined(program)

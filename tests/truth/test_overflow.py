@@ -43,6 +43,11 @@ def test_only_the_entries_that_depend_on_it() -> None:
     assert mask_of("1 / exp(x)", x=x) == [False, True, False]
     assert mask_of("1 / exp(x) + y", x=x, y=np.zeros((2, 1))) == [[False, True, False]] * 2
     assert mask_of("sum(1 / exp(x))", x=x) is True
+    assert mask_of("(1 / exp(x))[1]", x=x) is True
+    assert mask_of("(1 / exp(x))[::-1][:1]", x=x) == [False]
+    assert mask_of("where(x > 100, 1 / exp(x), x)", x=x) == [False, True, False]
+    assert mask_of("where(x > 100, x, 1 / exp(x))", x=x) == [False, False, False]
+    assert mask_of("maximum(1 / exp(x), 0.0)", x=x) == [False, True, False]
     square = np.array([[1.0, 800.0], [2.0, 3.0]])
     assert np.all(mask_of("(1 / exp(x)) @ x", x=square))
 

@@ -1,0 +1,115 @@
+"""Conditioning C, allowance and rounding floor R against closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.evaluation import Mode, Projection
+from gradcheck_cli.domain.truth import TruthBlock
+from tests.conftest import truth_of
+
+U = FORMATS["float32"].unit_roundoff
+
+
+def block_of(formula: str, inputs: dict, name: str = "x", mode: Mode = "reverse") -> TruthBlock:
+    truth = truth_of(formula, inputs, dtype="float32", modes=(mode,), conditioning=True)
+    return truth.blocks[mode, name]
+
+
+# formula, x, C / (u |T|) as a function of x: |x f''(x) / f'(x)|
+CLOSED = [
+    ("exp(x)", 3.0, lambda x: x),
+    ("x ** 3", 7.0, lambda x: 2.0),
+    ("log(x)", 1e-3, lambda x: 1.0),
+    ("1 / x", 1e4, lambda x: 2.0),
+    ("sin(200 * x)", 0.7, lambda x: abs(200 * x * np.tan(200 * x))),
+    ("(exp(x) - 1) / x", 1e-4, lambda x: x * (2 / 3)),
+    ("x", 5.0, lambda x: 0.0),
+]
+
+
+@pytest.mark.parametrize(("formula", "x", "factor"), CLOSED, ids=[row[0] for row in CLOSED])
+def test_condition_of_one_entry(formula: str, x: float, factor) -> None:
+    block = block_of(formula, {"x": x})
+    true = abs(float(block.value[0, 0]))
+    rounded = float(np.float32(x))
+    # (exp(x) - 1) / x has lost eight of float64's digits
+    close = 1e-2 if "- 1" in formula else 1e-6
+    assert block.condition[0, 0] == pytest.approx(U * true * factor(rounded), rel=close, abs=1e-300)
+
+
+def test_second_derivative_has_a_condition_of_its_own() -> None:
+    block = block_of("x ** 5", {"x": 2.0}, "x.x", "reverse-over-reverse")
+    assert block.condition[0, 0] == pytest.approx(U * 3 * 20 * 8, rel=1e-6)
+
+
+def test_instability_raises_the_floor_but_not_the_allowance() -> None:
+    block = block_of("(exp(x) - 1) / x", {"x": 1e-4})
+    # exp(x) rounds by u, and the gradient divides that by x^2
+    assert block.floor[0, 0] >= U / 1e-8
+    assert block.allowance[0, 0] <= 1000 * U * abs(block.value[0, 0])
+
+
+def test_length_raises_the_allowance() -> None:
+    # fifty harmless operations may each round once
+    block = block_of("y = x\n" + "y = y * 1.1\n" * 50 + "y * y", {"x": 1.0})
+    assert block.allowance[0, 0] >= 50 * U * abs(block.value[0, 0])
+    assert block.allowance[0, 0] == pytest.approx(block.floor[0, 0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_allowance_is_in_units_of_the_judged_dtype(dtype: str) -> None:
+    truth = truth_of("exp(x) * x", {"x": 1.0}, dtype=dtype, conditioning=True)
+    block = truth.blocks["reverse", "x"]
+    u = FORMATS[dtype].unit_roundoff
+    assert 2 * u * abs(block.value) <= block.allowance <= 20 * u * abs(block.value)
+
+
+def test_not_asked_for_it_is_zero() -> None:
+    block = truth_of("exp(x)", {"x": 1.0}).blocks["reverse", "x"]
+    assert block.condition == block.allowance == block.floor == 0
+
+
+def test_unknown_condition_excuses_nothing() -> None:
+    # the derivative of the derivative overflows float64
+    truth = truth_of("1 / x", {"x": 1e-130}, dtype="float64", conditioning=True)
+    block = truth.blocks["reverse", "x"]
+    assert np.isfinite(block.condition[0, 0])
+    assert block.allowance[0, 0] <= 1e3 * 2.0**-53 * abs(block.value[0, 0])
+
+
+def test_many_entries_are_sampled() -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(10, 12)), rng.normal(size=(12, 5))
+    block = block_of("sum((x @ w) ** 2)", {"x": x, "w": w})
+    # d/dx_ij = 2 sum_k (x w)_ik w_jk; first order in every input, one by one
+    assert block.condition.shape == (1, 120)
+    product = np.abs(x) @ np.abs(w)
+    exact = U * 2 * (product @ np.abs(w).T + np.abs(x @ w) @ np.abs(w).T).reshape(1, -1)
+    assert np.all(block.condition <= 8 * exact)
+    assert np.all(block.condition >= exact / 200)
+    assert np.median(block.condition / exact) > 0.1
+
+
+def test_sampled_entries_are_never_far_below_their_condition() -> None:
+    # an entry that all random signs happen to move little would look unstable; 3000 entries
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3, 1000))
+    rows = Projection(rows=np.ones((1, 3, 1000)))
+    truth = truth_of(
+        "sin(x * y) * z",
+        {"x": x, "y": np.full((3, 1), 1.3), "z": 0.7},
+        dtype="float32",
+        projections={"reverse": rows},
+        wrt=("x",),
+        conditioning=True,
+    )
+    block = truth.blocks["reverse", "x"]
+    phase = np.float32(1.3) * x.astype(np.float32).astype(float)
+    scale = 0.7 * 1.3
+    # y and z move the entry, and x does
+    moved = [np.cos(phase), np.cos(phase) - phase * np.sin(phase), phase * np.sin(phase)]
+    rms = U * scale * np.sqrt(sum(m**2 for m in moved)).reshape(1, -1)
+    assert np.min(block.condition / rms) > 0.3
