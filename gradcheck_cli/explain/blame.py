@@ -62,25 +62,34 @@ def lossy(fmt: FloatFormat) -> Bad:
     return bad
 
 
+@dataclass(frozen=True, slots=True)
+class _Blamed:
+    """A cause, the node that it speaks of, and whether the exact number would not fit either."""
+
+    cause: Cause
+    node: int
+    overflows: bool = False
+
+
 def blame(traces: Traces, bad: Bad, *, backward_first: bool = False) -> Cause | None:
     """The operation that made the first number that is `bad`, or None where the traces show
     none."""
     phases = [_forward, _tangent if traces.forward_mode else _backward]
     for phase in reversed(phases) if backward_first else phases:
-        cause = phase(traces, bad)
-        if cause is not None:
-            return _vanished_before(traces, cause) or cause
+        blamed = phase(traces, bad)
+        if blamed is not None:
+            earlier = _vanished_before(traces, blamed)
+            return (earlier or blamed).cause
     return None
 
 
-def _vanished_before(traces: Traces, cause: Cause) -> Cause | None:
-    """The operation that underflowed to a zero at which the derivative of the cause is taken."""
-    for node in traces.program.nodes:
-        if node.span != cause.span or node.op != cause.op:
-            continue
-        if any(np.any(_is_bad(traces, vanished, i, derivative=False)) for i in node.args):
-            return _forward(traces, vanished)
-    return None
+def _vanished_before(traces: Traces, blamed: _Blamed) -> _Blamed | None:
+    """The operation that underflowed to a zero at which the blamed derivative is taken; not where
+    the right derivative does not fit the dtype anyway."""
+    args = traces.program.nodes[blamed.node].args
+    if blamed.overflows or not any(np.any(_is_bad(traces, vanished, i, False)) for i in args):
+        return None
+    return _forward(traces, vanished)
 
 
 def _is_bad(traces: Traces, bad: Bad, index: int, derivative: bool) -> Array:
@@ -93,13 +102,13 @@ def _is_bad(traces: Traces, bad: Bad, index: int, derivative: bool) -> Array:
     return bad(np.asarray(narrow, dtype=np.float64), wide)
 
 
-def _forward(traces: Traces, bad: Bad) -> Cause | None:
+def _forward(traces: Traces, bad: Bad) -> _Blamed | None:
     for index, node in enumerate(traces.program.nodes):
         if node.op in (INPUT, CONSTANT) or index not in traces.narrow.values:
             continue
         mask = _is_bad(traces, bad, index, derivative=False)
         if np.any(mask) and not any(np.any(_is_bad(traces, bad, i, False)) for i in node.args):
-            return _forward_cause(traces, index, first_index(mask))
+            return _Blamed(_forward_cause(traces, index, first_index(mask)), index)
     return None
 
 
@@ -134,6 +143,8 @@ def _forward_detail(
         return f"overflows {fmt.name}: {shown} = {exact:.3g} > {fmt.largest:.3g}"
     if result == 0 and 0 < abs(exact) < fmt.smallest_normal:
         return f"underflows {fmt.name}: {shown} = {exact:.3g} < {fmt.smallest_normal:.3g}"
+    if result == 0 and exact != 0 and np.isfinite(exact):
+        return f"becomes zero in {fmt.name}: {shown} = 0, exactly {exact:.3g}"
     if np.isfinite(result) and np.isfinite(exact):
         return f"loses digits in {fmt.name}: {shown} = {result:.9g}, exactly {exact:.9g}"
     return f"{shown} = {number(result)}"
@@ -200,38 +211,16 @@ def _backward_place(traces: Traces, bad: Bad) -> tuple[int, int, tuple[int, ...]
     return None
 
 
-def _backward(traces: Traces, bad: Bad) -> Cause | None:
+def _backward(traces: Traces, bad: Bad) -> _Blamed | None:
     found = _backward_place(traces, bad)
     if found is None:
         return None
     index, arg, at = found
-    node = traces.program.nodes[index]
-    x_bar = float(np.asarray(traces.narrow.derivatives[arg])[at])
     step = _step_back(traces, index, arg, at)
-    name = node.custom.name if node.custom else node.op
-    detail = f"its derivative gives {number(x_bar)}"
-    exact = None
-    if traces.wide is not None and arg in traces.wide.derivatives:
-        exact = float(np.asarray(traces.wide.derivatives[arg])[at])
-    if exact is not None and np.isfinite(exact):
-        fmt = traces.fmt
-        if x_bar == 0 and abs(exact) < fmt.smallest_normal:
-            detail = f"backward underflows {fmt.name}: {exact:.3g} becomes {number(x_bar)}"
-        elif np.isinf(x_bar) and abs(exact) > fmt.largest:
-            detail = f"backward overflows {fmt.name}: {exact:.3g} > {fmt.largest:.3g}"
-        else:
-            detail = f"backward of {name} gives {number(x_bar)}, exactly {exact:.6g}"
-    return Cause(
-        op=node.op,
-        phase="backward",
-        span=node.span,
-        text=node.text,
-        detail=detail,
-        story=f"backward: {step}",
-    )
+    return _of_derivative(traces, "backward", index, arg, at, f"backward: {step}")
 
 
-def _tangent(traces: Traces, bad: Bad) -> Cause | None:
+def _tangent(traces: Traces, bad: Bad) -> _Blamed | None:
     """Forward mode: the first node whose tangent is bad while the tangents and values that go in
     are good."""
     for index, node in enumerate(traces.program.nodes):
@@ -242,17 +231,42 @@ def _tangent(traces: Traces, bad: Bad) -> Cause | None:
             continue
         at = first_index(mask)
         args = [traces.narrow.values[i] for i in node.args]
-        tangent = float(np.asarray(traces.narrow.derivatives[index])[at])
-        shown = application(node, args, at)
-        return Cause(
-            op=node.op,
-            phase="forward",
-            span=node.span,
-            text=node.text,
-            detail=f"its tangent becomes {number(tangent)}",
-            story=f"tangent: the derivative of {shown} gives {number(tangent)}",
-        )
+        tangent = number(float(np.asarray(traces.narrow.derivatives[index])[at]))
+        story = f"tangent: the derivative of {application(node, args, at)} gives {tangent}"
+        return _of_derivative(traces, "tangent", index, index, at, story)
     return None
+
+
+def _of_derivative(
+    traces: Traces, what: str, index: int, where: int, at: tuple[int, ...], story: str
+) -> _Blamed:
+    """Blames the derivative of node `index`, whose bad number is element `at` of the cotangent or
+    tangent of node `where`."""
+    node, fmt = traces.program.nodes[index], traces.fmt
+    computed = float(np.asarray(traces.narrow.derivatives[where])[at])
+    exact = np.nan
+    if traces.wide is not None and where in traces.wide.derivatives:
+        exact = float(np.asarray(traces.wide.derivatives[where])[at])
+    overflows = bool(np.isinf(computed) and np.isfinite(exact) and abs(exact) > fmt.largest)
+    if not np.isfinite(exact):
+        detail = f"its {'tangent becomes' if what == 'tangent' else 'derivative gives'} "
+        detail += number(computed)
+    elif overflows:
+        detail = f"{what} overflows {fmt.name}: {exact:.3g} > {fmt.largest:.3g}"
+    elif computed == 0 and abs(exact) < fmt.smallest_normal:
+        detail = f"{what} underflows {fmt.name}: {exact:.3g} becomes {number(computed)}"
+    else:
+        name = node.custom.name if node.custom else node.op
+        detail = f"{what} of {name} gives {number(computed)}, exactly {exact:.6g}"
+    cause = Cause(
+        op=node.op,
+        phase="backward" if what == "backward" else "forward",
+        span=node.span,
+        text=node.text,
+        detail=detail,
+        story=story,
+    )
+    return _Blamed(cause, index, overflows)
 
 
 def traces_of(program: Program, dtype: str, mode: str, narrow: Trace, wide: Trace | None) -> Traces:

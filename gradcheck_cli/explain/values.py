@@ -19,11 +19,14 @@ INFIX = {
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Short, for a sentence: three digits, no trailing noise."""
+    """Short, for a sentence: three digits, no trailing noise, but 1.001 is not called 1."""
     if value == 0:
         return "0"  # a sign of zero would be one more thing to wonder about
     if np.isfinite(value) and value == int(value) and abs(value) < 1e6:
         return str(int(value))
+    if np.isfinite(value) and abs(value) > 0.5:
+        while digits < 17 and float(f"{value:.{digits}g}") == np.rint(value) != value:
+            digits += 1
     return f"{value:.{digits}g}"
 
 

@@ -1,0 +1,348 @@
+"""The operation that made the first bad number is named, where it stands, with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.evaluation import Trace
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.report import Cause
+from gradcheck_cli.explain.blame import blame, lossy, not_finite, traces_of, vanished
+from tests.conftest import program_of
+
+ENGINES = ("reference", "torch")
+FAR = np.array([1.0, 2.0, 100.0, 3.0])  # one entry at which exp overflows
+LATE = np.array([1.0, 2.0, 60.0, 3.0])  # one at which exp(x)**2 does
+TINY = np.array([1e-25, 2e-25])  # squares underflow
+
+# programs of up to ten operations; the one to blame is neither the first nor the last
+LONG_OVERFLOW = """
+a = sin(x)
+b = a * 2
+c = 1 / exp(b * 50)
+d = c + 1
+e = d * 3
+log(e) - 1
+"""
+LONG_CANCELLATION = """
+a = x * x
+b = a + 1
+c = sqrt(b)
+d = c - 1
+e = sin(d)
+e / x
+"""
+LONG_UNDERFLOW = """
+a = sin(x)
+b = a * a
+c = sqrt(b)
+d = c * 3
+e = -d
+e / 5
+"""
+
+
+def cause_of(
+    judged: Callable[..., Any],
+    formula: str,
+    inputs: Mapping[str, Any],
+    code: str,
+    **settings: Any,
+) -> Cause:
+    """The cause that every engine's finding with this code has."""
+    made = judged(formula.strip(), inputs, **settings)
+    causes = [finding.cause for finding in made.of(code)]
+    assert len(causes) == len(settings.get("engines", ENGINES)), made.codes
+    assert all(cause is not None for cause in causes)
+    assert len({(cause.op, cause.phase, cause.span) for cause in causes}) == 1
+    cause: Cause = causes[0]
+    return cause
+
+
+def blamed(cause: Cause) -> str:
+    """What is blamed and where: "backward divide 1:1 `1 / exp(x)`"."""
+    place = f"{cause.span.line}:{cause.span.column}"
+    assert cause.span.end_column == cause.span.column + len(cause.text)
+    return f"{cause.phase} {cause.op} {place} `{cause.text}`"
+
+
+# formula, x, code, what is blamed, how its detail begins
+OVERFLOW = [
+    ("1 / exp(x)", 100.0, "GC201", "forward exp 1:5 `exp(x)`", "exp(100) = 2.69e+43 > 3.4e+38"),
+    ("sum(1 / exp(x))", FAR, "GC201", "forward exp 1:9 `exp(x)`", "exp(100) = 2.69e+43"),
+    ("tanh(exp(x))", 100.0, "GC201", "forward exp 1:6 `exp(x)`", "exp(100) = 2.69e+43"),
+    (LONG_OVERFLOW, 1.5, "GC201", "forward exp 3:9 `exp(b * 50)`", "exp(99.7) = 2.09e+43"),
+    # it took the output with it
+    ("log(1 + exp(x))", 100.0, "GC203", "forward exp 1:9 `exp(x)`", "exp(100)"),
+    ("sum(exp(x) / sum(exp(x)))", FAR, "GC203", "forward exp 1:5 `exp(x)`", "exp(100)"),
+]
+# noticed only at the derivative of a later operation
+UNDERFLOW = [
+    ("sqrt(x * x)", 1e-30, "GC202", "forward multiply 1:6 `x * x`", "1e-30 * 1e-30 = 1e-60 < 1.18"),
+    ("sqrt(sum(x * x))", TINY, "GC202", "forward multiply 1:10 `x * x`", "1e-25 * 1e-25 = 1e-50"),
+    (LONG_UNDERFLOW, 1e-30, "GC202", "forward multiply 2:5 `a * a`", "1e-30 * 1e-30 = 1e-60"),
+]
+LOST_DIGITS = [
+    (
+        "(exp(x) - 1) / x",
+        1e-4,
+        "GC301",
+        "forward subtract 1:2 `exp(x) - 1`",
+        "1.0001 - 1 = 0.000100016594, exactly 0.000100004998",
+    ),
+    (
+        "sum((exp(x) - 1) / x)",
+        np.array([1.0, 1e-4, 2.0]),
+        "GC301",
+        "forward subtract 1:6 `exp(x) - 1`",
+        "1.0001 - 1 = 0.000100016594",
+    ),
+    (LONG_CANCELLATION, 1e-3, "GC301", "forward subtract 4:5 `c - 1`", "1.00000048 - 1 = 4.768"),
+]
+OTHERS = [
+    # a difference that leaves nothing at all
+    (
+        "sqrt(1 - cos(x))",
+        1e-4,
+        "GC202",
+        "forward subtract 1:6 `1 - cos(x)`",
+        "becomes zero in float32: 1 - 1 = 0, exactly 5e-09",
+    ),
+    # everything that goes forward is right
+    (
+        "1 / exp(x)",
+        60.0,
+        "GC302",
+        "backward divide 1:1 `1 / exp(x)`",
+        "backward underflows float32: -7.67e-53 becomes 0",
+    ),
+    (
+        "sum(1 / exp(x))",
+        LATE,
+        "GC302",
+        "backward divide 1:5 `1 / exp(x)`",
+        "backward underflows float32: -7.67e-53 becomes 0",
+    ),
+    # the value is zero, but the derivative does not depend on it
+    (
+        "y = x * 1e-30 * 1e-30\ny * 1e30 * 1e30",
+        1.0,
+        "GC202",
+        "backward multiply 2:1 `y * 1e30`",
+        "backward overflows float32: 1e+60 > 3.4e+38",
+    ),
+]
+BLAMED = [
+    *((*row, f"overflows float32: {detail}") for *row, detail in OVERFLOW),
+    *((*row, f"underflows float32: {detail}") for *row, detail in UNDERFLOW),
+    *((*row, f"loses digits in float32: {detail}") for *row, detail in LOST_DIGITS),
+    *OTHERS,
+]
+
+
+def label(row: tuple[Any, ...]) -> str:
+    return f"{row[2]} {' '.join(row[0].split())[:30]} {np.size(row[1])}"
+
+
+@pytest.mark.parametrize(
+    ("formula", "x", "code", "producer", "detail"), BLAMED, ids=map(label, BLAMED)
+)
+def test_producer(
+    judged: Callable[..., Any], formula: str, x: Any, code: str, producer: str, detail: str
+) -> None:
+    cause = cause_of(judged, formula, {"x": x}, code)
+    assert blamed(cause) == producer
+    assert cause.detail.startswith(detail)
+
+
+DIVIDE = "forward divide 1:1 `1 / exp(x)`"
+SCALED = "y = x * 1e-30 * 1e-30\ny * 1e30 * 1e30"
+TANGENTS = [
+    ("1 / exp(x)", 100.0, "GC201", "forward exp 1:5 `exp(x)`", "overflows float32: exp(100)"),
+    ("1 / exp(x)", 60.0, "GC302", DIVIDE, "tangent of divide gives 0, exactly -8.75651e-27"),
+    ("1 / exp(x)", LATE, "GC302", DIVIDE, "tangent of divide gives 0, exactly -8.75651e-27"),
+    (
+        SCALED,
+        1.0,
+        "GC302",
+        "forward multiply 1:5 `x * 1e-30 * 1e-30`",
+        "tangent underflows float32: 1e-60 becomes 0",
+    ),
+    (
+        LONG_OVERFLOW,
+        1.5,
+        "GC201",
+        "forward exp 3:9 `exp(b * 50)`",
+        "overflows float32: exp(99.7)",
+    ),
+    (
+        LONG_CANCELLATION,
+        1e-3,
+        "GC301",
+        "forward subtract 4:5 `c - 1`",
+        "loses digits in float32: 1.00000048 - 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("formula", "x", "code", "producer", "detail"), TANGENTS, ids=map(label, TANGENTS)
+)
+def test_producer_in_forward_mode(
+    judged: Callable[..., Any], formula: str, x: Any, code: str, producer: str, detail: str
+) -> None:
+    cause = cause_of(judged, formula, {"x": x}, code, modes=("forward",))
+    assert blamed(cause) == producer
+    assert cause.detail.startswith(detail)
+
+
+@pytest.mark.parametrize(
+    ("formula", "x", "code", "story"),
+    [
+        (
+            "1 / exp(x)",
+            100.0,
+            "GC201",
+            "forward: exp(100) = inf, 1 / inf = 0; backward: 0 * inf = nan",
+        ),
+        (
+            "1 / exp(x)",
+            60.0,
+            "GC302",
+            "backward: the derivative of 1 / 1.14e+26, upstream 1, gives 0",
+        ),
+        (
+            "sqrt(x * x)",
+            1e-30,
+            "GC202",
+            "forward: 1e-30 * 1e-30 = 0, sqrt(0) = 0; "
+            "backward: the derivative of sqrt(0), upstream 1, gives inf",
+        ),
+        (
+            "log(1 + x) - x",
+            1e-3,
+            "GC301",
+            "forward: log(1.001) = 0.001, 0.000999547 - 0.001 = -4.53e-07",
+        ),
+    ],
+)
+def test_story_is_told_in_numbers(
+    judged: Callable[..., Any], formula: str, x: float, code: str, story: str
+) -> None:
+    assert cause_of(judged, formula, {"x": x}, code, engines=("reference",)).story == story
+
+
+def test_float64_has_no_wider_precision_but_its_infinities_are_found(
+    judged: Callable[..., Any],
+) -> None:
+    cause = cause_of(judged, "1 / exp(x)", {"x": 800.0}, "GC201", dtype="float64")
+    assert (cause.op, cause.phase, cause.detail) == ("exp", "forward", "exp(800) = inf")
+
+
+def test_the_finding_points_at_its_cause(judged: Callable[..., Any]) -> None:
+    made = judged("a = exp(x)\n1 / a", {"x": 100.0})
+    for finding in made.of("GC201"):
+        assert (finding.span.line, finding.span.column) == (1, 5)
+
+
+@pytest.mark.parametrize("formula", ["exp(-x)", "sin(x) * x", "sum(tanh(x))"])
+def test_nothing_is_blamed_for_a_right_gradient(judged: Callable[..., Any], formula: str) -> None:
+    assert judged(formula, {"x": 2.0}).findings == ()
+
+
+# --- traces made by hand ---
+
+
+CHAIN = "a = exp(x)\nb = a * 2\nsin(b)"
+X, A, B, SINE = 0, 1, 3, 4
+
+
+def traced(
+    values: Mapping[int, float],
+    derivatives: Mapping[int, float],
+    *,
+    exact: tuple[Mapping[int, float], Mapping[int, float]] | None = None,
+    mode: str = "reverse",
+) -> Callable[..., Cause | None]:
+    """`blame` on a chain exp, * 2, sin with these numbers; all others are 1 (the constant, 2)."""
+    program: Program = program_of(CHAIN, {"x": 1.0})
+    ones = dict.fromkeys(range(len(program.nodes)), 1.0)
+    assert [program.nodes[i].op for i in (X, A, B, SINE)] == ["input", "exp", "multiply", "sin"]
+
+    def trace(given: Mapping[int, float], slopes: Mapping[int, float]) -> Trace:
+        return Trace(
+            {i: np.asarray(v) for i, v in {**ones, 2: 2.0, **given}.items()},
+            {i: np.asarray(v) for i, v in {**ones, **slopes}.items() if i != 2},
+        )
+
+    narrow = trace(values, derivatives)
+    wide = trace(*exact) if exact else trace({}, {})
+    traces = traces_of(program, "float32", mode, narrow, wide)
+    return lambda bad, **how: blame(traces, bad, **how)
+
+
+NAN, INF = np.nan, np.inf
+
+
+@pytest.mark.parametrize(
+    ("values", "derivatives", "expected"),
+    [
+        ({}, {}, None),
+        ({A: INF, B: INF, SINE: NAN}, {X: NAN}, ("exp", "forward")),
+        ({B: INF, SINE: NAN}, {X: NAN}, ("multiply", "forward")),
+        ({SINE: NAN}, {}, ("sin", "forward")),
+        ({X: NAN, A: NAN, B: NAN, SINE: NAN}, {}, None),  # the input's own
+        ({}, {X: NAN}, ("exp", "backward")),
+        ({}, {X: NAN, A: NAN}, ("multiply", "backward")),
+        ({}, {X: NAN, A: NAN, B: NAN}, ("sin", "backward")),
+        ({}, {X: NAN, A: NAN, B: NAN, SINE: NAN}, None),
+    ],
+)
+def test_the_first_bad_number_is_looked_for(
+    values: Mapping[int, float],
+    derivatives: Mapping[int, float],
+    expected: tuple[str, str] | None,
+) -> None:
+    cause = traced(values, derivatives)(not_finite)
+    assert (cause and (cause.op, cause.phase)) == expected
+
+
+@pytest.mark.parametrize(
+    ("tangents", "expected"),
+    [
+        ({}, None),
+        ({A: NAN, B: NAN, SINE: NAN}, "exp"),
+        ({B: NAN, SINE: NAN}, "multiply"),
+        ({SINE: NAN}, "sin"),
+    ],
+)
+def test_tangents_are_followed_forward(tangents: Mapping[int, float], expected: str | None) -> None:
+    cause = traced({}, tangents, mode="forward")(not_finite)
+    assert (cause and cause.op) == expected
+
+
+def test_backward_can_be_asked_first() -> None:
+    look = traced({A: 0.0}, {X: 0.0})
+    forward, backward = look(vanished), look(vanished, backward_first=True)
+    assert forward is not None
+    assert backward is not None
+    assert (forward.phase, backward.phase) == ("forward", "backward")
+
+
+@pytest.mark.parametrize(("off", "op"), [(2.0**-18, None), (2.0**-16, "multiply")])
+def test_a_quarter_of_the_digits_may_go(off: float, op: str | None) -> None:
+    cause = traced({B: 1 + off}, {})(lossy(FORMATS["float32"]))
+    assert (cause and cause.op) == op
+
+
+def test_without_the_other_precision_zeros_and_digits_are_not_guessed() -> None:
+    program = program_of(CHAIN, {"x": 1.0})
+    zeros = {i: np.zeros(()) for i in range(len(program.nodes))}
+    traces = traces_of(program, "float64", "reverse", Trace(zeros, zeros), Trace(zeros, zeros))
+    assert blame(traces, vanished) is None
+    assert blame(traces, lossy(FORMATS["float64"])) is None
