@@ -1,0 +1,109 @@
+"""Which findings get a cause, which a pattern, and where they point then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.explain import explain
+from gradcheck_cli.judge import judge
+
+CUSTOM = """
+def f_vjp(u, x):
+    return {rule}
+
+@custom_gradient(f_vjp)
+def f(x):
+    return {forward}
+"""
+
+
+def stated(forward: str, rule: str) -> str:
+    return CUSTOM.format(forward=forward, rule=rule) + "\nf(x)"
+
+
+@pytest.mark.parametrize(
+    ("formula", "x", "code", "cause", "pattern"),
+    [
+        ("1 / exp(x)", 100.0, "GC201", "exp", None),
+        ("sqrt(x * x)", 1e-30, "GC202", "multiply", None),
+        ("log(1 + exp(x))", 100.0, "GC203", "exp", None),
+        ("(exp(x) - 1) / x", 1e-4, "GC301", "subtract", None),
+        ("1 / exp(x)", 60.0, "GC302", "divide", None),
+        (stated("sin(x)", "-u * cos(x)"), 0.5, "GC101", "f", "wrong sign"),
+        (stated("sin(x)", "u * cos(x) * 1.25"), 0.5, "GC101", "f", "factor 1.25"),
+        (stated("sin(x)", "u * 0"), 0.5, "GC101", "f", "all zeros"),
+        # the point, not an operation
+        ("abs(x)", 0.0, "GC401", None, None),
+        ("where(x >= 0, x + 1, x)", 0.0, "GC403", None, None),
+        ("sin(1e6 * x)", 0.7, "GC502", None, None),
+    ],
+)
+def test_explanation(
+    judged: Callable[..., Any],
+    formula: str,
+    x: float,
+    code: str,
+    cause: str | None,
+    pattern: str | None,
+) -> None:
+    found = judged(formula.strip(), {"x": x}).of(code)
+    assert found
+    for finding in found:
+        assert (finding.cause and finding.cause.op) == cause
+        assert finding.pattern == pattern
+
+
+@pytest.mark.parametrize(
+    ("rule", "pattern"),
+    [
+        # all of these are cos(x), to first order
+        ("u * (2 * cos(stop_gradient(x)) - cos(x))", "wrong sign"),
+        ("u * (cos(stop_gradient(x)) + 0 * x)", "all zeros"),
+        ("u * (2 * cos(x) - cos(stop_gradient(x)))", "factor 2"),
+        ("u * stop_gradient(cos(x))", None),  # nothing at all is given, which is another finding
+    ],
+)
+def test_second_derivative(judged: Callable[..., Any], rule: str, pattern: str | None) -> None:
+    formula = stated("sin(x)", rule).strip()
+    made = judged(formula, {"x": 1.0}, order=2, engines=("reference",))
+    (finding,) = made.of("GC106")
+    assert (finding.pattern, finding.mode) == (pattern, "reverse-over-reverse")
+
+
+def test_an_unstable_finding_points_at_its_cause(judged: Callable[..., Any]) -> None:
+    made = judged("a = exp(x)\nb = 1 / a\nb * 2", {"x": 100.0}, engines=("reference",))
+    before = judge(made.case)[1]
+    assert {(f.span.line, f.cause) for f in before} == {(3, None)}
+    assert {(f.span.line, f.span.column) for f in explain(made.case, before)} == {(1, 5)}
+
+
+def test_a_wrong_finding_keeps_pointing_at_the_output(judged: Callable[..., Any]) -> None:
+    made = judged(stated("sin(x)", "-u").strip() + " * 2", {"x": 0.5}, engines=("reference",))
+    (finding,) = made.of("GC101")
+    output = made.case.spec.program.nodes[made.case.spec.program.output]
+    assert finding.span == output.span
+
+
+def test_only_what_a_trace_shows_is_explained(judged: Callable[..., Any]) -> None:
+    made = judged("1 / exp(x)", {"x": 100.0}, engines=("reference",))
+    plain = judge(made.case)[1]
+    blind = replace(made.case, traced={}, wide={})
+    assert explain(blind, plain) == plain
+    silent = {key: replace(e, trace=None) for key, e in made.case.traced.items()}
+    assert explain(replace(made.case, traced=silent), plain) == plain
+
+
+def test_explaining_changes_nothing_else(judged: Callable[..., Any]) -> None:
+    made = judged("sum(1 / exp(x))", {"x": np.array([1.0, 60.0, 100.0])})
+    plain = judge(made.case)[1]
+    explained = explain(made.case, plain)
+    kept: list[Mapping[str, Any]] = [
+        {"cause": None, "pattern": None, "span": f.span} for f in plain
+    ]
+    assert tuple(replace(f, **k) for f, k in zip(explained, kept, strict=True)) == plain
+    assert all(f.cause is not None for f in explained)
