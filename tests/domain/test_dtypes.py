@@ -52,7 +52,7 @@ def test_limits(fmt: FloatFormat) -> None:
     assert fmt.numpy_dtype() == TYPES[fmt.name]
 
 
-@pytest.mark.parametrize("share", [2.0**-40, 1e-5, 0.3, 0.999, 1.0, 1.5, 3.0, 1000.0])
+@pytest.mark.parametrize("share", [2.0**-40, 1e-5, 0.3, 0.999, 1.0, 1.5, 3.0, 100.0])
 def test_ulp_is_the_distance_to_the_next_number(fmt: FloatFormat, share: float) -> None:
     for size in (1.0, fmt.smallest_normal, np.sqrt(fmt.largest)):
         value = float(fmt.round(share * size))
@@ -66,7 +66,6 @@ def test_ulp_at_the_edges(fmt: FloatFormat) -> None:
     top = large - float(np.nextafter(TYPES[fmt.name].type(large), TYPES[fmt.name].type(0)))
     rows = {
         0.0: tiny,
-        -0.0: tiny,
         tiny: tiny,
         fmt.smallest_normal: tiny,
         fmt.smallest_normal - tiny: tiny,
