@@ -86,6 +86,8 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
         for point in range(len(spec.points))
         for dtype in dtypes
     )
+    if spec.train and len(spec.points) > 1:
+        notes[f"the training path starts at points[0], the first of {len(spec.points)}"] = None
     return Plan(
         spec=spec,
         engines=engines,
