@@ -1,0 +1,199 @@
+"""The example specs, run once on all three engines as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.calling import environment
+
+ROOT = Path(__file__).parents[2]
+ENGINES = ("reference", "torch", "tensorflow")
+NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `gradcheck run specs/examples -v` left: exit code, screen and JSON report."""
+
+    code: int
+    screen: str
+    report: dict[str, Any]
+
+    def result(self, spec: str) -> dict[str, Any]:
+        (found,) = [result for result in self.report["results"] if result["spec"] == spec]
+        return found
+
+    def findings(self, spec: str, **where: Any) -> list[dict[str, Any]]:
+        found = self.result(spec)["findings"]
+        return [f for f in found if all(f[key] == value for key, value in where.items())]
+
+    def readings(self, spec: str) -> dict[str, str]:
+        """By "engine dtype mode", what the screen shows for it, in one line."""
+        shown: dict[str, str] = {}
+        inside, where = False, ""
+        for line in self.screen.splitlines():
+            if header := re.match(r"(?:ok|FAIL) +(\w+)", line):
+                inside, where = header[1] == spec, ""
+            elif block := re.fullmatch(r" {6}((?:reference|torch|tensorflow) float\d\d.*)", line):
+                where = block[1]
+            elif inside and where and line.startswith(" " * 8):
+                shown[where] = f"{shown.get(where, '')} {line.strip()}".strip()
+        return shown
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    missing = [name for name in ENGINES[1:] if find_spec(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    report = tmp_path_factory.mktemp("examples") / "report.json"
+    command = ["run", "specs/examples", "-v", "--report", f"json={report}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "gradcheck_cli", *command],
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    return Run(done.returncode, done.stdout, json.loads(report.read_text("utf-8")))
+
+
+def test_the_folder_fails_with_an_exit_code(run: Run) -> None:
+    assert run.code == 1
+    names = {path.stem for path in (ROOT / "specs" / "examples").glob("*.yaml")}
+    assert {result["spec"] for result in run.report["results"]} == names == set(EXPECTED)
+    assert run.report["errors"] == []
+
+
+# two dtypes, two modes, every engine of three where it says x 3
+EXPECTED: dict[str, dict[str, int]] = {
+    "abs_at_zero": {"GC401": 2},
+    "cube_root_at_zero": {"GC202": 4 * 3, "GC402": 2},
+    "linear_regression": {},
+    "linear_regression_trained": {},
+    "norm_at_zero": {"GC201": 4, "GC401": 2},  # nan in TensorFlow alone
+    "quadratic": {},
+    # float32 alone: nan at 100, zero at 60, and zero at 45 in TensorFlow alone
+    "reciprocal_exp": {"GC201": 2 * 3, "GC302": 2 * 3 + 2},
+    "reciprocal_exp_custom_gradient": {},
+    "reciprocal_exp_fixed": {},
+    "relu_at_zero": {"GC401": 2},
+    "sigmoid": {},
+    "sin_dense": {},
+    "sqrt_at_zero": {"GC202": 4 * 3, "GC402": 2},
+}
+
+
+@pytest.mark.parametrize("spec", EXPECTED)
+def test_codes(run: Run, spec: str) -> None:
+    result = run.result(spec)
+    assert Counter(finding["code"] for finding in result["findings"]) == EXPECTED[spec]
+    grave = {"GC201", "GC202", "GC302"} & set(EXPECTED[spec])
+    assert result["status"] == ("failed" if grave else "passed")
+
+
+# the stated figures, as they are printed there; each must come out to its last digit
+FIGURES: list[tuple[str, str, str]] = [
+    ("quadratic", "z", "11"),
+    ("quadratic", "dz/dx", "8"),
+    ("linear_regression", "loss", "18.6666666666667"),
+    ("linear_regression", "dloss/dw", "-18.6666666666667"),
+    ("linear_regression", "dloss/db", "-8"),
+    ("sin_dense", "loss", "2.762641767681032"),
+    ("sin_dense", "dloss/dW", "-1.7600984777091067"),
+    ("sigmoid", "value", "0.8807970779778823"),
+    ("sigmoid", "d/dx", "0.1049935854035065"),
+    ("relu_at_zero", "d/dx", "0"),
+    ("abs_at_zero", "value", "0"),
+    ("sqrt_at_zero", "value", "0"),
+    ("cube_root_at_zero", "value", "0"),
+    ("norm_at_zero", "value", "0"),
+]
+
+
+def shown(text: str, name: str) -> float:
+    """The first number that a reading gives for `name`."""
+    found = re.search(rf"(?:^|[ ,]){re.escape(name)} = \[*({NUMBER})", text)
+    assert found, f"no `{name}` in {text}"
+    return float(found[1])
+
+
+def digits(figure: str) -> int:
+    """How many significant digits are printed."""
+    return len(re.sub(r"e.*|[-.]", "", figure).lstrip("0")) or 1
+
+
+@pytest.mark.parametrize(("spec", "name", "figure"), FIGURES)
+def test_figures(run: Run, spec: str, name: str, figure: str) -> None:
+    readings = run.readings(spec)
+    for engine in ENGINES:
+        for mode in ("reverse", "forward"):
+            value = shown(readings[f"{engine} float64 {mode}"], name)
+            assert f"{value:.{digits(figure)}g}" == figure, (engine, mode)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_trained_parameters(run: Run, engine: str) -> None:
+    readings = run.readings("linear_regression_trained")
+    assert readings[f"{engine} float64"].startswith(
+        "after 100 steps: w = [[1.745076887727999]], b = 0.5794645661516962"
+    )
+    narrow = readings[f"{engine} float32"]
+    # a hundred steps, each rounded to 24 bits, leave six digits
+    assert abs(shown(narrow, "w") - 1.745076887727999) < 1e-6
+    assert abs(shown(narrow, "b") - 0.5794645661516962) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("point", "code", "truth"),
+    [(0, "GC201", "-3.7200759760208e-44"), (1, "GC302", "-8.7565e-27")],
+)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_reciprocal_of_exp(run: Run, engine: str, point: int, code: str, truth: str) -> None:
+    found = run.findings("reciprocal_exp", engine=engine, point=point)
+    assert {(f["code"], f["dtype"]) for f in found} == {(code, "float32")}
+    for finding in found:
+        assert f"{finding['truth']:.{digits(truth)}g}" == truth
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_reciprocal_of_exp_names_its_cause(run: Run, engine: str) -> None:
+    (nan,) = run.findings("reciprocal_exp", engine=engine, point=0, mode="reverse")
+    (zero,) = run.findings("reciprocal_exp", engine=engine, point=1, mode="reverse")
+    assert (nan["cause"]["op"], nan["cause"]["phase"]) == ("exp", "forward")
+    assert nan["cause"]["detail"] == "overflows float32: exp(100) = 2.69e+43 > 3.4e+38"
+    lines = (ROOT / nan["location"]["path"]).read_text("utf-8").splitlines()
+    assert lines[nan["cause"]["line"] - 1][nan["cause"]["column"] - 1 :] == "exp(x)"
+    assert zero["cause"]["phase"] == "backward"
+    assert "forward: exp(100) = inf, 1 / inf = 0; backward: 0 * inf = nan" in run.screen
+
+
+def test_reciprocal_of_exp_at_45_is_lost_in_one_engine(run: Run) -> None:
+    found = run.findings("reciprocal_exp", point=2)
+    assert {(f["engine"], f["code"]) for f in found} == {("tensorflow", "GC302")}
+
+
+@pytest.mark.parametrize("spec", ["sqrt_at_zero", "cube_root_at_zero", "norm_at_zero"])
+def test_undefined_derivative_is_neither_a_pass_nor_wrong(run: Run, spec: str) -> None:
+    found = run.findings(spec)
+    assert any(f["code"] in ("GC401", "GC402") for f in found)
+    assert not any(f["code"] in ("GC101", "GC301", "GC302") for f in found)
+
+
+def test_every_engine_checked_every_spec(run: Run) -> None:
+    for result in run.report["results"]:
+        assert {check["engine"] for check in result["checks"]} == set(ENGINES), result["spec"]
+        assert {check["dtype"] for check in result["checks"]} == {"float32", "float64"}
