@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from gradcheck_cli.domain.dtypes import FORMATS, FloatFormat
 
-# A right gradient of a handful of operations, each rounded once, is off by a few ulps: over 25
-# formulas at 9630 random entries in float32, 90 % were within 2 ulps in every engine, and 99 %
-# within 5 (reference), 14 (PyTorch) and 33 (TensorFlow, whose tanh' is 1 - y^2). Beyond it an entry
-# is only looked at again, never condemned.
+# A right gradient of a handful of operations, each rounded once, is off by a few ulps. Over every
+# row of the op table at random points (10976 entries in float32), 99 % were within 2 ulps and
+# 99.9 % within 4 in the reference engine and in PyTorch, the worst at 6. Over 25 formulas (9630
+# entries), 90 % were within 2 ulps in every engine, and 99 % within 5 (reference), 14 (PyTorch) and
+# 33 (TensorFlow, whose tanh' is 1 - y^2). Beyond it an entry is only looked at again, never
+# condemned.
 FEW_ULPS = 4.0
 
 # First-order error analysis leaves out products of roundings and the last ulp of library functions
