@@ -205,7 +205,7 @@ def test_interruption_while_specs_are_read(spec: Read) -> None:
 
 _SCRIPT = """
 import os, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # else a background job is deaf
 from gradcheck_cli import specfile
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.events import EngineReady, Finished
