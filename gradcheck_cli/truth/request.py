@@ -23,14 +23,14 @@ from gradcheck_cli.truth.gradients import Float64Gradients, block_shapes, float6
 from gradcheck_cli.truth.halving import ENTRY_LIMIT, confirm
 from gradcheck_cli.truth.hulls import hulls_of
 from gradcheck_cli.truth.noise import from_size, from_sums, measured
-from gradcheck_cli.truth.overflow import absorbed
 from gradcheck_cli.truth.plain import PlainFunction, frozen, inlined
+from gradcheck_cli.truth.poles import swallowed_poles
 from gradcheck_cli.truth.tape import output_noise_sums
 
 SECOND: tuple[Mode, ...] = ("reverse-over-reverse", "forward-over-reverse")
 NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each,
 MOVED_ROWS = 4  # and at other points than the one in question, two a column
-ABSORBED = "float64 itself overflows on the way to the output, which is finite nevertheless"
+SWALLOWED = "float64 meets a pole on the way to the output, which is finite nevertheless"
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class _Work:
     gradients: Float64Gradients
     structural: bool
     on_the_way: float
-    absorbed: Array
+    swallowed: Array
     difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
     rounding_cache: dict[tuple[Mode, str], Conditioning] | None = None
     evaluations: int = 0
@@ -80,7 +80,7 @@ def compute(request: TruthRequest) -> Truth:
         float64_gradients(request, engine),
         is_on_a_kink(at_point, program),
         _on_the_way(program, at_point),
-        absorbed(program, at_point),
+        swallowed_poles(program, at_point),
     )
     blocks: dict[tuple[str, str], TruthBlock] = {}
     reasons: dict[tuple[str, str], str] = {}
@@ -109,15 +109,15 @@ def compute(request: TruthRequest) -> Truth:
 
 
 def _forget(work: _Work, mode: Mode, merged: Merged) -> None:
-    """Leave open what an infinity on the way to the output has swallowed."""
-    rows = work.absorbed.reshape(-1, 1)
+    """Leave open what hangs on a pole that was swallowed."""
+    rows = work.swallowed.reshape(-1, 1)
     if rows.shape[0] != merged.kind.shape[0] or mode in SECOND:  # rows are projections
         rows = np.full((1, 1), np.any(rows))
     unknown = rows & (merged.kind == PointKind.SMOOTH)
     if np.any(unknown):
         merged.kind[unknown] = int(PointKind.UNDECIDED)
         merged.error[unknown] = np.inf
-        merged.reason = ABSORBED
+        merged.reason = SWALLOWED
 
 
 def _block(

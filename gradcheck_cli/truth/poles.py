@@ -1,8 +1,8 @@
-"""Outputs that are finite although something on the way to them is not: 1 / inf = 0.
+"""Outputs that are finite although a pole lies on the way to them: 1 / log(0) = 0.
 
-Such a number says nothing: what became infinite may have been 1e400 or, where a logarithm took a
-number that was absorbed to 0, no more than 700. Neither a difference nor a first-order analysis of
-rounding sees that, since both find nothing that moves.
+In exact arithmetic the logarithm may have taken a number that float64 absorbed to 0, and be -700
+rather than -inf. Neither a difference nor a first-order analysis of rounding sees that, since both
+find nothing that moves. (An overflow is harmless: 1 / exp(800) is 0 to within 1e-347.)
 """
 
 from __future__ import annotations
@@ -20,9 +20,18 @@ from gradcheck_cli.truth.plain import elementwise
 _CHOOSING = frozenset(("maximum", "minimum", "max", "min", "relu", "clip"))
 
 
-def absorbed(program: Program, at_point: Sequence[Array]) -> Array:
-    """Which elements of the output are finite but depend on an infinity (or nan) that an operation
-    made of finite numbers; a boolean array of the output's shape."""
+# Rows with a pole, the argument that stands on it and where.
+_POLES: dict[str, tuple[int, float]] = {
+    "log": (0, 0.0),
+    "log1p": (0, -1.0),
+    "divide": (1, 0.0),
+    "power": (0, 0.0),
+}
+
+
+def swallowed_poles(program: Program, at_point: Sequence[Array]) -> Array:
+    """Which elements of the output are finite but depend on an infinity that a pole made of finite
+    numbers; a boolean array of the output's shape."""
     values = [np.asarray(value) for value in at_point]
     if all(np.all(np.isfinite(value)) for value in values):
         return np.zeros(values[program.output].shape, dtype=bool)
@@ -40,7 +49,10 @@ def _mask(node: Node, value: Array, args: list[Array], masks: list[Array]) -> Ar
         return np.zeros(value.shape, dtype=bool)
     if not np.any(lost) and not any(np.any(mask) for mask in masks):
         return np.zeros(value.shape, dtype=bool)
-    made = lost & all(np.all(np.isfinite(arg)) for arg in args)
+    made = np.zeros(value.shape, dtype=bool)
+    if node.op in _POLES and all(np.all(np.isfinite(arg)) for arg in args):
+        which, where = _POLES[node.op]
+        made = np.isinf(value) & (args[which] == where)
     reached = _reached(node, value.shape, args, masks)
     if node.op in _CHOOSING:
         swallowed = [m & np.isfinite(arg) for m, arg in zip(masks, args, strict=True)]
