@@ -30,6 +30,7 @@ class Run:
     report: dict[str, Any]
 
     def result(self, spec: str) -> dict[str, Any]:
+        found: dict[str, Any]
         (found,) = [result for result in self.report["results"] if result["spec"] == spec]
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.evaluation import Evaluation, Projection
+from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import judge
 from tests.judge.making import Numbers, answer, block, case, failed
@@ -81,7 +81,10 @@ def test_modes_of_different_engines_are_not_compared() -> None:
 
 def test_modes_that_were_asked_different_things_are_not_compared() -> None:
     made = modes(1.0, -1.0, AT_KINK)
-    random = {"reverse": Projection(rows=np.ones((1,))), "forward": Projection()}
+    random: Mapping[Mode, Projection] = {
+        "reverse": Projection(rows=np.ones((1,))),
+        "forward": Projection(),
+    }
     assert codes(replace(made, projections=random)) == ["GC401"]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.report import Check
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import judge, suspects
@@ -133,7 +134,7 @@ def test_lost_output_silences_its_gradient() -> None:
 def test_only_the_rows_of_the_lost_output_are_silent() -> None:
     truth = block(np.diag([1.0, 2.0]))
     g = [[1.0, 0.0], [0.0, -2.0]]
-    fields = {
+    fields: dict[str, Any] = {
         "formula": "sin(x)",
         "inputs": {"x": np.array([1.0, 2.0])},
         "wide": {"x": g},
@@ -144,6 +145,18 @@ def test_only_the_rows_of_the_lost_output_are_silent() -> None:
     assert judge(first)[1][0].message == "the output at (0,) is nan"
     second = case([answer({"x": g}, output=[1.0, NAN])], {"x": truth}, **fields)
     assert [code for code, _ in found(second)] == ["GC203"]
+
+
+def test_a_lost_output_is_lost_in_every_cotangent() -> None:
+    made = case(
+        [answer({"x": [[NAN, 1.0], [9.0, 9.0]]}, output=[NAN, 1.0, 1.0])],
+        {"x": block(np.ones((2, 2)))},
+        formula="concatenate([x, x[:1]])",
+        inputs={"x": np.ones(2)},
+        output=np.ones(3),
+        projections={"reverse": Projection(rows=np.ones((2, 3)))},
+    )
+    assert found(made) == [("GC203", "error")]
 
 
 def test_input_that_overflows_when_rounded_is_named() -> None:
@@ -210,7 +223,7 @@ def test_one_engine_that_fails_at_a_kink_leaves_it_a_kink() -> None:
 # --- second order ---
 
 
-SECOND = "reverse-over-reverse"
+SECOND: Mode = "reverse-over-reverse"
 
 
 @pytest.mark.parametrize(

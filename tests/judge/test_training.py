@@ -73,7 +73,7 @@ def test_where_a_path_may_end(off: float, expected: list[tuple[str, str]]) -> No
 
 def test_what_rounding_does_to_the_reference_is_granted_to_all() -> None:
     """A path that magnifies rounding is no fault of an engine."""
-    restless = path(EXACT * (1 + 1e-3))
+    restless = path(EXACT + 1e-4 * np.arange(STEPS + 1))
     assert codes(made(path(EXACT + 1e-4))) == [("GC101", "w")]
     assert codes(made(path(EXACT + 1e-4), calibration=restless)) == []
 
