@@ -31,7 +31,8 @@ TOO_FAST = "the function changes faster than any step in float64 can resolve"
 class Differences:
     """Finite differences of one block, every array (rows, columns). `kind` holds PointKinds;
     entries that were not taken one by one are nan, with an infinite error unless a directional
-    difference over many entries `vouched` for them: then the error is what it would have shown."""
+    difference over many entries `vouched` for them: then the error is what it would have shown.
+    `reason` says why some were not taken at all, if that is not the function's doing."""
 
     value: Array
     error: Array
@@ -41,6 +42,7 @@ class Differences:
     side_error: Array
     vouched: Array
     steepest: Array
+    reason: str = ""
 
     @classmethod
     def empty(cls, rows: int, columns: int) -> Differences:
@@ -132,7 +134,7 @@ def merge(
     if np.any(conflict & (not structural)):
         reason = CONTRADICTION
     elif np.any(untaken):
-        reason = NO_DIFFERENCE
+        reason = differences.reason or NO_DIFFERENCE
     elif np.any(kind == PointKind.UNDECIDED):
         reason = TOO_FAST
     kind = np.where(lost, int(PointKind.UNDECIDED), kind)

@@ -15,6 +15,7 @@ ENTRY_LIMIT = 256  # entries that get a difference each: 14 to 84 evaluations of
 LEAF = 4  # entries of a failing support that get a difference each
 VAGUE = 2.0**-13  # a bar above this part of sum |g_j d_j| says too little about a float32 gradient
 BUDGET = 400  # directional differences in all; what is left then is undecided
+TOO_MANY = f"too many entries need a difference of their own; {BUDGET} were taken"
 
 
 @dataclass(slots=True)
@@ -66,6 +67,9 @@ def confirm(
         if not _holds(support, gradient, differences, rounded, rng):
             half = flat.size // 2
             pending.extend([flat[:half], flat[half:]])
+    for flat in pending:
+        for name in entries.split(flat):
+            differences[name].reason = TOO_MANY
 
 
 def _entry_bars(bar: Array, direction: Array) -> Array:

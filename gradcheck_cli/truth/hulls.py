@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.truth import Hull, PointKind, TruthBlock
+from gradcheck_cli.truth.blocks import Differences
+from gradcheck_cli.truth.classify import Sides
 from gradcheck_cli.truth.directions import Sampled
 
 RANDOM_DIRECTIONS = 5  # beside the one that moves every tied entry together
 
 
-def hulls_of(blocks: Mapping[str, TruthBlock], sampled: Sampled, seed: int) -> tuple[Hull, ...]:
-    """Hulls along all tied entries at once and along seeded random signs of them."""
+def hulls_of(
+    blocks: Mapping[str, TruthBlock],
+    differences: Mapping[str, Differences],
+    sampled: Sampled,
+    seed: int,
+) -> tuple[Hull, ...]:
+    """Hulls along all tied entries at once and along seeded random signs of them.
+
+    The one-sided derivatives bound <g, d> where the function bends the same way in every direction,
+    like a maximum or a norm (Clarke 1983, proposition 2.3.6: there its generalised directional
+    derivative is the one-sided one). relu(x) - relu(y) does not; such rows are left unbounded.
+    """
     tied = {name: np.any(block.kind == PointKind.KINK, axis=0) for name, block in blocks.items()}
     rng = np.random.default_rng([seed, 2])
     directions = [{name: mask.astype(np.float64) for name, mask in tied.items()}]
@@ -22,19 +35,49 @@ def hulls_of(blocks: Mapping[str, TruthBlock], sampled: Sampled, seed: int) -> t
         directions.append(
             {name: mask * rng.choice([-1.0, 1.0], size=mask.size) for name, mask in tied.items()}
         )
-    return tuple(_hull(direction, sampled) for direction in directions)
+    along = [_sides(direction, sampled) for direction in directions]
+    bends = [_bend(sides)[:, None] for sides in along]
+    bends += [_bend(differences[n]) * (b.kind == PointKind.KINK) for n, b in blocks.items()]
+    bend = np.concatenate(bends, axis=1)
+    one_way = np.all(bend >= 0, axis=1) | np.all(bend <= 0, axis=1)
+    hulls = (_hull(d, sides) for d, sides in zip(directions, along, strict=True))
+    return tuple(_bounded(hull, one_way) for hull in hulls)
 
 
-def _hull(direction: Mapping[str, Array], sampled: Sampled) -> Hull:
+def _sides(direction: Mapping[str, Array], sampled: Sampled) -> Sides:
     shaped = {
         name: np.reshape(weights, np.shape(sampled.values[name]))
         for name, weights in direction.items()
     }
-    slope = sampled.along(shaped)
-    above, below = slope.sides.above, slope.sides.below
+    return sampled.along(shaped).sides
+
+
+def _bend(sides: Sides | Differences) -> Array:
+    """+1 where the slope grows from below to above (convex), -1 where it falls, 0 within the error
+    bars; an unknown slope bends neither way."""
+    if isinstance(sides, Differences):
+        above, below, error = sides.above, sides.below, 2 * sides.side_error
+    else:
+        above, below = sides.above.value, sides.below.value
+        error = sides.above.error + sides.below.error
+    with np.errstate(all="ignore"):
+        return np.where(np.abs(above - below) > error, np.sign(above - below), 0.0)
+
+
+def _hull(direction: Mapping[str, Array], sides: Sides) -> Hull:
+    above, below = sides.above, sides.below
     return Hull(
         direction=direction,
         lower=np.fmin(above.value, below.value),
         upper=np.fmax(above.value, below.value),
         error=np.fmax(above.error, below.error),
+    )
+
+
+def _bounded(hull: Hull, rows: Array) -> Hull:
+    """The hull without its bounds but in these rows."""
+    return replace(
+        hull,
+        lower=np.where(rows, hull.lower, -np.inf),
+        upper=np.where(rows, hull.upper, np.inf),
     )

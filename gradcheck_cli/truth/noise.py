@@ -14,6 +14,7 @@ from gradcheck_cli.truth.differences import Float
 SLACK = 4.0
 
 NEXT = 2.0**-40  # of the inputs: far above their ulp, and no function changes its shape within it
+UNEVEN = 1.2345678901234567  # times that, so that the inputs are rounded too
 POINTS = 7
 ORDERS = (3, 4, 5)  # of differences in which nothing but noise is left
 
@@ -35,15 +36,19 @@ def from_size(zero: Float, operations: int) -> Float:
 
 
 def measured(
-    function: Callable[[Mapping[str, Array]], Float], values: Mapping[str, Array], zero: Float
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    exact: bool = True,
 ) -> Float:
-    """Noise (m,) from the values at points next to `values`, where `function` is `zero` (m,).
+    """Noise (m,) from the values at points next to `values`, where `function` is `zero` (m,); with
+    that of inputs that are rounded to these points unless they are taken exactly.
 
     High differences of values that lie close together are noise; the k-th has (2k)! / (k!)^2 times
     the variance of one value (Hamming; Moré and Wild 2011, "Estimating computational noise").
     Costs POINTS evaluations, however many outputs there are.
     """
-    shifts = {name: _shift(value) for name, value in values.items()}
+    shifts = {name: _shift(value, 1.0 if exact else UNEVEN) for name, value in values.items()}
     table = [zero]
     for k in range(1, POINTS + 1):
         table.append(function({name: value + k * shifts[name] for name, value in values.items()}))
@@ -58,10 +63,11 @@ def measured(
     return np.where(np.isfinite(noise), SLACK * noise, 0.0)
 
 
-def _shift(value: Array) -> Array:
-    """Powers of two, so that nothing is rounded; equal entries stay equal, and zeros zero."""
+def _shift(value: Array, factor: float) -> Array:
+    """Powers of two, so that nothing is rounded, times `factor`; equal entries stay equal, and zeros
+    zero."""
     value = np.asarray(value)
     if value.dtype.kind != "f":
         return np.zeros((), dtype=value.dtype)
     _, exponent = np.frexp(np.where(np.isfinite(value), value, 0.0))
-    return np.where(value == 0, 0.0, np.copysign(np.ldexp(NEXT, exponent), value))
+    return np.where(value == 0, 0.0, np.copysign(np.ldexp(factor * NEXT, exponent), value))

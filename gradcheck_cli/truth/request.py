@@ -302,7 +302,7 @@ def _noise(
     if second or count > NOISE_ROWS:
         least = from_size(start, operations)
         noise = np.fmax(least, measured(function, values, start))
-        here = noise, 2 * noise
+        here = noise, np.fmax(2 * noise, measured(function, values, start, exact=False))
     else:
         here = summed(values, start)
 
@@ -399,4 +399,4 @@ def _hulls(work: _Work, mode: Mode, blocks: dict[tuple[str, str], TruthBlock]) -
     if sum(int(np.sum(b.kind == PointKind.KINK)) for b in mine.values()) < 2:
         return ()
     _, rounded = _sampled(work, mode, projection, False)
-    return hulls_of(mine, rounded, work.request.seed)
+    return hulls_of(mine, _differences(work, mode), rounded, work.request.seed)
