@@ -22,7 +22,7 @@ from reference_engine import ops  # fills the table
 from reference_engine.custom import custom_gradient
 from reference_engine.dual import jvp
 from reference_engine.errors import GraphFreed, ShapeError, WrongGradientShape
-from reference_engine.op import TABLE, find
+from reference_engine.op import SEVERAL, TABLE, find, find_several
 from reference_engine.tape import sensitivities
 from reference_engine.tensor import Tensor, tensor
 from reference_engine.traced import no_grad, to_array
@@ -48,11 +48,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    row = find(name)
+    row = find(name) or find_several(name)
     if row is None:
         raise AttributeError(f"module 'reference_engine' has no attribute {name!r}")
     return row
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *TABLE})
+    return sorted({*__all__, *TABLE, *SEVERAL})

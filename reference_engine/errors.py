@@ -13,6 +13,7 @@ class ShapeError(ValueError):
         super().__init__(f"{op} does not fit shapes {listed}: {reason}")
         self.op = op
         self.shapes = shapes
+        self.reason = reason
 
 
 class WrongGradientShape(ValueError):

@@ -7,13 +7,14 @@ its derivative does not exist and which convention holds there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array
+from reference_engine.arithmetic.floats import Array, as_dtype, is_narrow
 from reference_engine.errors import ShapeError
 from reference_engine.traced import ROWS, Traced, Value, shape_of
 
@@ -48,6 +49,36 @@ class Rule(Protocol):
         """The cotangents of the `wanted` arguments (None: zero), not yet unbroadcast."""
 
 
+Rounding = Literal["none", "result", "sums", "inputs"]
+PointKind = Literal["kink", "tie", "jump", "pole", "vertical tangent", "edge", "limit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place where a row has no derivative, or where the engines part ways, with an example.
+
+    where       the condition, in the names of the arguments: "x = 0"
+    kind        what it is. At an "edge" the domain ends; a "limit" is a point (or a region) where
+                the derivative exists but is easily lost: a number so large that squares overflow
+    at          one array an argument: an example of such a call, with `keywords`, in `dtype`
+    gradient    of the sum of the result's elements there, one array an argument (a number stands
+                for all elements, None for an argument without a gradient): what this library gives
+    value       the result there, where it is worth saying (a pole: inf)
+    differs     what other engines give instead, by the engine's name; those not named agree
+    reason      why this gradient was chosen, or why the others differ
+    """
+
+    where: str
+    kind: PointKind
+    at: tuple[Any, ...]
+    gradient: tuple[Any, ...]
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    value: Any = None
+    differs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    reason: str = ""
+    dtype: str = "float64"
+
+
 class Op:
     """A row of the table; calling it runs the operation on arrays, tensors and duals in any mix.
 
@@ -55,13 +86,21 @@ class Op:
     family              the file of the table that it stands in
     arrays              names of the array arguments in order; a last one with "*" is variadic
     keywords            static arguments with their defaults, REQUIRED where there is none; given by
-                        name, or after the arrays in this order
-    formula, derivative, domain, singular, kinks, source    texts for people
+                        name, or after the arrays in this order (a text stands before the arrays)
+    formula, derivative, domain, source    texts for people
+    stability           why value or derivative are computed in this form and not in the textbook's
+    points              kinks, ties, jumps, poles: what happens there, in which engine
     rule                the derivative as a statement; None if the result is never differentiated
     passive             positions of array arguments that the rule has nothing for
-    exact               the value involves no rounding
+    kinds               positions of array arguments that are "int" or "bool", and not floating
+    rounding            where rounding enters the value: "none" (it is exact), "result" (a few units
+                        of the result), "sums" (of the result for the arguments' absolute values,
+                        which bound every partial sum), "inputs" (as much as a few units of every
+                        argument's norm do: a backward stable algorithm)
     raw                 the value as a function of plain arrays
     kinks_at            the elements that lie exactly at a kink, a tie or a jump
+    result_shape        the result's shape from the arguments' shapes and the keywords, where it may
+                        be far larger than the arguments or dear to compute; raises ShapeError
     """
 
     __slots__ = (
@@ -74,14 +113,17 @@ class Op:
         "family",
         "formula",
         "keywords",
-        "kinks",
+        "kinds",
         "kinks_at",
         "name",
         "passive",
+        "points",
         "raw",
+        "result_shape",
+        "rounding",
         "rule",
-        "singular",
         "source",
+        "stability",
     )
 
     def __init__(
@@ -97,30 +139,35 @@ class Op:
         formula: str,
         derivative: str,
         domain: str = "all real numbers",
-        singular: str = "none",
-        kinks: str = "none",
+        stability: str = "",
+        points: tuple[Point, ...] = (),
         source: str,
-        exact: bool = False,
+        rounding: Rounding = "result",
         passive: tuple[int, ...] = (),
+        kinds: Mapping[int, Literal["int", "bool"]] | None = None,
         kinks_at: Callable[..., Any] | None = None,
+        result_shape: Callable[..., tuple[int, ...]] | None = None,
     ) -> None:
         self.name = name
         self.raw = raw
         self.rule = rule
         self.family = family
         self.arrays = arrays
-        self.arity = -1 if arrays[-1].startswith("*") else len(arrays)
+        self.arity = -1 if arrays and arrays[-1].startswith("*") else len(arrays)
         self.keywords: Mapping[str, Any] = MappingProxyType(dict(keywords or {}))
         self.aliases = aliases
         self.formula = formula
         self.derivative = derivative
         self.domain = domain
-        self.singular = singular
-        self.kinks = kinks
+        self.stability = stability
+        self.points = points
         self.source = source
-        self.exact = exact
+        self.rounding = rounding
+        self.exact = rounding == "none"
         self.passive = passive
+        self.kinds: Mapping[int, str] = MappingProxyType(dict(kinds or {}))
         self.kinks_at = kinks_at
+        self.result_shape = result_shape
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -166,6 +213,9 @@ class Op:
     ) -> tuple[tuple[Value, ...], dict[str, Any]]:
         """Take a list for a variadic argument, and keywords that were given by position."""
         arity = self.arity
+        if args and isinstance(args[0], str):
+            text = next(name for name, given in self.keywords.items() if given is REQUIRED)
+            args, keywords = args[1:], {text: args[0], **keywords}
         if arity < 0:
             if not args or not isinstance(args[0], (list, tuple)):
                 return args, keywords
@@ -183,7 +233,104 @@ class Op:
         return args[:arity], {**given, **keywords}
 
 
+class Composite(Op):
+    """A row that is written in other rows: its derivative, in every mode and order, is theirs.
+
+    `compose` takes the arrays by position and the keywords by name, and calls rows. Narrow formats
+    are computed in float32 and rounded once, as the kernels of frameworks do.
+    """
+
+    __slots__ = ("compose",)
+
+    def __init__(self, name: str, compose: Callable[..., Value], **texts: Any) -> None:
+        super().__init__(name, self._on_arrays, None, **texts)
+        self.compose = compose
+
+    @property
+    def differentiable(self) -> bool:
+        return True
+
+    def _on_arrays(self, *arrays: Any, **keywords: Any) -> Any:
+        return self._in_float32(arrays, keywords)
+
+    def __call__(self, *args: Value, **keywords: Any) -> Value:
+        if len(args) != self.arity:
+            args, keywords = self._bind(args, keywords)
+        try:
+            return self._in_float32(args, keywords)
+        except ShapeError as error:
+            shapes = tuple(shape_of(a) for a in args)
+            raise ShapeError(self.name, shapes, error.reason) from error
+        except (ValueError, IndexError) as error:
+            shapes = tuple(shape_of(a) for a in args)
+            raise ShapeError(self.name, shapes, str(error)) from error
+
+    def _in_float32(self, args: Sequence[Value], keywords: Mapping[str, Any]) -> Value:
+        narrow = None
+        for a in args:
+            dtype = getattr(a, "dtype", None)
+            if dtype is not None and dtype.itemsize == 2 and is_narrow(dtype):
+                narrow = dtype
+        if narrow is None:
+            return self.compose(*args, **keywords)
+        wide = [
+            ROWS["astype"](a, dtype=as_dtype("float32"))
+            if getattr(a, "dtype", None) == narrow
+            else a
+            for a in args
+        ]
+        return ROWS["astype"](self.compose(*wide, **keywords), dtype=narrow)
+
+
+class Several:
+    """A function of several results, each of them a row: `w, v = eigh(x)`.
+
+    `parts` takes the shapes of the arrays and the keywords and gives, for each result, the row and
+    the keywords with which it is called on the same arrays.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parts: Callable[..., Sequence[tuple[Op, Mapping[str, Any]]]],
+        *,
+        family: str,
+        results: tuple[str, ...],
+        formula: str,
+        arrays: tuple[str, ...] = ("x",),
+        keywords: Mapping[str, Any] | None = None,
+        aliases: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self.parts = parts
+        self.family = family
+        self.results = results
+        self.formula = formula
+        self.arrays = arrays
+        self.keywords: Mapping[str, Any] = MappingProxyType(dict(keywords or {}))
+        self.aliases = aliases
+
+    def __repr__(self) -> str:
+        return f"<several {self.name}>"
+
+    def __call__(self, *args: Value, **keywords: Any) -> tuple[Value, ...]:
+        """The results, in order. Raises what the rows raise."""
+        count = len(self.arrays)
+        given = {**dict(zip(self.keywords, args[count:], strict=False)), **keywords}
+        return tuple(self._results(args[:count], given))
+
+    def _results(self, args: Sequence[Value], given: Mapping[str, Any]) -> Iterator[Value]:
+        unknown = given.keys() - self.keywords.keys()
+        complete = {**self.keywords, **given}
+        missing = [name for name, value in complete.items() if value is REQUIRED]
+        if unknown or missing or len(args) != len(self.arrays):
+            raise TypeError(f"{self.name} takes {', '.join((*self.arrays, *self.keywords))}")
+        for row, chosen in self.parts(*(shape_of(a) for a in args), **complete):
+            yield row(*args, **chosen)
+
+
 _PUBLIC: dict[str, Op] = {}
+_SEVERAL: dict[str, Several] = {}
 _INTERNAL: dict[str, Op] = {}
 _ALIASES: dict[str, str] = {}
 
@@ -194,17 +341,38 @@ INTERNAL: Mapping[str, Op] = MappingProxyType(_INTERNAL)
 """Operations that occur in derivatives only; rows like the others, but not offered by name."""
 
 
+SEVERAL: Mapping[str, Several] = MappingProxyType(_SEVERAL)
+"""Functions of several results, by their names."""
+
+
 def register(op: Op, *, internal: bool = False) -> Op:
     """Add a row. Raises ValueError if its name or an alias is taken."""
-    for name in (op.name, *op.aliases):
-        if name in ROWS or name in _ALIASES:
-            raise ValueError(f"two rows are called {name}")
+    _claim(op)
     ROWS[op.name] = op
     (_INTERNAL if internal else _PUBLIC)[op.name] = op
     _ALIASES.update(dict.fromkeys(op.aliases, op.name))
     return op
 
 
+def register_several(function: Several) -> Several:
+    """Add a function of several results. Raises ValueError if its name or an alias is taken."""
+    _claim(function)
+    _SEVERAL[function.name] = function
+    _ALIASES.update(dict.fromkeys(function.aliases, function.name))
+    return function
+
+
+def _claim(row: Op | Several) -> None:
+    for name in (row.name, *row.aliases):
+        if name in ROWS or name in _SEVERAL or name in _ALIASES:
+            raise ValueError(f"two rows are called {name}")
+
+
 def find(name: str) -> Op | None:
     """The row of that name or alias, or None."""
     return _PUBLIC.get(_ALIASES.get(name, name))
+
+
+def find_several(name: str) -> Several | None:
+    """The function of several results of that name or alias, or None."""
+    return _SEVERAL.get(_ALIASES.get(name, name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -11,8 +11,14 @@ from gradcheck_cli.report.style import LABEL, Style, labelled
 from gradcheck_cli.report.table import table_lines
 
 if TYPE_CHECKING:
-    from reference_engine.op import Op
+    from reference_engine.op import Op, Point
 
+ROUNDING = {
+    "none": "none: the value is exact",
+    "result": "a few units in the last place of the value",
+    "sums": "that of partial sums, which may be larger than the value",
+    "inputs": "as much as a few roundings of every argument do",
+}
 HEADER = ("operation", "value", "derivative", "domain")
 
 
@@ -54,14 +60,40 @@ def facts(op: Op) -> Sequence[tuple[str, str]]:
         ("value", op.formula),
         ("derivative", op.derivative if op.differentiable else "none, by declaration"),
         ("domain", op.domain),
-        ("singular", op.singular),
-        ("kinks", op.kinks),
-        ("rounding", "none: the value is exact" if op.exact else "the value is rounded"),
+        ("form", op.stability),
+        *((point.kind, point_text(point)) for point in op.points),
+        ("rounding", ROUNDING[op.rounding]),
         ("aliases", ", ".join(op.aliases)),
         ("family", op.family),
         ("source", op.source),
     )
     return [(label, text) for label, text in rows if text]
+
+
+def point_text(point: Point) -> str:
+    """`x1 = x2: gradient 0.5, 0.5; tensorflow gives 1, 0`"""
+    parts = [] if point.value is None else [f"value {_numbers(point.value)}"]
+    if any(one is not None for one in point.gradient):
+        parts.append(f"gradient {_gradient(point.gradient)}")
+    else:
+        parts.append("no gradient")
+    for engine, gradient in point.differs.items():
+        parts.append(f"{engine} gives {_gradient(gradient)}")
+    if point.reason:
+        parts.append(point.reason)
+    return f"{point.where}: {'; '.join(parts)}"
+
+
+def _gradient(gradient: Sequence[Any]) -> str:
+    return ", ".join(_numbers(one) for one in gradient)
+
+
+def _numbers(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_numbers(one) for one in value)}]"
+    return f"{value:.6g}"
 
 
 def page_lines(op: Op, style: Style) -> list[Text]:

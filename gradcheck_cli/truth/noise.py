@@ -64,8 +64,7 @@ def measured(
 
 
 def _shift(value: Array, factor: float) -> Array:
-    """Powers of two, so that nothing is rounded, times `factor`; equal entries stay equal, and zeros
-    zero."""
+    """Powers of two, so that nothing is rounded, times `factor`; equal entries stay equal."""
     value = np.asarray(value)
     if value.dtype.kind != "f":
         return np.zeros((), dtype=value.dtype)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import weakly_typed
-from reference_engine.op import Op, register
+from reference_engine.op import Op, Point, register
 from reference_engine.ops.exponential import log
 from reference_engine.ops.selection import equal, logical_and, not_equal, sign, where
 from reference_engine.rules import Elementwise
@@ -57,7 +57,6 @@ multiply: Op = register(
     )
 )
 
-# -(a/b)/b and not -a/(b b): the square would overflow or underflow long before the result does.
 divide: Op = register(
     Op(
         "divide",
@@ -69,7 +68,12 @@ divide: Op = register(
         formula="x1 / x2",
         derivative="1 / x2, -(x1 / x2) / x2",
         domain="x2 != 0",
-        singular="x2 = 0: a pole, nothing is defined there",
+        stability="not -x1 / x2^2: the square would overflow or underflow long before the result "
+        "does",
+        points=(
+            Point("x2 = 0", "pole", (1.0, 0.0), (np.inf, -np.inf), value=np.inf),
+            Point("x1 = x2 = 0", "pole", (0.0, 0.0), (np.inf, np.nan), value=np.nan),
+        ),
         source="elementary calculus",
     )
 )
@@ -84,7 +88,7 @@ negative: Op = register(
         formula="-x",
         derivative="-1",
         source="elementary calculus",
-        exact=True,
+        rounding="none",
     )
 )
 
@@ -109,7 +113,7 @@ sqrt: Op = register(
         formula="sqrt(x)",
         derivative="1 / (2 sqrt(x))",
         domain="x >= 0",
-        singular="x = 0: a vertical tangent, the derivative is inf (PyTorch, TensorFlow, JAX)",
+        points=(Point("x = 0", "vertical tangent", (0.0,), (np.inf,)),),
         source="elementary calculus",
     )
 )
@@ -123,9 +127,9 @@ abs_: Op = register(
         aliases=("absolute",),
         formula="|x|",
         derivative="sign(x)",
-        kinks="x = 0: the derivative is 0, the least subgradient (PyTorch, TensorFlow, JAX)",
+        points=(Point("x = 0", "kink", (0.0,), (0.0,), reason="0 is the least subgradient"),),
         source="elementary calculus",
-        exact=True,
+        rounding="none",
         kinks_at=lambda x: np.equal(x, 0),
     )
 )
@@ -162,10 +166,19 @@ power: Op = register(
         formula="x1 ^ x2",
         derivative="x2 x1^(x2 - 1), x1^x2 log(x1)",
         domain="x1 > 0, or x1 = 0 with x2 >= 0, or x1 < 0 with a whole x2",
-        singular="x1 = 0 with 0 < x2 < 1: a vertical tangent; x1 = 0 with x2 < 0: a pole; "
-        "x1 < 0: no derivative by x2 (nan)",
-        kinks="none; but where x1 = 0 the derivative of x1^0 by x1 is 0 (PyTorch; TensorFlow gives "
-        "nan where x2 is a tensor), and the derivative by x2 is 0 (PyTorch, TensorFlow)",
+        points=(
+            Point("x1 = 0, 0 < x2 < 1", "vertical tangent", (0.0, 0.5), (np.inf, 0.0)),
+            Point("x1 = 0, x2 < 0", "pole", (0.0, -1.0), (-np.inf, 0.0), value=np.inf),
+            Point(
+                "x1 = x2 = 0",
+                "limit",
+                (0.0, 0.0),
+                (0.0, 0.0),
+                value=1.0,
+                reason="x1^0 is 1 for every x1; x2 x1^(x2 - 1) alone would be 0 * inf",
+            ),
+            Point("x1 < 0, x2 whole", "edge", (-2.0, 2.0), (-4.0, np.nan)),
+        ),
         source="elementary calculus; the limits at x1 = 0 as in torch/csrc/autograd/"
         "FunctionsManual.cpp, pow_backward_exponent",
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import in_float32
-from reference_engine.op import Op, register
+from reference_engine.op import Op, Point, register
 from reference_engine.rules import Elementwise
 
 FAMILY = "exponential"
@@ -32,7 +32,8 @@ expm1: Op = register(
         Elementwise(lambda g, y, x: g * exp(x)),
         family=FAMILY,
         formula="exp(x) - 1, accurate near 0",
-        derivative="exp(x) (y + 1 would lose it all where exp(x) is small)",
+        derivative="exp(x)",
+        stability="exp(x) is taken anew: y + 1 would lose it all where exp(x) is small",
         source="DLMF 4.7.7",
     )
 )
@@ -46,7 +47,7 @@ log: Op = register(
         formula="log(x), the natural logarithm",
         derivative="1 / x",
         domain="x > 0",
-        singular="x = 0: a pole, y = -inf",
+        points=(Point("x = 0", "pole", (0.0,), (np.inf,), value=-np.inf),),
         source="DLMF 4.7.1",
     )
 )
@@ -60,7 +61,7 @@ log1p: Op = register(
         formula="log(1 + x), accurate near 0",
         derivative="1 / (1 + x)",
         domain="x > -1",
-        singular="x = -1: a pole, y = -inf",
+        points=(Point("x = -1", "pole", (-1.0,), (np.inf,), value=-np.inf),),
         source="DLMF 4.7.1",
     )
 )
@@ -100,7 +101,9 @@ tanh: Op = register(
         Elementwise(lambda g, y, x: g * (4 * logistic_density(2 * x))),
         family=FAMILY,
         formula="tanh(x)",
-        derivative="sech(x)^2 = 4 exp(-2|x|) / (1 + exp(-2|x|))^2",
+        derivative="sech(x)^2",
+        stability="as 4 exp(-2|x|) / (1 + exp(-2|x|))^2: 1 - y^2 would lose every digit where y is "
+        "close to 1",
         source="DLMF 4.34.3",
     )
 )
@@ -114,6 +117,8 @@ sigmoid: Op = register(
         aliases=("expit", "logistic"),
         formula="1 / (1 + exp(-x))",
         derivative="sigmoid(x) sigmoid(-x)",
+        stability="as exp(-|x|) / (1 + exp(-|x|))^2: y (1 - y) would lose every digit where y is "
+        "close to 1",
         source="elementary calculus",
     )
 )

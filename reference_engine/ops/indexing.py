@@ -23,7 +23,7 @@ getitem: Op = register(
         formula="x[index]; the index has ints, slices, None, Ellipsis, or arrays of ints or bools",
         derivative="getitem; transposed: add each element where it was taken from, 0 elsewhere",
         source="NumPy",
-        exact=True,
+        rounding="none",
     )
 )
 
@@ -72,7 +72,7 @@ concatenate: Op = register(
         formula="the arrays one after the other along an axis",
         derivative="concatenate; transposed: take the pieces apart",
         source="NumPy",
-        exact=True,
+        rounding="none",
     )
 )
 
@@ -93,6 +93,6 @@ stack: Op = register(
         formula="the arrays side by side along a new axis",
         derivative="stack; transposed: take the pieces apart",
         source="NumPy",
-        exact=True,
+        rounding="none",
     )
 )

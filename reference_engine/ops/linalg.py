@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import in_float32, is_narrow
-from reference_engine.op import Op, register
+from reference_engine.op import Op, Point, register
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.indexing import getitem
 from reference_engine.ops.selection import equal, where
@@ -61,6 +61,7 @@ matmul: Op = register(
         arrays=("x1", "x2"),
         formula="x1 @ x2, of shapes (..., n, k) and (..., k, m), or (k,) on either side",
         derivative="linear in each; transposed: y_bar x2^T, x1^T y_bar",
+        rounding="sums",
         source="Giles, Collected matrix derivative results for forward and reverse mode (2008)",
     )
 )
@@ -97,8 +98,16 @@ norm: Op = register(
         aliases=("vector_norm",),
         formula="sqrt(sum(x^2)), scaled so that no square overflows or underflows",
         derivative="x / norm(x)",
-        kinks="x = 0, all of it: the gradient is 0, the subgradient of least norm (PyTorch); "
-        "TensorFlow and JAX give nan",
+        points=(
+            Point(
+                "x = 0, all of it",
+                "kink",
+                ([0.0, 0.0],),
+                ([0.0, 0.0],),
+                differs={"tensorflow": ([np.nan, np.nan],)},
+                reason="the subgradient of least norm; x / norm(x) itself is 0 / 0",
+            ),
+        ),
         source="Blue, A portable Fortran program to find the Euclidean norm (ACM TOMS 4, 1978)",
         kinks_at=_norm_kinks,
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import in_float32
-from reference_engine.op import Op, register
+from reference_engine.op import Op, Point, register
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.control import astype
 from reference_engine.ops.indexing import getitem
@@ -37,6 +37,7 @@ sum_: Op = register(
         keywords=KEYWORDS,
         formula="sum of x over the axes",
         derivative="1 for every element",
+        rounding="sums",
         source="elementary calculus",
     )
 )
@@ -56,6 +57,7 @@ mean: Op = register(
         keywords=KEYWORDS,
         formula="sum of x over the axes / number of elements",
         derivative="1 / number of elements, for every element",
+        rounding="sums",
         source="elementary calculus",
     )
 )
@@ -84,10 +86,17 @@ def _extreme(name: str, alias: str, function: Any, adjective: str) -> Op:
             formula=f"the {adjective} element over the axes; nan if one is nan",
             derivative=f"1 for the {adjective} element, 0 for the others",
             domain="at least one element",
-            kinks="k elements tie: 1/k each (torch.amax, TensorFlow, JAX); "
-            "torch.max with a dim takes one of them",
+            points=(
+                Point(
+                    "k elements tie",
+                    "tie",
+                    ([2.0, 2.0],),
+                    ([0.5, 0.5],),
+                    reason="1/k each, as by torch.amax; torch.max with a dim takes one of them",
+                ),
+            ),
             source="elementary calculus",
-            exact=True,
+            rounding="none",
             kinks_at=kinks_at,
         )
     )

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import weak_pair, weakly_typed
-from reference_engine.op import Op, register
+from reference_engine.op import Op, Point, register
 from reference_engine.rules import Elementwise
 from reference_engine.traced import Value
 
 FAMILY = "selection"
 PAIR = ("x1", "x2")
+TIE = (Point("x1 = x2", "tie", (1.0, 1.0), (0.5, 0.5), differs={"tensorflow": (1.0, 0.0)}),)
 
 
 def _comparison(name: str, function: Callable[..., Any], formula: str) -> Op:
@@ -26,9 +27,9 @@ def _comparison(name: str, function: Callable[..., Any], formula: str) -> Op:
             arrays=PAIR,
             formula=formula,
             derivative="none: the result is true or false",
-            kinks="x1 = x2: a jump",
+            points=(Point("x1 = x2", "jump", (1.0, 1.0), (None, None)),),
             source="NumPy",
-            exact=True,
+            rounding="none",
             kinks_at=np.equal,
         )
     )
@@ -53,7 +54,7 @@ def _logical(name: str, function: Callable[..., Any], formula: str, arrays: tupl
             formula=formula,
             derivative="none: the result is true or false",
             source="NumPy",
-            exact=True,
+            rounding="none",
         )
     )
 
@@ -70,9 +71,9 @@ sign: Op = register(
         family=FAMILY,
         formula="-1, 0 or 1",
         derivative="0, so that no path leads through it",
-        kinks="x = 0: a jump",
+        points=(Point("x = 0", "jump", (0.0,), (None,)),),
         source="NumPy",
-        exact=True,
+        rounding="none",
         kinks_at=lambda x: np.equal(x, 0),
     ),
     internal=True,
@@ -83,7 +84,6 @@ def _where_value(condition: Any, x: Any, y: Any) -> Any:
     return np.where(condition, *weak_pair(x, y))
 
 
-# A cotangent is selected, not multiplied by 0 or 1: what is inf or nan on one side stays there.
 where: Op = register(
     Op(
         "where",
@@ -97,9 +97,10 @@ where: Op = register(
         arrays=("condition", "x1", "x2"),
         formula="x1 where the condition holds, else x2",
         derivative="1, 0 where the condition holds, else 0, 1; none by the condition",
-        kinks="where the condition changes, which only its own operations know",
+        stability="a cotangent is selected, not multiplied by 0 or 1: what is inf or nan on one "
+        "side stays there",
         source="NumPy",
-        exact=True,
+        rounding="none",
         passive=(0,),
     )
 )
@@ -121,9 +122,9 @@ maximum: Op = register(
         arrays=PAIR,
         formula="the larger of x1 and x2; nan if one is nan",
         derivative="1, 0 where x1 > x2; 0, 1 where x1 < x2",
-        kinks="x1 = x2: 1/2, 1/2 (PyTorch, JAX); TensorFlow gives 1, 0",
+        points=TIE,
         source="elementary calculus",
-        exact=True,
+        rounding="none",
         kinks_at=np.equal,
     )
 )
@@ -140,9 +141,9 @@ minimum: Op = register(
         arrays=PAIR,
         formula="the smaller of x1 and x2; nan if one is nan",
         derivative="1, 0 where x1 < x2; 0, 1 where x1 > x2",
-        kinks="x1 = x2: 1/2, 1/2 (PyTorch, JAX); TensorFlow gives 1, 0",
+        points=TIE,
         source="elementary calculus",
-        exact=True,
+        rounding="none",
         kinks_at=np.equal,
     )
 )
@@ -155,9 +156,9 @@ relu: Op = register(
         family=FAMILY,
         formula="max(x, 0)",
         derivative="1 where x > 0, else 0",
-        kinks="x = 0: the derivative is 0 (PyTorch, TensorFlow, JAX alike)",
+        points=(Point("x = 0", "kink", (0.0,), (0.0,)),),
         source="elementary calculus",
-        exact=True,
+        rounding="none",
         kinks_at=lambda x: np.equal(x, 0),
     )
 )
@@ -189,9 +190,12 @@ clip: Op = register(
         keywords={"min": None, "max": None},
         formula="min(max(x, min), max); a bound that is None does not bind",
         derivative="1 where min <= x <= max, else 0",
-        kinks="x = min and x = max: the derivative is 1 (PyTorch, TensorFlow alike)",
+        points=(
+            Point("x = min", "kink", (0.0,), (1.0,), {"min": 0.0, "max": 1.0}),
+            Point("x = max", "kink", (1.0,), (1.0,), {"min": 0.0, "max": 1.0}),
+        ),
         source="elementary calculus",
-        exact=True,
+        rounding="none",
         kinks_at=_clip_kinks,
     )
 )

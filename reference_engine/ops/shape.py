@@ -28,7 +28,7 @@ reshape: Op = register(
         formula="the elements of x in order, in another shape; one length may be -1",
         derivative="reshape; transposed: reshape back",
         source="NumPy",
-        exact=True,
+        rounding="none",
     )
 )
 
@@ -42,7 +42,7 @@ expand_dims: Op = register(
         formula="x with a new axis of length 1",
         derivative="expand_dims; transposed: reshape back",
         source="NumPy",
-        exact=True,
+        rounding="none",
     )
 )
 
@@ -56,7 +56,7 @@ squeeze: Op = register(
         formula="x without its axes of length 1, or without the given ones",
         derivative="squeeze; transposed: reshape back",
         source="NumPy",
-        exact=True,
+        rounding="none",
     )
 )
 
@@ -79,7 +79,7 @@ transpose: Op = register(
         formula="x with its axes in the given order, by default reversed",
         derivative="transpose; transposed: the inverse order",
         source="NumPy",
-        exact=True,
+        rounding="none",
     )
 )
 
@@ -94,6 +94,6 @@ broadcast_to: Op = register(
         formula="x repeated along new axes and axes of length 1",
         derivative="broadcast_to; transposed: the sum along those axes",
         source="NumPy",
-        exact=True,
+        rounding="none",
     )
 )

@@ -41,8 +41,7 @@ tan: Op = register(
         family=FAMILY,
         formula="tan(x)",
         derivative="1 + tan(x)^2",
-        domain="x != pi/2 + k pi",
-        singular="x = pi/2 + k pi: a pole (no floating-point number lies on it)",
+        domain="x != pi/2 + k pi, where no floating-point number lies",
         source="DLMF 4.20.3",
     )
 )

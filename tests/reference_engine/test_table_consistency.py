@@ -80,7 +80,7 @@ def test_the_formula_language_finds_its_row(name: str) -> None:
 
 @every_row
 def test_row_states_everything(row: Op) -> None:
-    for text in ("name", "formula", "derivative", "domain", "singular", "kinks", "source"):
+    for text in ("name", "formula", "derivative", "domain", "source"):
         assert getattr(row, text).strip(), text
     family = Path(inspect.getfile(reference_engine)).parent / "ops" / f"{row.family}.py"
     assert f'"{row.name}"' in family.read_text() or row.name in {
@@ -91,8 +91,18 @@ def test_row_states_everything(row: Op) -> None:
 
 @every_row
 def test_kinks_are_described_exactly_where_they_can_be_found(row: Op) -> None:
-    described = not row.kinks.startswith("none") and row.name != "where"
+    described = any(point.kind in ("kink", "tie", "jump") for point in row.points)
     assert described == (row.kinks_at is not None)
+
+
+@every_row
+def test_points_fit_their_row(row: Op) -> None:
+    for point in row.points:
+        assert len(point.at) == len(point.gradient)
+        assert row.arity in (-1, len(point.at))
+        assert point.keywords.keys() <= row.keywords.keys()
+        assert all(len(other) == len(point.at) for other in point.differs.values())
+        assert point.differs.keys() <= {"torch", "tensorflow", "jax"}
 
 
 @every_row

@@ -19,4 +19,4 @@ def test_a_page_says_what_happens_at_kinks() -> None:
     op = find("relu")
     assert op is not None
     labels = [line.plain.split()[0] for line in page_lines(op, Style(width=120))[1:]]
-    assert {"value", "derivative", "domain", "kinks", "source"} <= set(labels)
+    assert {"value", "derivative", "domain", "kink", "source"} <= set(labels)
