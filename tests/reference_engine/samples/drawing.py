@@ -1,0 +1,124 @@
+"""Where each row of the op table is tested: random points of its domain, as data.
+
+A `Sample` draws the arrays of one call. `REAL`, `POSITIVE` and so on say what is drawn; the shapes
+and keywords follow. Points stay at least 0.05 away from kinks, ties and poles, which is far more
+than the steps of the finite differences (0.004 at most).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
+
+
+def REAL(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.uniform(-2, 2, shape)
+
+
+def POSITIVE(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.uniform(0.3, 3, shape)
+
+
+def ABOVE_MINUS_ONE(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.uniform(-0.7, 3, shape)
+
+
+def AWAY_FROM_ZERO(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return np.asarray(rng.uniform(0.3, 3, shape) * rng.choice([-1, 1], shape))
+
+
+def BETWEEN_POLES_OF_TAN(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.uniform(-1.1, 1.1, shape) + np.pi * rng.integers(-2, 3, shape)
+
+
+def DISTINCT(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """No two within 0.15 of each other, none within 0.075 of a multiple of 0.2."""
+    n = int(np.prod(shape))
+    grid = 0.2 * (rng.permutation(n) - n // 2) + 0.1
+    return (grid + rng.uniform(-0.025, 0.025, n)).reshape(shape)
+
+
+def BOOL(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.integers(0, 2, shape).astype(bool)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One way to call a row: what to draw and in which shapes, and the keywords."""
+
+    draws: tuple[Draw, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+
+    def arrays(self, seed: int) -> tuple[Array, ...]:
+        rng = np.random.default_rng(seed)
+        return tuple(draw(rng, shape) for draw, shape in zip(self.draws, self.shapes, strict=True))
+
+    def __str__(self) -> str:
+        shapes = "x".join(str(shape).replace(" ", "") for shape in self.shapes)
+        keywords = ",".join(f"{k}={v}" for k, v in self.keywords.items())
+        return f"{shapes} {keywords}".strip()
+
+
+SHAPES: tuple[tuple[int, ...], ...] = ((3,), (), (2, 1, 2), (1,), (0, 2))
+PAIRS = (
+    ((3,), (3,)),
+    ((), ()),
+    ((2, 3), (3,)),
+    ((2, 1), (1, 3)),
+    ((), (2, 2)),
+    ((1, 1, 2), (2, 1)),
+    ((1,), (0, 1)),
+)
+
+
+def unary(draw: Draw, **keywords: Any) -> list[Sample]:
+    return [Sample((draw,), (shape,), keywords) for shape in SHAPES]
+
+
+def binary(first: Draw, second: Draw) -> list[Sample]:
+    return [Sample((first, second), pair) for pair in PAIRS]
+
+
+def apart() -> list[Sample]:
+    """Two arrays without a tie between any elements that can meet."""
+    upper: Draw = lambda rng, shape: DISTINCT(rng, shape) + 0.1  # noqa: E731
+    return [Sample((DISTINCT, upper), pair) for pair in PAIRS if pair != ((), ())]
+
+
+def one(draw: Draw, *shape: int, **keywords: Any) -> Sample:
+    return Sample((draw,), (shape,), keywords)
+
+
+def reduction(draw: Draw, *, empty: bool = True) -> list[Sample]:
+    return [
+        one(draw, 3),
+        one(draw),
+        one(draw, 1),
+        one(draw, 2, 3, axis=0),
+        one(draw, 2, 3, axis=-1, keepdims=True),
+        one(draw, 2, 3, 2, axis=(0, 2)),
+        one(draw, 2, 3, 2, axis=(2, 0), keepdims=True),
+        one(draw, 2, 3, keepdims=True),
+        one(draw, 3, 1, axis=1),
+        *([one(draw, 0, 2, axis=0), one(draw, 2, 0, axis=1)] if empty else []),
+        one(draw, 2, 0, axis=0),
+    ]
+
+
+def along_axis(draw: Draw) -> list[Sample]:
+    return [
+        one(draw, 3),
+        one(draw, 2, 3),
+        one(draw, 2, 3, axis=0),
+        one(draw, 1),
+        one(draw, 3, 1),
+        one(draw, 0, 3),
+    ]
