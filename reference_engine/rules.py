@@ -104,6 +104,38 @@ class JointlyLinear:
         return [self.transpose(y_bar, i, xs, **keywords) for i in wanted]
 
 
+class PartlyLinear:
+    """y is linear in some of its arrays together, while the passive ones (indices) say where.
+
+    `transpose` is called (y_bar, i, xs, **keywords) for the argument i.
+    """
+
+    def __init__(self, transpose: Part) -> None:
+        self.transpose = transpose
+
+    def forward(
+        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
+    ) -> Value:
+        filled = [
+            x if i in op.passive else np.zeros(shape_of(x), y.dtype) if x_dot is None else x_dot
+            for i, (x, x_dot) in enumerate(zip(xs, x_dots, strict=True))
+        ]
+        return op(*filled, **keywords)
+
+    def reverse(
+        self,
+        op: Any,
+        y_bar: Value,
+        y: Value,
+        xs: Sequence[Value],
+        wanted: Sequence[int],
+        keywords: Keywords,
+    ) -> list[Value]:
+        return [
+            None if i in op.passive else self.transpose(y_bar, i, xs, **keywords) for i in wanted
+        ]
+
+
 class Multilinear:
     """y is linear in each array while the others stay; one transpose each, called (y_bar, *xs)."""
 
@@ -138,7 +170,8 @@ class Multilinear:
 class Reduction:
     """y_dot = sum over `axis` of part(x_dot), the part elementwise: called (g, y, x, axis).
 
-    y and a cotangent g come with the reduced axes kept at length 1.
+    y and a cotangent g come with the reduced axes kept at length 1. Keywords other than `axis` and
+    `keepdims` are handed on to the part.
     """
 
     def __init__(self, part: Part) -> None:
@@ -149,7 +182,7 @@ class Reduction:
     ) -> Value:
         (x,) = xs
         axis = keywords.get("axis", op.keywords["axis"])
-        terms = self.part(x_dots[0], _keepdims(y, x, axis), x, axis)
+        terms = self.part(x_dots[0], _keepdims(y, x, axis), x, axis, **_others(keywords))
         return ROWS["sum"](terms, axis=axis, keepdims=keywords.get("keepdims", False))
 
     def reverse(
@@ -163,7 +196,8 @@ class Reduction:
     ) -> list[Value]:
         (x,) = xs
         axis = keywords.get("axis", op.keywords["axis"])
-        x_bar = self.part(_keepdims(y_bar, x, axis), _keepdims(y, x, axis), x, axis)
+        g, kept = _keepdims(y_bar, x, axis), _keepdims(y, x, axis)
+        x_bar = self.part(g, kept, x, axis, **_others(keywords))
         shape = shape_of(x)
         return [x_bar if shape_of(x_bar) == shape else ROWS["broadcast_to"](x_bar, shape=shape)]
 
@@ -231,6 +265,11 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
         if not -ndim <= a < ndim:
             raise np.exceptions.AxisError(a, ndim)
     return tuple(sorted(int(a) % ndim for a in axes))
+
+
+def _others(keywords: Keywords) -> Keywords:
+    """The keywords without those that every reduction has."""
+    return {name: value for name, value in keywords.items() if name not in ("axis", "keepdims")}
 
 
 def _keepdims(y: Value, x: Value, axis: Any) -> Value:
