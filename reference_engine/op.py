@@ -28,6 +28,11 @@ class _Required:
 
 REQUIRED = _Required()
 
+ELEMENTWISE = frozenset(
+    ["activations", "arithmetic", "control", "exponential", "selection", "special", "trigonometric"]
+)
+"""The families whose rows work element by element."""
+
 
 class Rule(Protocol):
     """A derivative, stated in one of the ways of reference_engine.rules."""
@@ -175,6 +180,12 @@ class Op:
     @property
     def differentiable(self) -> bool:
         return self.rule is not None
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether an element of the result comes from the elements of the arguments that meet it by
+        broadcasting, and from no others."""
+        return self.family in ELEMENTWISE
 
     def value(self, *arrays: Any, **keywords: Any) -> Array:
         """The value on plain arrays, in their own dtype; nothing is checked or recorded."""

@@ -38,7 +38,8 @@ class Node:
     CUSTOM (then `custom` holds the rule). `args` are indices of earlier nodes. `keywords` are
     the static arguments, e.g. {"axis": 0}; for `getitem`, {"index": (...)} of int, slice, None
     and Ellipsis. `text` is the stretch of the formula, `name` the name that it was assigned to.
-    `shape` and `kind` ("float", "bool" or "int") are what the node's value has.
+    `shape` and `kind` ("float", "bool" or "int") are what the node's value has; `wants` are the
+    kinds in which the operation takes its arguments, which may be of a lower one.
     """
 
     op: str
@@ -51,6 +52,7 @@ class Node:
     custom: CustomGradient | None = None
     shape: tuple[int, ...] = ()
     kind: str = "float"
+    wants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,9 @@ class ProgramEngine(ABC):
     def framework(self, dtype: str) -> Framework: ...
 
     @abstractmethod
+    def operations(self) -> frozenset[str]: ...
+
+    @abstractmethod
     def lacks(self, error: BaseException) -> bool:
         """Whether the framework says with this exception that it has no such op or dtype."""
 

@@ -52,6 +52,10 @@ class Engine(Protocol):
         """Imports the framework and returns its version. May raise anything."""
         ...
 
+    def operations(self) -> frozenset[str]:
+        """The rows of the op table that this engine has, by name. Callable before `load`."""
+        ...
+
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Why this engine cannot run the program in this mode, or None. Callable before `load`."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.framework import Pushed
-from gradcheck_cli.engines.walker import Lowering, Rule
+from gradcheck_cli.engines.walker import Call, Rule
 
 
 class ReferenceEngine(ProgramEngine):
@@ -27,6 +27,11 @@ class ReferenceEngine(ProgramEngine):
         import reference_engine  # noqa: F401 - fills the table
 
         return gradcheck_cli.__version__
+
+    def operations(self) -> frozenset[str]:
+        from reference_engine.op import TABLE
+
+        return frozenset(TABLE)
 
     def framework(self, dtype: str) -> _Reference:
         return _Reference(dtype)
@@ -54,8 +59,12 @@ class _Reference:
         self._dtype = FORMATS[dtype].numpy_dtype()
         self._kinds = {"float": self._dtype, "int": np.dtype(np.int64), "bool": np.dtype(np.bool_)}
 
-    def lowering(self, op: str) -> Lowering | None:
-        row: Lowering | None = self._op.find(op)
+    @property
+    def kinds(self) -> Mapping[str, Any]:
+        return self._kinds
+
+    def lowering(self, op: str) -> Call | None:
+        row: Call | None = self._op.find(op)
         return row
 
     def constant(self, value: bool | int | float, kind: str) -> Any:
@@ -100,7 +109,7 @@ class _Reference:
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         return np.asarray(parameter - rate * gradient)
 
-    def custom(self, rule: Rule) -> Lowering:
+    def custom(self, rule: Rule) -> Call:
         count = len(rule.custom.forward.inputs)
 
         def vjp(upstream: Any, *args: Any) -> tuple[Any, ...]:
@@ -113,7 +122,7 @@ class _Reference:
             return rule.value(*args)
 
         stated.__name__ = rule.name
-        made: Lowering = self._engine.custom_gradient(vjp, jvp if rule.jvp else None)(stated)
+        made: Call = self._engine.custom_gradient(vjp, jvp if rule.jvp else None)(stated)
         return made
 
 

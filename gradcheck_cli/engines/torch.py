@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -15,7 +15,9 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.framework import Pushed
-from gradcheck_cli.engines.walker import OPERATORS, Lowering, Rule, custom_gradients
+from gradcheck_cli.engines.lowerings import Missing, bound, had
+from gradcheck_cli.engines.torch_ops import TABLE
+from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
 
 _THREADS = 2  # several engines share the machine, and specs are small
 _DECOMPOSITIONS = "PYTORCH_JIT"  # what torch.autograd.forward_ad asks before it imports them
@@ -32,11 +34,14 @@ class TorchEngine(ProgramEngine):
         import torch
 
         torch.set_num_threads(_THREADS)
-        self._table = _table(torch)
+        self._table = {**OPERATORS, **bound(TABLE, torch)}
         return str(torch.__version__)
 
     def framework(self, dtype: str) -> _Torch:
         return _Torch(self._table, dtype)
+
+    def operations(self) -> frozenset[str]:
+        return had(TABLE) | OPERATORS.keys()
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Forward mode through a `torch.autograd.Function` needs its `jvp`."""
@@ -57,7 +62,7 @@ class TorchEngine(ProgramEngine):
 class _Torch:
     """PyTorch in one dtype (`framework.Framework`)."""
 
-    def __init__(self, table: Mapping[str, Lowering], dtype: str) -> None:
+    def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:
         import torch
 
         self._torch = torch
@@ -65,7 +70,11 @@ class _Torch:
         self._dtype = getattr(torch, dtype)
         self._kinds = {"float": self._dtype, "int": torch.int64, "bool": torch.bool}
 
-    def lowering(self, op: str) -> Lowering | None:
+    @property
+    def kinds(self) -> Mapping[str, Any]:
+        return self._kinds
+
+    def lowering(self, op: str) -> Call | Missing | None:
         return self._table.get(op)
 
     def constant(self, value: bool | int | float, kind: str) -> Any:
@@ -113,7 +122,7 @@ class _Torch:
         with self._torch.no_grad():
             return (parameter - rate * gradient).requires_grad_()
 
-    def custom(self, rule: Rule) -> Lowering:
+    def custom(self, rule: Rule) -> Call:
         return _function(self._torch, rule)
 
 
@@ -157,7 +166,7 @@ def _without_decompositions() -> Iterator[None]:
             os.environ[_DECOMPOSITIONS] = before
 
 
-def _function(torch: Any, rule: Rule) -> Lowering:
+def _function(torch: Any, rule: Rule) -> Call:
     """A `torch.autograd.Function` whose backward runs the stated rule in recorded ops, so that
     second derivatives go through it."""
 
@@ -189,124 +198,5 @@ def _function(torch: Any, rule: Rule) -> Lowering:
                 return rule.push(moving, args)
 
     Stated.__name__ = rule.name
-    apply: Lowering = Stated.apply
+    apply: Call = Stated.apply
     return apply
-
-
-def _axes(axis: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
-    """The reduced axes, counted from 0, in order."""
-    if axis is None:
-        return tuple(range(rank))
-    given = (axis,) if isinstance(axis, int) else tuple(axis)
-    return tuple(sorted(a % rank for a in given))
-
-
-def _table(torch: Any) -> dict[str, Lowering]:
-    """The op table in PyTorch's own words: what a user would call."""
-    functional = torch.nn.functional
-
-    def reduction(call: Callable[..., Any]) -> Lowering:
-        def reduce(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-            if axis is None and not keepdims:
-                return call(x)
-            return call(x, dim=_axes(axis, x.ndim), keepdim=keepdims)
-
-        return reduce
-
-    def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        if axis is None and not keepdims:
-            return torch.prod(x)
-        for dim in reversed(_axes(axis, x.ndim)):  # torch.prod takes one axis at a time
-            x = torch.prod(x, dim=dim, keepdim=keepdims)
-        return x
-
-    def logsumexp(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
-        return torch.logsumexp(x, dim=_axes(axis, x.ndim), keepdim=keepdims)
-
-    def norm(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        dim = None if axis is None else _axes(axis, x.ndim)
-        return torch.linalg.vector_norm(x, dim=dim, keepdim=keepdims)
-
-    def transpose(x: Any, axes: Any = None) -> Any:
-        return torch.permute(x, tuple(reversed(range(x.ndim))) if axes is None else tuple(axes))
-
-    def squeeze(x: Any, axis: Any = None) -> Any:
-        return torch.squeeze(x) if axis is None else torch.squeeze(x, dim=_axes(axis, x.ndim))
-
-    def expand_dims(x: Any, axis: Any) -> Any:
-        axes = (axis,) if isinstance(axis, int) else tuple(axis)
-        rank = x.ndim + len(axes)
-        for dim in sorted(a % rank for a in axes):
-            x = torch.unsqueeze(x, dim)
-        return x
-
-    return {
-        **OPERATORS,
-        "matmul": lambda x, y: x @ y,
-        "exp": torch.exp,
-        "log": torch.log,
-        "log1p": torch.log1p,
-        "expm1": torch.expm1,
-        "sqrt": torch.sqrt,
-        "square": torch.square,
-        "sin": torch.sin,
-        "cos": torch.cos,
-        "tan": torch.tan,
-        "tanh": torch.tanh,
-        "sigmoid": torch.sigmoid,
-        "softplus": functional.softplus,
-        "relu": torch.relu,
-        "erf": torch.erf,
-        "abs": torch.abs,
-        "maximum": torch.maximum,
-        "minimum": torch.minimum,
-        "where": torch.where,
-        "clip": torch.clamp,
-        "sum": reduction(torch.sum),
-        "mean": reduction(torch.mean),
-        "max": reduction(torch.amax),
-        "min": reduction(torch.amin),
-        "prod": prod,
-        "logsumexp": logsumexp,
-        "softmax": lambda x, axis=-1: torch.softmax(x, dim=axis),
-        "log_softmax": lambda x, axis=-1: torch.log_softmax(x, dim=axis),
-        "norm": norm,
-        "reshape": lambda x, shape: torch.reshape(x, (shape,) if isinstance(shape, int) else shape),
-        "transpose": transpose,
-        "broadcast_to": lambda x, shape: torch.broadcast_to(
-            x, (shape,) if isinstance(shape, int) else shape
-        ),
-        "expand_dims": expand_dims,
-        "squeeze": squeeze,
-        "concatenate": lambda *xs, axis=0: torch.cat(xs, dim=axis),
-        "stack": lambda *xs, axis=0: torch.stack(xs, dim=axis),
-        "getitem": _getitem(torch),
-        "stop_gradient": lambda x: x.detach(),
-        "logical_and": torch.logical_and,
-        "logical_or": torch.logical_or,
-        "logical_not": torch.logical_not,
-    }
-
-
-def _getitem(torch: Any) -> Lowering:
-    def getitem(x: Any, index: tuple[Any, ...]) -> Any:
-        """PyTorch's slices have positive steps only: a negative one flips that axis first."""
-        used = sum(part is not None and part is not Ellipsis for part in index)
-        axis = 0
-        parts: list[Any] = []
-        for part in index:
-            if part is Ellipsis:
-                axis += x.ndim - used
-            elif isinstance(part, slice) and part.step is not None and part.step < 0:
-                size = x.shape[axis]
-                taken = range(*part.indices(size))
-                x = torch.flip(x, (axis,))
-                first = size - 1 - taken.start
-                part = slice(first, first + len(taken) * -part.step, -part.step)
-                axis += 1
-            elif part is not None:
-                axis += 1
-            parts.append(part)
-        return x[tuple(parts)]
-
-    return getitem

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Node, Program
 from gradcheck_cli.engines.base import EngineFault, NodeFault, Unsupported, WrongShape
+from gradcheck_cli.engines.lowerings import Missing
 
-Lowering = Callable[..., Any]
+Call = Callable[..., Any]
 
-OPERATORS: dict[str, Lowering] = {
+OPERATORS: dict[str, Call] = {
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
@@ -30,16 +32,20 @@ OPERATORS: dict[str, Lowering] = {
 """Arithmetic as a user writes it. These take constants as Python numbers, so that the framework's
 own scalar paths run (`1.0 / t` is not `tensor(1.0) / t` in every framework)."""
 
-_COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
-_LOGICAL = frozenset(("logical_and", "logical_or", "logical_not"))
-_NUMBERS = frozenset(("min", "max"))  # keywords that are numbers, not axes or shapes
-_RANK = {"bool": 0, "int": 1, "float": 2}
+_NUMBERS = frozenset(name for name, kind in KEYWORDS.items() if kind == "number")
 
 
 class Arrays(Protocol):
     """What the walk needs of a framework, in one dtype."""
 
-    def lowering(self, op: str) -> Lowering | None: ...
+    @property
+    def kinds(self) -> Mapping[str, Any]:
+        """The framework's dtype of a "float" (the problem's), an "int" and a "bool"."""
+        ...
+
+    def lowering(self, op: str) -> Call | Missing | None:
+        """The operation in the framework's words; None for one that it was never told of."""
+        ...
 
     def constant(self, value: bool | int | float, kind: str) -> Any:
         """A scalar array: in the problem's dtype where `kind` is "float", else int64 or bool."""
@@ -47,7 +53,7 @@ class Arrays(Protocol):
 
     def cast(self, array: Any, kind: str) -> Any: ...
 
-    def custom(self, rule: Rule) -> Lowering:
+    def custom(self, rule: Rule) -> Call:
         """A callable with the stated derivative, made by the framework's own means."""
         ...
 
@@ -67,7 +73,7 @@ def round_constant(value: bool | int | float, rounding: str, integral: bool) -> 
 @dataclass(frozen=True, slots=True)
 class _Step:
     index: int
-    call: Lowering
+    call: Call
     args: tuple[int, ...]
     keywords: Mapping[str, Any]
     casts: tuple[tuple[int, str], ...]  # (position among the arguments, kind)
@@ -167,7 +173,10 @@ def prepare(program: Program, arrays: Arrays, rounding: str, blame: int | None =
                 raise NodeFault(index if blame is None else blame) from fault
             # An array constant is made here, once, and stands in the template beside its number.
             args, casts = _arguments(program, index, node, template, arrays)
-            steps.append(_Step(index, call, args, node.keywords, casts))
+            keywords = node.keywords
+            if "dtype" in keywords:
+                keywords = {**keywords, "dtype": arrays.kinds[node.kind]}
+            steps.append(_Step(index, call, args, keywords, casts))
     return Prepared(program, arrays, tuple(steps), tuple(template), blame)
 
 
@@ -215,7 +224,7 @@ def _integral_constants(program: Program) -> set[int]:
     return {i for i, node in enumerate(program.nodes) if node.kind == "int"} - meets_float
 
 
-def _lower(node: Node, arrays: Arrays, rounding: str, blame: int) -> Lowering:
+def _lower(node: Node, arrays: Arrays, rounding: str, blame: int) -> Call:
     if node.op == CUSTOM:
         custom = node.custom
         assert custom is not None
@@ -226,20 +235,9 @@ def _lower(node: Node, arrays: Arrays, rounding: str, blame: int) -> Lowering:
     call = arrays.lowering(node.op)
     if call is None:
         raise Unsupported(f"it has nothing for `{node.op}`")
+    if isinstance(call, Missing):
+        raise Unsupported(f"it has nothing for `{node.op}`: {call.reason}")
     return call
-
-
-def _wanted(node: Node, kinds: Sequence[str], position: int) -> str:
-    """The kind in which `node` takes its argument at `position`."""
-    if node.op == CUSTOM:
-        assert node.custom is not None
-        inner = list(node.custom.forward.inputs.values())[position]
-        return node.custom.forward.nodes[inner].kind
-    if node.op in _LOGICAL or (node.op == "where" and position == 0):
-        return "bool"
-    if node.op in _COMPARISONS:
-        return max(kinds, key=_RANK.__getitem__)
-    return max(node.kind, kinds[position], key=_RANK.__getitem__)
 
 
 def _arguments(
@@ -250,15 +248,13 @@ def _arguments(
     Operators take constants as Python numbers as long as one argument is an array; every other op
     gets them as arrays, appended to the template.
     """
-    kinds = [program.nodes[i].kind for i in node.args]
     scalars = node.op in OPERATORS and any(program.nodes[i].op != CONSTANT for i in node.args)
     args: list[int] = []
     casts: list[tuple[int, str]] = []
-    for position, i in enumerate(node.args):
-        wanted = _wanted(node, kinds, position)
+    for position, (i, wanted) in enumerate(zip(node.args, node.wants, strict=True)):
         if program.nodes[i].op != CONSTANT:
             args.append(i)
-            if kinds[position] != wanted:
+            if program.nodes[i].kind != wanted:
                 casts.append((position, wanted))
         elif scalars and not isinstance(template[i], bool):
             args.append(i)

@@ -101,6 +101,7 @@ def _alone(node: Node, args: list[Array]) -> tuple[Program, dict[str, Array], tu
         text=node.text,
         custom=node.custom,
         shape=node.shape,
+        wants=node.wants,
     )
     values = {
         n: np.asarray(a, dtype=np.float64) if np.asarray(a).dtype.kind == "f" else np.asarray(a)

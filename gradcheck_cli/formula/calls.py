@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.formula import hints
 from gradcheck_cli.formula.context import POISON, Frame, Items, Poison, Ref, Static, Value
 from gradcheck_cli.formula.errors import Problem, did_you_mean
 from gradcheck_cli.formula.expressions import emit, evaluate
 from gradcheck_cli.formula.functions import call_function
-from reference_engine.op import REQUIRED, Op, find
+from gradcheck_cli.formula.keywords import fits
+from reference_engine.errors import ShapeError
+from reference_engine.op import REQUIRED, Op, Several, find, find_several
 
 _SAME_KEYWORDS = {
     "dim": "axis",
@@ -24,7 +28,26 @@ _SAME_KEYWORDS = {
     "newshape": "shape",
     "size": "shape",
     "perm": "axes",
+    "ddof": "correction",
+    "p": "ord",
+    "order": "ord",
+    "epsilon": "eps",
+    "fill": "fill_value",
+    "indices_or_sections": "sections",
 }
+
+
+class Signature(Protocol):
+    """What a row and a function of several results have in common for a caller."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def arrays(self) -> tuple[str, ...]: ...
+
+    @property
+    def keywords(self) -> Mapping[str, Any]: ...
 
 
 def call(frame: Frame, node: ast.Call) -> Value:
@@ -48,6 +71,9 @@ def call(frame: Frame, node: ast.Call) -> Value:
     row = None if name == "getitem" else find(name)
     if row is not None:
         return _call_op(frame, row, node)
+    several = find_several(name)
+    if several is not None:
+        return _call_several(frame, several, node)
     _evaluate_all(frame, node)
     return _unknown(frame, func)
 
@@ -82,6 +108,47 @@ def _unknown(frame: Frame, func: ast.Name) -> Poison:
 
 def _call_op(frame: Frame, row: Op, node: ast.Call) -> Value:
     """A call of a row: arrays first, then static keywords, by position or by name."""
+    given = _given(frame, row, node)
+    if given is None:
+        return POISON
+    arrays, keywords = given
+    if row.arrays and row.arrays[-1].startswith("*"):
+        spread = _spread(frame, row, arrays)
+        if isinstance(spread, Poison):
+            return POISON
+        arrays = spread
+    # Defaults are written out: what runs a program need not know the table's.
+    complete = {name: keywords.get(name, default) for name, default in row.keywords.items()}
+    return emit(frame, row, arrays, complete, node)
+
+
+def _call_several(frame: Frame, function: Several, node: ast.Call) -> Value:
+    """A call of a function of several results: one operation each, on the same arguments."""
+    given = _given(frame, function, node)
+    if given is None:
+        return POISON
+    arrays, keywords = given
+    refs = [frame.node_of(value, part) for value, part in arrays]
+    nodes = frame.builder.nodes
+    shapes = [nodes[ref.index].shape for ref in refs if isinstance(ref, Ref)]
+    if len(shapes) < len(refs):
+        return POISON
+    try:
+        parts = function.parts(*shapes, **{**function.keywords, **keywords})
+    except (ShapeError, IndexError) as error:
+        reason = error.reason if isinstance(error, ShapeError) else str(error)
+        return frame.context.fail(node, "GC906", f"{function.name}: {reason}", _usage(function))
+    values = list(zip(refs, [part for _, part in arrays], strict=True))
+    results = tuple(
+        emit(frame, row, values, {**row.keywords, **chosen}, node) for row, chosen in parts
+    )
+    return POISON if any(isinstance(one, Poison) for one in results) else Items(results)
+
+
+def _given(
+    frame: Frame, row: Signature, node: ast.Call
+) -> tuple[list[tuple[Value, ast.expr]], dict[str, Any]] | None:
+    """The arrays and the keywords of a call; None after a mistake, which is told."""
     given = _bound(frame, row, node)
     arrays: list[tuple[Value, ast.expr]] = []
     keywords: dict[str, Any] = {}
@@ -93,30 +160,31 @@ def _call_op(frame: Frame, row: Op, node: ast.Call) -> Value:
             arrays.append((value, part))
         elif isinstance(value, Static):
             keywords[name] = value.value
-            wrong |= not _keyword_fits(frame, row, name, value.value, part)
+            default = row.keywords[name]
+            if not (value.value is None and default is None):
+                wrong |= not fits(frame, row.name, name, value.value, part, _usage(row))
         else:
             wrong = True
             frame.context.fail(part, "GC904", *_must_be_known(row, name))
-    if wrong:
-        return POISON
-    if row.arrays[-1].startswith("*"):
-        spread = _spread(frame, row, *arrays[0])
-        if isinstance(spread, Poison):
-            return POISON
-        arrays = spread
-    # Defaults are written out: what runs a program need not know the table's.
-    complete = {name: keywords.get(name, default) for name, default in row.keywords.items()}
-    return emit(frame, row, arrays, complete, node)
+    return None if wrong else (arrays, keywords)
 
 
-def _bound(frame: Frame, row: Op, node: ast.Call) -> dict[str, tuple[Value, ast.expr]] | None:
-    """The arguments by the row's names in the row's order; None after a mistake, which is told."""
+def _bound(
+    frame: Frame, row: Signature, node: ast.Call
+) -> dict[str, tuple[Value, ast.expr]] | None:
+    """The arguments by the row's names in the row's order; None after a mistake, which is told.
+
+    A text (the subscripts of `einsum`) stands before the arrays. Arrays of any number, where there
+    are keywords or not, may be written one by one (then with more than one) or as a list.
+    """
     arrays = [name.removeprefix("*") for name in row.arrays]
-    names = [*arrays, *row.keywords]
+    texts = [name for name, default in row.keywords.items() if _is_text(name, default)]
+    names = [*texts, *arrays, *(n for n in row.keywords if n not in texts and n != "dtype")]
     given: dict[str, tuple[Value, ast.expr]] = {}
     context = frame.context
     count = len(context.errors)
-    for position, part in enumerate(node.args):
+    positional = _gathered(node) if texts and row.arrays[-1].startswith("*") else node.args
+    for position, part in enumerate(positional):
         value = evaluate(frame, part)
         if position < len(names):
             given[names[position]] = (value, part)
@@ -146,20 +214,44 @@ def _bound(frame: Frame, row: Op, node: ast.Call) -> dict[str, tuple[Value, ast.
     return {name: given[name] for name in names if name in given}
 
 
-def _usage(row: Op) -> str:
+def _gathered(node: ast.Call) -> list[ast.expr]:
+    """The arrays of einsum("ij,jk->ik", a, b) as one list after the text."""
+    text, arrays = node.args[:1], node.args[1:]
+    if not arrays or (len(arrays) == 1 and isinstance(arrays[0], ast.List | ast.Tuple)):
+        return node.args
+    together = ast.copy_location(ast.Tuple(arrays, ast.Load()), arrays[0])
+    together.end_lineno, together.end_col_offset = arrays[-1].end_lineno, arrays[-1].end_col_offset
+    return [*text, together]
+
+
+def _usage(row: Signature) -> str:
     """sum(x, axis=None, keepdims=False)"""
-    arrays = [f"[{name[1:]}1, {name[1:]}2, ...]" if name[0] == "*" else name for name in row.arrays]
-    keywords = [
-        n if default is REQUIRED else f"{n}={default}" for n, default in row.keywords.items()
+    texts = [name for name, default in row.keywords.items() if _is_text(name, default)]
+    arrays = [
+        name
+        if name[0] != "*"
+        else f"{name[1:]}1, {name[1:]}2, ..."
+        if texts
+        else f"[{name[1:]}1, {name[1:]}2, ...]"
+        for name in row.arrays
     ]
-    return f"{row.name}({', '.join([*arrays, *keywords])})"
+    keywords = [
+        n if default is REQUIRED else f"{n}={default!r}"
+        for n, default in row.keywords.items()
+        if n not in texts and n != "dtype"
+    ]
+    return f"{row.name}({', '.join([*texts, *arrays, *keywords])})"
+
+
+def _is_text(name: str, default: Any) -> bool:
+    return default is REQUIRED and KEYWORDS[name] == "text"
 
 
 def _count(number: int) -> str:
     return "1 argument" if number == 1 else f"{number} arguments"
 
 
-def _must_be_known(row: Op, name: str) -> tuple[str, str]:
+def _must_be_known(row: Signature, name: str) -> tuple[str, str]:
     if row.name in ("max", "min"):
         return f"`{name}` must be a number", f"of two values: {row.name}imum(a, b)"
     if row.name == "clip":
@@ -167,35 +259,18 @@ def _must_be_known(row: Op, name: str) -> tuple[str, str]:
     return f"`{name}` must be known before the run", "a number, a constant or a loop variable"
 
 
-def _keyword_fits(frame: Frame, row: Op, name: str, value: Any, part: ast.expr) -> bool:
-    """Whether a static argument is of the type that the row can use."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    many = isinstance(value, tuple) and all(
-        isinstance(one, int) and not isinstance(one, bool) and abs(one) < 2**62 for one in value
-    )
-    if value is None and row.keywords[name] is None:
-        return True
-    if name in ("axis", "axes", "shape"):
-        fits, wanted = (whole and abs(value) < 2**62) or many, "a whole number or a tuple of them"
-    elif name == "keepdims":
-        fits, wanted = isinstance(value, bool), "True or False"
-    else:
-        fits, wanted = isinstance(value, int | float), "a number"
-    if not fits:
-        message = f"`{name}` of {row.name} must be {wanted}, not {value!r}"
-        frame.context.fail(part, "GC904", message, _usage(row))
-    return fits
-
-
 def _spread(
-    frame: Frame, row: Op, value: Value, part: ast.expr
+    frame: Frame, row: Op, given: list[tuple[Value, ast.expr]]
 ) -> list[tuple[Value, ast.expr]] | Poison:
     """The elements of a list argument, each with its own place where the list is written here."""
+    ((value, part),) = given
     items: tuple[Value, ...] = ()
     if isinstance(value, Items):
         items = value.items
     elif isinstance(value, Static) and isinstance(value.value, tuple):
         items = tuple(Static(one) for one in value.value)
+    if isinstance(value, Ref) and any(_is_text(n, default) for n, default in row.keywords.items()):
+        return given  # one array for einsum
     if isinstance(value, Ref) or not items:
         message = f"`{row.name}` needs a list of values"
         return frame.context.fail(part, "GC904", message, f"write {row.name}([a, b])")

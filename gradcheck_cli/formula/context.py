@@ -155,6 +155,10 @@ class Frame:
             isinstance(value, Static) and isinstance(value.value, tuple)
         ):
             help = "make an array of values by stack([a, b]), or an input of numbers"
-            return self.context.fail(node, "GC904", "a list stands where one value is needed", help)
+            message = "a list stands where one value is needed"
+            if isinstance(node, ast.Call):
+                help = "give each a name, or take one: w, v = eigh(x); eigh(x)[0]"
+                message = "this call gives several values where one is needed"
+            return self.context.fail(node, "GC904", message, help)
         shown = repr(value.value)
         return self.context.fail(node, "GC904", f"{shown} stands where a number is needed")

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Node, Program
-from gradcheck_cli.formula.shapes import Shape, infer
+from gradcheck_cli.formula.shapes import Shape, infer, wanted_kinds
 from reference_engine.op import Op
 
 _Memory = dict[tuple[Any, ...], tuple[Shape, str]]
@@ -45,7 +45,16 @@ class Builder:
         if found is None:
             found = self._memory[key] = infer(row, shapes, kinds, keywords)
         shape, kind = found
-        node = Node(row.name, tuple(args), dict(keywords), span, text, shape=shape, kind=kind)
+        node = Node(
+            row.name,
+            tuple(args),
+            dict(keywords),
+            span,
+            text,
+            shape=shape,
+            kind=kind,
+            wants=wanted_kinds(row, kinds, kind),
+        )
         return self._append(node)
 
     def custom(
@@ -53,8 +62,17 @@ class Builder:
     ) -> int:
         """A call of a function whose gradient the user states."""
         output = rule.forward.nodes[rule.forward.output]
+        inner = rule.forward
         node = Node(
-            op, tuple(args), {}, span, text, custom=rule, shape=output.shape, kind=output.kind
+            op,
+            tuple(args),
+            {},
+            span,
+            text,
+            custom=rule,
+            shape=output.shape,
+            kind=output.kind,
+            wants=tuple(inner.nodes[i].kind for i in inner.inputs.values()),
         )
         return self._append(node)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.formula.errors import Problem
+from reference_engine.errors import ShapeError
 from reference_engine.op import Op
 
 Shape = tuple[int, ...]
@@ -17,6 +18,8 @@ MAX_ENTRIES = 20_000_000
 """Entries of one value of the formula: 160 MB in float64. More would only exhaust memory."""
 
 KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
+RANK = {"bool": 0, "int": 1, "float": 2}
+_COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 _DTYPES: dict[str, type[np.generic]] = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
 
@@ -24,20 +27,55 @@ def infer(
     row: Op, shapes: Sequence[Shape], kinds: Sequence[str], keywords: Mapping[str, Any]
 ) -> tuple[Shape, str]:
     """Shape and kind of the row's value. Raises Problem (GC906) where the arguments do not fit."""
+    _check_kinds(row, kinds)
     _check_axes(row, shapes, keywords)
     if row.name == "getitem":
         _check_index(shapes[0], keywords["index"])
-    if row.name == "matmul":
-        shape = _matmul(shapes[0], shapes[1])
-        _check_size(shape)
-        # The product itself would cost time: its kind is that of any product.
-        shapes = ((1, 1), (1, 1))
-        return shape, _run(row, shapes, kinds, keywords)[1]
-    _check_growth(row, shapes, keywords)
-    shape, kind = _run(row, shapes, kinds, keywords)
+    if row.result_shape is not None and shapes:
+        shape, kind = _stated_shape(row, shapes, keywords), _promoted(row, kinds)
+    else:
+        _check_growth(row, shapes, keywords)
+        shape, kind = _run(row, shapes, kinds, keywords)
     if 0 in shape:
         raise Problem("GC906", "nothing is left: the slice is empty")
     return shape, kind
+
+
+def wanted_kinds(row: Op, kinds: Sequence[str], result: str) -> tuple[str, ...]:
+    """The kinds in which a row takes its arguments: those that it states, else at least that of the
+    result; what is compared is of one kind."""
+    lowest = max(kinds, key=RANK.__getitem__) if row.name in _COMPARISONS else result
+    return tuple(
+        row.kinds.get(i) or max(lowest, kind, key=RANK.__getitem__) for i, kind in enumerate(kinds)
+    )
+
+
+def _check_kinds(row: Op, kinds: Sequence[str]) -> None:
+    """Raises Problem where an index is not a whole number."""
+    for i, wanted in row.kinds.items():
+        if wanted == "int" and kinds[i] == "float":
+            name = row.arrays[i]
+            message = f"`{name}` of {row.name} must be whole numbers"
+            raise Problem("GC906", message, "an input of whole numbers: {value: [0, 2, 1]}")
+
+
+def _promoted(row: Op, kinds: Sequence[str]) -> str:
+    """The kind of a result that is made of the arguments, indices apart."""
+    if "dtype" in row.keywords:
+        return "float"
+    given = [kind for i, kind in enumerate(kinds) if i not in row.kinds]
+    return max(given, key=RANK.__getitem__)
+
+
+def _stated_shape(row: Op, shapes: Sequence[Shape], keywords: Mapping[str, Any]) -> Shape:
+    assert row.result_shape is not None
+    given = {name: value for name, value in keywords.items() if name != "dtype"}
+    try:
+        shape = tuple(int(size) for size in row.result_shape(*shapes, **given))
+    except (ValueError, IndexError, TypeError) as error:
+        raise Problem("GC906", _reason(row, shapes, error)) from error
+    _check_size(shape)
+    return shape
 
 
 def _run(
@@ -46,8 +84,9 @@ def _run(
     if row.name in ("negative", "subtract") and set(kinds) == {"bool"}:
         raise Problem("GC906", "- works on numbers, not on comparisons", "~ negates a comparison")
     arrays = [
-        np.broadcast_to(np.ones((), _DTYPES[kind]), shape)
-        for shape, kind in zip(shapes, kinds, strict=True)
+        # an index of 0 is inside every axis
+        np.broadcast_to(np.full((), row.kinds.get(i) != "int", _DTYPES[kind]), shape)
+        for i, (shape, kind) in enumerate(zip(shapes, kinds, strict=True))
     ]
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -63,12 +102,14 @@ def _run(
 
 def _reason(row: Op, shapes: Sequence[Shape], error: Exception) -> str:
     """Why the row does not run on these shapes."""
-    if row.arity > 1 and (mismatch := _broadcast_mismatch(shapes)):
+    if row.elementwise and (mismatch := _broadcast_mismatch(shapes)):
         return mismatch
     if row.name == "concatenate":
         return "all sizes but those on the joined axis must be equal"
     if row.name == "stack":
         return "all shapes must be equal"
+    if isinstance(error, ShapeError):
+        return error.reason
     text = str(error).strip().split("\n")[0]
     return text.split(": ", 1)[-1] if text.startswith(row.name) else text
 
@@ -130,25 +171,11 @@ def _check_index(shape: Shape, index: Sequence[Any]) -> None:
             axis += 1
 
 
-def _matmul(left: Shape, right: Shape) -> Shape:
-    """The shape of left @ right, as in NumPy (Array API, matmul)."""
-    if not left or not right:
-        raise Problem("GC906", "@ needs a vector or a matrix on both sides", "for numbers write *")
-    rows = left if len(left) > 1 else (1, *left)
-    columns = right if len(right) > 1 else (*right, 1)
-    if rows[-1] != columns[-2]:
-        raise Problem("GC906", f"the inner sizes {rows[-1]} and {columns[-2]} differ")
-    mismatch = _broadcast_mismatch((rows[:-2], columns[:-2])) if rows[:-2] and columns[:-2] else ""
-    if mismatch:
-        raise Problem("GC906", f"the batch axes do not fit: {mismatch}")
-    batch = np.broadcast_shapes(rows[:-2], columns[:-2])
-    last = () if len(right) == 1 else (columns[-1],)
-    return (*batch, *(() if len(left) == 1 else (rows[-2],)), *last)
-
-
 def _check_growth(row: Op, shapes: Sequence[Shape], keywords: Mapping[str, Any]) -> None:
     """Refuses a value that would be huge before anything of that size is made."""
-    if row.arity > 1:
+    if row.result_shape is not None:
+        _stated_shape(row, shapes, keywords)
+    elif row.arity > 1:
         try:
             _check_size(np.broadcast_shapes(*shapes))
         except ValueError:

@@ -70,6 +70,8 @@ def assign(frame: Frame, statement: ast.Assign | ast.AugAssign) -> Value:
     else:
         targets = statement.targets
         value = evaluate(frame, statement.value)
+    if len(targets) == 1 and isinstance(targets[0], ast.Tuple | ast.List):
+        return _unpack(frame, targets[0], value, statement)
     for target in targets:
         if not isinstance(target, ast.Name):
             _bad_target(frame, target)
@@ -81,6 +83,27 @@ def assign(frame: Frame, statement: ast.Assign | ast.AugAssign) -> Value:
             if isinstance(name_node, ast.Name):
                 _bind(frame, name_node.id, value)
     return value
+
+
+def _unpack(frame: Frame, target: ast.Tuple | ast.List, value: Value, statement: ast.stmt) -> Value:
+    """w, v = eigh(x): a name a value."""
+    values: Sequence[Value] = value.items if isinstance(value, Items) else ()
+    if isinstance(value, Static) and isinstance(value.value, tuple):
+        values = [Static(one) for one in value.value]
+    names = [part for part in target.elts if isinstance(part, ast.Name)]
+    for part in target.elts:
+        if not isinstance(part, ast.Name):
+            _bad_target(frame, part)
+    if not isinstance(value, Poison) and len(names) == len(target.elts):
+        if not values:
+            frame.context.fail(statement, "GC906", "this is one value, and one name is enough")
+        elif len(values) != len(names):
+            message = f"{len(values)} values cannot be given to {len(names)} names"
+            frame.context.fail(statement, "GC906", message)
+    fit = len(values) == len(names) == len(target.elts)
+    for i, name in enumerate(names):
+        _bind(frame, name.id, values[i] if fit else POISON)
+    return value if fit else POISON
 
 
 def _bad_target(frame: Frame, target: ast.expr) -> None:

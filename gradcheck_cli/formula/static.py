@@ -97,8 +97,8 @@ def literal(value: object) -> Any:
     """What a literal stands for. Raises Problem for what is no part of the language."""
     if isinstance(value, complex):
         raise Problem("GC904", "complex numbers are not part of the formula language")
-    if isinstance(value, str | bytes):
-        raise Problem("GC904", "text is not part of a formula")
+    if isinstance(value, bytes):
+        raise Problem("GC904", "bytes are not part of the formula language")
     if isinstance(value, float) and math.isinf(value):
         raise Problem("GC904", "the number is larger than any floating-point number", "write inf")
     if isinstance(value, int) and abs(value) >= _LARGEST_INT:

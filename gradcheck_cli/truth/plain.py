@@ -13,7 +13,6 @@ from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
 
 STOP = "stop_gradient"
 _FROZEN = "stop_gradient:{}"
-_ELEMENTWISE = frozenset(("arithmetic", "exponential", "trigonometric", "selection", "control"))
 
 
 def elementwise(op: str) -> bool:
@@ -21,7 +20,7 @@ def elementwise(op: str) -> bool:
     it by broadcasting, and from no others."""
     from reference_engine.op import TABLE
 
-    return op in TABLE and TABLE[op].family in _ELEMENTWISE
+    return op in TABLE and TABLE[op].elementwise
 
 
 def inlined(program: Program) -> Program:

@@ -14,9 +14,6 @@ from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.plain import constant
 
-# Rows that round every partial sum, which may be much larger than the result.
-ADDING = frozenset(("sum", "mean", "matmul"))
-
 
 class RecordedProgram:
     """A program run once in float64 on the tape. Every floating input is a leaf; so are constants,
@@ -80,7 +77,8 @@ def sensitivity_sums(
         if node.op is not None and not node.op.exact:
             size = np.abs(to_array(bar))
             moved = np.where(size == 0, 0.0, size * (u * _rounded_at(node) + eta))  # not 0 * inf
-            by_op.append(float(np.sum(moved)))
+            backward = u * _moved_by_inputs(node, bar) if node.op.rounding == "inputs" else 0.0
+            by_op.append(float(np.sum(moved)) + backward)
 
     with np.errstate(all="ignore"):
         reached = pull_back([(number, np.ones(()))], observe=observe)
@@ -95,10 +93,26 @@ def _rounded_at(node: Any) -> Array:
     """The size at which an operation rounds: that of its result, or of what it adds up."""
     from reference_engine.traced import to_array
 
-    if node.op.name in ADDING:
+    if node.op.rounding == "sums":
         sizes = [np.abs(to_array(arg)) for arg in node.args]
         return np.asarray(node.op.value(*sizes, **node.keywords))
     return np.abs(to_array(node))
+
+
+def _moved_by_inputs(node: Any, bar: Any) -> float:
+    """How far s moves when every matrix that a backward stable algorithm takes is off by its whole
+    norm: sum |x_bar| |x| in Frobenius norms (Higham, Accuracy and Stability, section 1.5)."""
+    from reference_engine.traced import shape_of, to_array
+
+    xs = [np.asarray(to_array(x)) for x in node.args]
+    wanted = [i for i, x in enumerate(xs) if x.dtype.kind == "f"]
+    y = to_array(node)
+    x_bars = node.op.rule.reverse(node.op, to_array(bar), y, xs, wanted, node.keywords)
+    moved = 0.0
+    for i, x_bar in zip(wanted, x_bars, strict=True):
+        if x_bar is not None and shape_of(x_bar):
+            moved += float(np.linalg.norm(np.ravel(x_bar)) * np.linalg.norm(np.ravel(xs[i])))
+    return moved
 
 
 class EntryTape:

@@ -55,6 +55,7 @@ def _logical(name: str, function: Callable[..., Any], formula: str, arrays: tupl
             derivative="none: the result is true or false",
             source="NumPy",
             rounding="none",
+            kinds=dict.fromkeys(range(len(arrays)), "bool"),
         )
     )
 
@@ -102,6 +103,7 @@ where: Op = register(
         source="NumPy",
         rounding="none",
         passive=(0,),
+        kinds={0: "bool"},
     )
 )
 

@@ -14,6 +14,7 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import INPUT, Node, Program
 from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.formula.shapes import wanted_kinds
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import error_in_ulps
 from reference_engine.op import TABLE
@@ -40,8 +41,12 @@ def spec_of_row(name: str, arrays: tuple[np.ndarray, ...], keywords: dict) -> Sp
         Node(INPUT, (), {}, SPAN, f"x{k}", name=f"x{k}", shape=a.shape, kind=KINDS[a.dtype.kind])
         for k, a in enumerate(arrays)
     ]
-    shape = np.shape(TABLE[name].value(*arrays, **keywords))
-    call = Node(name, tuple(range(len(arrays))), keywords, SPAN, name, shape=shape)
+    row, kinds = TABLE[name], [node.kind for node in inputs]
+    complete = {**row.keywords, **keywords}
+    shape = row.value(*arrays, **keywords).shape
+    wants = wanted_kinds(row, kinds, "float")
+    args = tuple(range(len(arrays)))
+    call = Node(name, args, complete, SPAN, name, shape=shape, wants=wants)
     program = Program(
         (*inputs, call), {f"x{k}": k for k in range(len(arrays))}, (len(arrays),), name
     )

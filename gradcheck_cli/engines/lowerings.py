@@ -1,0 +1,53 @@
+"""Each operation in a framework's own words, in tables that can be read without the framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The framework has nothing for an operation, nor can it be composed of what it has; why."""
+
+    reason: str
+
+
+Lowering = str | Callable[..., Any] | Missing
+"""A dotted name below the framework ("special.erf"), or a function that takes the framework, then
+the arrays, then every keyword of the row by name; or what is missing."""
+
+Table = Mapping[str, Lowering]
+
+
+def merged(*families: Table) -> dict[str, Lowering]:
+    """The tables of all families as one. Raises ValueError where two have the same operation."""
+    table: dict[str, Lowering] = {}
+    for family in families:
+        twice = table.keys() & family.keys()
+        if twice:
+            raise ValueError(f"lowered twice: {', '.join(sorted(twice))}")
+        table.update(family)
+    return table
+
+
+def had(table: Table) -> frozenset[str]:
+    """The operations that are not missing."""
+    return frozenset(op for op, lowering in table.items() if not isinstance(lowering, Missing))
+
+
+def bound(table: Table, framework: Any) -> dict[str, Callable[..., Any] | Missing]:
+    """The table with the framework in its place. Raises AttributeError for a name that it lacks."""
+    return {op: _bind(lowering, framework) for op, lowering in table.items()}
+
+
+def _bind(lowering: Lowering, framework: Any) -> Callable[..., Any] | Missing:
+    if isinstance(lowering, Missing):
+        return lowering
+    if isinstance(lowering, str):
+        call: Callable[..., Any] = attrgetter(lowering)(framework)
+        return call
+    return partial(lowering, framework)

@@ -1,0 +1,11 @@
+"""Arithmetic."""
+
+from __future__ import annotations
+
+from gradcheck_cli.engines.lowerings import Lowering
+
+ROWS: dict[str, Lowering] = {
+    "abs": "abs",
+    "sqrt": "sqrt",
+    "square": "square",
+}

@@ -1,0 +1,16 @@
+"""Logic, and the functions that choose between their arguments."""
+
+from __future__ import annotations
+
+from gradcheck_cli.engines.lowerings import Lowering
+
+ROWS: dict[str, Lowering] = {
+    "clip": "clamp",
+    "logical_and": "logical_and",
+    "logical_not": "logical_not",
+    "logical_or": "logical_or",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "relu": "relu",
+    "where": "where",
+}

@@ -1,0 +1,47 @@
+"""Whether a static argument is what its keyword asks for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from gradcheck_cli.domain.keywords import KEYWORDS, KeywordType
+from gradcheck_cli.formula.context import Frame
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62
+
+
+def _wholes(value: Any) -> bool:
+    return _whole(value) or (isinstance(value, tuple) and all(map(_whole, value)))
+
+
+def _pairs(value: Any) -> bool:
+    return _wholes(value) or (isinstance(value, tuple) and all(map(_wholes, value)))
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_FITS: dict[KeywordType, tuple[Callable[[Any], bool], str]] = {
+    "whole": (_whole, "a whole number"),
+    "wholes": (_wholes, "a whole number or a tuple of them"),
+    "pairs": (_pairs, "a whole number, a pair, or a pair for each axis"),
+    "flag": (lambda value: isinstance(value, bool), "True or False"),
+    "number": (_number, "a number"),
+    "exact": (_number, "a number"),
+    "text": (lambda value: isinstance(value, str), 'a text, for example "mean"'),
+}
+
+
+def fits(frame: Frame, op: str, name: str, value: Any, part: ast.expr, usage: str) -> bool:
+    """Whether `value` is of the keyword's type; a mistake is told."""
+    accepts, wanted = _FITS[KEYWORDS[name]]
+    if accepts(value):
+        return True
+    message = f"`{name}` of {op} must be {wanted}, not {value!r}"
+    frame.context.fail(part, "GC904", message, usage)
+    return False
