@@ -1,16 +1,36 @@
 """Where each row of the op table is tested, one file a family, like the table itself."""
 
+from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
-from tests.reference_engine.samples.drawing import Draw, Sample
+from hypothesis.strategies import SearchStrategy
 
-__all__ = ["SAMPLES", "Draw", "Sample"]
+from tests.reference_engine.samples.drawing import Draw, Exact, Sample
+
+__all__ = ["EXACT", "RANDOM", "SAMPLES", "VALUES", "Draw", "Exact", "Sample"]
 
 SAMPLES: dict[str, list[Sample]] = {}
-"""Row -> samples. A row that is missing here fails test_table_consistency.py."""
+"""Row -> fixed calls. A row that is missing here, or below, fails test_table_consistency.py."""
 
+RANDOM: dict[str, SearchStrategy[Sample]] = {}
+"""Row -> calls of random shapes and keywords."""
+
+VALUES: dict[str, Callable[..., Any]] = {}
+"""Row -> its value from elsewhere (NumPy, SciPy, mpmath), called like the row."""
+
+EXACT: dict[str, Exact] = {}
+"""Elementwise row -> the same in mpmath, with the points that are hard."""
+
+_ALL: dict[str, dict[str, Any]] = {
+    "ROWS": SAMPLES,
+    "RANDOM": RANDOM,
+    "VALUES": VALUES,
+    "EXACT": EXACT,
+}
 for module in iter_modules(__path__):
-    rows = getattr(import_module(f"{__name__}.{module.name}"), "ROWS", {})
-    assert not SAMPLES.keys() & rows.keys()
-    SAMPLES.update(rows)
+    for name, collected in _ALL.items():
+        rows = getattr(import_module(f"{__name__}.{module.name}"), name, {})
+        assert not collected.keys() & rows.keys()
+        collected.update(rows)

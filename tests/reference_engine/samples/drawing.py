@@ -122,3 +122,40 @@ def along_axis(draw: Draw) -> list[Sample]:
         one(draw, 3, 1),
         one(draw, 0, 3),
     ]
+
+
+SPECIAL = (0.0, -0.0, 1.0, -1.0, 1e-300, -1e-300, 1e300, -1e300)
+"""What every elementwise row is asked for, in each argument, as far as its domain has it."""
+
+
+def _everywhere(*xs: float) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Exact:
+    """An elementwise row as a function of mpmath numbers, which is right to every digit.
+
+    function     called with one mpf an argument and the keywords; the caller sets the precision,
+                 so that constants are written mpmath.mpf(1) / 3, mpmath.pi
+    points       one tuple of arguments each: SPECIAL, and where the function is hard
+    orders       up to which derivative the row is held to it at ordinary points
+    strained     points where only the value and the first derivative are
+    calls        the keywords of each call, over all points
+    domain       where it has derivatives of all orders: an open set, without kinks and poles
+    roundings    units of roundoff that a value or a derivative may take; if not the usual few, say
+                 why beside it
+    """
+
+    function: Callable[..., Any]
+    points: tuple[tuple[float, ...], ...]
+    orders: int = 2
+    strained: tuple[tuple[float, ...], ...] = ()
+    calls: tuple[Mapping[str, Any], ...] = ({},)
+    domain: Callable[..., bool] = _everywhere
+    roundings: int = 16
+
+
+def single(*points: float) -> tuple[tuple[float, ...], ...]:
+    """Points of a function of one argument."""
+    return tuple((x,) for x in points)

@@ -1,0 +1,71 @@
+"""Derivatives of functions of mpmath numbers, to far more digits than a float has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from math import comb, prod
+from typing import Any
+
+import mpmath
+
+GOOD = -70  # bits to which two precisions must agree; float64 has 53
+NOTHING = -1200  # a binary exponent below every subnormal float64, with room for factors
+TOO_MUCH = 1100  # and one above every float64
+
+
+def derivative(
+    function: Callable[..., Any],
+    xs: tuple[float, ...],
+    orders: tuple[int, ...],
+    scales: tuple[float, ...],
+) -> mpmath.mpf:
+    """The partial derivative of the given orders at xs, right to 70 bits.
+
+    Central differences, truncation O(h^2) and rounding O(2^-bits / h^n), at steps that shrink while
+    the precision grows, until two agree. `scales` are sizes on which the function changes; a
+    singularity may be far closer: a step beyond it raises TypeError, ValueError or
+    ZeroDivisionError and is not counted. Two numbers too small for any float agree as well, but
+    only where the precision would have shown more; two that are too large agree at once.
+    Raises ArithmeticError if none agree.
+    """
+    last = None
+    bits = 200
+    while bits <= 2**14:
+        with mpmath.workprec(bits):
+            h = mpmath.ldexp(1, -(bits // (sum(orders) + 2)))
+            try:
+                found = _difference(function, xs, orders, [scale * h for scale in scales])
+            except (TypeError, ValueError, ZeroDivisionError):  # a step out of the domain: shorter
+                found = None
+            if last is not None and found is not None and _agree(last, found, bits):
+                return found
+        last = found
+        bits *= 2
+    raise ArithmeticError(f"no two precisions agree on derivative {orders} at {xs}")
+
+
+def _agree(a: mpmath.mpf, b: mpmath.mpf, bits: int) -> bool:
+    if mpmath.mag(b) < NOTHING:
+        return bits >= 4096 and bool(mpmath.mag(a) < NOTHING)
+    if mpmath.mag(b) > TOO_MUCH:
+        return bool(mpmath.mag(a) > TOO_MUCH and a * b > 0)
+    return bool(abs(a - b) <= mpmath.ldexp(abs(b), GOOD))
+
+
+def _difference(
+    function: Callable[..., Any],
+    xs: tuple[float, ...],
+    orders: tuple[int, ...],
+    steps: list[mpmath.mpf],
+) -> mpmath.mpf:
+    """The central difference of each order in each argument, on half steps where it is odd."""
+    total = mpmath.mpf(0)
+    for ks in product(*(range(n + 1) for n in orders)):
+        weight = prod((-1) ** k * comb(n, k) for k, n in zip(ks, orders, strict=True))
+        moved = [
+            mpmath.mpf(x) + (mpmath.mpf(n) / 2 - k) * step
+            for x, k, n, step in zip(xs, ks, orders, steps, strict=True)
+        ]
+        total += weight * mpmath.mpf(function(*moved))
+    return total / prod(step**n for step, n in zip(steps, orders, strict=True))
