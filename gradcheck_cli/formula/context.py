@@ -160,5 +160,7 @@ class Frame:
                 help = "give each a name, or take one: w, v = eigh(x); eigh(x)[0]"
                 message = "this call gives several values where one is needed"
             return self.context.fail(node, "GC904", message, help)
+        if isinstance(value.value, str):
+            return self.context.fail(node, "GC904", "text is not part of a formula")
         shown = repr(value.value)
         return self.context.fail(node, "GC904", f"{shown} stands where a number is needed")

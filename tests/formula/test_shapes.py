@@ -16,7 +16,10 @@ from .writing import helps, mistakes, output, program
     ("text", "told"),
     [
         ("x @ x", "x @ x: (3, 2) @ (3, 2): the inner sizes 2 and 3 differ"),
-        ("s @ x", "s @ x: () @ (3, 2): @ needs a vector or a matrix on both sides"),
+        (
+            "s @ x",
+            "s @ x: () @ (3, 2): @ needs a vector or a matrix on both sides; for numbers write *",
+        ),
         ("x + W", "x + W: (3, 2) + (2, 4): the sizes 2 and 4 on axis -1 differ"),
         ("maximum(x, W)", "maximum(x, W): (3, 2), (2, 4): the sizes 2 and 4 on axis -1 differ"),
         ("sum(x, axis=2)", "sum(x, axis=2): (3, 2): there is no axis 2"),

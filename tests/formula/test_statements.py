@@ -42,7 +42,9 @@ def test_a_value_keeps_its_first_name() -> None:
         ("for i in range():\n    y = i\ns", "GC904 1:10-17 range takes one to three whole numbers"),
         ("for i, j in range(3):\n    y = 1\ns", "GC904 1:5-9 a loop has one variable"),
         ("a = b = s\na", "GC904 1:1-10 one assignment has one name"),
-        ("a, b = s, s\na", "GC904 1:1-5 only a name can be assigned to"),
+        ("a, x[0] = s, s\na", "GC904 1:4-8 entries cannot be assigned to"),
+        ("a, b = s, s, s\na", "GC906 1:1-15 3 values cannot be given to 2 names"),
+        ("a, b = s\na", "GC906 1:1-9 this is one value, and one name is enough"),
         ("x[0] = s\nx", "GC904 1:1-5 entries cannot be assigned to"),
         ("y: float = s\ns", "GC904 1:1-13 annotations are not part of the formula language"),
         ("while s > 0:\n    s = s - 1\ns", "GC904 1:1-13 `while` is not part"),
@@ -74,3 +76,8 @@ def test_the_body_of_a_loop_with_wrong_bounds_is_looked_at() -> None:
         "GC905 1:16-18 unknown name `zz`",
         "GC905 2:9-12 unknown operation `sun`",
     ]
+
+
+def test_several_names_for_several_values() -> None:
+    assert ops("a, b = s * 2, sin(s)\na + b")[-1] == "add"
+    assert output("[a, b] = [s, 3]\nb * a").op == "multiply"

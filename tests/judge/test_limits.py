@@ -10,20 +10,17 @@ import pytest
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.domain.place import Span
-from gradcheck_cli.domain.program import INPUT, Node, Program
 from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.domain.truth import PointKind
-from gradcheck_cli.formula.shapes import wanted_kinds
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import error_in_ulps
 from reference_engine.op import TABLE
-from tests.conftest import KINDS, Judged, decide, spec_of
+from tests.conftest import Judged, decide, spec_of
 from tests.reference_engine.samples import SAMPLES
+from tests.rows import SPAN, program_of_row
 
 ENGINES = ("reference", "torch")
 MODES = ("reverse", "forward")
-SPAN = Span(1, 1, 1, 2)
 ROWS = [
     (name, sample)
     for name in TABLE
@@ -37,19 +34,7 @@ ROWS = [
 
 def spec_of_row(name: str, arrays: tuple[np.ndarray, ...], keywords: dict) -> Spec:
     """A spec whose formula is one call of a row."""
-    inputs = [
-        Node(INPUT, (), {}, SPAN, f"x{k}", name=f"x{k}", shape=a.shape, kind=KINDS[a.dtype.kind])
-        for k, a in enumerate(arrays)
-    ]
-    row, kinds = TABLE[name], [node.kind for node in inputs]
-    complete = {**row.keywords, **keywords}
-    shape = row.value(*arrays, **keywords).shape
-    wants = wanted_kinds(row, kinds, "float")
-    args = tuple(range(len(arrays)))
-    call = Node(name, args, complete, SPAN, name, shape=shape, wants=wants)
-    program = Program(
-        (*inputs, call), {f"x{k}": k for k in range(len(arrays))}, (len(arrays),), name
-    )
+    program = program_of_row(name, arrays, keywords)
     floats = [k for k, a in enumerate(arrays) if a.dtype.kind == "f"]
     point = {f"x{k}": Input(f"x{k}", a, k in floats) for k, a in enumerate(arrays)}
     template = spec_of("x", {"x": 1.0}, engines=ENGINES, modes=MODES)

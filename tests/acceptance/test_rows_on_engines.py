@@ -1,0 +1,246 @@
+"""Every row of the table on every engine: values, derivatives, dtypes, kinks, special values.
+
+What is proven of the reference engine elsewhere (tests/reference_engine/ops) is compared with here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Evaluation, Mode
+from gradcheck_cli.engines import tensorflow_ops, torch_ops
+from gradcheck_cli.engines.lowerings import Missing
+from gradcheck_cli.engines.walker import OPERATORS
+from reference_engine.op import SEVERAL, TABLE, Op, Point
+from tests.conftest import loaded
+from tests.reference_engine.samples import EXACT, RANDOM, SAMPLES, Sample
+from tests.rows import answer, floats_of, point_arrays
+
+LOWERINGS = {"torch": torch_ops.TABLE, "tensorflow": tensorflow_ops.TABLE}
+FRAMEWORKS = tuple(LOWERINGS)
+SECOND_ORDER: tuple[Mode, ...] = ("reverse-over-reverse", "forward-over-reverse")
+frameworks = pytest.mark.parametrize("engine", FRAMEWORKS)
+every_row = pytest.mark.parametrize("name", TABLE)
+smooth_rows = pytest.mark.parametrize("name", [n for n in TABLE if TABLE[n].differentiable])
+
+KEPT = 0.75  # of the digits of a number: losing more than a quarter is what GC301 calls unstable
+
+
+def tolerance(dtype: str) -> float:
+    """Relative to the largest entry: a quarter of the digits may be lost."""
+    return 2.0 ** -(KEPT * FORMATS[dtype].bits)
+
+
+def indexed_by_arrays(sample: Sample) -> bool:
+    """No formula can index by an array."""
+    return any(isinstance(part, np.ndarray) for part in sample.keywords.get("index", ()))
+
+
+def samples(name: str) -> list[Sample]:
+    return [sample for sample in SAMPLES[name] if not indexed_by_arrays(sample)]
+
+
+def missing(engine: str, name: str) -> str | None:
+    """Why an engine refuses a row, if it does."""
+    lowering = LOWERINGS[engine].get(name)
+    return lowering.reason if isinstance(lowering, Missing) else None
+
+
+def close(got: Array, expected: Array, dtype: str, where: str) -> None:
+    size = float(np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected)))
+    bound = tolerance(dtype) * max(1.0, size)
+    np.testing.assert_allclose(got, expected, rtol=tolerance(dtype), atol=bound, err_msg=where)
+
+
+def agree(got: Evaluation, expected: Evaluation, wrt: Sequence[str], where: str) -> None:
+    assert got.failure is None, (where, got.failure)
+    assert expected.failure is None, (where, expected.failure)
+    assert got.output is not None
+    assert expected.output is not None
+    assert got.output.shape == expected.output.shape, where
+    close(got.output, expected.output, got.dtype, f"{where}: value")
+    for block, right in expected.gradients.items():
+        theirs = got.gradients[block]
+        if right.values is None or theirs.values is None:  # None and zeros: it does not depend
+            assert not np.any(0 if right.values is None else right.values), where
+            assert not np.any(0 if theirs.values is None else theirs.values), where
+        else:
+            close(theirs.values, right.values, got.dtype, f"{where}: {block}")
+    assert {block.split(".")[0] for block in expected.gradients} == set(wrt)
+
+
+@frameworks
+def test_every_row_has_a_lowering_or_a_reason(engine: str) -> None:
+    lowered = LOWERINGS[engine].keys() | OPERATORS.keys()
+    assert TABLE.keys() - lowered == set()
+    assert lowered - TABLE.keys() == set()
+    assert loaded(engine).operations() == {n for n in TABLE if missing(engine, n) is None}
+
+
+@every_row
+@frameworks
+def test_what_an_engine_lacks_is_refused_with_the_reason(engine: str, name: str) -> None:
+    reason = missing(engine, name)
+    sample = samples(name)[0]
+    refused = answer(engine, name, sample.arrays(0), sample.keywords)
+    if reason is None:
+        assert refused.failure is None
+    else:
+        assert refused.failure is not None
+        assert refused.failure.kind == "unsupported"
+        assert reason in refused.failure.message
+
+
+def rows_of(engine: str) -> list[str]:
+    return [name for name in TABLE if missing(engine, name) is None]
+
+
+CALLS = [(engine, name) for engine in FRAMEWORKS for name in rows_of(engine)]
+SMOOTH = [(engine, name) for engine, name in CALLS if TABLE[name].differentiable]
+
+
+@pytest.mark.parametrize(("engine", "name"), CALLS)
+def test_values_and_gradients_in_both_modes(engine: str, name: str) -> None:
+    for sample in samples(name):
+        check_both_modes(engine, name, sample, 3)
+
+
+def check_both_modes(engine: str, name: str, sample: Sample, seed: int) -> None:
+    arrays = sample.arrays(seed)
+    expected = answer("reference", name, arrays, sample.keywords)
+    for mode in FIRST_ORDER:
+        got = answer(engine, name, arrays, sample.keywords, mode=mode)
+        agree(got, expected, floats_of(arrays), f"{sample} {mode}")
+
+
+@pytest.mark.parametrize(("engine", "name"), CALLS)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+@settings(
+    max_examples=3,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],  # what fails is small already
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+def test_random_shapes(engine: str, name: str, data: Any, seed: int) -> None:
+    sample = data.draw(RANDOM[name].filter(lambda sample: not indexed_by_arrays(sample)))
+    check_both_modes(engine, name, sample, seed)
+
+
+@pytest.mark.parametrize(("engine", "name"), SMOOTH)
+def test_second_derivatives(engine: str, name: str) -> None:
+    for sample in samples(name)[:2]:
+        arrays = sample.arrays(5)
+        y = TABLE[name].value(*arrays, **sample.keywords)
+        row = np.random.default_rng(1).uniform(0.5, 1.5, y.shape)
+        for mode in SECOND_ORDER:
+            expected = answer("reference", name, arrays, sample.keywords, mode=mode, row=row)
+            got = answer(engine, name, arrays, sample.keywords, mode=mode, row=row)
+            if got.failure is not None:  # no second derivative: it says so
+                assert got.failure.kind == "unsupported", (sample, mode, got.failure)
+            else:
+                agree(got, expected, floats_of(arrays), f"{sample} {mode}")
+
+
+NARROW = ("float16", "bfloat16")
+
+
+@pytest.mark.parametrize("dtype", ["float32", *NARROW])
+@pytest.mark.parametrize(("engine", "name"), CALLS)
+def test_every_dtype(engine: str, name: str, dtype: str) -> None:
+    sample = samples(name)[0]
+    arrays = sample.arrays(4)
+    got = answer(engine, name, arrays, sample.keywords, dtype=dtype)
+    if got.failure is not None:  # no kernel for a narrow format: it says so
+        assert dtype in NARROW, got.failure
+        assert got.failure.kind == "unsupported", got.failure
+        return
+    expected = answer("reference", name, arrays, sample.keywords, dtype="float64", rounding=dtype)
+    agree(got, expected, floats_of(arrays), f"{sample} {dtype}")
+    for gradient in got.gradients.values():
+        assert gradient.dtype in (dtype, None)
+
+
+POINTS = [
+    pytest.param(engine, row, point, id=f"{engine} {row.name} {point.where} {point.dtype}")
+    for engine, name in CALLS
+    for row in [TABLE[name]]
+    for point in row.points
+]
+
+
+@pytest.mark.parametrize(("engine", "row", "point"), POINTS)
+def test_at_its_points_a_row_says_what_the_engine_gives(engine: str, row: Op, point: Point) -> None:
+    arrays = point_arrays(row, point)
+    got = answer(engine, row.name, arrays, point.keywords, dtype=point.dtype)
+    assert got.failure is None, got.failure
+    assert got.output is not None
+    stated = point.differs.get(engine, point.gradient)
+    for k, slope in enumerate(stated):
+        gradient = got.gradients.get(f"x{k}")
+        if slope is None or gradient is None or gradient.values is None:
+            assert slope is None or not np.any(np.asarray(slope)), "the engine gave no gradient"
+            assert gradient is None or not np.any(0 if gradient.values is None else gradient.values)
+            continue
+        summed = gradient.values.sum(axis=0).reshape(arrays[k].shape)
+        expected = np.broadcast_to(np.asarray(slope, np.float64), arrays[k].shape)
+        np.testing.assert_allclose(summed, expected, rtol=tolerance(point.dtype), atol=0)
+    if point.value is not None:
+        expected = np.broadcast_to(np.asarray(point.value, np.float64), got.output.shape)
+        np.testing.assert_allclose(got.output, expected, rtol=tolerance(point.dtype), atol=0)
+
+
+def special_calls(name: str) -> list[tuple[tuple[float, ...], Mapping[str, Any]]]:
+    exact = EXACT[name]
+    return [(at, keywords) for at in (*exact.points, *exact.strained) for keywords in exact.calls]
+
+
+def told(row: Op, engine: str, dtype: str, at: tuple[float, ...]) -> bool:
+    """Whether the row says that the engine differs at this point."""
+    rounded = [FORMATS[dtype].round(x) for x in at]
+    return any(
+        engine in point.differs
+        and point.dtype == dtype
+        and np.shape(point.at) == (len(at),)
+        and np.array_equal(FORMATS[dtype].round(np.asarray(point.at, np.float64)), rounded)
+        for point in row.points
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("engine", "name"), [(e, n) for e, n in SMOOTH if n in EXACT])
+def test_special_values(engine: str, name: str, dtype: str) -> None:
+    """Where an engine loses the derivative at a hard point, the row says so."""
+    silent = []
+    for at, keywords in special_calls(name):
+        arrays = [np.asarray(x) for x in at]
+        right = answer("reference", name, arrays, keywords, dtype=dtype)
+        got = answer(engine, name, arrays, keywords, dtype=dtype)
+        assert got.failure is None, got.failure
+        for block, expected in right.gradients.items():
+            theirs = got.gradients[block].values
+            stated = np.zeros(1) if expected.values is None else expected.values.ravel()
+            given_ = np.zeros(1) if theirs is None else theirs.ravel()
+            if not same(given_, stated, dtype) and not told(TABLE[name], engine, dtype, at):
+                silent.append(f"{at} {dict(keywords)} {block}: {given_[0]!r}, not {stated[0]!r}")
+    assert silent == []
+
+
+def same(given_: Array, stated: Array, dtype: str) -> bool:
+    """Whether no more than a quarter of the digits is lost; subnormal numbers have fewer."""
+    fmt = FORMATS[dtype]
+    atol = fmt.smallest_subnormal * 2 ** (fmt.bits / 2)
+    return np.allclose(given_, stated, rtol=tolerance(dtype), atol=atol, equal_nan=True)
+
+
+def test_functions_of_several_results_give_rows() -> None:
+    for name, function in SEVERAL.items():
+        assert name not in TABLE
+        assert len(function.results) >= 1
