@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reference_engine import grad, jvp, vjp
 from reference_engine.arithmetic.floats import as_dtype
 from reference_engine.op import INTERNAL, TABLE, Op
-from tests.reference_engine.samples import SAMPLES, Sample
+from tests.reference_engine.samples import RANDOM, SAMPLES, Sample
 
 ROWS = {**TABLE, **INTERNAL}
 CASES = [
@@ -77,6 +77,19 @@ def near(computed: Any, expected: Any) -> None:
 @quick
 @given(seed=seeds)
 def test_both_modes_against_differences(row: Op, sample: Sample, seed: int) -> None:
+    compare_with_differences(row, sample, seed)
+
+
+@pytest.mark.parametrize("name", [name for name in RANDOM if ROWS[name].differentiable])
+@settings(max_examples=10, deadline=None, database=None)
+@given(data=st.data(), seed=seeds)
+def test_both_modes_at_random_shapes_and_keywords(
+    name: str, data: st.DataObject, seed: int
+) -> None:
+    compare_with_differences(ROWS[name], data.draw(RANDOM[name]), seed)
+
+
+def compare_with_differences(row: Op, sample: Sample, seed: int) -> None:
     f = Scalar(row, sample, seed)
     y, y_dot = jvp(f.output, f.xs, f.u)
     _, pull = vjp(f.output, *f.xs)
@@ -118,6 +131,17 @@ def test_second_order_in_every_mix_of_modes(row: Op, sample: Sample, seed: int) 
 
 @pytest.mark.parametrize(("row", "sample"), ROUGH)
 def test_rows_without_a_derivative_cut_every_path(row: Op, sample: Sample) -> None:
+    assert_cut(row, sample)
+
+
+@pytest.mark.parametrize("name", [name for name in RANDOM if not ROWS[name].differentiable])
+@settings(max_examples=10, deadline=None, database=None)
+@given(data=st.data())
+def test_they_do_so_at_random_shapes_and_keywords(name: str, data: st.DataObject) -> None:
+    assert_cut(ROWS[name], data.draw(RANDOM[name]))
+
+
+def assert_cut(row: Op, sample: Sample) -> None:
     arrays = sample.arrays(0)
     if any(a.dtype.kind != "f" for a in arrays):
         return
