@@ -4,6 +4,10 @@
 derivative is a diagonal matrix, which is its own transpose, so that one expression serves both.
 What a rule returns in reverse may still be broadcast; the walkers put that right (tape.py,
 dual.py).
+
+`reads` gives the positions of the arguments (RESULT: y) whose values `reverse` looks at when the
+`wanted` ones are differentiated; of the others it needs no more than shape and dtype, and the tape
+keeps no more of them.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from reference_engine.reads import NOTHING, Positions, positions_read
 from reference_engine.tape import transposed
-from reference_engine.traced import ROWS, Value, shape_of
+from reference_engine.traced import ROWS, Traced, Value, shape_of
 
 Keywords = Mapping[str, Any]
 Part = Callable[..., Value]
@@ -28,6 +33,9 @@ class Elementwise:
 
     def __init__(self, *parts: Part | None) -> None:
         self.parts = parts
+
+    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+        return positions_read([self.parts[i] for i in wanted], 2)
 
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
@@ -55,10 +63,18 @@ class Elementwise:
 
 
 class Linear:
-    """y is linear in its one array; `transpose` is called (y_bar, x, **keywords)."""
+    """y is linear in its one array; `transpose` is called (y_bar, x, **keywords).
 
-    def __init__(self, transpose: Part) -> None:
+    Where the transpose is zero but for a few elements, `add_to` adds it to a plain array in place,
+    called (x_bar, y_bar, **keywords): the time of many such uses of one array stays linear.
+    """
+
+    def __init__(self, transpose: Part, add_to: Callable[..., None] | None = None) -> None:
         self.transpose = transpose
+        self.add_to = add_to
+
+    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+        return NOTHING  # a linear function has the same derivative everywhere
 
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
@@ -82,6 +98,9 @@ class JointlyLinear:
 
     def __init__(self, transpose: Part) -> None:
         self.transpose = transpose
+
+    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+        return NOTHING  # a linear function has the same derivative everywhere
 
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
@@ -113,6 +132,9 @@ class PartlyLinear:
     def __init__(self, transpose: Part) -> None:
         self.transpose = transpose
 
+    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+        return frozenset(op.passive)
+
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
     ) -> Value:
@@ -142,6 +164,9 @@ class Multilinear:
     def __init__(self, *transposes: Part) -> None:
         self.transposes = transposes
 
+    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+        return positions_read([self.transposes[i] for i in wanted], 1) - {RESULT}
+
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
     ) -> Value:
@@ -167,6 +192,22 @@ class Multilinear:
         return [self.transposes[i](y_bar, *xs, **keywords) for i in wanted]
 
 
+class Contraction(Multilinear):
+    """Multilinear in any number of arrays: one `transpose`, called (y_bar, i, xs, **keywords)."""
+
+    def reverse(
+        self,
+        op: Any,
+        y_bar: Value,
+        y: Value,
+        xs: Sequence[Value],
+        wanted: Sequence[int],
+        keywords: Keywords,
+    ) -> list[Value]:
+        (transpose,) = self.transposes
+        return [transpose(y_bar, i, xs, **keywords) for i in wanted]
+
+
 class Reduction:
     """y_dot = sum over `axis` of part(x_dot), the part elementwise: called (g, y, x, axis).
 
@@ -176,6 +217,9 @@ class Reduction:
 
     def __init__(self, part: Part) -> None:
         self.part = part
+
+    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+        return positions_read([self.part], 2)
 
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
@@ -196,10 +240,10 @@ class Reduction:
     ) -> list[Value]:
         (x,) = xs
         axis = keywords.get("axis", op.keywords["axis"])
-        g, kept = _keepdims(y_bar, x, axis), _keepdims(y, x, axis)
-        x_bar = self.part(g, kept, x, axis, **_others(keywords))
-        shape = shape_of(x)
-        return [x_bar if shape_of(x_bar) == shape else ROWS["broadcast_to"](x_bar, shape=shape)]
+        kept = None if y is None else _keepdims(y, x, axis)
+        x_bar = self.part(_keepdims(y_bar, x, axis), kept, x, axis, **_others(keywords))
+        shape = x.shape
+        return [x_bar if x_bar.shape == shape else _stretched(x_bar, shape)]
 
 
 class SelfAdjoint:
@@ -207,6 +251,9 @@ class SelfAdjoint:
 
     def __init__(self, product: Part) -> None:
         self.product = product
+
+    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+        return positions_read([self.product], 2)
 
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
@@ -231,6 +278,9 @@ class Tangent:
     def __init__(self, push: Part) -> None:
         self.push = push
 
+    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+        return positions_read([self.push], 2)
+
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
     ) -> Value:
@@ -251,6 +301,89 @@ class Tangent:
             return [self.push(x_dot, y, x, **keywords)]
 
         return [transposed(push, x, [y_bar])]
+
+
+class Tangents:
+    """y_dot is the sum of one part an array, called (x_dot, y, *xs, **keywords).
+
+    `transposes` are called (y_bar, y, *xs, **keywords); where one is None, the transpose is found.
+    """
+
+    def __init__(self, *pushes: Part, transposes: Sequence[Part | None]) -> None:
+        self.pushes = pushes
+        self.transposes = transposes
+
+    def forward(
+        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
+    ) -> Value:
+        return _sum_of_parts(self.pushes, x_dots, y, xs, keywords)
+
+    def reverse(
+        self,
+        op: Any,
+        y_bar: Value,
+        y: Value,
+        xs: Sequence[Value],
+        wanted: Sequence[int],
+        keywords: Keywords,
+    ) -> list[Value]:
+        return [self._back(i, y_bar, y, xs, keywords) for i in wanted]
+
+    def _back(
+        self, i: int, y_bar: Value, y: Value, xs: Sequence[Value], keywords: Keywords
+    ) -> Value:
+        transpose = self.transposes[i]
+        if transpose is not None:
+            return transpose(y_bar, y, *xs, **keywords)
+        return _transposed_part(self.pushes[i], y_bar, y, xs, xs[i], keywords)
+
+
+class Implicit:
+    """y is given by equations: J y_dot = the sum of one part an array, (x_dot, y, *xs, **keywords).
+
+    `solve` and `adjoint` are called (r, *xs, **keywords): J^-1 r, and J^-T y_bar, which all the
+    cotangents share.
+    """
+
+    def __init__(self, solve: Part, adjoint: Part, *pushes: Part) -> None:
+        self.solve = solve
+        self.adjoint = adjoint
+        self.pushes = pushes
+
+    def forward(
+        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
+    ) -> Value:
+        right = _sum_of_parts(self.pushes, x_dots, y, xs, keywords)
+        return self.solve(right, *xs, **keywords)
+
+    def reverse(
+        self,
+        op: Any,
+        y_bar: Value,
+        y: Value,
+        xs: Sequence[Value],
+        wanted: Sequence[int],
+        keywords: Keywords,
+    ) -> list[Value]:
+        w = self.adjoint(y_bar, *xs, **keywords)
+        return [_transposed_part(self.pushes[i], w, y, xs, xs[i], keywords) for i in wanted]
+
+
+def _sum_of_parts(
+    pushes: Sequence[Part], x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Any
+) -> Value:
+    total = None
+    for push, x_dot in zip(pushes, x_dots, strict=True):
+        if x_dot is not None:
+            term = push(x_dot, y, *xs, **keywords)
+            total = term if total is None else total + term
+    return total
+
+
+def _transposed_part(
+    push: Part, bar: Value, y: Value, xs: Sequence[Value], x: Value, keywords: Any
+) -> Value:
+    return transposed(lambda x_dot: [push(x_dot, y, *xs, **keywords)], x, [bar])
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -274,7 +407,19 @@ def _others(keywords: Keywords) -> Keywords:
 
 def _keepdims(y: Value, x: Value, axis: Any) -> Value:
     """y, or its cotangent, with the reduced axes of x at length 1."""
-    shape = shape_of(x)
-    axes = axes_of(axis, len(shape))
-    kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
-    return y if shape_of(y) == kept else ROWS["reshape"](y, shape=kept)
+    shape = x.shape
+    if axis is None:
+        kept = (1,) * len(shape)
+    else:
+        axes = axes_of(axis, len(shape))
+        kept = tuple([1 if i in axes else n for i, n in enumerate(shape)])
+    return y if y.shape == kept else y.reshape(kept)
+
+
+def _stretched(x_bar: Value, shape: tuple[int, ...]) -> Value:
+    """The cotangent repeated to the shape; a plain one in an array that is written once."""
+    if isinstance(x_bar, Traced):
+        return ROWS["broadcast_to"](x_bar, shape=shape)
+    full = np.empty(shape, x_bar.dtype)
+    full[...] = x_bar
+    return full

@@ -80,3 +80,37 @@ def in_float32(function: ArrayFunction) -> ArrayFunction:
         return function(x, *rest, **keywords)
 
     return value
+
+
+def all_in_float32(function: ArrayFunction) -> ArrayFunction:
+    """Compute a function of several arrays in one dtype, narrow ones in float32, and round once.
+
+    A Python number takes the dtype of the arrays beside it.
+    """
+
+    @wraps(function)
+    def value(*xs: Any, **keywords: Any) -> Any:
+        typed = [np.asarray(x).dtype for x in xs if type(x) not in (float, int)]
+        if not typed:
+            return function(*xs, **keywords)
+        dtype = np.result_type(*typed)
+        wide = np.dtype(np.float32) if is_narrow(dtype) else dtype
+        result = function(*(np.asarray(x, wide) for x in xs), **keywords)
+        return np.asarray(result).astype(dtype) if is_narrow(dtype) else result
+
+    return value
+
+
+def pair_in_float32(function: ArrayFunction) -> ArrayFunction:
+    """The same for a function of two operands, after `weak_pair`."""
+
+    @wraps(function)
+    def value(x: Any, y: Any) -> Any:
+        x, y = weak_pair(x, y)
+        kind = np.result_type(x, y)
+        if is_narrow(kind):
+            wide = function(np.asarray(x, np.float32), np.asarray(y, np.float32))
+            return np.asarray(wide).astype(kind)
+        return function(x, y)
+
+    return value

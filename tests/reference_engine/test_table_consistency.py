@@ -136,6 +136,10 @@ def test_the_rule_has_a_part_for_every_array(row: Op) -> None:
         assert row.passive == tuple(i for i, part in enumerate(row.rule.parts) if part is None)
     elif isinstance(row.rule, rules.Multilinear):
         assert len(row.rule.transposes) == len(row.arrays)
+    elif isinstance(row.rule, rules.Tangents):
+        assert len(row.rule.pushes) == len(row.rule.transposes) == len(row.arrays)
+    elif isinstance(row.rule, rules.Implicit):
+        assert len(row.rule.pushes) == len(row.arrays)
     elif isinstance(row.rule, rules.JointlyLinear):
         assert row.arity == -1
     elif row.rule is not None:
