@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import in_float32, is_narrow
+from reference_engine.errors import ShapeError
 from reference_engine.op import Op, Point, register
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.indexing import getitem
@@ -52,6 +53,26 @@ def _matmul_by_second(g: Value, a: Value, b: Value) -> Value:
     return matmul(_swapped(a), g)
 
 
+def _matmul_shape(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of left @ right (Array API, matmul)."""
+    given = (left, right)
+    if not left or not right:
+        reason = "@ needs a vector or a matrix on both sides; for numbers write *"
+        raise ShapeError("matmul", given, reason)
+    rows = left if len(left) > 1 else (1, *left)
+    columns = right if len(right) > 1 else (*right, 1)
+    if rows[-1] != columns[-2]:
+        reason = f"the inner sizes {rows[-1]} and {columns[-2]} differ"
+        raise ShapeError("matmul", given, reason)
+    try:
+        batch = np.broadcast_shapes(rows[:-2], columns[:-2])
+    except ValueError:
+        reason = f"the batch axes {rows[:-2]} and {columns[:-2]} do not fit"
+        raise ShapeError("matmul", given, reason) from None
+    last = () if len(right) == 1 else (columns[-1],)
+    return (*batch, *(() if len(left) == 1 else (rows[-2],)), *last)
+
+
 matmul: Op = register(
     Op(
         "matmul",
@@ -62,6 +83,7 @@ matmul: Op = register(
         formula="x1 @ x2, of shapes (..., n, k) and (..., k, m), or (k,) on either side",
         derivative="linear in each; transposed: y_bar x2^T, x1^T y_bar",
         rounding="sums",
+        result_shape=_matmul_shape,
         source="Giles, Collected matrix derivative results for forward and reverse mode (2008)",
     )
 )
