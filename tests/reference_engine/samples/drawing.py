@@ -11,8 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import mpmath
 import numpy as np
 import numpy.typing as npt
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import mutually_broadcastable_shapes
+from hypothesis.strategies import SearchStrategy
 
 Array = npt.NDArray[Any]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
@@ -43,6 +47,27 @@ def DISTINCT(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     n = int(np.prod(shape))
     grid = 0.2 * (rng.permutation(n) - n // 2) + 0.1
     return (grid + rng.uniform(-0.025, 0.025, n)).reshape(shape)
+
+
+def INSIDE_ONE(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.uniform(-0.85, 0.85, shape)
+
+
+def ABOVE_ONE(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.uniform(1.2, 4, shape)
+
+
+def AWAY_FROM_HALVES(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.uniform(-0.4, 0.4, shape) + rng.integers(-3, 4, shape)
+
+
+def BETWEEN_WHOLE(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.uniform(0.2, 0.8, shape) + rng.integers(-3, 3, shape)
+
+
+def NEAR_PLUS_MINUS_ONE(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """A number from BETWEEN_WHOLE goes into none of these to within 0.1 of a whole number."""
+    return np.asarray(rng.uniform(0.98, 1.02, shape) * rng.choice([-1, 1], shape))
 
 
 def BOOL(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -159,3 +184,40 @@ class Exact:
 def single(*points: float) -> tuple[tuple[float, ...], ...]:
     """Points of a function of one argument."""
     return tuple((x,) for x in points)
+
+
+def any_broadcast(*draws: Draw, **keywords: SearchStrategy[Any]) -> SearchStrategy[Sample]:
+    """Calls with arrays of any shapes that fit together, and keywords from those strategies."""
+    shapes = mutually_broadcastable_shapes(
+        num_shapes=len(draws), min_dims=0, max_dims=3, min_side=0, max_side=3
+    )
+    return st.builds(
+        lambda broadcast, chosen: Sample(draws, broadcast.input_shapes, chosen),
+        shapes,
+        st.fixed_dictionaries(keywords),
+    )
+
+
+def any_shape(draw: Draw, **keywords: SearchStrategy[Any]) -> SearchStrategy[Sample]:
+    """Calls with one array of any shape."""
+    return any_broadcast(draw, **keywords)
+
+
+def any_pair(first: Draw, second: Draw) -> SearchStrategy[Sample]:
+    """Calls with two arrays of any shapes that fit together."""
+    return any_broadcast(first, second)
+
+
+def by_mpmath(exact: Exact) -> Callable[..., Any]:
+    """The row's value, element by element, from the function of mpmath numbers."""
+
+    def value(*arrays: Any, **keywords: Any) -> Array:
+        broadcast = np.broadcast_arrays(*arrays)
+        with mpmath.workprec(200):
+            flat = [
+                float(exact.function(*(mpmath.mpf(float(x)) for x in xs), **keywords))
+                for xs in zip(*(a.ravel() for a in broadcast), strict=True)
+            ]
+        return np.array(flat, np.float64).reshape(broadcast[0].shape)
+
+    return value
