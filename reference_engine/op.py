@@ -16,6 +16,7 @@ import numpy as np
 
 from reference_engine.arithmetic.floats import Array, as_dtype, is_narrow
 from reference_engine.errors import ShapeError
+from reference_engine.reads import RESULT
 from reference_engine.traced import ROWS, Traced, Value, shape_of
 
 
@@ -109,6 +110,8 @@ class Op:
     """
 
     __slots__ = (
+        "_unread",
+        "add_to",
         "aliases",
         "arity",
         "arrays",
@@ -173,6 +176,8 @@ class Op:
         self.kinds: Mapping[int, str] = MappingProxyType(dict(kinds or {}))
         self.kinks_at = kinks_at
         self.result_shape = result_shape
+        self.add_to: Callable[..., None] | None = getattr(rule, "add_to", None)
+        self._unread: dict[tuple[int, ...], tuple[bool, tuple[int, ...]]] = {}
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -209,15 +214,40 @@ class Op:
             if isinstance(a, Traced) and a.level > level:
                 top = a
                 level = a.level
-        if top is not None:
-            return top.apply(self, args, keywords)
+        return self.on_arrays(args, keywords) if top is None else top.apply(self, args, keywords)
+
+    def on_arrays(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> Array:
+        """The value where no array is traced and their number is right. Raises as a call does."""
         try:
-            return np.asarray(self.raw(*args, **keywords))
+            y = self.raw(*arrays, **keywords)
         except ShapeError:
             raise
         except (ValueError, IndexError) as error:
-            shapes = tuple(shape_of(a) for a in args)
+            shapes = tuple(shape_of(a) for a in arrays)
             raise ShapeError(self.name, shapes, str(error)) from error
+        return y if type(y) is np.ndarray else np.asarray(y)
+
+    def only_passive(self, positions: Sequence[int]) -> bool:
+        """Whether the rule has nothing for any of these arguments."""
+        return all(i in self.passive for i in positions)
+
+    def unread(self, wanted: Sequence[int]) -> tuple[bool, tuple[int, ...]]:
+        """What the reverse rule makes of its arrays where `wanted` are differentiated.
+
+        Whether it reads the value of the result; and the places in `wanted` of those arguments that
+        it does not read. A rule that does not say `reads` is taken to read everything.
+        """
+        key = tuple(wanted)
+        known = self._unread.get(key)
+        if known is None:
+            stated = getattr(self.rule, "reads", None)
+            reads = None if stated is None else stated(self, key)
+            known = (
+                reads is None or RESULT in reads,
+                tuple(k for k, i in enumerate(key) if reads is not None and i not in reads),
+            )
+            self._unread[key] = known
+        return known
 
     def _bind(
         self, args: tuple[Value, ...], keywords: dict[str, Any]

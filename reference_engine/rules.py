@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.reads import NOTHING, Positions, positions_read
+from reference_engine.reads import NOTHING, RESULT, AllBut, Positions, positions_read
 from reference_engine.tape import transposed
 from reference_engine.traced import ROWS, Traced, Value, shape_of
 
@@ -165,7 +165,7 @@ class Multilinear:
         self.transposes = transposes
 
     def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
-        return positions_read([self.transposes[i] for i in wanted], 1) - {RESULT}
+        return AllBut(RESULT, *wanted) if len(wanted) == 1 else AllBut(RESULT)
 
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
@@ -312,6 +312,9 @@ class Tangents:
     def __init__(self, *pushes: Part, transposes: Sequence[Part | None]) -> None:
         self.pushes = pushes
         self.transposes = transposes
+
+    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+        return positions_read([self.transposes[i] or self.pushes[i] for i in wanted], 2)
 
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords

@@ -1,9 +1,11 @@
 """Reverse mode: tensors that record what made them, and the walk back.
 
-A tensor keeps the operation, its arguments and keywords. The walk visits the recorded tensors from
-the youngest to the oldest, each after everything that used it, so it needs no recursion; its time
-is linear in the number of recorded operations, but for sorting their serial numbers. (Griewank and
-Walther, Evaluating Derivatives, section 3.2.)
+A recorded value consists of a Node, which the program holds, and its Record in the graph. Records
+refer to the records of the arguments and to the arrays that the rule will read, never to nodes, so
+that an array which no rule reads is freed as soon as the program lets go of it. The walk visits
+the records from the youngest to the oldest, each after everything that used it, so it needs no
+recursion; its time is linear in the number of recorded operations, but for sorting their serial
+numbers. (Griewank and Walther, Evaluating Derivatives, section 3.2.)
 """
 
 from __future__ import annotations
@@ -36,73 +38,183 @@ _serials = count()
 _by_age = attrgetter("serial")
 
 
-class Node(Traced):
-    """A recorded value. `op` is None for a leaf; `args` is None once the reverse pass freed it."""
+class Record:
+    """What the graph knows of a value: the operation that made it, and from what.
 
-    __slots__ = ("args", "grad", "keywords", "op", "serial")
+    op, keywords    the operation; op is None for a leaf
+    wanted          positions of the arguments that were recorded on the same level
+    parents         their records, in that order
+    xs              the arguments one level down; None once the reverse pass freed them. On a level
+                    other than the user's, what the rule does not read is replaced by the parent's
+                    record, which has its shape and dtype
+    value           the result one level down; None where the rule does not read it
+    grad            of a leaf of the user's tape, see Tensor
+    """
 
-    op: Op | None
-    args: Sequence[Value] | None
-    grad: Any
+    __slots__ = (
+        "dtype",
+        "grad",
+        "keywords",
+        "op",
+        "parents",
+        "serial",
+        "shape",
+        "value",
+        "wanted",
+        "xs",
+    )
+    __array_ufunc__ = None  # computing with a record in an array's place is a TypeError
 
     def __init__(
         self,
-        level: int,
-        value: Value,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
         op: Op | None = None,
-        args: Sequence[Value] | None = (),
         keywords: dict[str, Any] | None = None,
+        wanted: Sequence[int] = (),
+        parents: Sequence[Record] = (),
+        xs: Sequence[Value] | None = None,
+        value: Value = None,
     ) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.op = op
+        self.keywords = keywords
+        self.wanted = wanted
+        self.parents = parents
+        self.xs = xs
+        self.value = value
+        self.serial = next(_serials)
+        self.grad: Any = None
+
+    def free(self) -> None:
+        """Let go of everything that the reverse pass has used."""
+        self.xs = self.value = None
+        self.parents = ()
+
+
+class Node(Traced):
+    """A recorded value, as a program holds it; `record` is None for a constant."""
+
+    __slots__ = ("record",)
+
+    record: Any  # a Record, but for constants, which no walk meets
+
+    def __init__(self, level: int, value: Value, record: Record | None = None) -> None:
         self.level = level
         self.value = value
-        self.op = op
-        self.args = args
-        self.keywords = keywords
-        self.serial = next(_serials)
-        self.grad = None
+        if record is None and level != CONSTANT_LEVEL:
+            record = Record(value.shape, value.dtype)
+        self.record = record
+
+    @property
+    def op(self) -> Op | None:
+        """The operation that made this value; None for a constant and a leaf."""
+        return None if self.record is None else self.record.op
 
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
         """Compute one level down, and record unless nothing is to be differentiated."""
         level = self.level
-        cls = type(self)
-        lower = self.lower(args)
-        value = op(*lower, **keywords)
-        if (
-            op.rule is not None
-            and level != CONSTANT_LEVEL
-            and records(level)
-            and not (op.passive and self._only_passive(op, args))
-        ):
-            return cls(level, value, op, args, keywords)
+        xs = list(args)
+        wanted = []
+        parents = []
+        plain = True
+        for i, a in enumerate(args):
+            if isinstance(a, Traced):
+                if a.level == level:
+                    wanted.append(i)
+                    parents.append(a.record)  # type: ignore[attr-defined]
+                    xs[i] = a = a.value
+                elif a.level == CONSTANT_LEVEL:
+                    xs[i] = a = a.value
+                if plain and isinstance(a, Traced):
+                    plain = False
+        value = op.on_arrays(xs, keywords) if plain else op(*xs, **keywords)
+        if op.rule is not None and records(level) and not (op.passive and op.only_passive(wanted)):
+            made = Record(value.shape, value.dtype, op, keywords, wanted, parents, xs, value)
+            if level != USER_LEVEL:
+                _forget_unread(made)
+            return type(self)(level, value, made)
         if level <= USER_LEVEL and not isinstance(value, Traced):
-            return cls(CONSTANT_LEVEL, value)
+            return type(self)(CONSTANT_LEVEL, value)
         return value
 
-    def _only_passive(self, op: Op, args: Sequence[Value]) -> bool:
-        active = (a for i, a in enumerate(args) if i not in op.passive)
-        return not any(isinstance(a, Traced) and a.level == self.level for a in active)
 
+def _forget_unread(made: Record) -> None:
+    """Drop the arrays that the rule does not read.
 
-def ordered(roots: Iterable[Node], stop: frozenset[int] | set[int]) -> list[Node]:
-    """Every recorded node that the roots depend on, youngest first; not past the ids in `stop`.
-
-    Raises GraphFreed where the record was freed.
+    The user's tape keeps all of them: it can be looked at, and walked with create_graph.
     """
-    seen: dict[int, Node] = {}
+    keeps_result, unread = made.op.unread(made.wanted)  # type: ignore[union-attr]
+    if not keeps_result:
+        made.value = None
+    for k in unread:
+        made.xs[made.wanted[k]] = made.parents[k]  # type: ignore[index]
+
+
+def ordered(roots: Iterable[Record], stop: frozenset[Record] | set[Record]) -> list[Record]:
+    """Every record that the roots depend on, oldest first; not past those in `stop`.
+
+    Raises GraphFreed where a record was freed.
+    """
     stack = list(roots)
+    seen = set(stack)
     while stack:
-        node = stack.pop()
-        if id(node) in seen:
+        record = stack.pop()
+        if record.op is None or record in stop:
             continue
-        seen[id(node)] = node
-        if node.op is None or id(node) in stop:
-            continue
-        if node.args is None:
+        if record.xs is None:
             raise GraphFreed
-        for arg in node.args:
-            if isinstance(arg, Node) and arg.level == node.level and id(arg) not in seen:
-                stack.append(arg)
-    return sorted(seen.values(), key=_by_age, reverse=True)
+        for parent in record.parents:
+            if parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    return sorted(seen, key=_by_age)
+
+
+class Cotangents:
+    """What has arrived so far at each record that the walk has yet to visit."""
+
+    __slots__ = ("_bars", "_sums")
+
+    def __init__(self) -> None:
+        self._bars: dict[Record, Value] = {}
+        self._sums: set[Record] = set()  # where the array was made here, so that nobody else has it
+
+    def pop(self, record: Record) -> Value:
+        """The complete cotangent of a record, or None if nothing arrived."""
+        return self._bars.pop(record, None)
+
+    def add(self, record: Record, bar: Value) -> None:
+        bar = fit_cotangent(bar, record)
+        bars = self._bars
+        old = bars.get(record)
+        if old is None:
+            bars[record] = bar
+        elif record in self._sums and not isinstance(bar, Traced):
+            np.add(old, bar, out=old)
+        else:
+            self._put_sum(record, ROWS["add"](old, bar))
+
+    def add_part(self, record: Record, y_bar: Value, op: Op, keywords: Any) -> None:
+        """Add a cotangent that is zero but for a part, without an array of zeros for each."""
+        assert op.add_to is not None
+        assert op.rule is not None
+        old = self._bars.get(record)
+        if isinstance(y_bar, Traced) or isinstance(old, Traced):
+            self.add(record, op.rule.reverse(op, y_bar, None, [record], [0], keywords)[0])
+            return
+        if old is None or record not in self._sums:
+            old = np.zeros(record.shape, record.dtype) if old is None else np.array(old)
+            self._put_sum(record, old)
+        op.add_to(old, y_bar, **keywords)
+
+    def _put_sum(self, record: Record, bar: Value) -> None:
+        self._bars[record] = bar
+        if type(bar) is np.ndarray:
+            self._sums.add(record)
+        else:
+            self._sums.discard(record)
 
 
 def pull_back(
@@ -111,63 +223,77 @@ def pull_back(
     *,
     create_graph: bool = False,
     free: bool = False,
-    observe: Callable[[Node, Value], None] | None = None,
-) -> dict[int, tuple[Node, Value]]:
+    observe: Callable[[Record, Value], None] | None = None,
+) -> dict[Record, Value]:
     """Carry the cotangents of the seeds back to the leaves, or to the targets where there are any.
 
-    Returns the leaves and targets that were reached, by id, with their cotangents. With
-    create_graph the walk itself is recorded, on the level of the seeds. With `free`, every node
-    lets go of what it kept. `observe` sees every node that an operation made, and its complete
-    cotangent.
+    Returns the cotangents of the leaves and targets that were reached, by their records. With
+    create_graph the walk itself is recorded, on the user's tape, which the seeds must be on. With
+    `free`, every record lets go of what it kept as soon as the walk has passed it. `observe` sees
+    every record that an operation made, and its complete cotangent.
     """
-    stop = {id(t) for t in targets}
-    bars: dict[int, Value] = {}
+    stop = {target.record for target in targets}
+    bars = Cotangents()
     for node, bar in seeds:
-        _accumulate(bars, node, bar)
-    reached: dict[int, tuple[Node, Value]] = {}
-    for node in ordered((node for node, _ in seeds), stop):
-        y_bar = bars.pop(id(node), None)
-        op, args = node.op, node.args
+        bars.add(node.record, bar)
+    reached: dict[Record, Value] = {}
+    pending = ordered((node.record for node, _ in seeds), stop)
+    while pending:
+        record = pending.pop()
+        y_bar = bars.pop(record)
         if y_bar is None:
             continue
-        if op is None or args is None or id(node) in stop:
-            reached[id(node)] = (node, y_bar)
+        op = record.op
+        if op is None or record in stop:
+            reached[record] = y_bar
             continue
         if observe is not None:
-            observe(node, y_bar)
-        assert op.rule is not None  # or it would not have been recorded
-        level = node.level
-        wanted = [i for i, a in enumerate(args) if isinstance(a, Node) and a.level == level]
-        y, xs = (node, args) if create_graph else (node.value, node.lower(args))
-        x_bars = op.rule.reverse(op, y_bar, y, xs, wanted, node.keywords)
-        for i, x_bar in zip(wanted, x_bars, strict=True):
-            if x_bar is not None:
-                _accumulate(bars, args[i], x_bar)
+            observe(record, y_bar)
+        if op.add_to is not None and not create_graph:
+            bars.add_part(record.parents[0], y_bar, op, record.keywords)
+        else:
+            y, xs = _as_nodes(record, seeds[0][0]) if create_graph else (record.value, record.xs)
+            _reverse(bars, record, y_bar, y, xs)
         if free:
-            node.args = None
+            record.free()
     return reached
 
 
-def _accumulate(bars: dict[int, Value], x: Node, x_bar: Value) -> None:
-    x_bar = fit_cotangent(x_bar, x)
-    old = bars.get(id(x))
-    bars[id(x)] = x_bar if old is None else ROWS["add"](old, x_bar)
+def _reverse(bars: Cotangents, record: Record, y_bar: Value, y: Value, xs: Any) -> None:
+    """Hand the cotangent of a record on to its parents; no array outlives this call needlessly."""
+    op = record.op
+    assert op is not None  # a leaf
+    assert op.rule is not None  # or it would not have been recorded
+    x_bars = op.rule.reverse(op, y_bar, y, xs, record.wanted, record.keywords)
+    for parent, x_bar in zip(record.parents, x_bars, strict=True):
+        if x_bar is not None:
+            bars.add(parent, x_bar)
 
 
-def fit_cotangent(x_bar: Value, x: Value) -> Value:
+def _as_nodes(record: Record, like: Node) -> tuple[Node, list[Value]]:
+    """The result and the arguments of a record of the user's tape as it was called with them."""
+    kind, level = type(like), like.level
+    xs: list[Value] = list(record.xs or ())
+    for i, parent in zip(record.wanted, record.parents, strict=True):
+        xs[i] = kind(level, xs[i], parent)
+    return kind(level, record.value, record), xs
+
+
+def fit_cotangent(x_bar: Value, x: Any) -> Value:
     """Undo broadcasting and promotion: the cotangent in the shape and dtype of x.
 
     This is the one place where that is done. An argument that was stretched along an axis was used
     many times there, so its cotangents are summed along it.
     """
     shape = x.shape
-    given = shape_of(x_bar)
+    given = x_bar.shape
     if given != shape:
         extra = len(given) - len(shape)
-        axes = tuple(
-            i for i, n in enumerate(given) if i < extra or (shape[i - extra] == 1 and n != 1)
-        )
-        x_bar = ROWS["reshape"](ROWS["sum"](x_bar, axis=axes), shape=shape)
+        if given[extra:] == shape:
+            x_bar = ROWS["sum"](x_bar, axis=tuple(range(extra)))
+        else:
+            axes = [i for i, n in enumerate(given) if i < extra or (shape[i - extra] == 1 != n)]
+            x_bar = ROWS["sum"](x_bar, axis=tuple(axes)).reshape(shape)
     if x_bar.dtype != x.dtype:
         x_bar = ROWS["astype"](x_bar, dtype=x.dtype)
     return x_bar
@@ -188,8 +314,8 @@ def transposed(
         for y, y_bar in zip(outputs, cotangents, strict=True)
         if y_bar is not None and isinstance(y, Node) and y.level == variable.level
     ]
-    found = pull_back(seeds, [variable]).get(id(variable))
-    return np.zeros(variable.shape, variable.dtype) if found is None else found[1]
+    found = pull_back(seeds, [variable], free=True).get(variable.record)
+    return np.zeros(variable.shape, variable.dtype) if found is None else found
 
 
 def check_cotangent(y_bar: Value, y: Value, name: str) -> Value:
@@ -208,19 +334,19 @@ def check_cotangent(y_bar: Value, y: Value, name: str) -> Value:
 def sensitivities(output: Node, cotangent: Value = None) -> list[tuple[Op, Array, Array]]:
     """How <cotangent, output> reacts to a change of every recorded intermediate result.
 
-    One entry (op, value, d<cotangent, output>/d value) for every operation on the tape that the
-    output depends on, the output's own included and leaves left out, oldest first; value and
+    One entry (op, value, d<cotangent, output>/d value) for every operation on the user's tape that
+    the output depends on, the output's own included and leaves left out, oldest first; value and
     derivative have the same shape. The tape may span a reverse pass that was recorded with
     create_graph. The tape is kept. Without a cotangent the output must be a scalar, or ShapeError
-    is raised; TypeError if the output was not recorded.
+    is raised; TypeError if the output was not recorded on the user's tape.
     """
-    if not isinstance(output, Node) or output.op is None:
-        raise TypeError("sensitivities needs a tensor that was recorded on a tape")
+    if not isinstance(output, Node) or output.op is None or output.level != USER_LEVEL:
+        raise TypeError("sensitivities needs a tensor that was recorded on the user's tape")
     found: list[tuple[Op, Array, Array]] = []
 
-    def observe(node: Node, y_bar: Value) -> None:
-        assert node.op is not None
-        found.append((node.op, to_array(node), to_array(y_bar)))
+    def observe(record: Record, y_bar: Value) -> None:
+        assert record.op is not None
+        found.append((record.op, to_array(record.value), to_array(y_bar)))
 
     with np.errstate(all="ignore"):
         pull_back([(output, check_cotangent(cotangent, output, "sensitivities"))], observe=observe)

@@ -20,6 +20,17 @@ class Tensor(Node):
 
     __slots__ = ()
 
+    @property
+    def grad(self) -> Any:
+        return None if self.record is None else self.record.grad
+
+    @grad.setter
+    def grad(self, x_bar: Any) -> None:
+        if self.record is not None:
+            self.record.grad = x_bar
+        elif x_bar is not None:
+            raise TypeError("a tensor without requires_grad has no gradient")
+
     def __repr__(self) -> str:
         wants = ", requires_grad=True" if self.requires_grad else ""
         body = np.array2string(to_array(self), separator=", ", prefix="tensor(")
@@ -60,7 +71,7 @@ class Tensor(Node):
             if isinstance(y_bar, Tensor) and not create_graph:
                 y_bar = y_bar.value
             reached = pull_back([(self, y_bar)], create_graph=create_graph, free=not keep)
-            for leaf, x_bar in reached.values():
+            for leaf, x_bar in reached.items():
                 if not isinstance(x_bar, Traced):
                     x_bar = Tensor(CONSTANT_LEVEL, np.asarray(x_bar))
                 leaf.grad = x_bar if leaf.grad is None else leaf.grad + x_bar

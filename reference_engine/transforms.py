@@ -9,7 +9,7 @@ import numpy as np
 
 from reference_engine.dual import jvp
 from reference_engine.errors import ShapeError
-from reference_engine.tape import check_cotangent, pull_back
+from reference_engine.tape import Record, check_cotangent, pull_back
 from reference_engine.tensor import Tensor, tensor
 from reference_engine.traced import (
     CONSTANT_LEVEL,
@@ -57,8 +57,8 @@ def vjp(
             y_bar = check_cotangent(y_bar, value, "pull")
             seeds = [] if root is None else [(root, y_bar)]
             reached = pull_back(seeds, variables, create_graph=create_graph)
-            found = ((v, reached.get(id(v))) for v in variables)
-            return tuple(_gradient(v, entry, unconnected, create_graph) for v, entry in found)
+            found = ((v, reached.get(v.record)) for v in variables)
+            return tuple([_gradient(v, x_bar, unconnected, create_graph) for v, x_bar in found])
 
     return value, pull
 
@@ -71,19 +71,19 @@ def _variable(x: Value, what: str, level: int) -> Tensor:
     if isinstance(x, Traced) and x.level > USER_LEVEL:
         raise TypeError("create_graph records on the user's tape; leave it in a transformation")
     if isinstance(x, Tensor) and x.level == USER_LEVEL:
-        return Tensor(level, x.value, ROWS["reshape"], (x,), {"shape": x.shape})
+        shape = x.shape
+        made = Record(shape, x.dtype, ROWS["reshape"], {"shape": shape}, [0], [x.record], [x.value])
+        made.value = x.value
+        return Tensor(level, x.value, made)
     return tensor(x, requires_grad=True)
 
 
-def _gradient(
-    x: Tensor, entry: tuple[Any, Value] | None, unconnected: str, create_graph: bool
-) -> Value:
-    if entry is None:
+def _gradient(x: Tensor, x_bar: Value, unconnected: str, create_graph: bool) -> Value:
+    if x_bar is None:
         if unconnected == "none":
             return None
         zeros = np.zeros(x.shape, x.dtype)
         return Tensor(CONSTANT_LEVEL, zeros) if create_graph else zeros
-    x_bar = entry[1]
     if isinstance(x_bar, Traced):
         return x_bar
     return Tensor(CONSTANT_LEVEL, np.asarray(x_bar)) if create_graph else np.asarray(x_bar)

@@ -139,9 +139,10 @@ class _Tape:
         # What an enclosing level sees of this walk it records by itself, whatever `again` says.
         if not isinstance(target, self._tape.Node) or target.level != self._level:
             return [None] * len(sources)
-        found: dict[int, Any] = {}
-        reached = self._tape.pull_back(
-            [(target, cotangent)], observe=lambda node, bar: found.update({id(node): bar})
+        found: dict[Any, Any] = {}
+        found.update(
+            self._tape.pull_back(
+                [(target, cotangent)], observe=lambda record, bar: found.update({record: bar})
+            )
         )
-        found.update((key, bar) for key, (_, bar) in reached.items())
-        return [found.get(id(source)) for source in sources]
+        return [found.get(source.record) for source in sources]

@@ -53,7 +53,9 @@ class RecordedProgram:
         with np.errstate(all="ignore"):
             reached = pull_back([(output, cotangent)], create_graph=True)
         return {
-            name: reached[id(leaf)][1] for name, leaf in self.leaves.items() if id(leaf) in reached
+            name: reached[leaf.record]
+            for name, leaf in self.leaves.items()
+            if leaf.record in reached
         }
 
 
@@ -73,41 +75,41 @@ def sensitivity_sums(
     by_op: list[float] = []
     u, eta = fmt.unit_roundoff, fmt.smallest_subnormal
 
-    def observe(node: Node, bar: Any) -> None:
-        if node.op is not None and not node.op.exact:
+    def observe(record: Any, bar: Any) -> None:
+        if not record.op.exact:
             size = np.abs(to_array(bar))
-            moved = np.where(size == 0, 0.0, size * (u * _rounded_at(node) + eta))  # not 0 * inf
-            backward = u * _moved_by_inputs(node, bar) if node.op.rounding == "inputs" else 0.0
+            moved = np.where(size == 0, 0.0, size * (u * _rounded_at(record) + eta))  # not 0 * inf
+            backward = u * _moved_by_inputs(record, bar) if record.op.rounding == "inputs" else 0.0
             by_op.append(float(np.sum(moved)) + backward)
 
     with np.errstate(all="ignore"):
         reached = pull_back([(number, np.ones(()))], observe=observe)
         at_leaves = sum(
             u * float(np.sum(np.abs(to_array(bar) * to_array(leaf))))
-            for leaf, bar in (reached[id(leaf)] for leaf in leaves if id(leaf) in reached)
+            for leaf, bar in ((v, reached[v.record]) for v in leaves if v.record in reached)
         )
     return at_leaves, by_op[::-1]
 
 
-def _rounded_at(node: Any) -> Array:
+def _rounded_at(record: Any) -> Array:
     """The size at which an operation rounds: that of its result, or of what it adds up."""
     from reference_engine.traced import to_array
 
-    if node.op.rounding == "sums":
-        sizes = [np.abs(to_array(arg)) for arg in node.args]
-        return np.asarray(node.op.value(*sizes, **node.keywords))
-    return np.abs(to_array(node))
+    if record.op.rounding == "sums":
+        sizes = [np.abs(to_array(x)) for x in record.xs]
+        return np.asarray(record.op.value(*sizes, **record.keywords))
+    return np.abs(to_array(record.value))
 
 
-def _moved_by_inputs(node: Any, bar: Any) -> float:
+def _moved_by_inputs(record: Any, bar: Any) -> float:
     """How far s moves when every matrix that a backward stable algorithm takes is off by its whole
     norm: sum |x_bar| |x| in Frobenius norms (Higham, Accuracy and Stability, section 1.5)."""
     from reference_engine.traced import shape_of, to_array
 
-    xs = [np.asarray(to_array(x)) for x in node.args]
+    xs = [np.asarray(to_array(x)) for x in record.xs]
     wanted = [i for i, x in enumerate(xs) if x.dtype.kind == "f"]
-    y = to_array(node)
-    x_bars = node.op.rule.reverse(node.op, to_array(bar), y, xs, wanted, node.keywords)
+    y = to_array(record.value)
+    x_bars = record.op.rule.reverse(record.op, to_array(bar), y, xs, wanted, record.keywords)
     moved = 0.0
     for i, x_bar in zip(wanted, x_bars, strict=True):
         if x_bar is not None and shape_of(x_bar):

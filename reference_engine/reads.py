@@ -1,0 +1,63 @@
+"""What a derivative reads: which parameters occur in the code of a function.
+
+The tape keeps an argument's array for the reverse pass only where the rule looks at it; `g * y` for
+exp needs no x. The rule's own code says so, and a second statement beside it could drift.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any
+
+RESULT = -1
+"""The position of y among the arguments of a rule, as `reads` of a rule counts them."""
+
+
+class AllBut:
+    """The positions of all arguments and the result, but for some."""
+
+    def __init__(self, *left_out: int) -> None:
+        self._left_out = left_out
+
+    def __contains__(self, position: object) -> bool:
+        return position not in self._left_out
+
+
+Positions = frozenset[int] | AllBut
+EVERYTHING = AllBut()
+NOTHING: frozenset[int] = frozenset()
+
+
+def parameters_read(function: Callable[..., Any]) -> Positions:
+    """The positions of the parameters that the function's code mentions.
+
+    A variadic parameter that is mentioned stands for every position after the named ones; of
+    anything but a plain Python function, every parameter counts as read.
+    """
+    if not isinstance(function, FunctionType):
+        return EVERYTHING
+    code = function.__code__
+    names: set[str] = set(code.co_cellvars)  # read by a function inside
+    for instruction in dis.get_instructions(code):
+        if "LOAD" in instruction.opname and "FAST" in instruction.opname:
+            loaded = instruction.argval
+            names.update((loaded,) if isinstance(loaded, str) else loaded)
+    named = code.co_varnames[: code.co_argcount]
+    variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :][:1]
+    if code.co_flags & 0x04 and variadic[0] in names:  # inspect.CO_VARARGS
+        return EVERYTHING
+    return frozenset(i for i, name in enumerate(named) if name in names)
+
+
+def positions_read(functions: Iterable[Callable[..., Any] | None], first: int) -> Positions:
+    """What any of the functions reads; their parameter number `first` is position 0, and the one
+    before it y, if it is not parameter 0, which is the cotangent. None reads nothing."""
+    read: set[int] = set()
+    for function in functions:
+        found = NOTHING if function is None else parameters_read(function)
+        if isinstance(found, AllBut):
+            return EVERYTHING
+        read.update(i - first for i in found if i)
+    return frozenset(read)
