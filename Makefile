@@ -12,7 +12,7 @@ help:
 	@echo "make test    run the tests"
 	@echo "make lint    ruff, mypy and the layer contracts"
 	@echo "make format  let ruff format the code"
-	@echo "make docs    write docs/codes and docs/ops.md anew"
+	@echo "make docs    write docs/codes and docs/ops anew"
 	@echo "make bench   measure what is claimed about speed"
 	@echo "make snapshots  store the screens of tests/cli anew"
 	@echo "make clean   remove .venv and caches"

@@ -12,45 +12,66 @@ from gradcheck_cli.cli.words import did_you_mean
 from gradcheck_cli.domain.errors import UsageError
 
 if TYPE_CHECKING:
-    from reference_engine.op import Op
+    from gradcheck_cli.report.ops import Support
+    from reference_engine.op import Op, Several
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[NAME|WORD]...")
 @color_option
 def command(words: tuple[str, ...], color: str | None) -> None:
-    """List the operations of the formula language: value, derivative, domain.
+    """List the operations of the formula language: value, derivative, domain, engines.
 
     The name or alias of an operation shows its whole row; any other word lists the rows that
     contain it.
     """
     from gradcheck_cli.report.console import make_console, print_lines
     from gradcheck_cli.report.ops import list_lines, page_lines
-    from reference_engine.op import TABLE, find
+    from reference_engine.op import find, find_several
 
     prepare_streams()
     style = style_for(sys.stdout, color)
     console = make_console(sys.stdout, style)
+    engines = supports()
     if not words:
-        print_lines(console, list_lines(TABLE.values(), style))
+        print_lines(console, list_lines(_all(), engines, style))
     for word in words:
-        op = find(word)
-        lines = page_lines(op, style) if op else list_lines(_containing(word), style)
-        print_lines(console, lines)
+        op = find(word) or find_several(word)
+        if op is not None:
+            print_lines(console, page_lines(op, engines, style))
+        else:
+            print_lines(console, list_lines(_containing(word), engines, style))
 
 
-def _containing(word: str) -> list[Op]:
+def supports() -> dict[str, Support]:
+    """What each registered engine has, without importing any framework."""
+    from gradcheck_cli.engines.registry import engines
+    from gradcheck_cli.report.ops import Support
+
+    return {
+        name: Support(found.engine.operations(), found.engine.lacking())
+        for name, found in engines().items()
+        if found.engine is not None
+    }
+
+
+def _all() -> list[Op | Several]:
+    import reference_engine  # noqa: F401 - fills the table
+    from reference_engine.op import SEVERAL, TABLE
+
+    return [*TABLE.values(), *SEVERAL.values()]
+
+
+def _containing(word: str) -> list[Op | Several]:
     """The rows that speak of `word`; raises UsageError where none does."""
-    from reference_engine.op import TABLE
-
     wanted = word.lower()
     found = [
         op
-        for op in TABLE.values()
+        for op in _all()
         if any(wanted in text.lower() for text in (op.name, *op.aliases, op.family, op.formula))
     ]
     if not found:
-        names = [name for op in TABLE.values() for name in (op.name, *op.aliases)]
+        names = [name for op in _all() for name in (op.name, *op.aliases)]
         hint = did_you_mean(word, names)
         raise UsageError(
             f"no operation is called `{word}`, and none mentions it.{hint}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -45,6 +46,9 @@ class ProgramEngine(ABC):
 
     @abstractmethod
     def operations(self) -> frozenset[str]: ...
+
+    def lacking(self) -> Mapping[str, str]:
+        return {}
 
     @abstractmethod
     def lacks(self, error: BaseException) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -54,6 +55,10 @@ class Engine(Protocol):
 
     def operations(self) -> frozenset[str]:
         """The rows of the op table that this engine has, by name. Callable before `load`."""
+        ...
+
+    def lacking(self) -> Mapping[str, str]:
+        """Why it lacks the other rows, where there is something to say. Callable before `load`."""
         ...
 
     def refuses(self, program: Program, mode: Mode) -> str | None:

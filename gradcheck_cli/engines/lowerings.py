@@ -39,6 +39,11 @@ def had(table: Table) -> frozenset[str]:
     return frozenset(op for op, lowering in table.items() if not isinstance(lowering, Missing))
 
 
+def reasons(table: Table) -> dict[str, str]:
+    """Why the others are missing."""
+    return {op: found.reason for op, found in table.items() if isinstance(found, Missing)}
+
+
 def bound(table: Table, framework: Any) -> dict[str, Callable[..., Any] | Missing]:
     """The table with the framework in its place. Raises AttributeError for a name that it lacks."""
     return {op: _bind(lowering, framework) for op, lowering in table.items()}

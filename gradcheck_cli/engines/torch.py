@@ -15,7 +15,7 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.framework import Pushed
-from gradcheck_cli.engines.lowerings import Missing, bound, had
+from gradcheck_cli.engines.lowerings import Missing, bound, had, reasons
 from gradcheck_cli.engines.torch_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
 
@@ -42,6 +42,9 @@ class TorchEngine(ProgramEngine):
 
     def operations(self) -> frozenset[str]:
         return had(TABLE) | OPERATORS.keys()
+
+    def lacking(self) -> Mapping[str, str]:
+        return reasons(TABLE)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Forward mode through a `torch.autograd.Function` needs its `jvp`."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from rich.text import Text
 
+from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.report.style import LABEL, Style, labelled
 from gradcheck_cli.report.table import table_lines
+from reference_engine.op import Op, Point, Several
 
-if TYPE_CHECKING:
-    from reference_engine.op import Op, Point
+Entry = TypeVar("Entry", Op, Several, Op | Several)
 
 ROUNDING = {
     "none": "none: the value is exact",
@@ -19,43 +21,72 @@ ROUNDING = {
     "sums": "that of partial sums, which may be larger than the value",
     "inputs": "as much as a few roundings of every argument do",
 }
-HEADER = ("operation", "value", "derivative", "domain")
+HEADER = ("operation", "value", "derivative", "domain", "engines")
 
 
-def signature(op: Op) -> str:
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Which rows an engine has, and why it lacks others."""
+
+    has: frozenset[str]
+    lacks: Mapping[str, str]
+
+
+def signature(op: Op | Several) -> str:
     """`sum(x, axis=None, keepdims=False)`; a keyword without a default stands bare."""
+    required = [n for n, default in op.keywords.items() if type(default).__name__ == "_Required"]
+    texts = [name for name in required if KEYWORDS.get(name) == "text"]
     keywords = [
-        name if type(default).__name__ == "_Required" else f"{name}={default!r}"
+        name if name in required else f"{name}={default!r}"
         for name, default in op.keywords.items()
+        if name not in texts and name != "dtype"
     ]
-    return f"{op.name}({', '.join([*op.arrays, *keywords])})"
+    return f"{op.name}({', '.join([*texts, *op.arrays, *keywords])})"
 
 
-def families(ops: Iterable[Op]) -> dict[str, list[Op]]:
+def families(ops: Iterable[Entry]) -> dict[str, list[Entry]]:
     """Rows by family, both in alphabetical order."""
-    found: dict[str, list[Op]] = {}
+    found: dict[str, list[Entry]] = {}
     for op in sorted(ops, key=lambda op: (op.family, op.name)):
         found.setdefault(op.family, []).append(op)
     return found
 
 
-def row(op: Op) -> tuple[str, str, str, str]:
-    return signature(op), op.formula, op.derivative, op.domain
+def summary(op: Op | Several, engines: Mapping[str, Support]) -> tuple[str, str, str, str, str]:
+    if isinstance(op, Several):
+        return signature(op), op.formula, f"of each: {', '.join(op.results)}", "", ""
+    return signature(op), op.formula, op.derivative, op.domain, having(op, engines)
 
 
-def list_lines(ops: Iterable[Op], style: Style) -> list[Text]:
+def having(op: Op, engines: Mapping[str, Support]) -> str:
+    """The engines that have a row."""
+    names = [name for name, support in engines.items() if op.name in support.has]
+    return "all" if len(names) == len(engines) else ", ".join(names)
+
+
+def list_lines(
+    ops: Iterable[Op | Several], engines: Mapping[str, Support], style: Style
+) -> list[Text]:
     """Every row in one line, family by family."""
     lines: list[Text] = []
     for family, members in families(ops).items():
         lines += [Text(), Text(family, style=LABEL)] if lines else [Text(family, style=LABEL)]
-        lines += table_lines(
-            HEADER, [row(op) for op in members], style, indent=2, wrap=range(len(HEADER))
-        )
+        rows = [summary(op, engines) for op in members]
+        lines += table_lines(HEADER, rows, style, indent=2, wrap=range(len(HEADER)))
     return lines
 
 
-def facts(op: Op) -> Sequence[tuple[str, str]]:
+def facts(op: Op | Several, engines: Mapping[str, Support]) -> Sequence[tuple[str, str]]:
     """What a row says, in the order of a page; what it does not have is left out."""
+    if isinstance(op, Several):
+        results = ", ".join(op.results)
+        rows: tuple[tuple[str, str], ...] = (
+            ("value", op.formula),
+            ("results", f"{results}: {results} = {signature(op)}"),
+            ("aliases", ", ".join(op.aliases)),
+            ("family", op.family),
+        )
+        return [(label, text) for label, text in rows if text]
     rows = (
         ("value", op.formula),
         ("derivative", op.derivative if op.differentiable else "none, by declaration"),
@@ -65,6 +96,12 @@ def facts(op: Op) -> Sequence[tuple[str, str]]:
         ("rounding", ROUNDING[op.rounding]),
         ("aliases", ", ".join(op.aliases)),
         ("family", op.family),
+        ("engines", having(op, engines)),
+        *(
+            (name, f"none: {support.lacks[op.name]}")
+            for name, support in engines.items()
+            if op.name in support.lacks
+        ),
         ("source", op.source),
     )
     return [(label, text) for label, text in rows if text]
@@ -96,8 +133,8 @@ def _numbers(value: Any) -> str:
     return f"{value:.6g}"
 
 
-def page_lines(op: Op, style: Style) -> list[Text]:
+def page_lines(op: Op | Several, engines: Mapping[str, Support], style: Style) -> list[Text]:
     lines = [Text(signature(op), style=LABEL)]
-    for label, text in facts(op):
+    for label, text in facts(op, engines):
         lines += labelled(label, text, style, column=12)
     return lines

@@ -12,18 +12,11 @@ import pytest
 
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.tensorflow import TensorFlowEngine
-from reference_engine.op import TABLE
 
 
 @pytest.fixture
 def tf_engine(engine_called: Callable[[str], Engine]) -> Engine:
     return engine_called("tensorflow")
-
-
-def test_every_row_of_the_table_has_a_lowering(tf_engine: Engine) -> None:
-    assert isinstance(tf_engine, TensorFlowEngine)
-    framework = tf_engine.framework("float32")
-    assert [name for name in TABLE if framework.lowering(name) is None] == []
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
-from gradcheck_cli.report.ops import list_lines, page_lines, signature
+from gradcheck_cli.report.ops import Support, facts, list_lines, page_lines, signature
 from gradcheck_cli.report.style import Style
-from reference_engine.op import TABLE, find
+from reference_engine.op import TABLE, Op, find
+
+NONE: dict[str, Support] = {}
 
 
 def test_every_row_is_listed() -> None:
-    text = "\n".join(line.plain for line in list_lines(TABLE.values(), Style(width=120)))
+    text = "\n".join(line.plain for line in list_lines(TABLE.values(), NONE, Style(width=120)))
     for name in TABLE:
         assert f"  {name}(" in text
 
@@ -18,5 +20,19 @@ def test_a_signature_shows_defaults() -> None:
 def test_a_page_says_what_happens_at_kinks() -> None:
     op = find("relu")
     assert op is not None
-    labels = [line.plain.split()[0] for line in page_lines(op, Style(width=120))[1:]]
+    labels = [line.plain.split()[0] for line in page_lines(op, NONE, Style(width=120))[1:]]
     assert {"value", "derivative", "domain", "kink", "source"} <= set(labels)
+
+
+def test_a_page_says_which_engine_lacks_the_row_and_why() -> None:
+    op = find("exp")
+    assert isinstance(op, Op)
+    engines = {
+        "one": Support(frozenset({"exp"}), {}),
+        "two": Support(frozenset(), {"exp": "it was forgotten"}),
+    }
+    found = dict(facts(op, engines))
+    assert found["engines"] == "one"
+    assert found["two"] == "none: it was forgotten"
+    engines["two"] = engines["one"]
+    assert dict(facts(op, engines))["engines"] == "all"
