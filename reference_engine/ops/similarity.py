@@ -1,0 +1,178 @@
+"""Directions of vectors, and how near they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference_engine.op import Composite, Point, register
+from reference_engine.ops.arithmetic import divide
+from reference_engine.ops.losses import REDUCED, REDUCTION, any_kink, reduced
+from reference_engine.ops.norms import norm
+from reference_engine.ops.reductions import sum_
+from reference_engine.ops.selection import maximum, relu
+from reference_engine.traced import Value
+
+FAMILY = "similarity"
+
+
+def _normalize(x: Value, ord: float = 2, axis: int = -1, eps: float = 1e-12) -> Value:
+    return divide(x, maximum(norm(x, ord=ord, axis=axis, keepdims=True), eps))
+
+
+def _normalize_kinks(x: Any, ord: float = 2, axis: int = -1, eps: float = 1e-12) -> Any:
+    """Where the length is eps, or (for eps = 0, and for sums of |x|) has a kink of its own."""
+    length = norm.value(x, ord=ord, axis=axis, keepdims=True)
+    own = norm.at_kink(x, ord=ord, axis=axis, keepdims=True)
+    assert own is not None
+    return np.broadcast_to((length == eps) | (own & (length > eps)), np.shape(x))
+
+
+normalize: Composite = Composite(
+    "normalize",
+    _normalize,
+    family=FAMILY,
+    keywords={"ord": 2, "axis": -1, "eps": 1e-12},
+    formula="x / max(norm(x, ord), eps) along an axis (the last one; PyTorch's default is axis 1)",
+    derivative="with y = x / norm(x), for ord = 2: y_dot = (x_dot - y sum(y x_dot)) / norm(x); "
+    "x_dot / eps where the norm is less than eps",
+    stability="the norm is scaled, so that no square overflows or underflows",
+    points=(
+        Point(
+            "norm(x) = eps",
+            "kink",
+            ([3.0, 4.0],),
+            ([0.116, 0.088],),
+            {"eps": 5.0},
+            value=[0.6, 0.8],
+            reason="the mean of both sides, as for maximum",
+        ),
+        Point("x = 0", "limit", ([0.0, 0.0],), ([1e12, 1e12],), value=[0.0, 0.0]),
+    ),
+    source="torch.nn.functional.normalize",
+    kinks_at=_normalize_kinks,
+)
+register(normalize)
+
+
+def _cosine(x1: Value, x2: Value, axis: int = -1, eps: float = 1e-8) -> Value:
+    first, second = _normalize(x1, axis=axis, eps=eps), _normalize(x2, axis=axis, eps=eps)
+    return sum_(first * second, axis=axis)
+
+
+def _cosine_kinks(x1: Any, x2: Any, axis: int = -1, eps: float = 1e-8) -> Any:
+    lengths = [norm.value(x, axis=axis) == eps for x in np.broadcast_arrays(x1, x2)]
+    return np.logical_or(*lengths)
+
+
+cosine_similarity: Composite = Composite(
+    "cosine_similarity",
+    _cosine,
+    family=FAMILY,
+    arrays=("x1", "x2"),
+    keywords={"axis": -1, "eps": 1e-8},
+    formula="sum(x1 x2) / (max(norm(x1), eps) max(norm(x2), eps)) along an axis (the last one; "
+    "PyTorch's default is axis 1)",
+    derivative="(x2 / norm(x2) - y x1 / norm(x1)) / norm(x1), and the same with both exchanged",
+    stability="the vectors are normalised before they are multiplied, by norms that are scaled: "
+    "sum(x1 x2) overflows and underflows",
+    points=(
+        Point(
+            "norm(x1) = eps",
+            "kink",
+            ([3.0, 0.0], [0.0, 4.0]),
+            ([0.0, 1 / 3], [0.25, 0.0]),
+            {"eps": 3.0},
+            value=0.0,
+        ),
+        Point(
+            "x1 = 0",
+            "limit",
+            ([0.0, 0.0], [3.0, 4.0]),
+            ([0.6e8, 0.8e8], [0.0, 0.0]),
+            value=0.0,
+            reason="linear in x1 where norm(x1) < eps",
+        ),
+        Point(
+            "the squares overflow",
+            "limit",
+            ([1e200, 0.0], [3e200, 4e200]),
+            ([0.0, 0.8e-200], [0.128e-200, -0.096e-200]),
+            value=0.6,
+        ),
+    ),
+    source="torch.nn.functional.cosine_similarity",
+    kinks_at=_cosine_kinks,
+)
+register(cosine_similarity)
+
+
+def _triplet_margin(
+    anchor: Value, positive: Value, negative: Value, margin: float, ord: float, eps: float
+) -> Value:
+    near = norm(anchor - positive + eps, ord=ord, axis=-1)
+    far = norm(anchor - negative + eps, ord=ord, axis=-1)
+    return margin + near - far
+
+
+def _triplet(
+    anchor: Value,
+    positive: Value,
+    negative: Value,
+    margin: float = 1.0,
+    ord: float = 2,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Value:
+    return reduced(relu(_triplet_margin(anchor, positive, negative, margin, ord, eps)), reduction)
+
+
+def _triplet_kinks(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    ord: float = 2,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:
+    difference = _triplet_margin(anchor, positive, negative, margin, ord, eps)
+    return any_kink(np.equal(difference, 0), reduction)
+
+
+triplet: Composite = Composite(
+    "triplet",
+    _triplet,
+    family=FAMILY,
+    arrays=("anchor", "positive", "negative"),
+    keywords={"margin": 1.0, "ord": 2, "eps": 1e-6, **REDUCTION},
+    aliases=("triplet_loss", "triplet_margin_loss"),
+    formula="max(0, margin + norm(anchor - positive + eps) - norm(anchor - negative + eps)), the "
+    "norms of order `ord` along the last axis" + REDUCED,
+    derivative="where it is positive, that of its norms: the directions of the two differences",
+    points=(
+        Point(
+            "margin + near = far",
+            "kink",
+            ([0.0, 0.0], [1.0, 0.0], [2.0, 0.0]),
+            ([0.0, 0.0], [0.0, 0.0], [0.0, 0.0]),
+            {"eps": 0.0},
+            value=0.0,
+            reason="0 is the least subgradient",
+        ),
+        Point(
+            "anchor = positive, eps = 0",
+            "kink",
+            ([0.0, 0.0], [0.0, 0.0], [0.5, 0.0]),
+            ([1.0, 0.0], [0.0, 0.0], [-1.0, 0.0]),
+            {"eps": 0.0},
+            value=0.5,
+            reason="0 is the subgradient of least norm of the distance",
+        ),
+    ),
+    source="torch.nn.functional.triplet_margin_loss",
+    rounding="sums",
+    kinks_at=_triplet_kinks,
+)
+register(triplet)
