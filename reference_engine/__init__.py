@@ -26,7 +26,7 @@ from reference_engine.op import SEVERAL, TABLE, find, find_several
 from reference_engine.tape import sensitivities
 from reference_engine.tensor import Tensor, tensor
 from reference_engine.traced import no_grad, to_array
-from reference_engine.transforms import grad, hessian, jacobian, vjp
+from reference_engine.transforms import grad, hessian, jacobian, value_and_grad, vjp
 
 __all__ = [
     "GraphFreed",
@@ -43,6 +43,7 @@ __all__ = [
     "sensitivities",
     "tensor",
     "to_array",
+    "value_and_grad",
     "vjp",
 ]
 
@@ -51,6 +52,7 @@ def __getattr__(name: str) -> Any:
     row = find(name) or find_several(name)
     if row is None:
         raise AttributeError(f"module 'reference_engine' has no attribute {name!r}")
+    globals()[name] = row  # found at once from now on
     return row
 
 

@@ -246,6 +246,13 @@ class Reduction:
         return [x_bar if x_bar.shape == shape else _stretched(x_bar, shape)]
 
 
+class LinearReduction(Reduction):
+    """A reduction whose part is linear, so that it reads no more of x than its shape."""
+
+    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+        return NOTHING
+
+
 class SelfAdjoint:
     """The Jacobian is symmetric: g -> J g, called (g, y, x, **keywords), serves both modes."""
 

@@ -323,7 +323,7 @@ def check_cotangent(y_bar: Value, y: Value, name: str) -> Value:
     if y_bar is None:
         if y.shape != ():
             raise ShapeError(name, (y.shape,), "an output that is not a scalar needs a cotangent")
-        return np.ones((), y.dtype)
+        return np.array(1, y.dtype)
     if not isinstance(y_bar, Traced):
         y_bar = np.asarray(y_bar)
     if y_bar.shape != y.shape:

@@ -43,14 +43,7 @@ def vjp(
     that does not fit.
     """
     with np.errstate(all="ignore"):
-        level = USER_LEVEL if create_graph else new_level()
-        variables = [_variable(x, f"argument {i}", level) for i, x in enumerate(xs)]
-        y = f(*variables)
-    if isinstance(y, (tuple, list)):
-        raise TypeError("a function to be differentiated must return one array")
-    root = y if isinstance(y, Tensor) and y.level == level else None
-    value = y if root is None or create_graph else root.value
-    value = value if isinstance(value, Traced) else np.asarray(value)
+        value, root, variables = _recorded(f, xs, create_graph)
 
     def pull(y_bar: Value = None) -> tuple[Value, ...]:
         with np.errstate(all="ignore"):
@@ -63,9 +56,26 @@ def vjp(
     return value, pull
 
 
-def _variable(x: Value, what: str, level: int) -> Tensor:
+def _recorded(
+    f: Function, xs: Sequence[Value], create_graph: bool
+) -> tuple[Value, Tensor | None, list[Tensor]]:
+    """f at fresh variables: its value, that as a tensor of their level (None: constant), and they.
+
+    Raises what `vjp` raises of the arguments and the result.
+    """
+    level = USER_LEVEL if create_graph else new_level()
+    variables = [_variable(x, i, level) for i, x in enumerate(xs)]
+    y = f(*variables)
+    if isinstance(y, (tuple, list)):
+        raise TypeError("a function to be differentiated must return one array")
+    root = y if isinstance(y, Tensor) and y.level == level else None
+    value = y if root is None or create_graph else root.value
+    return value if isinstance(value, Traced) else np.asarray(value), root, variables
+
+
+def _variable(x: Value, position: int, level: int) -> Tensor:
     """A fresh variable of the level; on the user's tape it stays connected to a recorded x."""
-    x = float_value(x, what)
+    x = float_value(x, f"argument {position}")
     if level != USER_LEVEL:
         return Tensor(level, x)
     if isinstance(x, Traced) and x.level > USER_LEVEL:
@@ -109,26 +119,42 @@ def _partial(f: Function, xs: Sequence[Value], chosen: Sequence[int]) -> Functio
     return g
 
 
+def value_and_grad(
+    f: Function, argnums: int | Sequence[int] = 0, *, create_graph: bool = False
+) -> Callable[..., tuple[Value, Any]]:
+    """The value of a scalar function and its gradient, as a function of the same arguments.
+
+    `y, x_bar = value_and_grad(f)(x)`, in one pass forward and one back; the gradients as by `grad`.
+    Without create_graph, which is as in `vjp`, the pass back frees what it has used as it goes.
+    Raises ShapeError if f does not return a scalar, TypeError for arguments that are not floating.
+    """
+
+    def both(*xs: Value) -> tuple[Value, Any]:
+        chosen = _selected(argnums, xs)
+        g = _partial(f, xs, chosen)
+        with np.errstate(all="ignore"):
+            y, root, variables = _recorded(g, [xs[i] for i in chosen], create_graph)
+            if y.shape != ():
+                reason = "the function must return a scalar; see jacobian"
+                raise ShapeError("grad", (y.shape,), reason)
+            seeds = [] if root is None else [(root, np.array(1, y.dtype))]
+            reached = pull_back(seeds, variables, create_graph=create_graph, free=not create_graph)
+            found = [_gradient(v, reached.get(v.record), "zeros", create_graph) for v in variables]
+        return y, found[0] if isinstance(argnums, int) else tuple(found)
+
+    return both
+
+
 def grad(
     f: Function, argnums: int | Sequence[int] = 0, *, create_graph: bool = False
 ) -> Callable[..., Any]:
     """The gradient of a scalar function, as a function of the same arguments (reverse mode).
 
     Returns one array, or a tuple where argnums is a sequence, each of its argument's shape and
-    dtype.
-    create_graph is as in `vjp`. Raises ShapeError if f does not return a scalar.
+    dtype. create_graph is as in `vjp`. Raises what `value_and_grad` raises.
     """
-
-    def gradient(*xs: Value) -> Any:
-        chosen = _selected(argnums, xs)
-        g = _partial(f, xs, chosen)
-        y, pull = vjp(g, *(xs[i] for i in chosen), create_graph=create_graph)
-        if y.shape != ():
-            raise ShapeError("grad", (y.shape,), "the function must return a scalar; see jacobian")
-        gradients = pull()
-        return gradients[0] if isinstance(argnums, int) else gradients
-
-    return gradient
+    both = value_and_grad(f, argnums, create_graph=create_graph)
+    return lambda *xs: both(*xs)[1]
 
 
 def jacobian(
