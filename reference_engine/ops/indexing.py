@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from reference_engine.op import REQUIRED, Op, register
-from reference_engine.rules import JointlyLinear, Linear
-from reference_engine.traced import Value, shape_of
+from reference_engine.arithmetic.floats import Array, all_in_float32, as_dtype
+from reference_engine.errors import ShapeError
+from reference_engine.op import REQUIRED, Op, Several, register, register_several
+from reference_engine.rules import JointlyLinear, Linear, PartlyLinear
+from reference_engine.traced import Value, shape_of, to_array
 
 FAMILY = "indexing"
 
@@ -94,5 +96,212 @@ stack: Op = register(
         derivative="stack; transposed: take the pieces apart",
         source="NumPy",
         rounding="none",
+    )
+)
+
+
+def _split_parts(
+    shape: tuple[int, ...], sections: Any, axis: int = 0
+) -> list[tuple[Op, Mapping[str, Any]]]:
+    axis %= len(shape)
+    size = shape[axis]
+    if isinstance(sections, int):
+        if sections < 1 or size % sections:
+            reason = f"{size} elements do not make {sections} equal parts"
+            raise ShapeError("split", (shape,), reason)
+        step = size // sections
+        ends = [step * (i + 1) for i in range(sections)]
+    else:
+        ends = [*sections, size]
+    before = (slice(None),) * axis
+    return [
+        (getitem, {"index": (*before, slice(start, end))})
+        for start, end in zip([0, *ends[:-1]], ends, strict=True)
+    ]
+
+
+split: Several = register_several(
+    Several(
+        "split",
+        _split_parts,
+        family=FAMILY,
+        results=("*parts",),
+        formula="x taken apart along an axis: into so many equal parts, or before each of the "
+        "given indices",
+        keywords={"sections": REQUIRED, "axis": 0},
+    )
+)
+
+
+def _take_index(x: Value, indices: Value, axis: int | None) -> tuple[Any, ...]:
+    """The index that takes from x along the axis. Raises ValueError where none is given."""
+    ndim = len(shape_of(x))
+    if axis is None and ndim != 1:
+        raise ValueError(f"an array of {ndim} axes needs the axis to take along")
+    axis = int(np.lib.array_utils.normalize_axis_index(axis or 0, ndim))
+    return (*(slice(None),) * axis, to_array(indices))
+
+
+def _take_value(x: Any, indices: Any, axis: int | None = None) -> Any:
+    return np.asarray(x)[_take_index(x, indices, axis)]
+
+
+def _take_back(g: Value, i: int, xs: Sequence[Value], axis: int | None = None) -> Value:
+    x, indices = xs
+    return scatter(g, shape=shape_of(x), index=_take_index(x, indices, axis))
+
+
+def _take_shape(
+    shape: tuple[int, ...], indices: tuple[int, ...], axis: int | None = None
+) -> tuple[int, ...]:
+    if axis is None and len(shape) != 1:
+        raise ValueError(f"an array of {len(shape)} axes needs the axis to take along")
+    axis = int(np.lib.array_utils.normalize_axis_index(axis or 0, len(shape)))
+    return (*shape[:axis], *indices, *shape[axis + 1 :])
+
+
+take: Op = register(
+    Op(
+        "take",
+        _take_value,
+        PartlyLinear(_take_back),
+        family=FAMILY,
+        arrays=("x", "indices"),
+        keywords={"axis": None},
+        formula="the elements of x at the indices along an axis, which is needed unless there is "
+        "but one; negative indices count from the end",
+        derivative="take; transposed: add each element where it was taken from",
+        domain="indices inside the axis",
+        source="Array API",
+        rounding="none",
+        passive=(1,),
+        kinds={1: "int"},
+        result_shape=_take_shape,
+    )
+)
+
+
+def _along_axis(sizes: Sequence[int], indices: Array, axis: int) -> tuple[Array, ...]:
+    """The index that has `indices` on the axis and every position of `sizes` on the others."""
+    ndim = len(sizes)
+    axis = int(np.lib.array_utils.normalize_axis_index(axis, ndim))
+    if indices.ndim != ndim:
+        raise ValueError(f"the indices must have {ndim} axes")
+    return tuple(
+        indices if i == axis else np.arange(n).reshape([-1 if j == i else 1 for j in range(ndim)])
+        for i, n in enumerate(sizes)
+    )
+
+
+def _gather_back(g: Value, i: int, xs: Sequence[Value], axis: int = -1) -> Value:
+    x, indices = xs
+    index = _along_axis(shape_of(x), to_array(indices), axis)
+    return scatter(g, shape=shape_of(x), index=index)
+
+
+take_along_axis: Op = register(
+    Op(
+        "take_along_axis",
+        lambda x, indices, axis=-1: np.asarray(x)[
+            _along_axis(shape_of(x), to_array(indices), axis)
+        ],
+        PartlyLinear(_gather_back),
+        family=FAMILY,
+        arrays=("x", "indices"),
+        keywords={"axis": -1},
+        aliases=("take_along_dim",),
+        formula="y[i, j] = x[i, indices[i, j]]: an index along the axis for each element; negative "
+        "ones count from the end, other axes broadcast",
+        derivative="take_along_axis; transposed: add each element where it was taken from",
+        domain="indices inside the axis",
+        source="Array API",
+        rounding="none",
+        passive=(1,),
+        kinds={1: "int"},
+    )
+)
+
+
+def _scattered(x: Value, indices: Value, axis: int) -> tuple[Array, ...]:
+    """The index at which updates are added. Raises ValueError where the indices do not fit x."""
+    given, sizes = to_array(indices), shape_of(x)
+    index = _along_axis(given.shape if given.ndim == len(sizes) else sizes, given, axis)
+    if any(
+        n > size
+        for i, (n, size) in enumerate(zip(given.shape, sizes, strict=True))
+        if i != axis % len(sizes)
+    ):
+        raise ValueError("only along the axis may there be more indices than elements")
+    return index
+
+
+@all_in_float32
+def _scatter_add(x: Any, updates: Any, index: Any) -> Any:
+    y = np.array(x)
+    np.add.at(y, index, updates)  # an element may be met more than once
+    return y
+
+
+def _scatter_add_value(x: Any, indices: Any, updates: Any, axis: int = -1) -> Any:
+    if np.shape(indices) != np.shape(updates):
+        raise ValueError("there must be as many updates as indices")
+    return _scatter_add(x, updates, index=_scattered(x, indices, axis))
+
+
+def _scatter_add_back(g: Value, i: int, xs: Sequence[Value], axis: int = -1) -> Value:
+    return g if i == 0 else getitem(g, index=_scattered(xs[0], xs[1], axis))
+
+
+scatter_add: Op = register(
+    Op(
+        "scatter_add",
+        _scatter_add_value,
+        PartlyLinear(_scatter_add_back),
+        family=FAMILY,
+        arrays=("x", "indices", "updates"),
+        keywords={"axis": -1},
+        formula="x with updates[i, j] added at x[i, indices[i, j]]: an index along the axis for "
+        "each update; negative ones count from the end",
+        derivative="scatter_add; transposed: 1 for x, for the updates take_along_axis",
+        domain="indices inside the axis",
+        source="torch.scatter_add",
+        rounding="sums",
+        passive=(1,),
+        kinds={1: "int"},
+        result_shape=lambda x, indices, updates, axis=-1: x,
+    )
+)
+
+
+def _one_hot_value(indices: Any, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
+    indices = np.asarray(indices)
+    axis = int(np.lib.array_utils.normalize_axis_index(axis, indices.ndim + 1))
+    classes = np.arange(num_classes).reshape((-1, *(1,) * (indices.ndim - axis)))
+    chosen = np.expand_dims(indices, axis) == classes
+    return chosen.astype(np.float64 if dtype is None else as_dtype(dtype))
+
+
+def _one_hot_shape(shape: tuple[int, ...], num_classes: int, axis: int = -1) -> tuple[int, ...]:
+    axis = int(np.lib.array_utils.normalize_axis_index(axis, len(shape) + 1))
+    return (*shape[:axis], num_classes, *shape[axis:])
+
+
+one_hot: Op = register(
+    Op(
+        "one_hot",
+        _one_hot_value,
+        None,
+        family=FAMILY,
+        arrays=("indices",),
+        keywords={"num_classes": REQUIRED, "axis": -1, "dtype": None},
+        formula="1 at the index along a new axis, 0 elsewhere; all 0 for an index outside the "
+        "classes",
+        derivative="none: the result depends on whole numbers",
+        domain="whole numbers",
+        source="tf.one_hot",
+        rounding="none",
+        passive=(0,),
+        kinds={0: "int"},
+        result_shape=_one_hot_shape,
     )
 )

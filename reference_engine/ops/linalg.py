@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import in_float32, is_narrow
+from reference_engine.arithmetic.floats import is_narrow
 from reference_engine.errors import ShapeError
-from reference_engine.op import Op, Point, register
-from reference_engine.ops.arithmetic import divide
+from reference_engine.op import Op, register
 from reference_engine.ops.indexing import getitem
-from reference_engine.ops.selection import equal, where
 from reference_engine.ops.shape import expand_dims, transpose
-from reference_engine.rules import Multilinear, Reduction, axes_of
+from reference_engine.rules import Multilinear
 from reference_engine.traced import Value, shape_of
 
 FAMILY = "linalg"
@@ -85,52 +83,5 @@ matmul: Op = register(
         rounding="sums",
         result_shape=_matmul_shape,
         source="Giles, Collected matrix derivative results for forward and reverse mode (2008)",
-    )
-)
-
-
-@in_float32
-def _norm_value(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Scaled by a power of two near the largest |x|, which costs no rounding."""
-    axes = axes_of(axis, x.ndim)
-    x = np.asarray(x, np.result_type(x, np.float32)) if x.dtype.kind != "f" else x
-    largest = np.max(np.abs(x), axis=axes, keepdims=True, initial=0)
-    scale = np.ldexp(np.ones((), x.dtype), np.frexp(largest)[1] - 1)
-    length = scale * np.sqrt(np.sum(np.square(x / scale), axis=axes, keepdims=True))
-    return length if keepdims else np.squeeze(length, axis=axes)
-
-
-def _norm_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
-    """g x / y, and 0 for a vector of zeros; the divisor is made safe before dividing."""
-    zero = equal(y, 0)
-    return where(zero, 0.0, g * divide(x, where(zero, 1.0, y)))
-
-
-def _norm_kinks(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return np.all(np.equal(x, 0), axis=axis, keepdims=keepdims)
-
-
-norm: Op = register(
-    Op(
-        "norm",
-        _norm_value,
-        Reduction(_norm_part),
-        family=FAMILY,
-        keywords={"axis": None, "keepdims": False},
-        aliases=("vector_norm",),
-        formula="sqrt(sum(x^2)), scaled so that no square overflows or underflows",
-        derivative="x / norm(x)",
-        points=(
-            Point(
-                "x = 0, all of it",
-                "kink",
-                ([0.0, 0.0],),
-                ([0.0, 0.0],),
-                differs={"tensorflow": ([np.nan, np.nan],)},
-                reason="the subgradient of least norm; x / norm(x) itself is 0 / 0",
-            ),
-        ),
-        source="Blue, A portable Fortran program to find the Euclidean norm (ACM TOMS 4, 1978)",
-        kinks_at=_norm_kinks,
     )
 )

@@ -43,7 +43,8 @@ sum_: Op = register(
 )
 
 
-def _count(x: Value, axis: Any) -> int:
+def count_along(x: Value, axis: Any) -> int:
+    """How many elements of x are reduced to one."""
     shape = shape_of(x)
     return int(np.prod([shape[i] for i in axes_of(axis, len(shape))]))
 
@@ -52,7 +53,7 @@ mean: Op = register(
     Op(
         "mean",
         in_float32(lambda x, axis=None, keepdims=False: np.mean(x, axis=axis, keepdims=keepdims)),
-        Reduction(lambda g, y, x, axis: g / _count(x, axis)),
+        Reduction(lambda g, y, x, axis: g / count_along(x, axis)),
         family=FAMILY,
         keywords=KEYWORDS,
         formula="sum of x over the axes / number of elements",
@@ -143,7 +144,7 @@ def _prod_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
     axes = axes_of(axis, len(shape))
     order = (*(i for i in range(len(shape)) if i not in axes), *axes)
     moved = tuple(shape[i] for i in order)
-    flat = (*moved[: len(shape) - len(axes)], _count(x, axis))
+    flat = (*moved[: len(shape) - len(axes)], count_along(x, axis))
     others = exclusive_prod(reshape(transpose(x, axes=order), shape=flat))
     back = tuple(int(i) for i in np.argsort(order))
     return g * transpose(reshape(others, shape=moved), axes=back)
@@ -159,5 +160,80 @@ prod: Op = register(
         formula="product of x over the axes",
         derivative="for every element the product of the others, right with zeros too",
         source="elementary calculus",
+    )
+)
+
+
+def _argument(name: str, function: Any, extreme: Any, adjective: str) -> Op:
+    def kinks_at(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        attained = np.equal(x, extreme.reduce(x, axis=axis, keepdims=True))
+        return np.sum(attained, axis=axis, keepdims=keepdims) > 1
+
+    return register(
+        Op(
+            name,
+            lambda x, axis=None, keepdims=False: function(x, axis=axis, keepdims=keepdims),
+            None,
+            family=FAMILY,
+            keywords=KEYWORDS,
+            formula=f"the index of the {adjective} element along an axis, of several the first; "
+            "without an axis in the order of the elements",
+            derivative="none: the result is a whole number",
+            domain="at least one element",
+            points=(Point("k elements tie", "jump", ([2.0, 2.0],), (None,), value=0),),
+            source="NumPy",
+            rounding="none",
+            kinks_at=kinks_at,
+        )
+    )
+
+
+argmax = _argument("argmax", np.argmax, np.maximum, "largest")
+argmin = _argument("argmin", np.argmin, np.minimum, "smallest")
+
+
+def _of_truths(name: str, function: Any, formula: str) -> Op:
+    return register(
+        Op(
+            name,
+            function,
+            None,
+            family=FAMILY,
+            keywords=KEYWORDS,
+            formula=formula,
+            derivative="none: the result is true or false",
+            source="NumPy",
+            rounding="none",
+            kinds={0: "bool"},
+        )
+    )
+
+
+all_ = _of_truths(
+    "all",
+    lambda x, axis=None, keepdims=False: np.all(x, axis=axis, keepdims=keepdims),
+    "whether every element along the axes is true (a number: not 0)",
+)
+any_ = _of_truths(
+    "any",
+    lambda x, axis=None, keepdims=False: np.any(x, axis=axis, keepdims=keepdims),
+    "whether any element along the axes is true (a number: not 0)",
+)
+
+count_nonzero: Op = register(
+    Op(
+        "count_nonzero",
+        lambda x, axis=None, keepdims=False: np.count_nonzero(x, axis=axis, keepdims=keepdims),
+        None,
+        family=FAMILY,
+        keywords=KEYWORDS,
+        formula="how many elements along the axes are not 0",
+        derivative="none: the result is a whole number",
+        points=(Point("an x = 0", "jump", ([0.0, 2.0],), (None,), value=1),),
+        source="NumPy",
+        rounding="none",
+        kinks_at=lambda x, axis=None, keepdims=False: np.any(
+            np.equal(x, 0), axis=axis, keepdims=keepdims
+        ),
     )
 )

@@ -1,0 +1,194 @@
+"""Sums, products and extremes of everything up to an element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from reference_engine.arithmetic.floats import all_in_float32, in_float32
+from reference_engine.op import Op, Point, register
+from reference_engine.ops.arithmetic import divide
+from reference_engine.ops.indexing import getitem
+from reference_engine.ops.shape import flip, moveaxis, pad
+from reference_engine.rules import Implicit, Linear, Tangent
+from reference_engine.traced import Value, shape_of, to_array
+
+FAMILY = "cumulative"
+KEYWORDS = {"axis": None}
+
+
+def _axis_of(x: Value, axis: int | None) -> int:
+    """The axis to go along, counted from 0. Raises ValueError where none is given or there is
+    none."""
+    ndim = len(shape_of(x))
+    if axis is None and ndim != 1:
+        raise ValueError(f"an array of {ndim} axes needs the axis to go along")
+    return int(np.lib.array_utils.normalize_axis_index(0 if axis is None else axis, ndim))
+
+
+def _along(function: Callable[..., Any]) -> Callable[..., Any]:
+    def value(x: Any, axis: int | None = None) -> Any:
+        return function(x, axis=_axis_of(x, axis))
+
+    return value
+
+
+def _cumsum_back(g: Value, x: Value, axis: int | None = None) -> Value:
+    axis = _axis_of(x, axis)
+    return flip(cumsum(flip(g, axis=axis), axis=axis), axis=axis)
+
+
+cumsum: Op = register(
+    Op(
+        "cumsum",
+        in_float32(_along(np.cumsum)),
+        Linear(_cumsum_back),
+        family=FAMILY,
+        keywords=KEYWORDS,
+        aliases=("cumulative_sum",),
+        formula="y_i = x_0 + ... + x_i along an axis, which is needed unless there is but one",
+        derivative="cumsum; transposed: the sums of everything from an element on",
+        domain="at least one axis",
+        rounding="sums",
+        source="elementary calculus",
+    )
+)
+
+
+@all_in_float32
+def _recurrence_value(a: Any, b: Any) -> Any:
+    y = np.empty(b.shape[::-1], b.dtype).T  # its last axis is the slowest: steps are contiguous
+    state: Any = np.zeros(b.shape[:-1], b.dtype)
+    for i in range(b.shape[-1]):
+        state = a[..., i] * state + b[..., i]
+        y[..., i] = state
+    return y
+
+
+def _shifted(x: Value, first: float) -> Value:
+    """`first`, then everything but the last element along the last axis."""
+    widths = (*((0, 0),) * (len(shape_of(x)) - 1), (1, 0))
+    return pad(getitem(x, index=(..., slice(None, -1))), pad_width=widths, value=first)
+
+
+def _recurrence_adjoint(g: Value, a: Value, b: Value) -> Value:
+    """u_i = a_(i+1) u_(i+1) + g_i."""
+    return flip(recurrence(_shifted(flip(a, axis=-1), 0.0), flip(g, axis=-1)), axis=-1)
+
+
+# What cumulative products and extremes have for a derivative; its own is of the same kind.
+recurrence: Op = register(
+    Op(
+        "recurrence",
+        _recurrence_value,
+        Implicit(
+            lambda r, a, b: recurrence(a, r),
+            _recurrence_adjoint,
+            lambda a_dot, y, a, b: a_dot * _shifted(y, 0.0),
+            lambda b_dot, y, a, b: b_dot,
+        ),
+        family=FAMILY,
+        arrays=("x1", "x2"),
+        formula="y_i = x1_i y_(i-1) + x2_i along the last axis, starting from y_(-1) = 0",
+        derivative="y_dot = recurrence(x1, x1_dot_i y_(i-1) + x2_dot_i); transposed: the same "
+        "backwards",
+        domain="both of one shape",
+        rounding="sums",
+        source="Blelloch, Prefix sums and their applications (1990), section 1.4",
+    ),
+    internal=True,
+)
+
+
+def _cumprod_push(x_dot: Value, y: Value, x: Value, axis: int | None = None) -> Value:
+    """y_dot_i = x_i y_dot_(i-1) + x_dot_i y_(i-1): no division, so that zeros are right too."""
+    axis = _axis_of(x, axis)
+    before = _shifted(moveaxis(y, source=axis, destination=-1), 1.0)
+    factors = moveaxis(x, source=axis, destination=-1)
+    moved = moveaxis(x_dot, source=axis, destination=-1) * before
+    return moveaxis(recurrence(factors, moved), source=-1, destination=axis)
+
+
+cumprod: Op = register(
+    Op(
+        "cumprod",
+        in_float32(_along(np.cumprod)),
+        Tangent(_cumprod_push),
+        family=FAMILY,
+        keywords=KEYWORDS,
+        aliases=("cumulative_prod",),
+        formula="y_i = x_0 ... x_i along an axis, which is needed unless there is but one",
+        derivative="y_dot_i = x_i y_dot_(i-1) + x_dot_i y_(i-1)",
+        domain="at least one axis",
+        stability="as a recurrence: y_i / x_j would be 0 / 0 at a zero",
+        points=(
+            Point(
+                "an x = 0",
+                "limit",
+                ([2.0, 0.0, 3.0, 0.0],),
+                ([1.0, 8.0, 0.0, 0.0],),
+                differs={"tensorflow": ([1.0, 0.0, 0.0, 0.0],)},
+                reason="TensorFlow divides by x, and takes 0 for 0 / 0",
+            ),
+        ),
+        source="elementary calculus",
+    )
+)
+
+
+def _running(name: str, alias: str, function: Any, adjective: str) -> Op:
+    def push(x_dot: Value, y: Value, x: Value, axis: int | None = None) -> Value:
+        """The mean of the tangents of those elements so far that attain y_i: a running sum that
+        starts anew wherever y changes."""
+        axis = _axis_of(x, axis)
+        reached = np.moveaxis(to_array(y), axis, -1)
+        attained = np.equal(np.moveaxis(to_array(x), axis, -1), reached).astype(y.dtype)
+        same = np.zeros_like(attained)
+        same[..., 1:] = np.equal(reached[..., 1:], reached[..., :-1])
+        ties = _recurrence_value(same, attained)
+        moved = moveaxis(x_dot, source=axis, destination=-1) * attained
+        y_dot = divide(recurrence(same, moved), ties)
+        return moveaxis(y_dot, source=-1, destination=axis)
+
+    def kinks_at(x: Any, axis: int | None = None) -> Any:
+        axis = _axis_of(x, axis)
+        flat = np.moveaxis(x, axis, -1)
+        reached = function.accumulate(flat, axis=-1)
+        attained = np.equal(flat, reached).astype(np.float64)
+        same = np.zeros_like(attained)
+        same[..., 1:] = np.equal(reached[..., 1:], reached[..., :-1])
+        return np.moveaxis(_recurrence_value(same, attained) > 1, -1, axis)
+
+    return register(
+        Op(
+            name,
+            _along(function.accumulate),
+            Tangent(push),
+            family=FAMILY,
+            keywords=KEYWORDS,
+            aliases=(alias,),
+            formula=f"y_i = the {adjective} of x_0, ..., x_i along an axis, which is needed unless "
+            "there is but one",
+            derivative=f"y_dot_i = x_dot of the {adjective} element so far",
+            domain="at least one axis",
+            points=(
+                Point(
+                    "k elements tie",
+                    "tie",
+                    ([2.0, 2.0, 2.0],),
+                    ([1 + 1 / 2 + 1 / 3, 1 / 2 + 1 / 3, 1 / 3],),
+                    differs={"torch": ([1.0, 1.0, 1.0],)},
+                    reason="1/k each, as for max; PyTorch takes the last of them",
+                ),
+            ),
+            source="elementary calculus",
+            rounding="none",
+            kinks_at=kinks_at,
+        )
+    )
+
+
+cummax = _running("cummax", "cumulative_max", np.maximum, "largest")
+cummin = _running("cummin", "cumulative_min", np.minimum, "smallest")

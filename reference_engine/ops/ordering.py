@@ -1,0 +1,273 @@
+"""Elements by their size: sorted, in the middle, the largest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from reference_engine.arithmetic.floats import Array, in_float32
+from reference_engine.op import REQUIRED, Op, Point, Several, register, register_several
+from reference_engine.ops.arithmetic import divide
+from reference_engine.ops.control import astype
+from reference_engine.ops.indexing import take_along_axis
+from reference_engine.ops.reductions import sum_
+from reference_engine.ops.selection import equal, where
+from reference_engine.rules import Reduction, Tangent, axes_of
+from reference_engine.traced import Value, to_array
+
+FAMILY = "ordering"
+SORTING = {"axis": -1, "descending": False}
+TOP = {"k": REQUIRED, "axis": -1, "largest": True}
+
+
+def _order(x: Array, axis: int, descending: bool) -> Array:
+    """The indices that sort x; elements that are equal stay in their order."""
+    if not descending:
+        return np.argsort(x, axis=axis, stable=True)
+    flipped = np.argsort(np.flip(x, axis), axis=axis, stable=True)
+    return np.flip(x.shape[axis] - 1 - flipped, axis)
+
+
+def _argsort_value(x: Any, axis: int = -1, descending: bool = False) -> Any:
+    return _order(np.asarray(x), axis, descending)
+
+
+def _sort_value(x: Any, axis: int = -1, descending: bool = False) -> Any:
+    x = np.asarray(x)
+    return np.take_along_axis(x, _order(x, axis, descending), axis)
+
+
+def _sort_push(x_dot: Value, y: Value, x: Value, axis: int = -1, descending: bool = False) -> Value:
+    return take_along_axis(x_dot, _order(to_array(x), axis, descending), axis=axis)
+
+
+def _neighbours_equal(ordered: Array, axis: int) -> Array:
+    """Which elements of a sorted array have an equal one beside them."""
+    moved = np.moveaxis(ordered, axis, -1)
+    beside = np.equal(moved[..., 1:], moved[..., :-1])
+    found = np.zeros(moved.shape, np.bool_)
+    found[..., 1:] |= beside
+    found[..., :-1] |= beside
+    return np.moveaxis(found, -1, axis)
+
+
+def _sort_kinks(x: Any, axis: int = -1, descending: bool = False) -> Any:
+    return _neighbours_equal(_sort_value(x, axis, descending), axis)
+
+
+sort: Op = register(
+    Op(
+        "sort",
+        _sort_value,
+        Tangent(_sort_push),
+        family=FAMILY,
+        keywords=SORTING,
+        formula="the elements along an axis in order, nan counting as the largest",
+        derivative="x_dot in the order that sorts x",
+        domain="at least one axis",
+        points=(
+            Point(
+                "elements tie",
+                "tie",
+                ([2.0, 2.0],),
+                ([1.0, 1.0],),
+                reason="elements that are equal stay in their order",
+            ),
+        ),
+        source="NumPy",
+        rounding="none",
+        kinks_at=_sort_kinks,
+    )
+)
+
+argsort: Op = register(
+    Op(
+        "argsort",
+        _argsort_value,
+        None,
+        family=FAMILY,
+        keywords=SORTING,
+        formula="the indices that sort x along an axis; elements that are equal stay in their "
+        "order",
+        derivative="none: the result is whole numbers",
+        domain="at least one axis",
+        points=(Point("elements tie", "jump", ([2.0, 2.0],), (None,), value=[0, 1]),),
+        source="NumPy",
+        rounding="none",
+        kinks_at=_sort_kinks,
+    )
+)
+
+
+def _in_order(x: Array, axis: Any) -> Array:
+    """x sorted, with the axes flattened into one, the last."""
+    axes = axes_of(axis, x.ndim)
+    moved = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim))
+    flat = moved.reshape((*moved.shape[: x.ndim - len(axes)], -1))
+    return np.sort(flat, axis=-1)
+
+
+def _middle(x: Array, axis: Any) -> tuple[Array, Array]:
+    """The lower and the upper of the two middle elements, with the axes kept at length 1."""
+    axes = axes_of(axis, x.ndim)
+    ordered = _in_order(x, axis)
+    n = ordered.shape[-1]
+    if not n:
+        raise ValueError("the median of no elements")
+    kept = tuple(1 if i in axes else size for i, size in enumerate(x.shape))
+    missing = np.isnan(ordered[..., -1])  # a nan is sorted to the end
+    lower, upper = (
+        np.where(missing, ordered[..., -1], ordered[..., i]).reshape(kept)
+        for i in ((n - 1) // 2, n // 2)
+    )
+    return lower, upper
+
+
+@in_float32
+def _median_value(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    x = np.asarray(x, np.result_type(x, np.float32)) if x.dtype.kind != "f" else x
+    lower, upper = _middle(x, axis)
+    # Halved first, so that no sum overflows. (Two subnormal numbers lose half an ulp.)
+    y = np.where(lower == upper, lower, 0.5 * lower + 0.5 * upper)
+    return y if keepdims else np.squeeze(y, axis=axes_of(axis, x.ndim))
+
+
+def _median_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
+    lower, upper = _middle(to_array(x), axis)
+    return _shared(0.5 * g, x, lower, axis) + _shared(0.5 * g, x, upper, axis)
+
+
+def _shared(g: Value, x: Value, y: Array, axis: Any) -> Value:
+    """g for the elements that are y, shared equally among them."""
+    attained = equal(x, y)
+    ties = astype(sum_(attained, axis=axis, keepdims=True), dtype=g.dtype)
+    return where(attained, divide(g, ties), 0.0)
+
+
+def _median_kinks(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Where a middle element has an equal one beside it, on the far side from the middle."""
+    ordered = _in_order(x, axis)
+    n = ordered.shape[-1]
+    low, high = (n - 1) // 2, n // 2
+    found = np.zeros(ordered.shape[:-1], np.bool_)
+    if low > 0:
+        found |= ordered[..., low - 1] == ordered[..., low]
+        found |= ordered[..., high] == ordered[..., high + 1]
+    axes = axes_of(axis, np.ndim(x))
+    kept = tuple(1 if i in axes else size for i, size in enumerate(np.shape(x)))
+    return found.reshape(kept) if keepdims else found
+
+
+median: Op = register(
+    Op(
+        "median",
+        _median_value,
+        Reduction(_median_part),
+        family=FAMILY,
+        keywords={"axis": None, "keepdims": False},
+        formula="the middle element over the axes, of an even number the mean of the middle two; "
+        "nan if one is nan",
+        derivative="1 for the middle element, or 1/2 for each of two; 0 for the others",
+        domain="at least one element",
+        points=(
+            Point(
+                "k elements equal the middle one",
+                "tie",
+                ([1.0, 2.0, 2.0],),
+                ([0.0, 0.5, 0.5],),
+                differs={"torch": ([0.0, 1.0, 0.0],), "tensorflow": ([0.0, 1.0, 0.0],)},
+                reason="1/k each, as for max; sorting first gives all to one of them",
+            ),
+        ),
+        source="NumPy",
+        kinks_at=_median_kinks,
+    )
+)
+
+
+def _top(x: Array, k: int, axis: int, largest: bool) -> Array:
+    if not 0 <= k <= x.shape[axis]:
+        raise ValueError(f"there are no {k} elements on an axis of size {x.shape[axis]}")
+    return np.take(_order(x, axis, largest), range(k), axis)
+
+
+def _top_value(x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
+    x = np.asarray(x)
+    return np.take_along_axis(x, _top(x, k, axis, largest), axis)
+
+
+def _top_push(
+    x_dot: Value, y: Value, x: Value, k: int, axis: int = -1, largest: bool = True
+) -> Value:
+    return take_along_axis(x_dot, _top(to_array(x), k, axis, largest), axis=axis)
+
+
+def _top_kinks(x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
+    ties = _sort_kinks(x, axis, largest)
+    return np.take(ties, range(k), axis)
+
+
+topk_values: Op = register(
+    Op(
+        "topk_values",
+        _top_value,
+        Tangent(_top_push),
+        family=FAMILY,
+        keywords=TOP,
+        formula="the k largest elements along an axis, the largest first; or the smallest",
+        derivative="x_dot of the elements that are taken",
+        domain="at least k elements",
+        points=(
+            Point(
+                "elements tie at the k-th place",
+                "tie",
+                ([2.0, 2.0],),
+                ([1.0, 0.0],),
+                {"k": 1},
+                reason="of elements that are equal the first is taken",
+            ),
+        ),
+        source="torch.topk, tf.math.top_k",
+        rounding="none",
+        kinks_at=_top_kinks,
+    )
+)
+
+topk_indices: Op = register(
+    Op(
+        "topk_indices",
+        lambda x, k, axis=-1, largest=True: _top(np.asarray(x), k, axis, largest),
+        None,
+        family=FAMILY,
+        keywords=TOP,
+        formula="the indices of the k largest elements along an axis; or of the smallest",
+        derivative="none: the result is whole numbers",
+        domain="at least k elements",
+        points=(Point("elements tie", "jump", ([2.0, 2.0],), (None,), {"k": 1}, value=[0]),),
+        source="torch.topk, tf.math.top_k",
+        rounding="none",
+        kinks_at=_top_kinks,
+    )
+)
+
+
+def _topk_parts(
+    shape: tuple[int, ...], **keywords: Any
+) -> tuple[tuple[Op, Mapping[str, Any]], ...]:
+    return ((topk_values, keywords), (topk_indices, keywords))
+
+
+topk: Several = register_several(
+    Several(
+        "topk",
+        _topk_parts,
+        family=FAMILY,
+        results=("values", "indices"),
+        formula="the k largest elements along an axis, the largest first, and their indices; or "
+        "the smallest",
+        keywords=TOP,
+        aliases=("top_k",),
+    )
+)
