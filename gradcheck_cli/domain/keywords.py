@@ -23,7 +23,7 @@ _NAMES: dict[KeywordType, str] = {
     "wholes": "axes axis destination dilation kernel_size output_padding padding repeats reps "
     "sections shape shift source stride",
     "pairs": "pad_width",
-    "flag": "approximate count_include_pad is_causal keepdims largest lower",
+    "flag": "approximate count_include_pad descending is_causal keepdims largest lower",
     "number": "alpha beta delta eps fill_value label_smoothing margin max min negative_slope rate "
     "scale value",
     "exact": "correction ord",
