@@ -15,11 +15,21 @@ from reference_engine.traced import Value, shape_of, to_array
 
 FAMILY = "indexing"
 
+
+def _add_at(x: Any, g: Any, index: Any) -> None:
+    """x[index] += g, where an element that was taken twice is added to twice."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(part, (list, np.ndarray)) for part in parts):
+        np.add.at(x, index, g)
+    else:
+        x[index] += g
+
+
 getitem: Op = register(
     Op(
         "getitem",
         lambda x, index: np.asarray(x)[index],
-        Linear(lambda g, x, index: scatter(g, shape=shape_of(x), index=index)),
+        Linear(lambda g, x, index: scatter(g, shape=shape_of(x), index=index), add_to=_add_at),
         family=FAMILY,
         keywords={"index": REQUIRED},
         formula="x[index]; the index has ints, slices, None, Ellipsis, or arrays of ints or bools",
@@ -32,11 +42,7 @@ getitem: Op = register(
 
 def _scatter_value(g: Any, shape: tuple[int, ...], index: Any) -> Any:
     x = np.zeros(shape, g.dtype)
-    parts = index if isinstance(index, tuple) else (index,)
-    if any(isinstance(part, (list, np.ndarray)) for part in parts):
-        np.add.at(x, index, g)  # an element may have been taken twice
-    else:
-        x[index] = g
+    _add_at(x, g, index)
     return x
 
 
