@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,17 +25,17 @@ def _peak(x: Array, axis: Any) -> tuple[Array, Array]:
     log-sum-exp and softmax functions, IMA J. Numer. Anal. 41, 2021.)
     """
     axes = axes_of(axis, x.ndim)
-    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
-    rest = tuple(n for i, n in enumerate(x.shape) if i not in axes)
-    size = int(np.prod([x.shape[i] for i in axes]))
-    flat = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim)).reshape((*rest, size))
-    if not flat.size:
+    kept = tuple([1 if i in axes else n for i, n in enumerate(x.shape)])
+    if not x.size:
         return np.full(kept, -np.inf, x.dtype), np.zeros(kept, x.dtype)
-    top = np.argmax(flat, axis=-1)[..., None]
-    m = np.take_along_axis(flat, top, -1)
+    last = tuple(range(x.ndim - len(axes), x.ndim))
+    moved = x if axes == last else np.moveaxis(x, axes, last)
+    flat = moved.reshape((-1, math.prod([x.shape[i] for i in axes])))
+    largest = (np.arange(len(flat)), flat.argmax(axis=-1))
+    m = flat[largest][:, None]
     e = np.exp(flat - np.where(np.isfinite(m), m, 0))
-    np.put_along_axis(e, top, 0, -1)
-    return m.reshape(kept), np.sum(e, axis=-1).reshape(kept)
+    e[largest] = 0
+    return m.reshape(kept), np.add.reduce(e, axis=-1).reshape(kept)
 
 
 def _floating(x: Any) -> Array:
@@ -45,8 +46,8 @@ def _floating(x: Any) -> Array:
 def _logsumexp_value(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
     x = _floating(x)
     m, others = _peak(x, axis)
-    y = np.where(np.isfinite(m), m + np.log1p(others), m)
-    return y if keepdims else np.squeeze(y, axis=axes_of(axis, x.ndim))
+    y = m + np.log1p(others)
+    return y if keepdims else y.squeeze(axis=axes_of(axis, x.ndim))
 
 
 @in_float32
@@ -60,8 +61,9 @@ def _log_softmax_value(x: Any, axis: Any = -1) -> Any:
 def _softmax_value(x: Any, axis: Any = -1) -> Any:
     x = _floating(x)
     axes = axes_of(axis, x.ndim)
-    e = np.exp(x - np.max(x, axis=axes, keepdims=True, initial=-np.inf))
-    return e / np.sum(e, axis=axes, keepdims=True)
+    e = np.exp(x - np.maximum.reduce(x, axis=axes, keepdims=True, initial=-np.inf))
+    e /= np.add.reduce(e, axis=axes, keepdims=True)
+    return e
 
 
 def _softmax_product(g: Value, y: Value, x: Value, axis: Any = -1) -> Value:
