@@ -70,12 +70,18 @@ log1p: Op = register(
 def _logistic(x: Any) -> Any:
     """1/(1 + exp(-x)); the exponential is taken of -|x|, so that it never overflows."""
     e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, e) / (1 + e)
+    y = np.where(x >= 0, 1, e)
+    e += 1
+    y /= e
+    return y
 
 
 def _logistic_density(x: Any) -> Any:
     e = np.exp(-np.abs(x))
-    return e / (1 + e) ** 2
+    d = 1 + e
+    d *= d
+    e /= d
+    return e
 
 
 # The row that the derivatives of sigmoid and tanh share. Written as y (1 - y) or 1 - y^2 they lose
