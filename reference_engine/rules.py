@@ -56,10 +56,11 @@ class Elementwise:
         wanted: Sequence[int],
         keywords: Keywords,
     ) -> list[Value]:
-        parts = self.parts
-        return [
-            None if (part := parts[i]) is None else part(y_bar, y, *xs, **keywords) for i in wanted
-        ]
+        x_bars = []
+        for i in wanted:
+            part = self.parts[i]
+            x_bars.append(None if part is None else part(y_bar, y, *xs, **keywords))
+        return x_bars
 
 
 class Linear:

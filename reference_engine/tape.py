@@ -132,24 +132,16 @@ class Node(Traced):
         value = op.on_arrays(xs, keywords) if plain else op(*xs, **keywords)
         if op.rule is not None and records(level) and not (op.passive and op.only_passive(wanted)):
             made = Record(value.shape, value.dtype, op, keywords, wanted, parents, xs, value)
-            if level != USER_LEVEL:
-                _forget_unread(made)
+            if level != USER_LEVEL:  # the user's tape can be looked at and walked again, in parts
+                keeps_result, unread = op.unread(wanted)
+                if not keeps_result:
+                    made.value = None
+                for k in unread:
+                    xs[wanted[k]] = parents[k]
             return type(self)(level, value, made)
         if level <= USER_LEVEL and not isinstance(value, Traced):
             return type(self)(CONSTANT_LEVEL, value)
         return value
-
-
-def _forget_unread(made: Record) -> None:
-    """Drop the arrays that the rule does not read.
-
-    The user's tape keeps all of them: it can be looked at, and walked with create_graph.
-    """
-    keeps_result, unread = made.op.unread(made.wanted)  # type: ignore[union-attr]
-    if not keeps_result:
-        made.value = None
-    for k in unread:
-        made.xs[made.wanted[k]] = made.parents[k]  # type: ignore[index]
 
 
 def ordered(roots: Iterable[Record], stop: frozenset[Record] | set[Record]) -> list[Record]:
@@ -172,25 +164,19 @@ def ordered(roots: Iterable[Record], stop: frozenset[Record] | set[Record]) -> l
     return sorted(seen, key=_by_age)
 
 
-class Cotangents:
+class Cotangents(dict[Record, Value]):
     """What has arrived so far at each record that the walk has yet to visit."""
 
-    __slots__ = ("_bars", "_sums")
-
     def __init__(self) -> None:
-        self._bars: dict[Record, Value] = {}
-        self._sums: set[Record] = set()  # where the array was made here, so that nobody else has it
-
-    def pop(self, record: Record) -> Value:
-        """The complete cotangent of a record, or None if nothing arrived."""
-        return self._bars.pop(record, None)
+        self._sums: set[Record] = set()  # whose array was made here, so that nobody else has it
 
     def add(self, record: Record, bar: Value) -> None:
-        bar = fit_cotangent(bar, record)
-        bars = self._bars
-        old = bars.get(record)
+        """Add what one use of the value contributes."""
+        if bar.shape != record.shape or bar.dtype != record.dtype:
+            bar = fit_cotangent(bar, record)
+        old = self.get(record)
         if old is None:
-            bars[record] = bar
+            self[record] = bar
         elif record in self._sums and not isinstance(bar, Traced):
             np.add(old, bar, out=old)
         else:
@@ -200,7 +186,7 @@ class Cotangents:
         """Add a cotangent that is zero but for a part, without an array of zeros for each."""
         assert op.add_to is not None
         assert op.rule is not None
-        old = self._bars.get(record)
+        old = self.get(record)
         if isinstance(y_bar, Traced) or isinstance(old, Traced):
             self.add(record, op.rule.reverse(op, y_bar, None, [record], [0], keywords)[0])
             return
@@ -210,7 +196,7 @@ class Cotangents:
         op.add_to(old, y_bar, **keywords)
 
     def _put_sum(self, record: Record, bar: Value) -> None:
-        self._bars[record] = bar
+        self[record] = bar
         if type(bar) is np.ndarray:
             self._sums.add(record)
         else:
@@ -240,7 +226,7 @@ def pull_back(
     pending = ordered((node.record for node, _ in seeds), stop)
     while pending:
         record = pending.pop()
-        y_bar = bars.pop(record)
+        y_bar = bars.pop(record, None)
         if y_bar is None:
             continue
         op = record.op

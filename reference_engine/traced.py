@@ -137,8 +137,8 @@ class Traced:
 
     def __getitem__(self, index: Any) -> Value:
         parts = index if isinstance(index, tuple) else (index,)
-        plain = tuple(to_array(p) if isinstance(p, Traced) else p for p in parts)
-        return ROWS["getitem"](self, index=plain)
+        plain = [to_array(p) if isinstance(p, Traced) else p for p in parts]
+        return ROWS["getitem"](self, index=tuple(plain))
 
     __hash__ = object.__hash__
 
