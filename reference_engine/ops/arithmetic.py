@@ -1,4 +1,4 @@
-"""Arithmetic: + - * / ** and what is close to it."""
+"""Arithmetic: + - * / **, roots, remainders, the length of a pair."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import weakly_typed
+from reference_engine.arithmetic.floats import in_float32, pair_in_float32, weak_pair, weakly_typed
 from reference_engine.op import Op, Point, register
 from reference_engine.ops.exponential import log
 from reference_engine.ops.selection import equal, logical_and, not_equal, sign, where
@@ -61,15 +61,15 @@ divide: Op = register(
     Op(
         "divide",
         weakly_typed(np.true_divide),
-        Elementwise(lambda g, y, a, b: g / b, lambda g, y, a, b: -(g * (y / b))),
+        Elementwise(lambda g, y, a, b: g / b, lambda g, y, a, b: -((g * y) / b)),
         family=FAMILY,
         arrays=PAIR,
         aliases=("div", "true_divide"),
         formula="x1 / x2",
         derivative="1 / x2, -(x1 / x2) / x2",
         domain="x2 != 0",
-        stability="not -x1 / x2^2: the square would overflow or underflow long before the result "
-        "does",
+        stability="as -(g y) / x2, not -x1 / x2^2: the square would overflow or underflow long "
+        "before the result does; g comes first, because 0 times an overflowing y / x2 is nan",
         points=(
             Point("x2 = 0", "pole", (1.0, 0.0), (np.inf, -np.inf), value=np.inf),
             Point("x1 = x2 = 0", "pole", (0.0, 0.0), (np.inf, np.nan), value=np.nan),
@@ -89,6 +89,21 @@ negative: Op = register(
         derivative="-1",
         source="elementary calculus",
         rounding="none",
+    )
+)
+
+reciprocal: Op = register(
+    Op(
+        "reciprocal",
+        lambda x: np.true_divide(*weak_pair(1, x)),
+        Elementwise(lambda g, y, x: -((g * y) * y)),
+        family=FAMILY,
+        formula="1 / x",
+        derivative="-1 / x^2",
+        domain="x != 0",
+        stability="as -(g y) y: y^2 alone may overflow or underflow where g y^2 does not",
+        points=(Point("x = 0", "pole", (0.0,), (-np.inf,), value=np.inf),),
+        source="elementary calculus",
     )
 )
 
@@ -113,6 +128,35 @@ sqrt: Op = register(
         formula="sqrt(x)",
         derivative="1 / (2 sqrt(x))",
         domain="x >= 0",
+        points=(Point("x = 0", "vertical tangent", (0.0,), (np.inf,)),),
+        source="elementary calculus",
+    )
+)
+
+rsqrt: Op = register(
+    Op(
+        "rsqrt",
+        in_float32(lambda x: 1 / np.sqrt(x)),
+        Elementwise(lambda g, y, x: -0.5 * (g * (y / x))),
+        family=FAMILY,
+        formula="1 / sqrt(x)",
+        derivative="-(1 / sqrt(x)) / (2 x)",
+        domain="x > 0",
+        stability="y / x and not y^3, which goes through the square of a rounded result",
+        points=(Point("x = 0", "pole", (0.0,), (-np.inf,), value=np.inf),),
+        source="elementary calculus",
+    )
+)
+
+cbrt: Op = register(
+    Op(
+        "cbrt",
+        np.cbrt,
+        Elementwise(lambda g, y, x: g / (3 * (y * y))),
+        family=FAMILY,
+        formula="the real cube root of x, negative for x < 0",
+        derivative="1 / (3 cbrt(x)^2)",
+        stability="y^2 lies far inside the range for every x; y / (3 x) would be 0 / 0 at 0",
         points=(Point("x = 0", "vertical tangent", (0.0,), (np.inf,)),),
         source="elementary calculus",
     )
@@ -181,5 +225,118 @@ power: Op = register(
         ),
         source="elementary calculus; the limits at x1 = 0 as in torch/csrc/autograd/"
         "FunctionsManual.cpp, pow_backward_exponent",
+    )
+)
+
+# How often x2 goes into x1: a step function, whose rounded quotient NumPy puts right.
+floor_divide: Op = register(
+    Op(
+        "floor_divide",
+        weakly_typed(np.floor_divide),
+        None,
+        family=FAMILY,
+        arrays=PAIR,
+        formula="floor(x1 / x2), of the exact quotient",
+        derivative="0, so that no path leads through it",
+        domain="x2 != 0",
+        points=(Point("x1 = k x2, k whole", "jump", (2.0, 1.0), (None, None)),),
+        source="NumPy, npy_math_internal.h.src, npy_divmod",
+        kinks_at=lambda a, b: np.equal(np.remainder(*weak_pair(a, b)), 0),
+    ),
+    internal=True,
+)
+
+remainder: Op = register(
+    Op(
+        "remainder",
+        weakly_typed(np.remainder),
+        Elementwise(lambda g, y, a, b: g, lambda g, y, a, b: -(g * floor_divide(a, b))),
+        family=FAMILY,
+        arrays=PAIR,
+        aliases=("mod",),
+        formula="x1 - x2 floor(x1 / x2), with the sign of x2, as % in Python",
+        derivative="1, -floor(x1 / x2)",
+        domain="x2 != 0",
+        stability="the whole number is that of the exact quotient; a rounded one may be one too "
+        "many",
+        points=(
+            Point(
+                "x1 = k x2, k whole",
+                "jump",
+                (2.0, 1.0),
+                (1.0, -2.0),
+                reason="the derivative from the side of 0, where the remainder starts",
+            ),
+        ),
+        source="elementary calculus",
+        kinks_at=lambda a, b: np.equal(np.remainder(*weak_pair(a, b)), 0),
+    )
+)
+
+
+def _hypot_slope_value(a: Any, b: Any) -> Any:
+    """a / sqrt(a^2 + b^2), both divided by the larger first: neither square leaves the range."""
+    largest = np.maximum(np.abs(a), np.abs(b))
+    largest = np.where(largest == 0, 1, largest)
+    a, b = a / largest, b / largest
+    length = np.hypot(a, b)
+    return a / np.where(length == 0, 1, length)
+
+
+def _hypot_nonzero(a: Value, b: Value) -> Value:
+    y = hypot(a, b)
+    return where(equal(y, 0), 1.0, y)
+
+
+def _hypot_slope_by_first(g: Value, y: Value, a: Value, b: Value) -> Value:
+    other = hypot_slope(b, a)
+    return g * (other * (other / _hypot_nonzero(a, b)))
+
+
+def _hypot_slope_by_second(g: Value, y: Value, a: Value, b: Value) -> Value:
+    return -(g * (y * (hypot_slope(b, a) / _hypot_nonzero(a, b))))
+
+
+# The cosine of the angle at which (x1, x2) lies. Its derivatives are products of such cosines, so
+# that those of hypot, atan2, atan and asinh keep their digits in every order.
+hypot_slope: Op = register(
+    Op(
+        "hypot_slope",
+        pair_in_float32(_hypot_slope_value),
+        Elementwise(_hypot_slope_by_first, _hypot_slope_by_second),
+        family=FAMILY,
+        arrays=PAIR,
+        formula="x1 / sqrt(x1^2 + x2^2), and 0 for a pair of zeros",
+        derivative="x2^2 / h^3, -x1 x2 / h^3 with h = sqrt(x1^2 + x2^2)",
+        points=(Point("x1 = x2 = 0", "jump", (0.0, 0.0), (0.0, 0.0), value=0.0),),
+        source="elementary calculus",
+        kinks_at=lambda a, b: np.equal(a, 0) & np.equal(b, 0),
+    ),
+    internal=True,
+)
+
+hypot: Op = register(
+    Op(
+        "hypot",
+        weakly_typed(np.hypot),
+        Elementwise(
+            lambda g, y, a, b: g * hypot_slope(a, b), lambda g, y, a, b: g * hypot_slope(b, a)
+        ),
+        family=FAMILY,
+        arrays=PAIR,
+        formula="sqrt(x1^2 + x2^2)",
+        derivative="x1 / hypot(x1, x2), x2 / hypot(x1, x2)",
+        stability="no square is taken of numbers that were not scaled before",
+        points=(
+            Point(
+                "x1 = x2 = 0",
+                "kink",
+                (0.0, 0.0),
+                (0.0, 0.0),
+                reason="0 is the least subgradient; x1 / hypot(x1, x2) alone would be 0 / 0",
+            ),
+        ),
+        source="elementary calculus",
+        kinks_at=lambda a, b: np.equal(a, 0) & np.equal(b, 0),
     )
 )

@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import in_float32
+from reference_engine.arithmetic.floats import in_float32, pair_in_float32, weakly_typed
 from reference_engine.op import Op, Point, register
+from reference_engine.ops.selection import equal, less_equal, logical_and, where
 from reference_engine.rules import Elementwise
+from reference_engine.traced import Value
 
 FAMILY = "exponential"
+PAIR = ("x1", "x2")
+LOG2_E = 1 / math.log(2)
+LOG10_E = 1 / math.log(10)
 
 exp: Op = register(
     Op(
@@ -22,6 +27,18 @@ exp: Op = register(
         formula="exp(x)",
         derivative="exp(x)",
         source="DLMF 4.7.7",
+    )
+)
+
+exp2: Op = register(
+    Op(
+        "exp2",
+        np.exp2,
+        Elementwise(lambda g, y, x: g * (math.log(2) * y)),
+        family=FAMILY,
+        formula="2^x",
+        derivative="log(2) 2^x",
+        source="DLMF 4.8.9",
     )
 )
 
@@ -49,6 +66,34 @@ log: Op = register(
         domain="x > 0",
         points=(Point("x = 0", "pole", (0.0,), (np.inf,), value=-np.inf),),
         source="DLMF 4.7.1",
+    )
+)
+
+log2: Op = register(
+    Op(
+        "log2",
+        np.log2,
+        Elementwise(lambda g, y, x: (LOG2_E * g) / x),
+        family=FAMILY,
+        formula="log(x) / log(2)",
+        derivative="1 / (x log(2))",
+        domain="x > 0",
+        points=(Point("x = 0", "pole", (0.0,), (np.inf,), value=-np.inf),),
+        source="DLMF 4.2.10",
+    )
+)
+
+log10: Op = register(
+    Op(
+        "log10",
+        np.log10,
+        Elementwise(lambda g, y, x: (LOG10_E * g) / x),
+        family=FAMILY,
+        formula="log(x) / log(10)",
+        derivative="1 / (x log(10))",
+        domain="x > 0",
+        points=(Point("x = 0", "pole", (0.0,), (np.inf,), value=-np.inf),),
+        source="DLMF 4.2.14",
     )
 )
 
@@ -157,5 +202,101 @@ erf: Op = register(
         formula="2/sqrt(pi) * integral of exp(-t^2) from 0 to x",
         derivative="2/sqrt(pi) exp(-x^2)",
         source="DLMF 7.2.1, 7.10.1",
+    )
+)
+
+logaddexp: Op = register(
+    Op(
+        "logaddexp",
+        weakly_typed(np.logaddexp),
+        Elementwise(lambda g, y, a, b: g * sigmoid(a - b), lambda g, y, a, b: g * sigmoid(b - a)),
+        family=FAMILY,
+        arrays=PAIR,
+        formula="log(exp(x1) + exp(x2))",
+        derivative="sigmoid(x1 - x2), sigmoid(x2 - x1)",
+        stability="exp(x1 - y) would rebuild the derivative from the rounded result",
+        source="Blanchard, Higham, Higham, IMA J. Numer. Anal. 41 (2021)",
+        rounding="sums",
+    )
+)
+
+
+@pair_in_float32
+def _xlogy_value(a: Any, b: Any) -> Any:
+    import scipy.special  # its import costs more than the rest of this library
+
+    return scipy.special.xlogy(a, b)
+
+
+@pair_in_float32
+def _xlog1py_value(a: Any, b: Any) -> Any:
+    import scipy.special
+
+    return scipy.special.xlog1py(a, b)
+
+
+def _off_edge(a: Value, b: Value, edge: float, inside: float) -> Value:
+    """x2, but `inside` where x1 is 0 and x2 not above the edge: there x1 log(...) counts as 0."""
+    return where(logical_and(equal(a, 0), less_equal(b, edge)), inside, b)
+
+
+xlogy: Op = register(
+    Op(
+        "xlogy",
+        _xlogy_value,
+        Elementwise(
+            lambda g, y, a, b: g * log(_off_edge(a, b, 0, 1.0)),
+            lambda g, y, a, b: (g * a) / _off_edge(a, b, 0, 1.0),
+        ),
+        family=FAMILY,
+        arrays=PAIR,
+        formula="x1 log(x2), and 0 where x1 = 0",
+        derivative="log(x2), x1 / x2",
+        domain="x2 > 0, or x1 = 0",
+        stability="the argument of the logarithm is made safe before it is used, so that 0 log(0) "
+        "gives 0 and not 0 * inf",
+        source="scipy.special.xlogy; PyTorch, tools/autograd/derivatives.yaml",
+    )
+)
+
+xlog1py: Op = register(
+    Op(
+        "xlog1py",
+        _xlog1py_value,
+        Elementwise(
+            lambda g, y, a, b: g * log1p(_off_edge(a, b, -1, 0.0)),
+            lambda g, y, a, b: (g * a) / (1 + _off_edge(a, b, -1, 0.0)),
+        ),
+        family=FAMILY,
+        arrays=PAIR,
+        formula="x1 log(1 + x2), accurate near x2 = 0, and 0 where x1 = 0",
+        derivative="log(1 + x2), x1 / (1 + x2)",
+        domain="x2 > -1, or x1 = 0",
+        stability="as for xlogy",
+        source="scipy.special.xlog1py; PyTorch, tools/autograd/derivatives.yaml",
+    )
+)
+
+
+@in_float32
+def _log1mexp_value(x: Any) -> Any:
+    near = x < math.log(2)
+    below = np.log(-np.expm1(-np.where(near, x, 1)))
+    return np.where(near, below, np.log1p(-np.exp(-np.where(near, 1, x))))
+
+
+log1mexp: Op = register(
+    Op(
+        "log1mexp",
+        _log1mexp_value,
+        Elementwise(lambda g, y, x: g * (exp(-x) / -expm1(-x))),
+        family=FAMILY,
+        formula="log(1 - exp(-x))",
+        derivative="exp(-x) / (1 - exp(-x))",
+        domain="x > 0",
+        stability="1 - exp(-x) as -expm1(-x), its logarithm as log1p(-exp(-x)) where x > log(2); "
+        "1 / (exp(x) - 1) would overflow before the derivative underflows",
+        points=(Point("x = 0", "pole", (0.0,), (np.inf,), value=-np.inf),),
+        source="Maechler, Accurately computing log(1 - exp(-|a|)), Rmpfr (2012)",
     )
 )

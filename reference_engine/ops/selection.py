@@ -64,20 +64,41 @@ logical_and = _logical("logical_and", np.logical_and, "x1 and x2", PAIR)
 logical_or = _logical("logical_or", np.logical_or, "x1 or x2", PAIR)
 logical_not = _logical("logical_not", np.logical_not, "not x", ("x",))
 
-sign: Op = register(
-    Op(
-        "sign",
-        np.sign,
-        None,
-        family=FAMILY,
-        formula="-1, 0 or 1",
-        derivative="0, so that no path leads through it",
-        points=(Point("x = 0", "jump", (0.0,), (None,)),),
-        source="NumPy",
-        rounding="none",
-        kinks_at=lambda x: np.equal(x, 0),
-    ),
-    internal=True,
+
+def _step(
+    name: str, function: Callable[..., Any], formula: str, jumps: Callable[..., Any], *at: Any
+) -> Op:
+    where, example = at
+    return register(
+        Op(
+            name,
+            function,
+            None,
+            family=FAMILY,
+            formula=formula,
+            derivative="0, so that no path leads through it",
+            points=(Point(where, "jump", (example,), (None,)),),
+            source="NumPy",
+            rounding="none",
+            kinks_at=jumps,
+        )
+    )
+
+
+def _is_whole(x: Any) -> Any:
+    return np.equal(x, np.floor(x))
+
+
+sign = _step("sign", np.sign, "-1, 0 or 1", lambda x: np.equal(x, 0), "x = 0", 0.0)
+floor = _step("floor", np.floor, "the largest whole number <= x", _is_whole, "x whole", 1.0)
+ceil = _step("ceil", np.ceil, "the smallest whole number >= x", _is_whole, "x whole", 1.0)
+round_ = _step(
+    "round",
+    np.rint,
+    "the whole number next to x, the even one of two",
+    lambda x: np.equal(x - np.floor(x), 0.5),
+    "x + 1/2 whole",
+    0.5,
 )
 
 

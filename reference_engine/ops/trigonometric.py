@@ -1,11 +1,17 @@
-"""Sine, cosine, tangent."""
+"""Circular and hyperbolic functions, and their inverses."""
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
-from reference_engine.op import Op, register
+from reference_engine.arithmetic.floats import Array, in_float32, weakly_typed
+from reference_engine.op import REQUIRED, Op, Point, register
+from reference_engine.ops.arithmetic import hypot, hypot_slope, sqrt
 from reference_engine.rules import Elementwise
+from reference_engine.traced import Value
 
 FAMILY = "trigonometric"
 
@@ -43,5 +49,257 @@ tan: Op = register(
         derivative="1 + tan(x)^2",
         domain="x != pi/2 + k pi, where no floating-point number lies",
         source="DLMF 4.20.3",
+    )
+)
+
+# What asin, acos and atanh divide by. Left to the product rule, its derivative would be the
+# difference (1 - x) - (1 + x), which has no digits for small x.
+one_minus_square: Op = register(
+    Op(
+        "one_minus_square",
+        in_float32(lambda x: (1 - x) * (1 + x)),
+        Elementwise(lambda g, y, x: g * (-2 * x)),
+        family=FAMILY,
+        formula="(1 - x) (1 + x)",
+        derivative="-2 x",
+        stability="1 - x^2 would lose digits near -1 and 1",
+        source="elementary calculus",
+    ),
+    internal=True,
+)
+
+EDGES = "(1 - x)(1 + x) keeps its digits near -1 and 1, where 1 - x^2 cancels"
+
+asin: Op = register(
+    Op(
+        "asin",
+        np.arcsin,
+        Elementwise(lambda g, y, x: g / sqrt(one_minus_square(x))),
+        family=FAMILY,
+        aliases=("arcsin",),
+        formula="the angle in [-pi/2, pi/2] whose sine is x",
+        derivative="1 / sqrt((1 - x) (1 + x))",
+        domain="-1 <= x <= 1",
+        stability=EDGES,
+        points=(
+            Point("x = 1", "vertical tangent", (1.0,), (np.inf,)),
+            Point("x = -1", "vertical tangent", (-1.0,), (np.inf,)),
+        ),
+        source="DLMF 4.24.7",
+    )
+)
+
+acos: Op = register(
+    Op(
+        "acos",
+        np.arccos,
+        Elementwise(lambda g, y, x: -(g / sqrt(one_minus_square(x)))),
+        family=FAMILY,
+        aliases=("arccos",),
+        formula="the angle in [0, pi] whose cosine is x",
+        derivative="-1 / sqrt((1 - x) (1 + x))",
+        domain="-1 <= x <= 1",
+        stability=EDGES,
+        points=(
+            Point("x = 1", "vertical tangent", (1.0,), (-np.inf,)),
+            Point("x = -1", "vertical tangent", (-1.0,), (-np.inf,)),
+        ),
+        source="DLMF 4.24.8",
+    )
+)
+
+
+def _atan_part(g: Value, y: Value, x: Value) -> Value:
+    h = hypot(x, 1.0)
+    return g / h / h
+
+
+atan: Op = register(
+    Op(
+        "atan",
+        np.arctan,
+        Elementwise(_atan_part),
+        family=FAMILY,
+        aliases=("arctan",),
+        formula="the angle in (-pi/2, pi/2) whose tangent is x",
+        derivative="1 / (1 + x^2)",
+        stability="divided twice by hypot(x, 1): x^2 would overflow where the result need not "
+        "underflow yet",
+        source="DLMF 4.24.9",
+    )
+)
+
+
+def _atan2_by_first(g: Value, y: Value, a: Value, b: Value) -> Value:
+    return g * hypot_slope(b, a) / hypot(a, b)
+
+
+def _atan2_by_second(g: Value, y: Value, a: Value, b: Value) -> Value:
+    return -(g * hypot_slope(a, b)) / hypot(a, b)
+
+
+atan2: Op = register(
+    Op(
+        "atan2",
+        weakly_typed(np.arctan2),
+        Elementwise(_atan2_by_first, _atan2_by_second),
+        family=FAMILY,
+        arrays=("x1", "x2"),
+        aliases=("arctan2",),
+        formula="the angle in [-pi, pi] of the point with abscissa x2 and ordinate x1",
+        derivative="x2 / (x1^2 + x2^2), -x1 / (x1^2 + x2^2)",
+        domain="(x1, x2) != (0, 0)",
+        stability="cosine and sine of the angle over hypot(x1, x2): the squares would overflow or "
+        "underflow long before the result does",
+        points=(
+            Point("x1 = 0, x2 < 0", "jump", (0.0, -1.0), (-1.0, 0.0), value=math.pi),
+            Point("x1 = x2 = 0", "pole", (0.0, 0.0), (np.nan, np.nan), value=0.0),
+        ),
+        source="DLMF 4.23(iv)",
+        kinks_at=lambda a, b: np.equal(a, 0) & np.less_equal(b, 0),
+    )
+)
+
+sinh: Op = register(
+    Op(
+        "sinh",
+        np.sinh,
+        Elementwise(lambda g, y, x: g * cosh(x)),
+        family=FAMILY,
+        formula="sinh(x)",
+        derivative="cosh(x)",
+        source="DLMF 4.34.1",
+    )
+)
+
+cosh: Op = register(
+    Op(
+        "cosh",
+        np.cosh,
+        Elementwise(lambda g, y, x: g * sinh(x)),
+        family=FAMILY,
+        formula="cosh(x)",
+        derivative="sinh(x)",
+        source="DLMF 4.34.2",
+    )
+)
+
+asinh: Op = register(
+    Op(
+        "asinh",
+        np.arcsinh,
+        Elementwise(lambda g, y, x: g / hypot(x, 1.0)),
+        family=FAMILY,
+        aliases=("arcsinh",),
+        formula="the number whose sinh is x",
+        derivative="1 / sqrt(1 + x^2)",
+        stability="as 1 / hypot(x, 1): x^2 would overflow",
+        source="DLMF 4.38.9",
+    )
+)
+
+acosh: Op = register(
+    Op(
+        "acosh",
+        np.arccosh,
+        Elementwise(lambda g, y, x: g / (sqrt(x - 1) * sqrt(x + 1))),
+        family=FAMILY,
+        aliases=("arccosh",),
+        formula="the number >= 0 whose cosh is x",
+        derivative="1 / sqrt((x - 1) (x + 1))",
+        domain="x >= 1",
+        stability="a root of each factor: x^2 - 1 would cancel near 1 and overflow far out",
+        points=(Point("x = 1", "vertical tangent", (1.0,), (np.inf,)),),
+        source="DLMF 4.38.10",
+    )
+)
+
+atanh: Op = register(
+    Op(
+        "atanh",
+        np.arctanh,
+        Elementwise(lambda g, y, x: g / one_minus_square(x)),
+        family=FAMILY,
+        aliases=("arctanh",),
+        formula="the number whose tanh is x",
+        derivative="1 / ((1 - x) (1 + x))",
+        domain="-1 < x < 1",
+        stability=EDGES,
+        points=(
+            Point("x = 1", "pole", (1.0,), (np.inf,), value=np.inf),
+            Point("x = -1", "pole", (-1.0,), (np.inf,), value=-np.inf),
+        ),
+        source="DLMF 4.38.11",
+    )
+)
+
+
+def _wave(x: Array, quarters: int) -> Array:
+    """sin(pi (x + quarters / 2)), reduced exactly, so that it is right to a few units for every x
+    and 0 at whole numbers."""
+    nearest = np.rint(x)
+    r = x - nearest
+    sine = np.sin(np.pi * r)
+    cosine = np.where(np.abs(r) > 0.25, np.sin(np.pi * (0.5 - np.abs(r))), np.cos(np.pi * r))
+    sign = 1 - 2 * np.remainder(nearest, 2)
+    turned = (sine, cosine, -sine, -cosine)[quarters % 4]
+    return np.asarray(sign * turned)
+
+
+TERMS = 24  # the last one is below 1e-16 of the first wherever the series is used, up to n = 8
+
+
+def _sinc_series(x: Array, n: int) -> Array:
+    """The n-th derivative of sum_k (-1)^k (pi x)^(2k) / (2k + 1)!, by Horner's rule."""
+    start = (n + 1) // 2
+    total = np.zeros_like(x)
+    for k in reversed(range(start, start + TERMS)):
+        weight = (-1) ** k * math.pi ** (2 * k) / ((2 * k + 1) * math.factorial(2 * k - n))
+        total = total * x * x + weight
+    return np.asarray(total * x if n % 2 else total)
+
+
+def _sinc_derivative_value(x: Any, n: int) -> Any:
+    """The series near 0; further out x f_n = pi^(n-1) sin(pi x + n pi/2) - n f_(n-1), the n-th
+    derivative of x f = sin(pi x) / pi, which cancels only near 0. In float64 throughout."""
+    x = np.asarray(x)
+    kind = x.dtype if x.dtype.kind not in "biu" else np.dtype(np.float64)
+    x = x.astype(np.float64)
+    near = np.abs(x) < 0.25 * (n + 1)
+    far = np.where(near, 1.0, x)
+    y = _wave(far, 0) / (np.pi * far)
+    for k in range(1, n + 1):
+        y = (np.pi ** (k - 1) * _wave(far, k) - k * y) / far
+    return np.where(near, _sinc_series(np.where(near, x, 0.0), n), y).astype(kind)
+
+
+# The derivatives of sinc of every order: left to the quotient rule they are differences of terms
+# that grow like 1/x^n near 0.
+sinc_derivative: Op = register(
+    Op(
+        "sinc_derivative",
+        _sinc_derivative_value,
+        Elementwise(lambda g, y, x, n: g * sinc_derivative(x, n=n + 1)),
+        family=FAMILY,
+        keywords={"n": REQUIRED},
+        formula="the n-th derivative of sin(pi x) / (pi x)",
+        derivative="the next one",
+        source="DLMF 10.49.3, 10.51.3, with the Taylor series of DLMF 4.19.1",
+        rounding="inputs",
+    ),
+    internal=True,
+)
+
+sinc: Op = register(
+    Op(
+        "sinc",
+        lambda x: _sinc_derivative_value(x, 0),
+        Elementwise(lambda g, y, x: g * sinc_derivative(x, n=1)),
+        family=FAMILY,
+        formula="sin(pi x) / (pi x), and 1 at x = 0",
+        derivative="(cos(pi x) - sinc(x)) / x",
+        stability="the derivative from its Taylor series near 0, where that difference cancels; "
+        "multiples of pi are taken off before they are rounded",
+        source="numpy.sinc; DLMF 10.49.3",
     )
 )

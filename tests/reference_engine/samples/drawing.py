@@ -70,6 +70,11 @@ def NEAR_PLUS_MINUS_ONE(rng: np.random.Generator, shape: tuple[int, ...]) -> Arr
     return np.asarray(rng.uniform(0.98, 1.02, shape) * rng.choice([-1, 1], shape))
 
 
+def UPPER(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """None within 0.05 of what DISTINCT draws."""
+    return np.asarray(DISTINCT(rng, shape) + 0.1)
+
+
 def BOOL(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.integers(0, 2, shape).astype(bool)
 
@@ -114,8 +119,7 @@ def binary(first: Draw, second: Draw) -> list[Sample]:
 
 def apart() -> list[Sample]:
     """Two arrays without a tie between any elements that can meet."""
-    upper: Draw = lambda rng, shape: DISTINCT(rng, shape) + 0.1  # noqa: E731
-    return [Sample((DISTINCT, upper), pair) for pair in PAIRS if pair != ((), ())]
+    return [Sample((DISTINCT, UPPER), pair) for pair in PAIRS if pair != ((), ())]
 
 
 def one(draw: Draw, *shape: int, **keywords: Any) -> Sample:
@@ -186,6 +190,11 @@ def single(*points: float) -> tuple[tuple[float, ...], ...]:
     return tuple((x,) for x in points)
 
 
+def pairs(text: str) -> tuple[tuple[float, ...], ...]:
+    """Points of a function of two arguments: "first second; first second"."""
+    return tuple(tuple(float(x) for x in pair.split()) for pair in text.split(";"))
+
+
 def any_broadcast(*draws: Draw, **keywords: SearchStrategy[Any]) -> SearchStrategy[Sample]:
     """Calls with arrays of any shapes that fit together, and keywords from those strategies."""
     shapes = mutually_broadcastable_shapes(
@@ -221,3 +230,55 @@ def by_mpmath(exact: Exact) -> Callable[..., Any]:
         return np.array(flat, np.float64).reshape(broadcast[0].shape)
 
     return value
+
+
+def any_sizes(*, min_dims: int = 0, min_side: int = 0) -> SearchStrategy[tuple[int, ...]]:
+    """Shapes of up to three axes, with at most 24 elements."""
+    return (
+        st.lists(st.integers(min_side, 4), min_size=min_dims, max_size=3)
+        .map(tuple)
+        .filter(lambda shape: np.prod(shape) <= 24)
+    )
+
+
+@st.composite
+def any_reduction(
+    pick: Any, draw: Draw, *, min_side: int = 1, many: bool = True, **keywords: SearchStrategy[Any]
+) -> Sample:
+    """A call that reduces no axis, one, several (`many`) or all of an array of any shape."""
+    shape = pick(any_sizes(min_side=min_side))
+    ndim = len(shape)
+    choices = [st.none()]
+    if ndim:
+        choices.append(st.integers(-ndim, ndim - 1))
+    if ndim and many:
+        signed = st.sampled_from([lambda i: i, lambda i: i - ndim])
+        some = st.lists(st.tuples(st.integers(0, ndim - 1), signed), min_size=1, max_size=ndim)
+        apart = some.filter(lambda pairs: len({i for i, _ in pairs}) == len(pairs))
+        choices.append(apart.map(lambda pairs: tuple(sign(i) for i, sign in pairs)))
+    axis = pick(st.one_of(choices))
+    chosen = pick(st.fixed_dictionaries(keywords))
+    return Sample((draw,), (shape,), {"axis": axis, "keepdims": pick(st.booleans()), **chosen})
+
+
+@st.composite
+def any_along(
+    pick: Any, *draws: Draw, min_side: int = 1, **keywords: SearchStrategy[Any]
+) -> Sample:
+    """A call that goes along one axis of arrays of one shape."""
+    shape = pick(any_sizes(min_dims=1, min_side=min_side))
+    axis = pick(st.integers(-len(shape), len(shape) - 1))
+    chosen = pick(st.fixed_dictionaries(keywords))
+    return Sample(draws, (shape,) * len(draws), {"axis": axis, **chosen})
+
+
+def DISTINCT_SIZES(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Of either sign, no two absolute values within 0.15, none below 0.25."""
+    n = int(np.prod(shape))
+    sizes = 0.2 * rng.permutation(n) + 0.3 + rng.uniform(-0.025, 0.025, n)
+    return np.asarray((sizes * rng.choice([-1, 1], n)).reshape(shape))
+
+
+def below(size: int) -> Draw:
+    """Indices into an axis of that size, from either end."""
+    return lambda rng, shape: rng.integers(-size, size, shape)

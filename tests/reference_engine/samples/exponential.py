@@ -1,37 +1,77 @@
 """Samples of ops/exponential.py."""
 
+from collections.abc import Callable
+from typing import Any
+
 import mpmath
+from hypothesis.strategies import SearchStrategy
 
 from tests.reference_engine.samples.drawing import (
     ABOVE_MINUS_ONE,
     POSITIVE,
     REAL,
     SPECIAL,
+    Draw,
     Exact,
     Sample,
+    any_pair,
+    any_shape,
+    binary,
+    by_mpmath,
+    pairs,
     single,
     unary,
 )
 
-ROWS: dict[str, list[Sample]] = {
-    "exp": unary(REAL),
-    "expm1": unary(REAL),
-    "log": unary(POSITIVE),
-    "log1p": unary(ABOVE_MINUS_ONE),
-    "tanh": unary(REAL),
-    "sigmoid": unary(REAL),
-    "softplus": unary(REAL),
-    "logistic_density": unary(REAL),
+PAIRS: dict[str, tuple[Draw, Draw]] = {
+    "logaddexp": (REAL, REAL),
+    "xlogy": (REAL, POSITIVE),
+    "xlog1py": (REAL, ABOVE_MINUS_ONE),
 }
+SINGLES: dict[str, Draw] = {
+    "exp": REAL,
+    "exp2": REAL,
+    "expm1": REAL,
+    "log": POSITIVE,
+    "log2": POSITIVE,
+    "log10": POSITIVE,
+    "log1p": ABOVE_MINUS_ONE,
+    "tanh": REAL,
+    "sigmoid": REAL,
+    "softplus": REAL,
+    "logistic_density": REAL,
+    "log1mexp": POSITIVE,
+}
+
+ROWS: dict[str, list[Sample]] = {
+    **{name: binary(*draws) for name, draws in PAIRS.items()},
+    **{name: unary(draw) for name, draw in SINGLES.items()},
+}
+
+RANDOM: dict[str, SearchStrategy[Sample]] = {
+    **{name: any_pair(*draws) for name, draws in PAIRS.items()},
+    **{name: any_shape(draw) for name, draw in SINGLES.items()},
+}
+
+
+def _log_of_sum(a: Any, b: Any) -> Any:
+    return max(a, b) + mpmath.log1p(mpmath.exp(-abs(a - b)))
+
+
+LOGARITHM = single(1.0, 1e-300, 1e300, 1e-9, 0.3, 2.0, 1e9, 1.0000001)
 
 EXACT: dict[str, Exact] = {
     "exp": Exact(mpmath.exp, single(*SPECIAL, -1e-30, 80.0, -80.0, 800.0, -800.0), orders=3),
+    "exp2": Exact(
+        lambda x: mpmath.mpf(2) ** x, single(*SPECIAL, -1e-30, 0.5, 120.0, -120.0, 1000.0), orders=3
+    ),
     "expm1": Exact(mpmath.expm1, single(*SPECIAL, 1e-30, -1e-8, 80.0, -80.0), orders=3),
-    "log": Exact(
-        mpmath.log,
-        single(1.0, 1e-300, 1e300, 1e-9, 0.3, 2.0, 1e9, 1.0000001),
-        orders=3,
-        domain=lambda x: x > 0,
+    "log": Exact(mpmath.log, LOGARITHM, orders=3, domain=lambda x: x > 0),
+    "log2": Exact(
+        lambda x: mpmath.log(x) / mpmath.log(2), LOGARITHM, orders=3, domain=lambda x: x > 0
+    ),
+    "log10": Exact(
+        lambda x: mpmath.log(x) / mpmath.log(10), LOGARITHM, orders=3, domain=lambda x: x > 0
     ),
     "log1p": Exact(
         mpmath.log1p,
@@ -54,4 +94,35 @@ EXACT: dict[str, Exact] = {
         lambda x: mpmath.exp(-x) / (1 + mpmath.exp(-x)) ** 2,
         single(*SPECIAL, 0.5, 20.0, -80.0, 80.0),
     ),
+    "logaddexp": Exact(
+        _log_of_sum,
+        pairs(
+            "0.0 -0.0; 1.0 1.0; 1.0 -1.0; 0.0 -50.0; -80.0 0.0; 1000.0 999.0; "
+            "-1000.0 -1000.5; 1e-300 1e-300; 1e30 -1e30; 1e300 1e300; 0.5 1e-9"
+        ),
+    ),
+    "xlogy": Exact(
+        lambda a, b: a * mpmath.log(b),
+        pairs(
+            "0.0 1.0; -0.0 0.5; 0.0 1e-300; 1.0 1e300; 1e-300 0.5; 1e300 2.0; 1.0 1e-300; "
+            "-1.0 1.0000001; 2.0 0.9999"
+        ),
+        domain=lambda a, b: b > 0,
+    ),
+    "xlog1py": Exact(
+        lambda a, b: a * mpmath.log1p(b),
+        pairs(
+            "0.0 0.0; -0.0 -0.5; 0.0 1e-300; 1.0 1e300; 1e-300 0.5; 1e300 2.0; 1.0 1e-300; "
+            "-1.0 1e-9; 2.0 -0.9999999; 3.0 -1e-30"
+        ),
+        domain=lambda a, b: b > -1,
+    ),
+    "log1mexp": Exact(
+        lambda x: mpmath.log(-mpmath.expm1(-x)),
+        single(1.0, 1e-300, 1e-30, 1e-9, 0.6, 0.7, 20.0, 80.0, 700.0, 720.0, 1e300),
+        orders=3,
+        domain=lambda x: x > 0,
+    ),
 }
+
+VALUES: dict[str, Callable[..., Any]] = {name: by_mpmath(exact) for name, exact in EXACT.items()}

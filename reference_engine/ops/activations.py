@@ -1,0 +1,217 @@
+"""Activation functions of neural networks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from reference_engine.arithmetic.floats import in_float32
+from reference_engine.op import Composite, Op, Point, register
+from reference_engine.ops.exponential import exp, sigmoid, softplus, tanh
+from reference_engine.ops.selection import clip, greater, greater_equal, less, logical_and, where
+from reference_engine.rules import Elementwise
+from reference_engine.traced import ROWS, Value
+
+FAMILY = "activations"
+
+log_sigmoid: Op = register(
+    Op(
+        "log_sigmoid",
+        in_float32(lambda x: -np.logaddexp(-x, 0)),
+        Elementwise(lambda g, y, x: g * sigmoid(-x)),
+        family=FAMILY,
+        aliases=("logsigmoid",),
+        formula="log(1 / (1 + exp(-x))), as -logaddexp(-x, 0)",
+        derivative="sigmoid(-x)",
+        stability="the logarithm is never taken of a rounded sigmoid, nor 1 - sigmoid(x) formed",
+        source="elementary calculus",
+    )
+)
+
+
+def _on_the_right(x: Value, left: float) -> Value:
+    """Where the branch of slope 1 counts. At 0 the branch with the smaller slope does."""
+    return greater(x, 0) if left <= 1 else greater_equal(x, 0)
+
+
+def _leaky_relu_part(g: Value, y: Value, x: Value, negative_slope: float = 0.01) -> Value:
+    return where(_on_the_right(x, negative_slope), g, negative_slope * g)
+
+
+LEAST = "the smaller of the two slopes"
+
+leaky_relu: Op = register(
+    Op(
+        "leaky_relu",
+        in_float32(lambda x, negative_slope=0.01: np.where(x > 0, x, negative_slope * x)),
+        Elementwise(_leaky_relu_part),
+        family=FAMILY,
+        keywords={"negative_slope": 0.01},
+        formula="x where x > 0, else negative_slope x",
+        derivative="1 where x > 0, else negative_slope",
+        points=(Point("x = 0", "kink", (0.0,), (0.01,), reason=LEAST),),
+        source="Maas, Hannun, Ng, Rectifier nonlinearities improve acoustic models (ICML 2013)",
+        kinks_at=lambda x, negative_slope=0.01: np.equal(x, 0) & (negative_slope != 1),
+    )
+)
+
+
+@in_float32
+def _elu_value(x: Any, alpha: float = 1.0) -> Any:
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def _elu_part(g: Value, y: Value, x: Value, alpha: float = 1.0) -> Value:
+    right = _on_the_right(x, alpha)
+    return where(right, g, g * (alpha * exp(where(right, 0.0, x))))
+
+
+ANEW = "exp(x) is taken anew: y + alpha would lose every digit where y is close to -alpha"
+
+elu: Op = register(
+    Op(
+        "elu",
+        _elu_value,
+        Elementwise(_elu_part),
+        family=FAMILY,
+        keywords={"alpha": 1.0},
+        formula="x where x > 0, else alpha (exp(x) - 1)",
+        derivative="1 where x > 0, else alpha exp(x)",
+        stability=ANEW,
+        points=(
+            Point("x = 0, alpha != 1", "kink", (0.0,), (1.0,), {"alpha": 2.0}, reason=LEAST),
+            Point("x = 0, alpha < 1", "kink", (0.0,), (0.5,), {"alpha": 0.5}, reason=LEAST),
+        ),
+        source="Clevert, Unterthiner, Hochreiter, Fast and accurate deep network learning by "
+        "exponential linear units (ICLR 2016)",
+        kinks_at=lambda x, alpha=1.0: np.equal(x, 0) & (alpha != 1),
+    )
+)
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+@in_float32
+def _selu_value(x: Any) -> Any:
+    left = (SELU_SCALE * SELU_ALPHA) * np.expm1(np.minimum(x, 0))
+    return np.where(x > 0, SELU_SCALE * x, left)
+
+
+def _selu_part(g: Value, y: Value, x: Value) -> Value:
+    right = greater_equal(x, 0)
+    left = g * ((SELU_SCALE * SELU_ALPHA) * exp(where(right, 0.0, x)))
+    return where(right, SELU_SCALE * g, left)
+
+
+selu: Op = register(
+    Op(
+        "selu",
+        _selu_value,
+        Elementwise(_selu_part),
+        family=FAMILY,
+        formula="1.0507... (x where x > 0, else 1.6732... (exp(x) - 1))",
+        derivative="1.0507... (1 where x > 0, else 1.6732... exp(x))",
+        stability=ANEW,
+        points=(Point("x = 0", "kink", (0.0,), (SELU_SCALE,), reason=LEAST),),
+        source="Klambauer et al., Self-normalizing neural networks (NIPS 2017)",
+        kinks_at=lambda x: np.equal(x, 0),
+    )
+)
+
+FAR = 64.0  # beyond it the cubic's sigmoid is 0 or 1 in every format, and its derivative 0
+
+
+def _gelu(x: Value, approximate: bool = False) -> Value:
+    if not approximate:
+        return x * ROWS["ndtr"](x)
+    t = clip(x, min=-FAR, max=FAR)
+    return x * sigmoid((2 * math.sqrt(2 / math.pi)) * (t * (1 + 0.044715 * (t * t))))
+
+
+gelu: Op = register(
+    Composite(
+        "gelu",
+        _gelu,
+        family=FAMILY,
+        keywords={"approximate": False},
+        formula="x ndtr(x), ndtr the normal distribution function; if approximate, "
+        "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2",
+        derivative="ndtr(x) + x exp(-x^2 / 2) / sqrt(2 pi); if approximate, that of the formula",
+        stability="ndtr and not (1 + erf(x / sqrt(2))) / 2, sigmoid(2 u) and not (1 + tanh(u)) / 2:"
+        " a 1 to which something is added loses the digits of the left tail",
+        source="Hendrycks, Gimpel, Gaussian error linear units (2016)",
+    )
+)
+
+silu: Op = register(
+    Composite(
+        "silu",
+        lambda x: x * sigmoid(x),
+        family=FAMILY,
+        aliases=("swish",),
+        formula="x sigmoid(x)",
+        derivative="sigmoid(x) + x sigmoid(x) sigmoid(-x)",
+        stability="sigmoid(x) sigmoid(-x) and not sigmoid(x) (1 - sigmoid(x))",
+        source="Elfwing, Uchibe, Doya, Sigmoid-weighted linear units (2018)",
+    )
+)
+
+mish: Op = register(
+    Composite(
+        "mish",
+        lambda x: x * tanh(softplus(x)),
+        family=FAMILY,
+        formula="x tanh(softplus(x))",
+        derivative="tanh(s) + x sech(s)^2 sigmoid(x) with s = softplus(x)",
+        stability="sech(s)^2 and not 1 - tanh(s)^2, which is 0 where s is large",
+        source="Misra, Mish: a self regularized non-monotonic activation function (BMVC 2020)",
+    )
+)
+
+
+def _hardtanh_part(g: Value, y: Value, x: Value, min: float = -1.0, max: float = 1.0) -> Value:
+    return where(logical_and(greater(x, min), less(x, max)), g, 0.0)
+
+
+hardtanh: Op = register(
+    Op(
+        "hardtanh",
+        lambda x, min=-1.0, max=1.0: clip.raw(x, min=min, max=max),
+        Elementwise(_hardtanh_part),
+        family=FAMILY,
+        keywords={"min": -1.0, "max": 1.0},
+        aliases=("hard_tanh",),
+        formula="min(max(x, min), max)",
+        derivative="1 where min < x < max, else 0",
+        points=(
+            Point("x = min", "kink", (-1.0,), (0.0,), reason="0 is the least subgradient"),
+            Point("x = max", "kink", (1.0,), (0.0,), reason="0 is the least subgradient"),
+        ),
+        source="Collobert, Large scale machine learning (2004); torch.nn.Hardtanh",
+        rounding="none",
+        kinks_at=lambda x, min=-1.0, max=1.0: np.equal(x, min) | np.equal(x, max),
+    )
+)
+
+
+def _softsign_part(g: Value, y: Value, x: Value) -> Value:
+    d = 1 + abs(x)
+    return g / d / d
+
+
+softsign: Op = register(
+    Op(
+        "softsign",
+        in_float32(lambda x: x / (1 + np.abs(x))),
+        Elementwise(_softsign_part),
+        family=FAMILY,
+        formula="x / (1 + |x|)",
+        derivative="1 / (1 + |x|)^2",
+        stability="divided twice, so that no square overflows; the quotient rule would subtract "
+        "two nearly equal terms far out",
+        source="Bergstra et al., Quadratic polynomials learn better image features (2009)",
+    )
+)
