@@ -1,6 +1,7 @@
 """The table of operations, one file a family. Importing this package fills it."""
 
 from reference_engine.ops import (
+    activations,
     arithmetic,
     control,
     creation,
@@ -19,6 +20,7 @@ from reference_engine.ops import (
 )
 
 __all__ = [
+    "activations",
     "arithmetic",
     "control",
     "creation",
