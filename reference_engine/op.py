@@ -30,7 +30,17 @@ class _Required:
 REQUIRED = _Required()
 
 ELEMENTWISE = frozenset(
-    ["activations", "arithmetic", "control", "exponential", "selection", "special", "trigonometric"]
+    [
+        "activations",
+        "arithmetic",
+        "bessel",
+        "control",
+        "exponential",
+        "gamma",
+        "selection",
+        "special",
+        "trigonometric",
+    ]
 )
 """The families whose rows work element by element."""
 

@@ -3,10 +3,12 @@
 from reference_engine.ops import (
     activations,
     arithmetic,
+    bessel,
     control,
     creation,
     cumulative,
     exponential,
+    gamma,
     indexing,
     linalg,
     neural,
@@ -15,6 +17,7 @@ from reference_engine.ops import (
     reductions,
     selection,
     shape,
+    special,
     statistics,
     trigonometric,
 )
@@ -22,10 +25,12 @@ from reference_engine.ops import (
 __all__ = [
     "activations",
     "arithmetic",
+    "bessel",
     "control",
     "creation",
     "cumulative",
     "exponential",
+    "gamma",
     "indexing",
     "linalg",
     "neural",
@@ -34,6 +39,7 @@ __all__ = [
     "reductions",
     "selection",
     "shape",
+    "special",
     "statistics",
     "trigonometric",
 ]

@@ -186,25 +186,6 @@ softplus: Op = register(
     )
 )
 
-
-def _erf_value(x: Any) -> Any:
-    import scipy.special  # its import costs more than the rest of this library
-
-    return scipy.special.erf(x)
-
-
-erf: Op = register(
-    Op(
-        "erf",
-        in_float32(_erf_value),
-        Elementwise(lambda g, y, x: g * (2 / math.sqrt(math.pi) * exp(-(x * x)))),
-        family=FAMILY,
-        formula="2/sqrt(pi) * integral of exp(-t^2) from 0 to x",
-        derivative="2/sqrt(pi) exp(-x^2)",
-        source="DLMF 7.2.1, 7.10.1",
-    )
-)
-
 logaddexp: Op = register(
     Op(
         "logaddexp",

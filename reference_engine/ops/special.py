@@ -1,0 +1,280 @@
+"""The error function, the normal distribution, log-odds and entropy.
+
+The derivatives of each family are a family of internal rows that is closed under differentiation
+and whose values are sums of one sign, so that every order keeps its digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from reference_engine.arithmetic import special as values
+from reference_engine.arithmetic.floats import in_float32
+from reference_engine.arithmetic.special import scipy_special
+from reference_engine.op import REQUIRED, Op, Point, register
+from reference_engine.ops.exponential import log
+from reference_engine.rules import Elementwise
+
+FAMILY = "special"
+TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
+ONE_OVER_SQRT_2_PI = 1 / math.sqrt(2 * math.pi)
+
+gaussian: Op = register(
+    Op(
+        "gaussian",
+        in_float32(lambda x: np.exp(-(x * x))),
+        Elementwise(lambda g, y, x: -(g * (2 * x * y))),
+        family=FAMILY,
+        formula="exp(-x^2)",
+        derivative="-2 x exp(-x^2)",
+        source="DLMF 7.2.1",
+    ),
+    internal=True,
+)
+
+erf: Op = register(
+    Op(
+        "erf",
+        scipy_special("erf"),
+        Elementwise(lambda g, y, x: g * (TWO_OVER_SQRT_PI * gaussian(x))),
+        family=FAMILY,
+        formula="2/sqrt(pi) * integral of exp(-t^2) from 0 to x",
+        derivative="2/sqrt(pi) exp(-x^2)",
+        source="DLMF 7.2.1, 7.10.1",
+    )
+)
+
+erfc: Op = register(
+    Op(
+        "erfc",
+        scipy_special("erfc"),
+        Elementwise(lambda g, y, x: -(g * (TWO_OVER_SQRT_PI * gaussian(x)))),
+        family=FAMILY,
+        formula="1 - erf(x), accurate for large x",
+        derivative="-2/sqrt(pi) exp(-x^2)",
+        source="DLMF 7.2.2, 7.10.1",
+    )
+)
+
+scaled_ierfc: Op = register(
+    Op(
+        "scaled_ierfc",
+        values.scaled_ierfc,
+        Elementwise(lambda g, y, x, n: -(g * (2 * (n + 1) * scaled_ierfc(x, n=n + 1)))),
+        family=FAMILY,
+        keywords={"n": REQUIRED},
+        formula="exp(x^2) i^n erfc(x), the scaled repeated integrals of erfc",
+        derivative="-2 (n + 1) times the one of order n + 1",
+        stability="the textbook derivative, 2x times itself minus the one of order n - 1, cancels "
+        "for x > 0",
+        source="DLMF 7.18.2, 7.18.7",
+    ),
+    internal=True,
+)
+
+erfcx: Op = register(
+    Op(
+        "erfcx",
+        scipy_special("erfcx"),
+        Elementwise(lambda g, y, x: -(g * (2 * scaled_ierfc(x, n=1)))),
+        family=FAMILY,
+        formula="exp(x^2) erfc(x)",
+        derivative="2 x erfcx(x) - 2/sqrt(pi)",
+        stability="as -2 exp(x^2) times the integral of erfc from x on: for large x the two terms "
+        "of the textbook's derivative agree in all their digits",
+        source="DLMF 7.18.2, 7.18.7",
+    )
+)
+
+erfinv_slope: Op = register(
+    Op(
+        "erfinv_slope",
+        values.erfinv_slope,
+        Elementwise(lambda g, y, x: g * (y * (y * (2 * erfinv(x))))),
+        family=FAMILY,
+        formula="sqrt(pi)/2 exp(erfinv(x)^2)",
+        derivative="2 erfinv(x) times its own square",
+        domain="-1 < x < 1",
+        source="DLMF 7.17.1",
+    ),
+    internal=True,
+)
+
+erfinv: Op = register(
+    Op(
+        "erfinv",
+        scipy_special("erfinv"),
+        Elementwise(lambda g, y, x: g * erfinv_slope(x)),
+        family=FAMILY,
+        formula="the y with erf(y) = x",
+        derivative="sqrt(pi)/2 exp(y^2)",
+        domain="-1 < x < 1",
+        stability="as sqrt(pi)/2 erfcx(|y|) / (1 - |x|): exp(y^2) multiplies the rounding of y by "
+        "2 y^2",
+        points=(
+            Point("x = 1", "pole", (1.0,), (np.inf,), value=np.inf),
+            Point("x = -1", "pole", (-1.0,), (np.inf,), value=-np.inf),
+        ),
+        source="DLMF 7.17.1; NIST's and Boost's erf_inv",
+    )
+)
+
+normal_density: Op = register(
+    Op(
+        "normal_density",
+        in_float32(lambda x: np.exp(-0.5 * x * x) * ONE_OVER_SQRT_2_PI),
+        Elementwise(lambda g, y, x: -(g * (x * y))),
+        family=FAMILY,
+        formula="exp(-x^2/2) / sqrt(2 pi)",
+        derivative="-x times itself",
+        source="DLMF 7.20.1",
+    ),
+    internal=True,
+)
+
+ndtr: Op = register(
+    Op(
+        "ndtr",
+        scipy_special("ndtr"),
+        Elementwise(lambda g, y, x: g * normal_density(x)),
+        family=FAMILY,
+        formula="the normal distribution function, erfc(-x / sqrt(2)) / 2",
+        derivative="exp(-x^2/2) / sqrt(2 pi)",
+        source="DLMF 7.20.1",
+    )
+)
+
+normal_spread: Op = register(
+    Op(
+        "normal_spread",
+        values.normal_spread,
+        Elementwise(lambda g, y, x: g * (normal_hazard(x) * (normal_excess(x) ** 2 - y))),
+        family=FAMILY,
+        formula="1 - h (x + h) for h = normal_hazard(x): a variance",
+        derivative="h ((x + h)^2 - y)",
+        source="Greene, Econometric Analysis, section 19.2.1, truncated distributions",
+    ),
+    internal=True,
+)
+
+normal_excess: Op = register(
+    Op(
+        "normal_excess",
+        values.normal_excess,
+        Elementwise(lambda g, y, x: g * normal_spread(x)),
+        family=FAMILY,
+        formula="x + normal_hazard(x): the mean distance below x of a normal number below x",
+        derivative="1 - h (x + h), a variance",
+        source="Greene, Econometric Analysis, section 19.2.1, truncated distributions",
+    ),
+    internal=True,
+)
+
+normal_hazard: Op = register(
+    Op(
+        "normal_hazard",
+        values.normal_hazard,
+        Elementwise(lambda g, y, x: -(g * (y * normal_excess(x)))),
+        family=FAMILY,
+        formula="density / distribution function of the normal distribution",
+        derivative="-h (x + h)",
+        stability="x + h cancels for negative x, and is a row of its own",
+        source="DLMF 7.8.1, Mills' ratio",
+    ),
+    internal=True,
+)
+
+log_ndtr: Op = register(
+    Op(
+        "log_ndtr",
+        scipy_special("log_ndtr"),
+        Elementwise(lambda g, y, x: g * normal_hazard(x)),
+        family=FAMILY,
+        formula="log(ndtr(x)), accurate where ndtr underflows or is close to 1",
+        derivative="exp(-x^2/2) / (sqrt(2 pi) ndtr(x))",
+        stability="for x < 0 as sqrt(2/pi) / erfcx(-x / sqrt(2)): density and distribution "
+        "function underflow to 0/0",
+        source="DLMF 7.20.1, 7.8.1",
+    )
+)
+
+ndtri_slope: Op = register(
+    Op(
+        "ndtri_slope",
+        values.ndtri_slope,
+        Elementwise(lambda g, y, x: g * (y * (y * ndtri(x)))),
+        family=FAMILY,
+        formula="sqrt(2 pi) exp(ndtri(x)^2 / 2)",
+        derivative="ndtri(x) times its own square",
+        domain="0 < x < 1",
+        source="DLMF 7.20.1",
+    ),
+    internal=True,
+)
+
+ndtri: Op = register(
+    Op(
+        "ndtri",
+        scipy_special("ndtri"),
+        Elementwise(lambda g, y, x: g * ndtri_slope(x)),
+        family=FAMILY,
+        formula="the y with ndtr(y) = x",
+        derivative="sqrt(2 pi) exp(y^2/2)",
+        domain="0 < x < 1",
+        stability="as 1 / (q h(-|y|)), where q = min(x, 1 - x) and h = density / distribution "
+        "function: exp(y^2/2) multiplies the rounding of y by y^2, up to 1400",
+        points=(
+            Point("x = 0", "pole", (0.0,), (np.inf,), value=-np.inf),
+            Point("x = 1", "pole", (1.0,), (np.inf,), value=np.inf),
+        ),
+        source="DLMF 7.20.1; Wichura, AS 241 (1988)",
+    )
+)
+
+logit_slope: Op = register(
+    Op(
+        "logit_slope",
+        values.logit_slope,
+        Elementwise(lambda g, y, x: g * (y * (y * (x - (1 - x))))),
+        family=FAMILY,
+        formula="1 / (x (1 - x))",
+        derivative="(2x - 1) times its own square",
+        domain="0 < x < 1",
+        source="elementary calculus",
+    ),
+    internal=True,
+)
+
+logit: Op = register(
+    Op(
+        "logit",
+        values.logit,
+        Elementwise(lambda g, y, x: g * logit_slope(x)),
+        family=FAMILY,
+        formula="log(x / (1 - x))",
+        derivative="1 / (x (1 - x))",
+        domain="0 < x < 1",
+        stability="around 1/2 as 2 artanh(2x - 1)",
+        points=(
+            Point("x = 0", "pole", (0.0,), (np.inf,), value=-np.inf),
+            Point("x = 1", "pole", (1.0,), (np.inf,), value=np.inf),
+        ),
+        source="elementary calculus",
+    )
+)
+
+entr: Op = register(
+    Op(
+        "entr",
+        scipy_special("entr"),
+        Elementwise(lambda g, y, x: -(g * (log(x) + 1))),
+        family=FAMILY,
+        formula="-x log(x), 0 at 0, -inf below",
+        derivative="-log(x) - 1",
+        domain="x >= 0",
+        points=(Point("x = 0", "vertical tangent", (0.0,), (np.inf,), value=0.0),),
+        source="Shannon, A mathematical theory of communication (1948)",
+    )
+)
