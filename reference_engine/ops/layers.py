@@ -141,6 +141,7 @@ scaled_dot_product_attention: Composite = Composite(
     "With is_causal, query i sees the keys up to i alone. For a mask of your own: masked_attention",
     derivative=DERIVATIVE,
     source=SOURCE,
+    rounding="inputs",
 )
 register(scaled_dot_product_attention)
 
@@ -165,6 +166,7 @@ masked_attention: Composite = Composite(
         ),
     ),
     source=SOURCE,
+    rounding="inputs",
     passive=(3,),
     kinds={3: "bool"},
 )

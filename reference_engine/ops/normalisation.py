@@ -140,6 +140,7 @@ layer_norm: Composite = Composite(
     stability=STABILITY,
     points=(_overflow({}),),
     source="Ba, Kiros, Hinton, Layer normalization (2016); torch.nn.functional.layer_norm",
+    rounding="inputs",
 )
 register(layer_norm)
 
@@ -158,6 +159,7 @@ rms_norm: Composite = Composite(
     stability="numbers whose squares would overflow are scaled first by a power of two, which "
     "changes neither value nor derivative",
     source="Zhang, Sennrich, Root mean square layer normalization (2019)",
+    rounding="inputs",
 )
 register(rms_norm)
 
@@ -175,6 +177,7 @@ batch_norm: Composite = Composite(
     stability=STABILITY,
     source="Ioffe, Szegedy, Batch normalization (ICML 2015); torch.nn.functional.batch_norm with "
     "training=True",
+    rounding="inputs",
 )
 register(batch_norm)
 
@@ -191,5 +194,6 @@ group_norm: Composite = Composite(
     domain="eps > 0, or no group constant",
     stability=STABILITY,
     source="Wu, He, Group normalization (ECCV 2018); torch.nn.functional.group_norm",
+    rounding="inputs",
 )
 register(group_norm)

@@ -103,6 +103,7 @@ cosine_similarity: Composite = Composite(
         ),
     ),
     source="torch.nn.functional.cosine_similarity",
+    rounding="inputs",
     kinks_at=_cosine_kinks,
 )
 register(cosine_similarity)
@@ -137,8 +138,12 @@ def _triplet_kinks(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:
-    difference = _triplet_margin(anchor, positive, negative, margin, ord, eps)
-    return any_kink(np.equal(difference, 0), reduction)
+    """Where it begins to cost, and where it costs and a distance has a kink of its own."""
+    cost = _triplet_margin(anchor, positive, negative, margin, ord, eps)
+    near, far = (
+        norm.at_kink(anchor - other + eps, ord=ord, axis=-1) for other in (positive, negative)
+    )
+    return any_kink(np.equal(cost, 0) | (np.greater(cost, 0) & (near | far)), reduction)
 
 
 triplet: Composite = Composite(
@@ -172,7 +177,7 @@ triplet: Composite = Composite(
         ),
     ),
     source="torch.nn.functional.triplet_margin_loss",
-    rounding="sums",
+    rounding="inputs",
     kinks_at=_triplet_kinks,
 )
 register(triplet)
