@@ -12,7 +12,7 @@ from reference_engine.op import REQUIRED, Op, Point, Several, register, register
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.control import astype
 from reference_engine.ops.indexing import take_along_axis
-from reference_engine.ops.reductions import sum_
+from reference_engine.ops.reductions import count_along, sum_
 from reference_engine.ops.selection import equal, where
 from reference_engine.rules import Reduction, Tangent, axes_of
 from reference_engine.traced import Value, to_array
@@ -105,7 +105,7 @@ def _in_order(x: Array, axis: Any) -> Array:
     """x sorted, with the axes flattened into one, the last."""
     axes = axes_of(axis, x.ndim)
     moved = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim))
-    flat = moved.reshape((*moved.shape[: x.ndim - len(axes)], -1))
+    flat = moved.reshape((*moved.shape[: x.ndim - len(axes)], count_along(x, axes)))
     return np.sort(flat, axis=-1)
 
 
