@@ -5,6 +5,7 @@ TensorFlow is not imported here: each function is given it as its first argument
 
 from gradcheck_cli.engines.lowerings import merged
 from gradcheck_cli.engines.tensorflow_ops import (
+    activations,
     arithmetic,
     control,
     exponential,
@@ -19,6 +20,7 @@ from gradcheck_cli.engines.tensorflow_ops import (
 )
 
 TABLE = merged(
+    activations.ROWS,
     arithmetic.ROWS,
     control.ROWS,
     exponential.ROWS,

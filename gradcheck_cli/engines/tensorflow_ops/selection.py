@@ -15,12 +15,16 @@ def clip(tf: Any, x: Any, min: Any = None, max: Any = None) -> Any:
 
 
 ROWS: dict[str, Lowering] = {
+    "ceil": "math.ceil",
     "clip": clip,
+    "floor": "floor",
     "logical_and": "logical_and",
     "logical_not": "logical_not",
     "logical_or": "logical_or",
     "maximum": "maximum",
     "minimum": "minimum",
     "relu": "nn.relu",
+    "round": "round",
+    "sign": "sign",
     "where": "where",
 }

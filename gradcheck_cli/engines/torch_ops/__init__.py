@@ -5,6 +5,7 @@ PyTorch is not imported here: each function is given it as its first argument.
 
 from gradcheck_cli.engines.lowerings import merged
 from gradcheck_cli.engines.torch_ops import (
+    activations,
     arithmetic,
     control,
     exponential,
@@ -19,6 +20,7 @@ from gradcheck_cli.engines.torch_ops import (
 )
 
 TABLE = merged(
+    activations.ROWS,
     arithmetic.ROWS,
     control.ROWS,
     exponential.ROWS,
