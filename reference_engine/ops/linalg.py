@@ -1,20 +1,26 @@
-"""Products of matrices and lengths of vectors."""
+"""Products of vectors, matrices and arrays of any rank."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import is_narrow
+from reference_engine.arithmetic.floats import all_in_float32, is_narrow
+from reference_engine.arithmetic.subscripts import explicit, sizes_of
 from reference_engine.errors import ShapeError
-from reference_engine.op import Op, register
-from reference_engine.ops.indexing import getitem
-from reference_engine.ops.shape import expand_dims, transpose
-from reference_engine.rules import Multilinear
+from reference_engine.op import REQUIRED, Composite, Op, register
+from reference_engine.ops.arithmetic import multiply
+from reference_engine.ops.selection import where
+from reference_engine.ops.shape import broadcast_to, reshape, transpose
+from reference_engine.rules import Contraction, Multilinear
 from reference_engine.traced import Value, shape_of
 
 FAMILY = "linalg"
+PAIR = ("x1", "x2")
+Shape = tuple[int, ...]
 
 
 def _matmul_value(a: Any, b: Any) -> Any:
@@ -25,33 +31,37 @@ def _matmul_value(a: Any, b: Any) -> Any:
     return np.matmul(a, b)
 
 
-def _swapped(x: Value) -> Value:
+def swapped(x: Value) -> Value:
     """x with its last two axes exchanged."""
     ndim = len(shape_of(x))
     return transpose(x, axes=(*range(ndim - 2), ndim - 1, ndim - 2))
 
 
+def symmetric_of(x: Value) -> Value:
+    """(x + x^T) / 2"""
+    half = 0.5 * x
+    return half + swapped(half)
+
+
 def _matmul_by_first(g: Value, a: Value, b: Value) -> Value:
     """g b^T; a vector is a row on the left and a column on the right."""
     if len(shape_of(b)) == 1:
-        return expand_dims(g, axis=-1) * b
+        return g[..., None] * b
     if len(shape_of(a)) == 1:
-        return getitem(matmul(expand_dims(g, axis=-2), _swapped(b)), index=(..., 0, slice(None)))
-    return matmul(g, _swapped(b))
+        return matmul(b, g) if len(shape_of(b)) == 2 else matmul(b, g[..., None])[..., 0]
+    return matmul(g, swapped(b))
 
 
 def _matmul_by_second(g: Value, a: Value, b: Value) -> Value:
     """a^T g, with the same reading of vectors."""
     if len(shape_of(a)) == 1:
-        if len(shape_of(b)) == 1:
-            return g * a
-        return expand_dims(a, axis=-1) * expand_dims(g, axis=-2)
+        return g * a if len(shape_of(b)) == 1 else a[..., None] * g[..., None, :]
     if len(shape_of(b)) == 1:
-        return getitem(matmul(_swapped(a), expand_dims(g, axis=-1)), index=(..., 0))
-    return matmul(_swapped(a), g)
+        return matmul(g, a) if len(shape_of(a)) == 2 else matmul(g[..., None, :], a)[..., 0, :]
+    return matmul(swapped(a), g)
 
 
-def _matmul_shape(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+def _matmul_shape(left: Shape, right: Shape) -> Shape:
     """The shape of left @ right (Array API, matmul)."""
     given = (left, right)
     if not left or not right:
@@ -77,11 +87,257 @@ matmul: Op = register(
         _matmul_value,
         Multilinear(_matmul_by_first, _matmul_by_second),
         family=FAMILY,
-        arrays=("x1", "x2"),
+        arrays=PAIR,
         formula="x1 @ x2, of shapes (..., n, k) and (..., k, m), or (k,) on either side",
         derivative="linear in each; transposed: y_bar x2^T, x1^T y_bar",
         rounding="sums",
         result_shape=_matmul_shape,
         source="Giles, Collected matrix derivative results for forward and reverse mode (2008)",
+    )
+)
+
+
+def _contracted(axes: Any, a: int, b: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes that tensordot sums over, in arrays of a and b axes, counted from the front."""
+    if isinstance(axes, (int, np.integer)):
+        if not 0 <= axes <= min(a, b):
+            raise ValueError(f"there are not {axes} axes to sum over in both")
+        return tuple(range(a - axes, a)), tuple(range(axes))
+    first, second = (
+        tuple(int(one) % rank for one in ((given,) if isinstance(given, int) else given))
+        for given, rank in zip(axes, (a, b), strict=True)
+    )
+    return first, second
+
+
+def _tensordot_shape(a: Shape, b: Shape, axes: Any = 2) -> Shape:
+    try:
+        first, second = _contracted(axes, len(a), len(b))
+    except (ValueError, ZeroDivisionError) as error:
+        raise ShapeError("tensordot", (a, b), str(error)) from None
+    if [a[i] for i in first] != [b[i] for i in second]:
+        raise ShapeError("tensordot", (a, b), "the axes to be summed over differ in size")
+    return tuple(n for i, n in enumerate(a) if i not in first) + tuple(
+        n for i, n in enumerate(b) if i not in second
+    )
+
+
+def _tensordot(a: Value, b: Value, axes: Any = 2) -> Value:
+    """A product of two matrices, between reshapes."""
+    left, right = shape_of(a), shape_of(b)
+    shape = _tensordot_shape(left, right, axes)
+    first, second = _contracted(axes, len(left), len(right))
+    rows = tuple(i for i in range(len(left)) if i not in first)
+    columns = tuple(i for i in range(len(right)) if i not in second)
+    inner = math.prod(left[i] for i in first)
+    a = reshape(transpose(a, axes=(*rows, *first)), shape=(math.prod(left[i] for i in rows), inner))
+    b = transpose(b, axes=(*second, *columns))
+    b = reshape(b, shape=(inner, math.prod(right[i] for i in columns)))
+    return reshape(matmul(a, b), shape=shape)
+
+
+tensordot: Op = register(
+    Composite(
+        "tensordot",
+        _tensordot,
+        family=FAMILY,
+        arrays=PAIR,
+        keywords={"axes": 2},
+        formula="sum of x1 x2 over the last `axes` axes of x1 and the first of x2, or over the axes"
+        " that a pair of lists names",
+        derivative="linear in each, through reshape and matmul",
+        rounding="sums",
+        result_shape=_tensordot_shape,
+        source="Array API, tensordot",
+    )
+)
+
+
+def _dot_axes(b: Shape) -> Any:
+    return ((-1,), (-1 if len(b) == 1 else -2,))
+
+
+def _dot(a: Value, b: Value) -> Value:
+    if not shape_of(a) or not shape_of(b):
+        return multiply(a, b)
+    return tensordot(a, b, axes=_dot_axes(shape_of(b)))
+
+
+dot: Op = register(
+    Composite(
+        "dot",
+        _dot,
+        family=FAMILY,
+        arrays=PAIR,
+        formula="sum of x1 x2 over the last axis of x1 and the last but one of x2 (its only one for"
+        " a vector); the product where one is a number",
+        derivative="linear in each, through matmul",
+        rounding="sums",
+        result_shape=lambda a, b: _tensordot_shape(a, b, _dot_axes(b)) if a and b else a or b,
+        source="NumPy, dot",
+    )
+)
+
+
+def _outer_shape(a: Shape, b: Shape) -> Shape:
+    if len(a) != 1 or len(b) != 1:
+        raise ShapeError("outer", (a, b), "outer takes two vectors")
+    return (*a, *b)
+
+
+@all_in_float32
+def _outer_value(a: Any, b: Any) -> Any:
+    _outer_shape(a.shape, b.shape)
+    return np.multiply(a[:, None], b)
+
+
+outer: Op = register(
+    Op(
+        "outer",
+        _outer_value,
+        Multilinear(lambda g, a, b: matmul(g, b), lambda g, a, b: matmul(a, g)),
+        family=FAMILY,
+        arrays=PAIR,
+        formula="x1_i x2_j, for two vectors",
+        derivative="linear in each; transposed: y_bar x2, x1 y_bar",
+        result_shape=_outer_shape,
+        source="Array API, linalg.outer",
+    )
+)
+
+
+def _cross_shape(a: Shape, b: Shape, axis: int = -1) -> Shape:
+    if len(a) != len(b) and axis >= 0:
+        raise ShapeError("cross", (a, b), "where the numbers of axes differ, axis must be negative")
+    if not all(-len(x) <= axis < len(x) and x[axis] == 3 for x in (a, b)):
+        raise ShapeError("cross", (a, b), f"the axis {axis} must have 3 elements in both")
+    try:
+        return np.broadcast_shapes(a, b)
+    except ValueError:
+        raise ShapeError("cross", (a, b), "the other axes do not fit") from None
+
+
+@all_in_float32
+def _cross_value(a: Any, b: Any, axis: int = -1) -> Any:
+    _cross_shape(a.shape, b.shape, axis)
+    return np.cross(a, b, axis=axis)
+
+
+cross: Op = register(
+    Op(
+        "cross",
+        _cross_value,
+        Multilinear(
+            lambda g, a, b, axis=-1: cross(b, g, axis=axis),
+            lambda g, a, b, axis=-1: cross(g, a, axis=axis),
+        ),
+        family=FAMILY,
+        arrays=PAIR,
+        keywords={"axis": -1},
+        formula="the vector product x1 x x2 of the three elements along an axis",
+        derivative="linear in each; transposed: x2 x y_bar, y_bar x x1",
+        rounding="sums",
+        result_shape=_cross_shape,
+        source="Array API, linalg.cross",
+    )
+)
+
+
+def _kron_shape(a: Shape, b: Shape) -> Shape:
+    rank = max(len(a), len(b))
+    padded = ((1,) * (rank - len(x)) + x for x in (a, b))
+    return tuple(n * m for n, m in zip(*padded, strict=True))
+
+
+def _kron(a: Value, b: Value) -> Value:
+    """Every axis of a beside its partner of b, multiplied by broadcasting, and merged."""
+    left, right = shape_of(a), shape_of(b)
+    rank = max(len(left), len(right))
+    pairs = zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True)
+    sizes = list(pairs)
+    a = reshape(a, shape=tuple(size for n, _ in sizes for size in (n, 1)))
+    b = reshape(b, shape=tuple(size for _, m in sizes for size in (1, m)))
+    return reshape(multiply(a, b), shape=_kron_shape(left, right))
+
+
+kron: Op = register(
+    Composite(
+        "kron",
+        _kron,
+        family=FAMILY,
+        arrays=PAIR,
+        formula="x1_i x2_j at the index i n + j of every axis, n the size of x2 there",
+        derivative="linear in each, through multiply",
+        result_shape=_kron_shape,
+        source="NumPy, kron",
+    )
+)
+
+# Looking for a good order of the contractions costs as much as about 10^4 multiplications (20 us).
+_WORTH_A_PLAN = 10_000
+
+
+def _einsum_shape(*shapes: Shape, subscripts: str) -> Shape:
+    try:
+        inputs, output = explicit(subscripts, tuple(map(len, shapes)))
+        sizes = sizes_of(inputs, shapes)
+    except ValueError as error:
+        raise ShapeError("einsum", shapes, str(error)) from None
+    return tuple(sizes[label] for label in output)
+
+
+@all_in_float32
+def _einsum_value(*xs: Any, subscripts: str) -> Any:
+    inputs, output = explicit(subscripts, tuple(x.ndim for x in xs))
+    work = math.prod(sizes_of(inputs, [x.shape for x in xs]).values())
+    plan = f"{','.join(inputs)}->{output}"
+    return np.array(np.einsum(plan, *xs, optimize=work > _WORTH_A_PLAN))
+
+
+def _einsum_back(g: Value, i: int, xs: Sequence[Value], subscripts: str) -> Value:
+    """The einsum of g with the other arrays, to the labels of argument i.
+
+    Labels that only occur there were summed over: g is repeated along them. Where a label occurs
+    twice there, only the diagonal was read.
+    """
+    inputs, output = explicit(subscripts, tuple(len(shape_of(x)) for x in xs))
+    others = [(term, x) for j, (term, x) in enumerate(zip(inputs, xs, strict=True)) if j != i]
+    reached = set(output).union(*(term for term, _ in others))
+    labels = "".join(dict.fromkeys(label for label in inputs[i] if label in reached))
+    back = ",".join([output, *(term for term, _ in others)]) + "->" + labels
+    x_bar = einsum(g, *(x for _, x in others), subscripts=back)
+    found = dict(zip(labels, shape_of(x_bar), strict=True))
+    first = [inputs[i].index(label) == k for k, label in enumerate(inputs[i])]
+    kept = tuple(
+        found.get(label, 1) if fresh else 1 for label, fresh in zip(inputs[i], first, strict=True)
+    )
+    own = zip(inputs[i], shape_of(xs[i]), strict=True)
+    full = tuple(n if found.get(label, 1) == 1 else found[label] for label, n in own)
+    if kept != full:
+        x_bar = broadcast_to(reshape(x_bar, shape=kept), shape=full)
+    return x_bar if all(first) else where(_diagonal(inputs[i], full), x_bar, 0.0)
+
+
+def _diagonal(labels: str, shape: Shape) -> Any:
+    """Which elements have equal indices wherever the labels are equal."""
+    index = np.indices(shape, sparse=True)
+    same = [index[k] == index[labels.index(label)] for k, label in enumerate(labels)]
+    return np.broadcast_to(np.logical_and.reduce(np.broadcast_arrays(*same)), shape)
+
+
+einsum: Op = register(
+    Op(
+        "einsum",
+        _einsum_value,
+        Contraction(_einsum_back),
+        family=FAMILY,
+        arrays=("*x",),
+        keywords={"subscripts": REQUIRED},
+        formula="the sum of products that the subscripts name, as einsum('ij,jk->ik', x1, x2)",
+        derivative="linear in each; transposed: the einsum of y_bar with the others, on the "
+        "diagonal for a label that occurs twice in one array",
+        rounding="sums",
+        result_shape=_einsum_shape,
+        source="NumPy, einsum",
     )
 )

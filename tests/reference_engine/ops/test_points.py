@@ -74,6 +74,9 @@ def test_forward_mode_gives_it_too(row: Op, point: Point) -> None:
             x_dot = np.zeros_like(xs[i])
             x_dot[j] = 1
             y_dot = jvp(f, (xs[i],), (x_dot,))[1]
+            if np.isnan(stated[j]):
+                assert np.isnan(y_dot).any()
+                continue
             # an element that the tangent does not reach may be 0 * inf
             total = np.sum(y_dot[~np.isnan(y_dot)]) if np.ndim(y_dot) else y_dot
             close(total, stated[j], point.dtype)

@@ -1,0 +1,327 @@
+"""Eigenvalues, singular values and their vectors, of matrices (..., n, n) or (..., m, n).
+
+Symmetric matrices are given whole: a row takes the symmetric part (x + x^T) / 2, so that its
+gradient is symmetric. The vectors are unique: the first large entry of every eigenvector and of
+every left singular vector is positive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference_engine.arithmetic.floats import Array, in_float32
+from reference_engine.arithmetic.matrices import (
+    check_matrix,
+    check_square,
+    each_matrix,
+    signs_of_columns,
+    swap,
+    symmetric_part,
+)
+from reference_engine.errors import ShapeError
+from reference_engine.op import Op, Point, Several, register, register_several
+from reference_engine.ops.linalg import matmul, swapped, symmetric_of
+from reference_engine.ops.reductions import sum_
+from reference_engine.ops.selection import equal, where
+from reference_engine.ops.shape import expand_dims
+from reference_engine.rules import Tangent
+from reference_engine.traced import Value, shape_of
+
+FAMILY = "decompositions"
+Shape = tuple[int, ...]
+IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
+NAN = [[np.nan, np.nan], [np.nan, np.nan]]
+
+
+def _off_diagonal(n: int) -> Any:
+    return ~np.eye(n, dtype=np.bool_)
+
+
+def _inverse_or_nan(x: Value) -> Value:
+    """1 / x, and nan where x = 0."""
+    zero = equal(x, 0)
+    return where(zero, np.nan, 1 / where(zero, 1.0, x))
+
+
+def _inverse_gaps(w: Value) -> Value:
+    """1 / (w_j - w_i) off the diagonal, nan where the two are equal; 0 on it."""
+    gaps = expand_dims(w, axis=-2) - expand_dims(w, axis=-1)
+    off = _off_diagonal(shape_of(w)[-1])
+    return where(off, _inverse_or_nan(where(off, gaps, 1.0)), 0.0)
+
+
+def _eigvalsh_push(x_dot: Value, y: Value, x: Value) -> Value:
+    v = eigh_vectors(x)
+    return sum_(v * matmul(symmetric_of(x_dot), v), axis=-2)
+
+
+@in_float32
+def _eigvalsh_value(x: Array) -> Array:
+    check_square(x.shape)
+    return each_matrix(np.linalg.eigvalsh, symmetric_part(x), x.shape[-1:])
+
+
+def _equal_neighbours(w: Array) -> Any:
+    same = np.equal(w[..., 1:], w[..., :-1])
+    none = np.zeros((*w.shape[:-1], 1), np.bool_)
+    return np.concatenate([same, none], -1) | np.concatenate([none, same], -1)
+
+
+eigvalsh: Op = register(
+    Op(
+        "eigvalsh",
+        _eigvalsh_value,
+        Tangent(_eigvalsh_push),
+        family=FAMILY,
+        formula="the eigenvalues of (x + x^T) / 2, ascending",
+        derivative="y_dot_i = v_i^T x_dot v_i",
+        points=(
+            Point(
+                "two eigenvalues are equal",
+                "tie",
+                (IDENTITY,),
+                (IDENTITY,),
+                reason="a sum over equal ones has a derivative, and this gives it; one of them has "
+                "derivatives in directions only",
+            ),
+        ),
+        source="Giles, Collected matrix derivative results (2008), section 3.1",
+        rounding="inputs",
+        kinks_at=lambda x: _equal_neighbours(_eigvalsh_value(x)),
+    )
+)
+
+
+def _eigenvectors(x: Array) -> Array:
+    v = np.linalg.eigh(x)[1]
+    return v * signs_of_columns(v)
+
+
+@in_float32
+def _eigh_vectors_value(x: Array) -> Array:
+    check_square(x.shape)
+    return each_matrix(_eigenvectors, symmetric_part(x), x.shape[-2:])
+
+
+def _eigh_vectors_push(x_dot: Value, y: Value, x: Value) -> Value:
+    rotated = matmul(swapped(y), matmul(symmetric_of(x_dot), y))
+    return matmul(y, _inverse_gaps(eigvalsh(x)) * rotated)
+
+
+eigh_vectors: Op = register(
+    Op(
+        "eigh_vectors",
+        _eigh_vectors_value,
+        Tangent(_eigh_vectors_push),
+        family=FAMILY,
+        formula="the eigenvectors of (x + x^T) / 2 as columns, of length 1, by ascending "
+        "eigenvalues, the first large entry (0.9 of the largest or more) positive",
+        derivative="y_dot = y (F * (y^T x_dot y)), F_ij = 1 / (w_j - w_i), 0 on the diagonal",
+        domain="matrices with distinct eigenvalues",
+        points=(
+            Point(
+                "two eigenvalues are equal",
+                "tie",
+                (IDENTITY,),
+                (NAN,),
+                reason="any basis of their space will do, so there is no derivative",
+            ),
+        ),
+        source="Giles, Collected matrix derivative results (2008), section 3.1",
+        rounding="inputs",
+        kinks_at=lambda x: np.broadcast_to(
+            _equal_neighbours(_eigvalsh_value(x))[..., None, :], np.shape(x)
+        ),
+    )
+)
+
+eigh = register_several(
+    Several(
+        "eigh",
+        lambda shape: ((eigvalsh, {}), (eigh_vectors, {})),
+        family=FAMILY,
+        results=("eigenvalues", "eigenvectors"),
+        formula="w, v with (x + x^T) / 2 = v diag(w) v^T",
+    )
+)
+
+
+def _ranks(shape: Shape) -> tuple[int, int, int]:
+    check_matrix(shape)
+    m, n = shape[-2:]
+    return m, n, min(m, n)
+
+
+def _svd(x: Array) -> tuple[Array, Array]:
+    u, _, vh = np.linalg.svd(x, full_matrices=False)
+    signs = signs_of_columns(u)
+    return u * signs, vh * swap(signs)
+
+
+@in_float32
+def _svd_u_value(x: Array) -> Array:
+    m, _, k = _ranks(x.shape)
+    return each_matrix(lambda a: _svd(a)[0], x, (m, k))
+
+
+@in_float32
+def _svd_vh_value(x: Array) -> Array:
+    _, n, k = _ranks(x.shape)
+    return each_matrix(lambda a: _svd(a)[1], x, (k, n))
+
+
+@in_float32
+def _svdvals_value(x: Array) -> Array:
+    _, _, k = _ranks(x.shape)
+    return each_matrix(lambda a: np.linalg.svd(a, compute_uv=False), x, (k,))
+
+
+def _svdvals_push(x_dot: Value, y: Value, x: Value) -> Value:
+    slopes = sum_(svd_u(x) * matmul(x_dot, swapped(svd_vh(x))), axis=-2)
+    return where(equal(y, 0), 0.0, slopes)
+
+
+def _equal_singular(x: Array) -> Any:
+    s = _svdvals_value(np.asarray(x))
+    return _equal_neighbours(s), np.equal(s, 0)
+
+
+svdvals: Op = register(
+    Op(
+        "svdvals",
+        _svdvals_value,
+        Tangent(_svdvals_push),
+        family=FAMILY,
+        formula="the singular values of x, descending",
+        derivative="y_dot_i = u_i^T x_dot v_i",
+        points=(
+            Point(
+                "a singular value is 0",
+                "kink",
+                ([[1.0, 0.0], [0.0, 0.0]],),
+                ([[1.0, 0.0], [0.0, 0.0]],),
+                reason="|x| has a kink there too; 0 is the subgradient of least norm",
+            ),
+            Point(
+                "two singular values are equal",
+                "tie",
+                (IDENTITY,),
+                (IDENTITY,),
+                reason="a sum over equal ones has a derivative, and this gives it; one of them has "
+                "derivatives in directions only",
+            ),
+        ),
+        source="Townsend, Differentiating the singular value decomposition (2016)",
+        rounding="inputs",
+        kinks_at=lambda x: np.logical_or(*_equal_singular(x)),
+    )
+)
+
+
+def _turn(inside: Value, s: Value) -> Value:
+    """The skew matrix that turns the left singular vectors; `inside` is u^T x_dot v.
+
+    Its symmetric part is divided by s_j - s_i, its skew part by s_i + s_j: with s_j^2 - s_i^2, as
+    it is often written, squares overflow and differences cancel.
+    """
+    half = 0.5 * inside
+    symmetric, skew = half + swapped(half), half - swapped(half)
+    sums = expand_dims(s, axis=-2) + expand_dims(s, axis=-1)
+    off = _off_diagonal(shape_of(s)[-1])
+    return symmetric * _inverse_gaps(s) + skew * _inverse_or_nan(where(off, sums, 1.0))
+
+
+def _svd_side(x_dot: Value, u: Value, s: Value, v: Value) -> Value:
+    """The derivative of u in x = u diag(s) v^T; of v with x^T for x and the sides exchanged."""
+    moved = matmul(x_dot, v)
+    inside = matmul(swapped(u), moved)
+    u_dot = matmul(u, _turn(inside, s))
+    if shape_of(u)[-2] == shape_of(u)[-1]:
+        return u_dot
+    return u_dot + (moved - matmul(u, inside)) * expand_dims(_inverse_or_nan(s), axis=-2)
+
+
+def _svd_u_push(x_dot: Value, y: Value, x: Value) -> Value:
+    return _svd_side(x_dot, y, svdvals(x), swapped(svd_vh(x)))
+
+
+def _svd_vh_push(x_dot: Value, y: Value, x: Value) -> Value:
+    return swapped(_svd_side(swapped(x_dot), swapped(y), svdvals(x), svd_u(x)))
+
+
+SVD_POINTS = (
+    Point(
+        "two singular values are equal",
+        "tie",
+        (IDENTITY,),
+        (NAN,),
+        reason="any basis of their spaces will do, so there is no derivative",
+    ),
+)
+
+
+def _tied_columns(x: Array) -> Any:
+    tied, zero = _equal_singular(x)
+    m, n, _ = _ranks(np.shape(x))
+    return tied if m == n else tied | zero
+
+
+svd_u: Op = register(
+    Op(
+        "svd_u",
+        _svd_u_value,
+        Tangent(_svd_u_push),
+        family=FAMILY,
+        formula="the left singular vectors of x as columns (..., m, min(m, n)), the first large "
+        "entry (0.9 of the largest or more) positive",
+        derivative="y_dot = y k + (1 - y y^T) x_dot v / s, k = sym / (s_j - s_i) + skew / (s_i + "
+        "s_j) with the symmetric and the skew part of u^T x_dot v",
+        domain="matrices with distinct singular values; none of them 0 where m > n",
+        stability="no squares of singular values, whose differences cancel and which overflow",
+        points=SVD_POINTS,
+        source="Townsend, Differentiating the singular value decomposition (2016)",
+        rounding="inputs",
+        kinks_at=lambda x: np.broadcast_to(
+            _tied_columns(x)[..., None, :], _svd_u_value(np.asarray(x)).shape
+        ),
+    )
+)
+
+svd_vh: Op = register(
+    Op(
+        "svd_vh",
+        _svd_vh_value,
+        Tangent(_svd_vh_push),
+        family=FAMILY,
+        formula="the right singular vectors of x as rows (..., min(m, n), n), signs by the left",
+        derivative="that of svd_u for x^T, transposed",
+        domain="matrices with distinct singular values; none of them 0 where m < n",
+        stability="no squares of singular values, whose differences cancel and which overflow",
+        points=SVD_POINTS,
+        source="Townsend, Differentiating the singular value decomposition (2016)",
+        rounding="inputs",
+        kinks_at=lambda x: np.broadcast_to(
+            _tied_columns(x)[..., None], _svd_vh_value(np.asarray(x)).shape
+        ),
+    )
+)
+
+
+def _svd_parts(shape: Shape, full_matrices: bool) -> Any:
+    if full_matrices:
+        raise ShapeError("svd", (shape,), "only full_matrices=False: the rest is not unique")
+    return ((svd_u, {}), (svdvals, {}), (svd_vh, {}))
+
+
+svd = register_several(
+    Several(
+        "svd",
+        _svd_parts,
+        family=FAMILY,
+        results=("u", "singular values", "vh"),
+        keywords={"full_matrices": False},
+        formula="u, s, vh with x = u diag(s) vh, reduced to min(m, n) singular values",
+    )
+)

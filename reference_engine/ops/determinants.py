@@ -1,0 +1,212 @@
+"""Determinants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference_engine.arithmetic.floats import Array, in_float32
+from reference_engine.arithmetic.matrices import Shape, check_square, each_matrix, swap
+from reference_engine.op import Op, Point, Several, register, register_several
+from reference_engine.ops.decompositions import svd_u, svd_vh, svdvals
+from reference_engine.ops.indexing import getitem
+from reference_engine.ops.linalg import cross, matmul, swapped
+from reference_engine.ops.matrices import inv
+from reference_engine.ops.reductions import exclusive_prod, sum_
+from reference_engine.ops.selection import where
+from reference_engine.ops.shape import expand_dims
+from reference_engine.rules import Tangent
+from reference_engine.traced import Value, shape_of
+
+FAMILY = "determinants"
+SINGULAR = [[1.0, 2.0], [2.0, 4.0]]
+NAN = [[np.nan, np.nan], [np.nan, np.nan]]
+
+
+def _checked(function: Any) -> Any:
+    """A function of square matrices, in float32 for narrow formats."""
+
+    @in_float32
+    def value(x: Array) -> Array:
+        check_square(x.shape)
+        result: Array = function(x)
+        return result
+
+    return value
+
+
+def _batch_shape(shape: Shape) -> Shape:
+    check_square(shape)
+    return shape[:-2]
+
+
+def _cofactors_value(x: Array) -> Array:
+    """det(x) x^-T, both from the same LU factors, so that what is large in one is small in the
+    other; by singular values where a pivot is 0 or the determinant leaves the format."""
+    determinant = np.linalg.det(x)[..., None, None]
+    result: Array = determinant * swap(each_matrix(np.linalg.inv, x, x.shape[-2:]))
+    bad = ~np.all(np.isfinite(result) & (determinant != 0), axis=(-2, -1))
+    if bad.any():
+        result[bad] = each_matrix(_cofactors_by_svd, x[bad], x.shape[-2:])
+    return result
+
+
+def _cofactors_by_svd(x: Array) -> Array:
+    u, s, vh = np.linalg.svd(x)
+    others = exclusive_prod.value(s)[..., None, :]
+    orientation = np.sign(np.linalg.det(u @ vh))[..., None, None]
+    result: Array = orientation * ((u * others) @ vh)
+    return result
+
+
+def _cofactors_push(x_dot: Value, y: Value, x: Value) -> Value:
+    """In the frame of the singular vectors, where only products of all but two of them occur.
+
+    With e = u^T x_dot v and p_ij the product of all singular values but s_i and s_j, the derivative
+    of the cofactor (i, j) is -e_ji p_ij, and of (i, i) it is the sum of e_jj p_ij over j != i.
+    """
+    u, s, vh = svd_u(x), svdvals(x), svd_vh(x)
+    n = shape_of(s)[-1]
+    diagonal = np.eye(n, dtype=np.bool_)
+    e = matmul(matmul(swapped(u), x_dot), swapped(vh))
+    one_left_out = where(diagonal, 1.0, expand_dims(s, axis=-2))
+    products = where(diagonal, 0.0, exclusive_prod(one_left_out))
+    stretched = sum_(where(diagonal, e, 0.0), axis=-2, keepdims=True)
+    on_diagonal = sum_(products * stretched, axis=-1, keepdims=True)
+    inside = where(diagonal, on_diagonal, -(swapped(e) * products))
+    orientation = slogdet_sign(matmul(u, vh))
+    turned = matmul(matmul(u, inside), vh)
+    return expand_dims(orientation, axis=(-2, -1)) * turned
+
+
+cofactors: Op = register(
+    Op(
+        "cofactors",
+        _checked(_cofactors_value),
+        Tangent(_cofactors_push),
+        family=FAMILY,
+        formula="det(x) x^-T, which has a value for every square matrix",
+        derivative="with x = u diag(s) v^T, e = u^T x_dot v and p_ij the product of all s but s_i "
+        "and s_j: det(u v^T) u c v^T, c_ij = -e_ji p_ij, c_ii = sum of e_jj p_ij over j != i",
+        stability="second derivatives of det hold for singular matrices too; third ones, for four "
+        "rows and more, need distinct singular values",
+        source="Golberg, The derivative of a determinant (Amer. Math. Monthly 79, 1972); Stewart, "
+        "On the adjugate matrix (Linear Algebra Appl. 283, 1998)",
+        rounding="inputs",
+    ),
+    internal=True,
+)
+
+
+def _cofactors(x: Value) -> Value:
+    """d det(x) / dx, for up to three rows in products of the elements alone."""
+    n = shape_of(x)[-1]
+    if n < 2:
+        return np.ones(shape_of(x), x.dtype)
+    if n == 2:
+        turned = getitem(x, index=(..., slice(None, None, -1), slice(None, None, -1)))
+        return where(np.eye(2, dtype=np.bool_), turned, -turned)
+    if n == 3:
+        following = getitem(x, index=(..., np.array([1, 2, 0]), slice(None)))
+        last = getitem(x, index=(..., np.array([2, 0, 1]), slice(None)))
+        return cross(following, last)
+    return cofactors(x)
+
+
+det: Op = register(
+    Op(
+        "det",
+        _checked(np.linalg.det),
+        Tangent(lambda x_dot, y, x: sum_(_cofactors(x) * x_dot, axis=(-2, -1))),
+        family=FAMILY,
+        formula="the determinant of the matrices (..., n, n)",
+        derivative="y_dot = sum of c x_dot, c the cofactors of x",
+        stability="not det(x) x^-T, which has no value for a singular matrix: the cofactors, of up "
+        "to three rows by products, of more by LU factors or, where a pivot is 0, by singular "
+        "values; second order holds for singular matrices too",
+        points=(
+            Point(
+                "x is singular",
+                "limit",
+                (SINGULAR,),
+                ([[4.0, -2.0], [-2.0, 1.0]],),
+                value=0.0,
+            ),
+            Point("x = 0, of two rows", "limit", ([[0.0, 0.0], [0.0, 0.0]],), (0.0,), value=0.0),
+        ),
+        source="Jacobi's formula: Magnus, Neudecker, Matrix Differential Calculus (1999), section "
+        "8.3; Giles (2008), section 2.2.4",
+        rounding="inputs",
+        result_shape=_batch_shape,
+    )
+)
+
+slogdet_sign: Op = register(
+    Op(
+        "slogdet_sign",
+        _checked(lambda x: np.linalg.slogdet(x)[0]),
+        None,
+        family=FAMILY,
+        formula="the sign of the determinant: -1, 0 or 1",
+        derivative="0, so that no path leads through it",
+        points=(Point("x is singular", "jump", (SINGULAR,), (None,), value=0.0),),
+        source="NumPy, linalg.slogdet",
+        rounding="none",
+        kinks_at=lambda x: np.equal(np.linalg.slogdet(x)[0], 0),
+        result_shape=_batch_shape,
+    )
+)
+
+
+def _log_det_push(x_dot: Value, y: Value, x: Value) -> Value:
+    return sum_(swapped(inv(x)) * x_dot, axis=(-2, -1))
+
+
+slogdet_logabs: Op = register(
+    Op(
+        "slogdet_logabs",
+        _checked(lambda x: np.linalg.slogdet(x)[1]),
+        Tangent(_log_det_push),
+        family=FAMILY,
+        formula="log(|det(x)|), by LU factors, where the determinant itself would overflow",
+        derivative="y_dot = sum of x^-T x_dot",
+        domain="regular matrices",
+        points=(Point("x is singular", "pole", (SINGULAR,), (NAN,), value=-np.inf),),
+        source="Giles, Collected matrix derivative results (2008), section 2.2.4",
+        rounding="inputs",
+        result_shape=_batch_shape,
+    )
+)
+
+slogdet = register_several(
+    Several(
+        "slogdet",
+        lambda shape: ((slogdet_sign, {}), (slogdet_logabs, {})),
+        family=FAMILY,
+        results=("sign", "logabsdet"),
+        formula="sign(det(x)), log(|det(x)|)",
+    )
+)
+
+
+def _logdet_value(x: Array) -> Array:
+    sign, size = np.linalg.slogdet(x)
+    return np.where(sign < 0, np.nan, size)
+
+
+logdet: Op = register(
+    Op(
+        "logdet",
+        _checked(_logdet_value),
+        Tangent(_log_det_push),
+        family=FAMILY,
+        formula="log(det(x)), by LU factors; nan where the determinant is negative",
+        derivative="y_dot = sum of x^-T x_dot",
+        domain="matrices with a positive determinant",
+        points=(Point("x is singular", "pole", (SINGULAR,), (NAN,), value=-np.inf),),
+        source="Giles, Collected matrix derivative results (2008), section 2.2.4",
+        rounding="inputs",
+        result_shape=_batch_shape,
+    )
+)
