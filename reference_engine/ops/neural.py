@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import Array, in_float32
-from reference_engine.op import Op, register
+from reference_engine.op import Op, Point, register
 from reference_engine.ops.reductions import sum_
 from reference_engine.rules import Reduction, SelfAdjoint, Tangent, axes_of
 from reference_engine.traced import Value
 
 FAMILY = "neural"
 AXIS = {"axis": -1}
+DOMAIN = "x < inf; an x = -inf is left out, as by a mask"
+INF, NAN = float("inf"), float("nan")
+MASKED, NOTHING, INFINITE = ([-INF, 0.0, 0.0],), ([-INF, -INF],), ([INF, 0.0],)
 
 
 def _peak(x: Array, axis: Any) -> tuple[Array, Array]:
@@ -79,7 +82,11 @@ softmax: Op = register(
         keywords=AXIS,
         formula="exp(x) / sum(exp(x)) along an axis",
         derivative="y_dot = y (x_dot - sum(y x_dot)), a symmetric matrix",
-        domain="finite x",
+        domain=DOMAIN,
+        points=(
+            Point("an x = -inf", "limit", MASKED, ([0.0, 0.0, 0.0],), value=[0.0, 0.5, 0.5]),
+            Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=NAN, reason="0 / 0"),
+        ),
         source="Bridle, Probabilistic interpretation of feedforward network outputs (1990)",
     )
 )
@@ -98,7 +105,11 @@ log_softmax: Op = register(
         keywords=AXIS,
         formula="x - logsumexp(x) along an axis",
         derivative="y_dot = x_dot - sum(softmax(x) x_dot)",
-        domain="finite x",
+        domain=DOMAIN,
+        points=(
+            Point("an x = -inf", "limit", MASKED, ([1.0, -0.5, -0.5],)),
+            Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=NAN, reason="-inf + inf"),
+        ),
         source="Blanchard, Higham, Higham, IMA J. Numer. Anal. 41 (2021)",
     )
 )
@@ -112,7 +123,19 @@ logsumexp: Op = register(
         keywords={"axis": -1, "keepdims": False},
         formula="log(sum(exp(x))) along an axis",
         derivative="softmax(x)",
-        domain="finite x",
+        domain=DOMAIN,
+        points=(
+            Point("an x = -inf", "limit", MASKED, ([0.0, 0.5, 0.5],)),
+            Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=-INF, reason="0 / 0"),
+            Point(
+                "an x = inf",
+                "pole",
+                INFINITE,
+                ([NAN, NAN],),
+                value=INF,
+                differs={"torch": ([NAN, 0.0],), "tensorflow": ([NAN, 0.0],)},
+            ),
+        ),
         source="Blanchard, Higham, Higham, IMA J. Numer. Anal. 41 (2021)",
     )
 )
