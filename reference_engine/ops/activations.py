@@ -11,8 +11,9 @@ from reference_engine.arithmetic.floats import in_float32
 from reference_engine.op import Composite, Op, Point, register
 from reference_engine.ops.exponential import exp, sigmoid, softplus, tanh
 from reference_engine.ops.selection import clip, greater, greater_equal, less, logical_and, where
+from reference_engine.ops.special import ndtr
 from reference_engine.rules import Elementwise
-from reference_engine.traced import ROWS, Value
+from reference_engine.traced import Value
 
 FAMILY = "activations"
 
@@ -126,7 +127,7 @@ FAR = 64.0  # beyond it the cubic's sigmoid is 0 or 1 in every format, and its d
 
 def _gelu(x: Value, approximate: bool = False) -> Value:
     if not approximate:
-        return x * ROWS["ndtr"](x)
+        return x * ndtr(x)
     t = clip(x, min=-FAR, max=FAR)
     return x * sigmoid((2 * math.sqrt(2 / math.pi)) * (t * (1 + 0.044715 * (t * t))))
 
