@@ -31,7 +31,7 @@ def derivative(
     """
     last = None
     bits = 200
-    while bits <= 2**14:
+    while bits <= 2**15:
         with mpmath.workprec(bits):
             h = mpmath.ldexp(1, -(bits // (sum(orders) + 2)))
             try:

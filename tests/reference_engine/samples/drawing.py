@@ -75,6 +75,10 @@ def UPPER(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return np.asarray(DISTINCT(rng, shape) + 0.1)
 
 
+def between(low: float, high: float) -> Draw:
+    return lambda rng, shape: rng.uniform(low, high, shape)
+
+
 def BOOL(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.integers(0, 2, shape).astype(bool)
 

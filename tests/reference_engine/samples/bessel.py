@@ -1,0 +1,64 @@
+"""Samples of ops/bessel.py."""
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from tests.reference_engine.samples.drawing import (
+    AWAY_FROM_ZERO,
+    REAL,
+    SPECIAL,
+    Draw,
+    Exact,
+    Sample,
+    any_shape,
+    by_mpmath,
+    one,
+    single,
+    unary,
+)
+
+SINGLES: dict[str, Draw] = {"i0": REAL, "i1": REAL, "i0e": AWAY_FROM_ZERO, "i1e": AWAY_FROM_ZERO}
+
+ROWS: dict[str, list[Sample]] = {
+    **{name: unary(draw) for name, draw in SINGLES.items()},
+    "bessel_i": [*unary(REAL, n=2), one(REAL, 3, n=3)],
+    "bessel_moment": [*unary(AWAY_FROM_ZERO, k=1), one(AWAY_FROM_ZERO, 3, k=0)],
+}
+
+RANDOM: dict[str, SearchStrategy[Sample]] = {
+    **{name: any_shape(draw) for name, draw in SINGLES.items()},
+    "bessel_i": any_shape(REAL, n=st.integers(2, 4)),
+    "bessel_moment": any_shape(AWAY_FROM_ZERO, k=st.integers(0, 3)),
+}
+
+
+def _scaled(n: int, x: Any) -> Any:
+    return mpmath.exp(-abs(x)) * mpmath.besseli(n, x)
+
+
+def _moment(x: Any, k: int) -> Any:
+    """The integral of (1 - cos t)^k, the power written in cos(j t)."""
+    u = abs(x)
+    terms = [mpmath.binomial(2 * k, k + j) * (-1) ** j * _scaled(j, u) for j in range(-k, k + 1)]
+    return sum(terms) / mpmath.mpf(2) ** k
+
+
+POINTS = single(*SPECIAL, 1e-8, 0.5, 1.545, -3.0, 20.0, 29.99, 30.01, 100.0, -700.0)
+FAR = (*POINTS, *single(1e3, -1e5, 1e9))
+
+EXACT: dict[str, Exact] = {
+    "i0": Exact(lambda x: mpmath.besseli(0, x), POINTS, orders=3),
+    "i1": Exact(lambda x: mpmath.besseli(1, x), POINTS, orders=3),
+    "bessel_i": Exact(lambda x, n: mpmath.besseli(n, x), POINTS, calls=({"n": 2}, {"n": 3})),
+    "i0e": Exact(lambda x: _scaled(0, x), FAR, domain=lambda x: x != 0),
+    "i1e": Exact(lambda x: _scaled(1, x), FAR, domain=lambda x: x != 0),
+    "bessel_moment": Exact(
+        _moment, FAR, calls=({"k": 0}, {"k": 1}, {"k": 2}), domain=lambda x: x != 0
+    ),
+}
+
+VALUES: dict[str, Callable[..., Any]] = {name: by_mpmath(exact) for name, exact in EXACT.items()}
