@@ -36,7 +36,7 @@ class ProgramEngine(ABC):
     capabilities: ClassVar[Capabilities]
 
     def __init__(self) -> None:
-        self._prepared: dict[tuple[int, str, str], tuple[Framework, Prepared]] = {}
+        self._prepared: dict[tuple[int, str, str], tuple[Program, Framework, Prepared]] = {}
 
     @abstractmethod
     def load(self) -> str: ...
@@ -109,15 +109,16 @@ class ProgramEngine(ABC):
 
     def _prepare(self, program: Program, dtype: str, rounding: str) -> tuple[Framework, Prepared]:
         # By identity: the problems of a task share one program, and many nodes are slow to hash.
+        # The program is kept too, or another could take its identity.
         key = (id(program), dtype, rounding)
         kept = self._prepared.get(key)
-        if kept is None or kept[1].program is not program:
+        if kept is None:
             if len(self._prepared) >= _REMEMBERED:
                 self._prepared.clear()
             framework = self.framework(dtype)
-            kept = framework, prepare(program, framework, rounding)
+            kept = program, framework, prepare(program, framework, rounding)
             self._prepared[key] = kept
-        return kept
+        return kept[1:]
 
     def _failure(self, error: Exception, program: Program, dtype: str) -> Failure:
         node = None
