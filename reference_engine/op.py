@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from reference_engine.arithmetic.floats import Array, as_dtype, is_narrow
 from reference_engine.errors import ShapeError
-from reference_engine.reads import RESULT
+from reference_engine.reads import EVERYTHING, RESULT
 from reference_engine.traced import ROWS, Traced, Value, shape_of
 
 
@@ -95,6 +95,22 @@ class Point:
     dtype: str = "float64"
 
 
+class Recording(NamedTuple):
+    """What the tape does with a call of a row.
+
+    wanted          positions of the arguments that are differentiated
+    active          whether the rule has anything for one of them
+    keeps_result    whether the reverse rule reads the value of the result
+    unread          the arguments among the wanted whose values it does not read: the position, and
+                    the place in `wanted`
+    """
+
+    wanted: tuple[int, ...]
+    active: bool
+    keeps_result: bool
+    unread: tuple[tuple[int, int], ...]
+
+
 class Op:
     """A row of the table; calling it runs the operation on arrays, tensors and duals in any mix.
 
@@ -120,7 +136,7 @@ class Op:
     """
 
     __slots__ = (
-        "_unread",
+        "_recordings",
         "add_to",
         "aliases",
         "arity",
@@ -187,7 +203,7 @@ class Op:
         self.kinks_at = kinks_at
         self.result_shape = result_shape
         self.add_to: Callable[..., None] | None = getattr(rule, "add_to", None)
-        self._unread: dict[tuple[int, ...], tuple[bool, tuple[int, ...]]] = {}
+        self._recordings: dict[int, Recording] = {}
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -237,26 +253,22 @@ class Op:
             raise ShapeError(self.name, shapes, str(error)) from error
         return y if type(y) is np.ndarray else np.asarray(y)
 
-    def only_passive(self, positions: Sequence[int]) -> bool:
-        """Whether the rule has nothing for any of these arguments."""
-        return all(i in self.passive for i in positions)
+    def recording(self, mask: int) -> Recording:
+        """What to record of a call where the arguments at the bits of `mask` are differentiated.
 
-    def unread(self, wanted: Sequence[int]) -> tuple[bool, tuple[int, ...]]:
-        """What the reverse rule makes of its arrays where `wanted` are differentiated.
-
-        Whether it reads the value of the result; and the places in `wanted` of those arguments that
-        it does not read. A rule that does not say `reads` is taken to read everything.
+        A rule that does not say `reads` is taken to read everything.
         """
-        key = tuple(wanted)
-        known = self._unread.get(key)
+        known = self._recordings.get(mask)
         if known is None:
+            wanted = tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
             stated = getattr(self.rule, "reads", None)
-            reads = None if stated is None else stated(self, key)
-            known = (
-                reads is None or RESULT in reads,
-                tuple(k for k, i in enumerate(key) if reads is not None and i not in reads),
+            reads = EVERYTHING if stated is None else stated(self, wanted)
+            known = self._recordings[mask] = Recording(
+                wanted,
+                any(i not in self.passive for i in wanted),
+                RESULT in reads,
+                tuple((i, k) for k, i in enumerate(wanted) if i not in reads),
             )
-            self._unread[key] = known
         return known
 
     def _bind(

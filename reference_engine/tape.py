@@ -116,13 +116,13 @@ class Node(Traced):
         """Compute one level down, and record unless nothing is to be differentiated."""
         level = self.level
         xs = list(args)
-        wanted = []
         parents = []
+        mask = 0
         plain = True
         for i, a in enumerate(args):
             if isinstance(a, Traced):
                 if a.level == level:
-                    wanted.append(i)
+                    mask |= 1 << i
                     parents.append(a.record)  # type: ignore[attr-defined]
                     xs[i] = a = a.value
                 elif a.level == CONSTANT_LEVEL:
@@ -130,15 +130,17 @@ class Node(Traced):
                 if plain and isinstance(a, Traced):
                     plain = False
         value = op.on_arrays(xs, keywords) if plain else op(*xs, **keywords)
-        if op.rule is not None and records(level) and not (op.passive and op.only_passive(wanted)):
-            made = Record(value.shape, value.dtype, op, keywords, wanted, parents, xs, value)
-            if level != USER_LEVEL:  # the user's tape can be looked at and walked again, in parts
-                keeps_result, unread = op.unread(wanted)
-                if not keeps_result:
-                    made.value = None
-                for k in unread:
-                    xs[wanted[k]] = parents[k]
-            return type(self)(level, value, made)
+        if op.rule is not None and records(level):
+            wanted, active, keeps_result, unread = op.recording(mask)
+            if active:
+                kept = value
+                if level != USER_LEVEL:  # the user's tape can be looked at and differentiated again
+                    if not keeps_result:
+                        kept = None
+                    for i, k in unread:
+                        xs[i] = parents[k]
+                made = Record(value.shape, value.dtype, op, keywords, wanted, parents, xs, kept)
+                return type(self)(level, value, made)
         if level <= USER_LEVEL and not isinstance(value, Traced):
             return type(self)(CONSTANT_LEVEL, value)
         return value
