@@ -129,9 +129,9 @@ def _logistic_density(x: Any) -> Any:
     return e
 
 
-# The row that the derivatives of sigmoid and tanh share. Written as y (1 - y) or 1 - y^2 they lose
-# every digit where y is close to 1, and written as a product of two sigmoids their own derivative
-# cancels near 0; this row keeps its digits everywhere, in every order.
+# The derivatives of sigmoid and tanh. Written as y (1 - y) or 1 - y^2 they lose every digit where y
+# is close to 1, and written as a product of two sigmoids their own derivative cancels near 0; these
+# two rows keep their digits everywhere, in every order.
 logistic_density: Op = register(
     Op(
         "logistic_density",
@@ -145,11 +145,34 @@ logistic_density: Op = register(
     internal=True,
 )
 
+
+def _sech_squared(x: Any) -> Any:
+    e = np.exp(-2 * np.abs(x))
+    d = 1 + e
+    d *= d
+    e /= d
+    e *= 4
+    return e
+
+
+sech_squared: Op = register(
+    Op(
+        "sech_squared",
+        in_float32(_sech_squared),
+        Elementwise(lambda g, y, x: -2 * (g * (y * tanh(x)))),
+        family=FAMILY,
+        formula="sech(x)^2 = 4 exp(-2|x|) / (1 + exp(-2|x|))^2",
+        derivative="-2 y tanh(x)",
+        source="DLMF 4.28.6, 4.34.5",
+    ),
+    internal=True,
+)
+
 tanh: Op = register(
     Op(
         "tanh",
         np.tanh,
-        Elementwise(lambda g, y, x: g * (4 * logistic_density(2 * x))),
+        Elementwise(lambda g, y, x: g * sech_squared(x)),
         family=FAMILY,
         formula="tanh(x)",
         derivative="sech(x)^2",
