@@ -40,6 +40,7 @@ SINGLES: dict[str, Draw] = {
     "sigmoid": REAL,
     "softplus": REAL,
     "logistic_density": REAL,
+    "sech_squared": REAL,
     "log1mexp": POSITIVE,
 }
 
@@ -93,6 +94,11 @@ EXACT: dict[str, Exact] = {
     "logistic_density": Exact(
         lambda x: mpmath.exp(-x) / (1 + mpmath.exp(-x)) ** 2,
         single(*SPECIAL, 0.5, 20.0, -80.0, 80.0),
+    ),
+    "sech_squared": Exact(
+        lambda x: mpmath.sech(x) ** 2,
+        single(*SPECIAL, 0.5, 10.0, -40.0, 40.0),
+        orders=3,
     ),
     "logaddexp": Exact(
         _log_of_sum,
