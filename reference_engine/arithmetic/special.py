@@ -196,7 +196,7 @@ def _cotangent_polynomial(n: int) -> tuple[int, ...]:
     return tuple(p)
 
 
-def _polygamma_right(x: Array, n: int) -> Array:
+def _polygamma_right(x: Array, n: int) -> Any:
     """For x >= 0 and n > 0, by Hurwitz' zeta function (DLMF 25.11.12)."""
     import scipy.special
 

@@ -11,14 +11,15 @@ import math
 import numpy as np
 
 from reference_engine.arithmetic import special as values
+from reference_engine.arithmetic.constants import TWO_OVER_SQRT_PI
 from reference_engine.arithmetic.floats import in_float32
 from reference_engine.arithmetic.special import scipy_special
 from reference_engine.op import REQUIRED, Op, Point, register
 from reference_engine.ops.exponential import log
 from reference_engine.rules import Elementwise
+from reference_engine.traced import Value
 
 FAMILY = "special"
-TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 ONE_OVER_SQRT_2_PI = 1 / math.sqrt(2 * math.pi)
 
 gaussian: Op = register(
@@ -146,11 +147,17 @@ ndtr: Op = register(
     )
 )
 
+
+def _third_cumulant(g: Value, y: Value, x: Value) -> Value:
+    h, excess = normal_hazard(x), normal_excess(x)
+    return g * ((h * excess) * excess - h * y)
+
+
 normal_spread: Op = register(
     Op(
         "normal_spread",
         values.normal_spread,
-        Elementwise(lambda g, y, x: g * (normal_hazard(x) * (normal_excess(x) ** 2 - y))),
+        Elementwise(_third_cumulant),
         family=FAMILY,
         formula="1 - h (x + h) for h = normal_hazard(x): a variance",
         derivative="h ((x + h)^2 - y)",

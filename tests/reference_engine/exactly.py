@@ -12,6 +12,7 @@ import mpmath
 GOOD = -70  # bits to which two precisions must agree; float64 has 53
 NOTHING = -1200  # a binary exponent below every subnormal float64, with room for factors
 TOO_MUCH = 1100  # and one above every float64
+SURELY = -20000  # what is left by cancellation in 200 bits, over any step, is far above
 
 
 def derivative(
@@ -47,7 +48,8 @@ def derivative(
 
 def _agree(a: mpmath.mpf, b: mpmath.mpf, bits: int) -> bool:
     if mpmath.mag(b) < NOTHING:
-        return bits >= 4096 and bool(mpmath.mag(a) < NOTHING)
+        sure = bits >= 4096 or (b != 0 and mpmath.mag(b) < SURELY)
+        return bool(sure and mpmath.mag(a) < NOTHING)
     if mpmath.mag(b) > TOO_MUCH:
         return bool(mpmath.mag(a) > TOO_MUCH and a * b > 0)
     return bool(abs(a - b) <= mpmath.ldexp(abs(b), GOOD))

@@ -54,14 +54,30 @@ RANDOM: dict[str, SearchStrategy[Sample]] = {
 
 
 def _erfcx(x: Any) -> Any:
-    return mpmath.exp(x * x) * mpmath.erfc(x)
+    return _scaled_ierfc(x, 0)
+
+
+def _erfc(x: Any) -> Any:
+    return 2 - _erfc(-x) if x < -1e4 else mpmath.exp(-x * x) * _erfcx(x)
+
+
+def _ncdf(x: Any) -> Any:
+    return _erfc(-x / mpmath.sqrt(2)) / 2
 
 
 def _scaled_ierfc(x: Any, n: int) -> Any:
-    before, last = 2 / mpmath.sqrt(mpmath.pi), _erfcx(x)
-    for k in range(1, n + 1):
-        before, last = last, (before - 2 * x * last) / (2 * k)
-    return last
+    """Far out by the asymptotic series (DLMF 7.18.14), where mpmath's own erfc overflows."""
+    if x < 1e4:
+        before, last = 2 / mpmath.sqrt(mpmath.pi), mpmath.exp(x * x) * mpmath.erfc(x)
+        for k in range(1, n + 1):
+            before, last = last, (before - 2 * x * last) / (2 * k)
+        return last
+    total, term, m = mpmath.mpf(0), 2 / mpmath.sqrt(mpmath.pi) / (2 * x) ** (n + 1), 0
+    while mpmath.mag(term) > mpmath.mag(total) - mpmath.mp.prec:
+        total += term
+        m += 1
+        term *= -mpmath.mpf((2 * m + n) * (2 * m + n - 1)) / (m * (2 * x) ** 2)
+    return total
 
 
 def _root(f: Any, slope: Any, start: float) -> Any:
@@ -89,19 +105,29 @@ def _ndtri(x: Any) -> Any:
         raise ValueError("ndtri is defined on (0, 1)")
     if x > 0.5:
         return -_ndtri(1 - x)
-    return _root(lambda y: mpmath.ncdf(y) - x, mpmath.npdf, float(scipy.special.ndtri(float(x))))
+    return _root(lambda y: _ncdf(y) - x, mpmath.npdf, float(scipy.special.ndtri(float(x))))
 
 
 def _log_ndtr(x: Any) -> Any:
-    return mpmath.log1p(-mpmath.ncdf(-x)) if x > 0 else mpmath.log(mpmath.ncdf(x))
+    return mpmath.log1p(-_ncdf(-x)) if x > 0 else mpmath.log(_ncdf(x))
 
 
-def _hazard(x: Any) -> Any:
-    return mpmath.npdf(x) / mpmath.ncdf(x)
+def _truncated(x: Any) -> tuple[Any, Any, Any]:
+    """h = phi(x) / Phi(x), x + h and 1 - h (x + h)."""
+    if x > -1e4:
+        h = mpmath.npdf(x) / _ncdf(x)
+        return h, x + h, 1 - h * (x + h)
+    zeroth, first, second = (_scaled_ierfc(-x / mpmath.sqrt(2), n) for n in range(3))
+    h, excess = mpmath.sqrt(2 / mpmath.pi) / zeroth, mpmath.sqrt(2) * first / zeroth
+    return h, excess, 4 * second / zeroth - excess**2
 
 
 # Where Phi is subnormal, where branches change (0 and -2 sqrt(2)), and where terms cancel.
 NORMAL = single(*SPECIAL, -2.8284271, -2.83, 0.5, -5.0, -20.0, -37.0, -38.4, -1e5, 8.0, 20.0, 37.0)
+# The third cumulant of a truncated normal distribution, the derivative of normal_spread and the
+# third of log_ndtr, is computed as a difference that cancels on the left.
+LEFT = tuple(point for point in NORMAL if point[0] < -2)
+RIGHT = tuple(point for point in NORMAL if point[0] >= -2)
 PROBABILITIES = single(1e-300, 1e-20, 1e-5, 0.2, 0.25, 0.49, 0.5, 0.5000001, 0.75, 0.99, 1 - 1e-10)
 INSIDE = single(0.0, -0.0, 1e-300, -1e-300, 1e-8, 0.3, 0.5, -0.9, 0.999, -1 + 1e-10, 1 - 2.0**-53)
 
@@ -111,11 +137,9 @@ def _probability(x: float) -> bool:
 
 
 EXACT: dict[str, Exact] = {
-    "gaussian": Exact(
-        lambda x: mpmath.exp(-x * x), single(*SPECIAL, 1e-30, 0.5, 3.0, -8.0, 26.0), orders=3
-    ),
+    "gaussian": Exact(lambda x: mpmath.exp(-x * x), single(*SPECIAL, 1e-30, 0.5, 3.0, -8.0, 26.0)),
     "erf": Exact(mpmath.erf, single(*SPECIAL, 1e-30, -1e-8, 0.5, 3.0, -8.0, 26.0), orders=3),
-    "erfc": Exact(mpmath.erfc, single(*SPECIAL, 1e-30, -1e-8, 0.5, 3.0, -8.0, 26.0), orders=3),
+    "erfc": Exact(_erfc, single(*SPECIAL, 1e-30, -1e-8, 0.5, 3.0, -8.0, 26.0), orders=3),
     "erfcx": Exact(
         _erfcx, single(*SPECIAL, 0.5, 1.999, 2.001, 5.0, 26.0, 1e4, 1e9, -3.0, -20.0), orders=3
     ),
@@ -130,17 +154,12 @@ EXACT: dict[str, Exact] = {
         INSIDE,
         domain=lambda x: -1 < x < 1,
     ),
-    "normal_density": Exact(mpmath.npdf, single(*SPECIAL, 0.5, -5.0, 20.0, -37.0), orders=3),
-    "ndtr": Exact(mpmath.ncdf, NORMAL, orders=3),
-    "log_ndtr": Exact(_log_ndtr, NORMAL, orders=3),
-    "normal_hazard": Exact(_hazard, NORMAL),
-    "normal_excess": Exact(lambda x: x + _hazard(x), NORMAL),
-    # Its derivative, a third moment, is a difference that cancels on the left.
-    "normal_spread": Exact(
-        lambda x: 1 - _hazard(x) * (x + _hazard(x)),
-        single(*(x for (x,) in NORMAL if x > -3)),
-        orders=1,
-    ),
+    "normal_density": Exact(mpmath.npdf, single(*SPECIAL, 0.5, -5.0, 20.0, -37.0)),
+    "ndtr": Exact(_ncdf, NORMAL, orders=3),
+    "log_ndtr": Exact(_log_ndtr, NORMAL),
+    "normal_hazard": Exact(lambda x: _truncated(x)[0], RIGHT, strained=LEFT),
+    "normal_excess": Exact(lambda x: _truncated(x)[1], RIGHT, strained=LEFT),
+    "normal_spread": Exact(lambda x: _truncated(x)[2], RIGHT, orders=1),
     "ndtri": Exact(_ndtri, PROBABILITIES, orders=3, domain=_probability),
     "ndtri_slope": Exact(lambda x: 1 / mpmath.npdf(_ndtri(x)), PROBABILITIES, domain=_probability),
     "logit": Exact(
