@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
 
 def axes_of(axis: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
     """The reduced axes, counted from 0, in order; None means all."""
@@ -20,3 +25,43 @@ def new_axes(axis: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
 def shape_of(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     """A shape of one axis may be given as a number."""
     return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def restored(shape: Sequence[int], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with the reduced axes at length 1."""
+    return tuple(1 if i in axes else n for i, n in enumerate(shape))
+
+
+def moved_axes(
+    source: int | tuple[int, ...], destination: int | tuple[int, ...], rank: int
+) -> tuple[int, ...]:
+    """The order of the axes after some were moved, the others staying in theirs."""
+    pairs = zip(_normal(destination, rank), _normal(source, rank), strict=True)
+    order = [i for i in range(rank) if i not in _normal(source, rank)]
+    for place, axis in sorted(pairs):
+        order.insert(place, axis)
+    return tuple(order)
+
+
+def _normal(axis: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
+    given = (axis,) if isinstance(axis, int) else axis
+    return tuple(a % rank for a in given)
+
+
+def whole_numbers(start: int, stop: int | None, step: int) -> range:
+    """As range; an empty one ends where it starts."""
+    numbers = range(start) if stop is None else range(start, stop, step)
+    return numbers if numbers else range(numbers.start, numbers.start, step)
+
+
+def widths_of(pad_width: Any, rank: int) -> list[list[int]]:
+    """Before and after, an axis; one pair serves all axes, one number both sides."""
+    widths: list[list[int]] = np.broadcast_to(pad_width, (rank, 2)).tolist()
+    return widths
+
+
+def pair_of_axes(axes: Any) -> int | list[list[int]]:
+    """The axes of tensordot: a number of them, or two lists, where a number stands for one."""
+    if isinstance(axes, int):
+        return axes
+    return [[one] if isinstance(one, int) else list(one) for one in axes]

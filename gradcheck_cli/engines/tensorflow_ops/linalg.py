@@ -1,4 +1,4 @@
-"""Products of matrices and lengths of vectors."""
+"""Products of matrices."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ def matmul(tf: Any, x: Any, y: Any) -> Any:
     return tf.squeeze(z, axis=axes) if axes else z
 
 
-ROWS: dict[str, Lowering] = {"matmul": matmul, "norm": "norm"}
+ROWS: dict[str, Lowering] = {"matmul": matmul}

@@ -36,4 +36,36 @@ def getitem(torch: Any, x: Any, index: tuple[Any, ...]) -> Any:
     return x[tuple(parts)]
 
 
-ROWS: dict[str, Lowering] = {"concatenate": concatenate, "getitem": getitem, "stack": stack}
+def from_the_start(torch: Any, indices: Any, size: int) -> Any:
+    """Indices from the end, which not every function of PyTorch takes, counted from the start."""
+    return torch.where(indices < 0, indices + size, indices)
+
+
+def take(torch: Any, x: Any, indices: Any, axis: int | None = None) -> Any:
+    return x[(*(slice(None),) * ((axis or 0) % x.ndim), indices)]
+
+
+def take_along_axis(torch: Any, x: Any, indices: Any, axis: int = -1) -> Any:
+    return torch.take_along_dim(x, from_the_start(torch, indices, x.shape[axis]), dim=axis)
+
+
+def scatter_add(torch: Any, x: Any, indices: Any, updates: Any, axis: int = -1) -> Any:
+    return torch.scatter_add(x, axis, from_the_start(torch, indices, x.shape[axis]), updates)
+
+
+def one_hot(torch: Any, indices: Any, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
+    """torch.nn.functional.one_hot refuses indices outside the classes, and gives integers."""
+    place = axis % (indices.ndim + 1)
+    classes = torch.arange(num_classes).reshape(-1, *(1,) * (indices.ndim - place))
+    return (indices.unsqueeze(place) == classes).to(dtype)
+
+
+ROWS: dict[str, Lowering] = {
+    "concatenate": concatenate,
+    "getitem": getitem,
+    "one_hot": one_hot,
+    "scatter_add": scatter_add,
+    "stack": stack,
+    "take": take,
+    "take_along_axis": take_along_axis,
+}

@@ -1,16 +1,7 @@
-"""Products of matrices and lengths of vectors."""
+"""Products of matrices."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from gradcheck_cli.engines.axes import axes_of
 from gradcheck_cli.engines.lowerings import Lowering
 
-
-def norm(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    dim = None if axis is None else axes_of(axis, x.ndim)
-    return torch.linalg.vector_norm(x, dim=dim, keepdim=keepdims)
-
-
-ROWS: dict[str, Lowering] = {"matmul": "matmul", "norm": norm}
+ROWS: dict[str, Lowering] = {"matmul": "matmul"}

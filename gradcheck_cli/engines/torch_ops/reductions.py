@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradcheck_cli.engines.axes import axes_of
+from gradcheck_cli.engines.axes import axes_of, restored
 from gradcheck_cli.engines.lowerings import Lowering
 
 
@@ -26,7 +26,25 @@ def prod(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return x
 
 
+def _argument(name: str) -> Lowering:
+    def argument(torch: Any, x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+        return getattr(torch, name)(x, dim=axis, keepdim=keepdims)
+
+    return argument
+
+
+def count_nonzero(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    axes = axes_of(axis, x.ndim)
+    count = torch.count_nonzero(x, dim=axes) if axes else torch.count_nonzero(x)
+    return count.reshape(restored(x.shape, axes)) if keepdims else count
+
+
 ROWS: dict[str, Lowering] = {
+    "all": _reduction("all"),
+    "any": _reduction("any"),
+    "argmax": _argument("argmax"),
+    "argmin": _argument("argmin"),
+    "count_nonzero": count_nonzero,
     "max": _reduction("amax"),
     "mean": _reduction("mean"),
     "min": _reduction("amin"),
