@@ -116,10 +116,11 @@ def check_both_modes(engine: str, name: str, sample: Sample, seed: int) -> None:
     arrays = sample.arrays(seed)
     expected = answer("reference", name, arrays, sample.keywords)
     assert expected.output is not None
-    empty = not all(a.size for a in (*arrays, expected.output))
+    # No formula has empty values, and without a column there is no shape to compare.
+    columns = floats_of(arrays) and all(a.size for a in (*arrays, expected.output))
     for mode in FIRST_ORDER:
-        if empty and mode == "forward":
-            continue  # no formula has empty values; without a column there is no shape to compare
+        if mode == "forward" and not columns:
+            continue
         got = answer(engine, name, arrays, sample.keywords, mode=mode)
         agree(got, expected, floats_of(arrays), f"{sample} {mode}")
 
