@@ -11,7 +11,7 @@ caller raises the precision. Numbers that are exact are told apart exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,6 @@ from reference_engine.traced import Traced, Value
 BALL_LEVEL = -0.5  # below every tape: balls are numbers
 
 Objects = np.ndarray[Any, np.dtype[Any]]
-BallOperation = Callable[..., Any]
 
 
 class Undecided(ArithmeticError):
@@ -31,7 +30,12 @@ class Undecided(ArithmeticError):
 
 
 class NotInBalls(NotImplementedError):
-    """An operation has no enclosure."""
+    """An operation has no enclosure. `row` is its name, `reason` says why."""
+
+    def __init__(self, row: str, reason: str) -> None:
+        super().__init__(f"{row} has no enclosure: {reason}")
+        self.row = row
+        self.reason = reason
 
 
 class Ball(Traced):
@@ -39,7 +43,7 @@ class Ball(Traced):
 
     __slots__ = ()
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Objects) -> None:
         self.level = BALL_LEVEL  # type: ignore[assignment]
         self.value = value
 
@@ -47,15 +51,18 @@ class Ball(Traced):
         return f"Ball({self.value})"
 
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
-        """The operation on balls; arrays of numbers among the arguments are exact."""
+        """The operation on balls; numbers among the arguments are exact. Raises Undecided and
+        NotInBalls."""
         from reference_engine.arithmetic.enclosures import enclosure
 
-        return wrap(enclosure(op)(*[unwrap(a) for a in args], **keywords))
+        function = enclosure(op.name)
+        values = [a if i in op.kinds else unwrap(a) for i, a in enumerate(args)]
+        return wrap(function(*values, **keywords))
 
 
 def exactly(values: Any) -> Ball:
     """The numbers of a float, int or boolean array as balls of radius 0."""
-    return Ball(objects(np.asarray(values)))
+    return Ball(objects(values))
 
 
 def objects(values: Any) -> Objects:
@@ -64,31 +71,36 @@ def objects(values: Any) -> Objects:
 
     values = np.asarray(values)
     if values.dtype == object:
-        flat = [x if isinstance(x, arb) else arb(x) for x in values.ravel()]
+        flat = [x if type(x) is arb else _number(x) for x in values.ravel()]
     elif values.dtype.kind in "biu":
-        flat = [arb(int(x)) for x in values.ravel()]
-    else:
-        flat = [arb(float(x)) for x in values.ravel()]
+        flat = [arb(x) for x in values.ravel().tolist()]
+    else:  # every format of up to 64 bits fits into float64
+        flat = [arb(x) for x in values.astype(np.float64).ravel().tolist()]
     result = np.empty(len(flat), dtype=object)
     result[:] = flat
     return result.reshape(values.shape)
 
 
-def unwrap(x: Value) -> Any:
-    """What an enclosure works on: arrays of `arb`; arrays of integers and booleans as they are."""
+def _number(x: Any) -> Any:
+    from flint import arb
+
+    if isinstance(x, arb):
+        return x
+    return arb(int(x) if isinstance(x, (int, np.integer, np.bool_)) else float(x))
+
+
+def unwrap(x: Value) -> Objects:
+    """What an enclosure works on: an array of `arb`."""
     if isinstance(x, Ball):
-        return x.value
-    if isinstance(x, Constant):
-        return np.array(x.ball(), dtype=object)
-    x = np.asarray(x)
-    return x if x.dtype.kind in "biu" or x.dtype == object else objects(x)
+        return x.value  # type: ignore[no-any-return]
+    return objects(x.ball() if isinstance(x, Constant) else x)
 
 
 def wrap(value: Any) -> Value:
     """Balls as a Ball; booleans and integers are plain arrays."""
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return value
-    return Ball(value if isinstance(value, np.ndarray) else objects(value))
+    if not isinstance(value, np.ndarray):
+        return Ball(objects(value))
+    return Ball(value) if value.dtype == object else value
 
 
 def midpoints(x: Ball) -> Any:
@@ -101,7 +113,7 @@ def radii(x: Ball) -> Any:
     return _each_float(x.value, lambda one: float(one.rad().upper()) * (1 + 2.0**-52))
 
 
-def _each_float(values: Objects, read: Callable[[Any], float]) -> Any:
+def _each_float(values: Objects, read: Any) -> Any:
     return np.array([read(one) for one in values.ravel()], np.float64).reshape(values.shape)
 
 

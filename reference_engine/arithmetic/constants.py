@@ -6,10 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from reference_engine.traced import Traced
+
 
 class Constant(float):
-    """A real number, as the nearest float64; `ball` encloses it to the precision in force."""
+    """A real number: beside balls it is enclosed (`ball`, to the precision in force), beside
+    anything else it is the nearest float64, weakly typed as a Python number is."""
 
+    __array_ufunc__ = None  # NumPy would take a subclass of float for a float64 of its own
     ball: Callable[[], Any]
 
     def __new__(cls, nearest: float, ball: Callable[[], Any]) -> Constant:
@@ -17,24 +21,36 @@ class Constant(float):
         made.ball = ball
         return made
 
+    def __mul__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, Traced) else float(self) * other
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, Traced) else float(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, Traced) else other / float(self)
+
+
+def _arb(number: int) -> Any:
+    from flint import arb
+
+    return arb(number)
+
 
 def _pi() -> Any:
-    from flint import arb
-
-    return arb.pi()
-
-
-def _two() -> Any:
-    from flint import arb
-
-    return arb(2)
+    return _arb(0).pi()
 
 
 PI = Constant(math.pi, _pi)
-LOG_2 = Constant(math.log(2), lambda: _two().log())
-LOG_10 = Constant(math.log(10), lambda: (_two() * 5).log())
-SQRT_2 = Constant(math.sqrt(2), lambda: _two().sqrt())
+LOG_2 = Constant(math.log(2), lambda: _arb(2).log())
+LOG2_E = Constant(1 / math.log(2), lambda: 1 / _arb(2).log())
+LOG10_E = Constant(1 / math.log(10), lambda: 1 / _arb(10).log())
 TWO_OVER_SQRT_PI = Constant(2 / math.sqrt(math.pi), lambda: 2 / _pi().sqrt())
-SQRT_PI_OVER_2 = Constant(math.sqrt(math.pi) / 2, lambda: _pi().sqrt() / 2)
-INVERSE_SQRT_2_PI = Constant(1 / math.sqrt(2 * math.pi), lambda: 1 / (2 * _pi()).sqrt())
-SQRT_2_OVER_PI = Constant(math.sqrt(2 / math.pi), lambda: (2 / _pi()).sqrt())
+TWO_SQRT_2_OVER_PI = Constant(2 * math.sqrt(2 / math.pi), lambda: 2 * (2 / _pi()).sqrt())
+
+
+def inverse_square_root(n: int) -> Constant:
+    """1 / sqrt(n)"""
+    return Constant(1 / math.sqrt(n), lambda: 1 / _arb(n).sqrt())

@@ -51,6 +51,11 @@ def weak_pair(x: Any, y: Any) -> tuple[Any, Any]:
         return x, (np.asarray(y, x.dtype) if _is_bfloat16(x) else y)
     if type(x) in (float, int):
         return (np.asarray(x, y.dtype) if _is_bfloat16(y) else x), y
+    # a Constant is a subclass of float, and a Python number here; so is NumPy's float64, and is not
+    if isinstance(y, float) and not isinstance(y, np.generic):
+        return weak_pair(x, float(y))
+    if isinstance(x, float) and not isinstance(x, np.generic):
+        return weak_pair(float(x), y)
     return x, y
 
 

@@ -117,7 +117,8 @@ def _middle(x: Array, axis: Any) -> tuple[Array, Array]:
     if not n:
         raise ValueError("the median of no elements")
     kept = tuple(1 if i in axes else size for i, size in enumerate(x.shape))
-    missing = np.isnan(ordered[..., -1])  # a nan is sorted to the end
+    last = ordered[..., -1]
+    missing = last != last  # a nan is sorted to the end
     lower, upper = (
         np.where(missing, ordered[..., -1], ordered[..., i]).reshape(kept)
         for i in ((n - 1) // 2, n // 2)

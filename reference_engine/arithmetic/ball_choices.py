@@ -1,0 +1,279 @@
+"""Comparisons of balls, and the operations that choose by them.
+
+A choice is made only where the balls tell, else Undecided is raised. Two balls are equal where both
+are exact and the same, or where they are one and the same object: an element that was chosen from
+an array is still that element. A choice between equal numbers is a tie, which `noting_ties` sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cmp_to_key
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from reference_engine.arithmetic.balls import Objects, Undecided
+
+_ties: ContextVar[set[str] | None] = ContextVar("rows that stood on a tie or a kink", default=None)
+
+
+@contextmanager
+def noting_ties() -> Iterator[set[str]]:
+    """Inside the block, the kinds of choices that met an exact tie are collected."""
+    found: set[str] = set()
+    token = _ties.set(found)
+    try:
+        yield found
+    finally:
+        _ties.reset(token)
+
+
+def _tie(kind: str) -> None:
+    found = _ties.get()
+    if found is not None:
+        found.add(kind)
+
+
+def order(a: Any, b: Any) -> int:
+    """-1, 0 or 1 as a < b, a = b, a > b. Raises Undecided where the balls do not tell."""
+    if a is b:
+        return 0
+    if a < b:
+        return -1
+    if a > b:
+        return 1
+    if a == b:  # true of exact numbers alone
+        return 0
+    raise Undecided("two balls overlap")
+
+
+def _noted(kind: str, a: Any, b: Any) -> int:
+    way = order(a, b)
+    if way == 0:
+        _tie(kind)
+    return way
+
+
+def _booleans(test: Callable[[int], bool]) -> Callable[..., Any]:
+    decide = np.frompyfunc(lambda a, b: test(_noted("comparison", a, b)), 2, 1)
+    return lambda a, b: np.asarray(decide(a, b), np.bool_)
+
+
+def _sign_of(x: Any) -> int:
+    return _noted("sign", x, 0)
+
+
+def truths(x: Any) -> Any:
+    """Which numbers are not 0; a boolean array stays as it is."""
+    x = np.asarray(x)
+    if x.dtype != object:
+        return x.astype(np.bool_)
+    return np.asarray(np.frompyfunc(lambda one: order(one, 0) != 0, 1, 1)(x), np.bool_)
+
+
+def _rounded(towards: str) -> Callable[[Any], Any]:
+    def whole(x: Any) -> Any:
+        found = getattr(x, towards)()
+        if not found.is_exact():
+            raise Undecided("a ball holds a whole number")
+        if x == found:
+            _tie("step")
+        return found
+
+    return whole
+
+
+def _nearest(x: Any) -> Any:
+    """To nearest, ties to even, as np.rint."""
+    below = (x + 0.5).floor()
+    if not below.is_exact():
+        raise Undecided("a ball holds a number halfway between two whole ones")
+    if x + 0.5 == below:
+        _tie("step")
+        return below - 1 if int(below.unique_fmpz()) % 2 else below
+    return below
+
+
+def floor_of_quotient(a: Any, b: Any) -> Any:
+    """The whole number of times that b goes into a."""
+    return _rounded("floor")(a / b)
+
+
+def larger(a: Any, b: Any) -> Any:
+    return a if _noted("maximum", a, b) >= 0 else b
+
+
+def smaller(a: Any, b: Any) -> Any:
+    return a if _noted("minimum", a, b) <= 0 else b
+
+
+def _clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    if min is not None:
+        x = np.frompyfunc(lambda one: larger(one, arb(min)), 1, 1)(x)
+    return x if max is None else np.frompyfunc(lambda one: smaller(one, arb(max)), 1, 1)(x)
+
+
+def lines(x: Objects, axis: Any) -> tuple[Objects, tuple[int, ...]]:
+    """The elements that are reduced together as rows of (n, length); the shape with those axes at
+    length 1."""
+    from reference_engine.rules import axes_of
+
+    axes = axes_of(axis, x.ndim)
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    last = tuple(range(x.ndim - len(axes), x.ndim))
+    moved = np.moveaxis(x, axes, last)
+    length = int(np.prod([x.shape[i] for i in axes]))
+    return moved.reshape(int(np.prod(kept)), length), kept
+
+
+def reduced(
+    x: Objects, axis: Any, keepdims: bool, function: Callable[[Sequence[Any]], Any]
+) -> Objects:
+    """`function` of the elements that are reduced together."""
+    from reference_engine.rules import axes_of
+
+    rows, kept = lines(x, axis)
+    result = np.empty(len(rows), dtype=object)
+    result[:] = [function(row) for row in rows]
+    shaped = result.reshape(kept)
+    return shaped if keepdims else np.squeeze(shaped, axis=axes_of(axis, x.ndim))
+
+
+def best_of(row: Sequence[Any], way: int) -> int:
+    """The index of the largest (way 1) or smallest (way -1) element, of several the first."""
+    if not len(row):
+        raise ValueError("the extreme of no elements")
+    best = 0
+    ties = False
+    for i in range(1, len(row)):
+        found = order(row[i], row[best])
+        if found == way:
+            best, ties = i, False
+        elif found == 0:
+            ties = True
+    if ties:
+        _tie("extreme")
+    return best
+
+
+def _extreme(way: int) -> Callable[..., Any]:
+    def value(x: Objects, axis: Any = None, keepdims: bool = False) -> Any:
+        return reduced(x, axis, keepdims, lambda row: row[best_of(row, way)])
+
+    return value
+
+
+def _argument(way: int) -> Callable[..., Any]:
+    def value(x: Objects, axis: Any = None, keepdims: bool = False) -> Any:
+        found = reduced(x, axis, keepdims, lambda row: best_of(row, way))
+        return np.asarray(found, np.int64)
+
+    return value
+
+
+def _compared(a: Any, b: Any) -> int:
+    return _noted("order", a, b)
+
+
+def argsort(x: Objects, axis: int = -1, descending: bool = False) -> Any:
+    """The indices that sort x, stable. Raises Undecided where the balls do not tell."""
+    moved = np.moveaxis(x, axis, -1)
+    rows = moved.reshape(int(np.prod(moved.shape[:-1])), moved.shape[-1])
+    found = np.empty(rows.shape, np.int64)
+    for i, row in enumerate(rows):
+        key = cmp_to_key(_compared)
+        found[i] = sorted(range(len(row)), key=lambda k: key(row[k]), reverse=descending)
+    return np.moveaxis(found.reshape(moved.shape), -1, axis)
+
+
+def _sort(x: Objects, axis: int = -1, descending: bool = False) -> Any:
+    return np.take_along_axis(x, argsort(x, axis, descending), axis)
+
+
+def _top_indices(x: Objects, k: int, axis: int = -1, largest: bool = True) -> Any:
+    return np.take(argsort(x, axis, largest), range(k), axis)
+
+
+def _top(x: Objects, k: int, axis: int = -1, largest: bool = True) -> Any:
+    return np.take_along_axis(x, _top_indices(x, k, axis, largest), axis)
+
+
+def _absolute(x: Any) -> Any:
+    return x if _sign_of(x) >= 0 else -x
+
+
+def _leaky(x: Objects, negative_slope: float = 0.01) -> Any:
+    return np.frompyfunc(lambda one: one if _sign_of(one) > 0 else negative_slope * one, 1, 1)(x)
+
+
+def _elu(x: Objects, alpha: float = 1.0) -> Any:
+    return np.frompyfunc(lambda one: one if _sign_of(one) > 0 else alpha * one.expm1(), 1, 1)(x)
+
+
+def _selu(x: Objects) -> Any:
+    from reference_engine.ops.activations import SELU_ALPHA, SELU_SCALE
+
+    left = SELU_SCALE * SELU_ALPHA
+    return np.frompyfunc(
+        lambda one: SELU_SCALE * one if _sign_of(one) > 0 else left * one.expm1(), 1, 1
+    )(x)
+
+
+def _running(way: int) -> Callable[..., Any]:
+    def value(x: Objects, axis: int | None = None) -> Any:
+        choose = larger if way > 0 else smaller
+        return np.frompyfunc(choose, 2, 1).accumulate(x, axis=0 if axis is None else axis)
+
+    return value
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return a - b * floor_of_quotient(a, b)
+
+
+CHOICES: dict[str, Callable[..., Any]] = {
+    "less": _booleans(lambda way: way < 0),
+    "less_equal": _booleans(lambda way: way <= 0),
+    "greater": _booleans(lambda way: way > 0),
+    "greater_equal": _booleans(lambda way: way >= 0),
+    "equal": _booleans(lambda way: way == 0),
+    "not_equal": _booleans(lambda way: way != 0),
+    "logical_and": lambda a, b: truths(a) & truths(b),
+    "logical_or": lambda a, b: truths(a) | truths(b),
+    "logical_not": lambda a: ~truths(a),
+    "all": lambda x, axis=None, keepdims=False: np.all(truths(x), axis=axis, keepdims=keepdims),
+    "any": lambda x, axis=None, keepdims=False: np.any(truths(x), axis=axis, keepdims=keepdims),
+    "count_nonzero": lambda x, axis=None, keepdims=False: np.asarray(
+        np.count_nonzero(truths(x), axis=axis, keepdims=keepdims)
+    ),
+    "where": lambda condition, a, b: np.where(truths(condition), a, b),
+    "sign": np.frompyfunc(lambda x: arb(_sign_of(x)), 1, 1),
+    "floor": np.frompyfunc(_rounded("floor"), 1, 1),
+    "ceil": np.frompyfunc(_rounded("ceil"), 1, 1),
+    "round": np.frompyfunc(_nearest, 1, 1),
+    "floor_divide": np.frompyfunc(floor_of_quotient, 2, 1),
+    "remainder": np.frompyfunc(_remainder, 2, 1),
+    "maximum": np.frompyfunc(larger, 2, 1),
+    "minimum": np.frompyfunc(smaller, 2, 1),
+    "abs": np.frompyfunc(_absolute, 1, 1),
+    "relu": np.frompyfunc(lambda x: x if _sign_of(x) > 0 else arb(0), 1, 1),
+    "clip": _clip,
+    "hardtanh": lambda x, min=-1.0, max=1.0: _clip(x, min, max),
+    "leaky_relu": _leaky,
+    "elu": _elu,
+    "selu": _selu,
+    "max": _extreme(1),
+    "min": _extreme(-1),
+    "argmax": _argument(1),
+    "argmin": _argument(-1),
+    "sort": _sort,
+    "argsort": argsort,
+    "topk_values": _top,
+    "topk_indices": _top_indices,
+    "cummax": _running(1),
+    "cummin": _running(-1),
+}

@@ -1,0 +1,284 @@
+"""Enclosures of the smooth elementwise rows, by their formulas.
+
+Nothing here needs a stable form: where digits cancel, the radius shows it, and the caller takes
+more bits. Exact zeros keep the conventions of the rows (0 log 0 = 0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from math import comb
+from typing import Any
+
+import numpy as np
+from flint import acb, arb, ctx
+
+from reference_engine.arithmetic.balls import NotInBalls, Objects, Undecided
+from reference_engine.arithmetic.balls import precision as at_precision
+
+
+def _each(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
+    each: Callable[..., Any] = np.frompyfunc(function, count, 1)
+    return each
+
+
+def _with(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
+    """An enclosure with keywords, which `function` takes after the number."""
+
+    def value(x: Objects, **keywords: Any) -> Any:
+        given = [keywords[name] for name in names]
+        return np.frompyfunc(lambda one: function(one, *given), 1, 1)(x)
+
+    return value
+
+
+def _cbrt(x: Any) -> Any:
+    if x == 0:
+        return x
+    if x > 0:
+        return x.root(3)
+    if x < 0:
+        return -((-x).root(3))
+    raise Undecided("the ball under a cube root holds 0")
+
+
+def sigmoid(x: Any) -> Any:
+    e = (-x).exp() if x.mid() >= 0 else x.exp()
+    return 1 / (1 + e) if x.mid() >= 0 else e / (1 + e)
+
+
+def softplus(x: Any) -> Any:
+    return x + (-x).exp().log1p() if x.mid() >= 0 else x.exp().log1p()
+
+
+def _density(x: Any) -> Any:
+    """The logistic density."""
+    e = (-x).exp() if x.mid() >= 0 else x.exp()
+    return e / (1 + e) ** 2
+
+
+def _logaddexp(a: Any, b: Any) -> Any:
+    return a + softplus(b - a) if a.mid() >= b.mid() else b + softplus(a - b)
+
+
+def _xlogy(a: Any, b: Any) -> Any:
+    return a if a == 0 and not b.is_nan() else a * b.log()
+
+
+def _xlog1py(a: Any, b: Any) -> Any:
+    return a if a == 0 and not b.is_nan() else a * b.log1p()
+
+
+def _power(x: Any, n: Any) -> Any:
+    if x == 0 and n > 0:
+        return arb(0)
+    return x**n
+
+
+def _abs_power(x: Any, n: float) -> Any:
+    return _power(abs(x), arb(n))
+
+
+def _signed_power(x: Any, n: float) -> Any:
+    if x == 0:
+        return arb(0)
+    if not (x > 0 or x < 0):
+        raise Undecided("the ball under a power holds 0")
+    return x.sgn() * abs(x) ** arb(n)
+
+
+def _hypot(a: Any, b: Any) -> Any:
+    return (a * a + b * b).sqrt()
+
+
+def _hypot_slope(a: Any, b: Any) -> Any:
+    return arb(0) if a == 0 and b == 0 else a / _hypot(a, b)
+
+
+def _ndtr(x: Any) -> Any:
+    return (-x / arb(2).sqrt()).erfc() / 2
+
+
+def _normal_density(x: Any) -> Any:
+    return (-x * x / 2).exp() / (2 * arb.pi()).sqrt()
+
+
+def _hazard(x: Any) -> Any:
+    return _normal_density(x) / _ndtr(x)
+
+
+def _spread(x: Any) -> Any:
+    h = _hazard(x)
+    return 1 - h * (x + h)
+
+
+def _ndtri(p: Any) -> Any:
+    return -arb(2).sqrt() * (2 * p).erfcinv()
+
+
+def _scaled_ierfc(x: Any, n: int) -> Any:
+    """In Hermite functions of negative order (DLMF 7.18.11, 12.7.2)."""
+    return 2 / arb.pi().sqrt() * x.hermite_h(-n - 1)
+
+
+def _logit(x: Any) -> Any:
+    return (x / (1 - x)).log()
+
+
+def _entr(x: Any) -> Any:
+    if x < 0:
+        return arb.neg_inf()
+    return arb(0) if x == 0 else -x * x.log()
+
+
+def _lgamma(x: Any) -> Any:
+    if x > 0:
+        return x.lgamma()
+    return -abs(x.rgamma()).log()
+
+
+def _polygamma(x: Any, n: int) -> Any:
+    if x <= 0 and x == x.floor():
+        return arb.nan() if n % 2 == 0 else arb.pos_inf()
+    return x.digamma() if n == 0 else acb(x).polygamma(n).real
+
+
+def _polygamma_drop(a: Any, b: Any, n: int) -> Any:
+    return _polygamma(a, n) - _polygamma(a + b, n)
+
+
+def _betaln(a: Any, b: Any) -> Any:
+    return _lgamma(a) + _lgamma(b) - _lgamma(a + b)
+
+
+def _bessel_i(x: Any, n: int) -> Any:
+    return x.bessel_i(n)
+
+
+def _bessel_moment(x: Any, k: int) -> Any:
+    """(1 - D)^k I_0 times exp(-u) at u = |x|, with D^j I_0 = 2^-j sum of comb(j, i) I_(j - 2i)
+    (DLMF 10.29.5)."""
+    u = abs(x)
+    bessel = [u.bessel_i(j) for j in range(k + 1)]
+    total = arb(0)
+    for j in range(k + 1):
+        derivative = sum((comb(j, i) * bessel[abs(j - 2 * i)] for i in range(j + 1)), arb(0))
+        total += (-1) ** j * comb(k, j) * derivative / 2**j
+    return (-u).exp() * total
+
+
+def _i1e(x: Any) -> Any:
+    return (-abs(x)).exp() * x.bessel_i(1)
+
+
+def _sinc_derivative(x: Any, n: int) -> Any:
+    """x f_n = pi^(n-1) sin(pi x + n pi / 2) - n f_(n-1), with the bits that cancel near 0."""
+    if x == 0:
+        at_0 = (-1) ** (n // 2) * arb.pi() ** n / (n + 1)
+        return arb(0) if n % 2 else at_0
+    lost = max(0, -math.frexp(float(abs(x).mid()))[1])
+    if lost > 4096:
+        raise NotInBalls("sinc_derivative", "its recurrence cancels too many digits this near to 0")
+    with at_precision(ctx.prec + (n + 1) * (lost + 4)):
+        waves = (x.sin_pi(), x.cos_pi(), -x.sin_pi(), -x.cos_pi())
+        y = waves[0] / (arb.pi() * x)
+        for k in range(1, n + 1):
+            y = (arb.pi() ** (k - 1) * waves[k % 4] - k * y) / x
+    return y
+
+
+def _times_log(y: Any, log_p: Callable[[], Any]) -> Any:
+    return arb(0) if y == 0 else y * log_p()
+
+
+def _bce_terms(p: Any, y: Any) -> Any:
+    return -(_times_log(y, p.log) + _times_log(1 - y, (-p).log1p))
+
+
+def _kl_terms(log_p: Any, q: Any) -> Any:
+    return _times_log(q, lambda: q.log() - log_p)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.true_divide,
+    "negative": np.negative,
+    "reciprocal": _each(lambda x: 1 / x),
+    "square": _each(lambda x: x**2),
+    "sqrt": _each(arb.sqrt),
+    "rsqrt": _each(arb.rsqrt),
+    "cbrt": _each(_cbrt),
+    "power": _each(_power, 2),
+    "abs_power": lambda x, exponent=2.0: _each(lambda one: _abs_power(one, exponent))(x),
+    "signed_power": lambda x, exponent=2.0: _each(lambda one: _signed_power(one, exponent))(x),
+    "hypot": _each(_hypot, 2),
+    "hypot_slope": _each(_hypot_slope, 2),
+    "exp": _each(arb.exp),
+    "exp2": _each(lambda x: arb(2) ** x),
+    "expm1": _each(arb.expm1),
+    "log": _each(arb.log),
+    "log2": _each(lambda x: x.log() / arb(2).log()),
+    "log10": _each(lambda x: x.log() / arb(10).log()),
+    "log1p": _each(arb.log1p),
+    "tanh": _each(arb.tanh),
+    "sigmoid": _each(sigmoid),
+    "softplus": _each(softplus),
+    "log_sigmoid": _each(lambda x: -softplus(-x)),
+    "logistic_density": _each(_density),
+    "sech_squared": _each(lambda x: 4 * _density(2 * x)),
+    "logaddexp": _each(_logaddexp, 2),
+    "xlogy": _each(_xlogy, 2),
+    "xlog1py": _each(_xlog1py, 2),
+    "log1mexp": _each(lambda x: (-((-x).expm1())).log()),
+    "softsign": _each(lambda x: x / (1 + abs(x))),
+    "sin": _each(arb.sin),
+    "cos": _each(arb.cos),
+    "tan": _each(arb.tan),
+    "asin": _each(arb.asin),
+    "acos": _each(arb.acos),
+    "atan": _each(arb.atan),
+    "atan2": _each(arb.atan2, 2),
+    "sinh": _each(arb.sinh),
+    "cosh": _each(arb.cosh),
+    "asinh": _each(arb.asinh),
+    "acosh": _each(arb.acosh),
+    "atanh": _each(arb.atanh),
+    "sinc": _each(arb.sinc_pi),
+    "one_minus_square": _each(lambda x: (1 - x) * (1 + x)),
+    "sinc_derivative": _with(_sinc_derivative, "n"),
+    "gaussian": _each(lambda x: (-x * x).exp()),
+    "erf": _each(arb.erf),
+    "erfc": _each(arb.erfc),
+    "erfcx": _each(lambda x: (x * x).exp() * x.erfc()),
+    "scaled_ierfc": _with(_scaled_ierfc, "n"),
+    "erfinv": _each(arb.erfinv),
+    "erfinv_slope": _each(lambda x: arb.pi().sqrt() / 2 * (x.erfinv() ** 2).exp()),
+    "normal_density": _each(_normal_density),
+    "ndtr": _each(_ndtr),
+    "log_ndtr": _each(lambda x: _ndtr(x).log()),
+    "normal_hazard": _each(_hazard),
+    "normal_excess": _each(lambda x: x + _hazard(x)),
+    "normal_spread": _each(_spread),
+    "ndtri": _each(_ndtri),
+    "ndtri_slope": _each(lambda p: 1 / _normal_density(_ndtri(p))),
+    "logit": _each(_logit),
+    "logit_slope": _each(lambda x: 1 / (x * (1 - x))),
+    "entr": _each(_entr),
+    "lgamma": _each(_lgamma),
+    "digamma": _each(lambda x: _polygamma(x, 0)),
+    "polygamma": _with(_polygamma, "n"),
+    "polygamma_drop": lambda a, b, n: _each(lambda p, q: _polygamma_drop(p, q, n), 2)(a, b),
+    "betaln": _each(_betaln, 2),
+    "i0": _each(lambda x: x.bessel_i(0)),
+    "i1": _each(lambda x: x.bessel_i(1)),
+    "i0e": _each(lambda x: (-abs(x)).exp() * x.bessel_i(0)),
+    "i1e": _each(_i1e),
+    "bessel_i": _with(_bessel_i, "n"),
+    "bessel_moment": _with(_bessel_moment, "k"),
+    "bce_terms": _each(_bce_terms, 2),
+    "logistic_terms": _each(lambda x, y: y * softplus(-x) + (1 - y) * softplus(x), 2),
+    "kl_terms": _each(_kl_terms, 2),
+}

@@ -1,0 +1,172 @@
+"""Enclosures of linear algebra: by Arb's own solvers, or by elementary algorithms on balls.
+
+A matrix that is singular has no inverse; one that may be singular for all that its balls tell
+raises Undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat
+
+from reference_engine.arithmetic.ball_arrays import stacked
+from reference_engine.arithmetic.ball_choices import order
+from reference_engine.arithmetic.balls import Objects, Undecided, objects
+
+
+def each(function: Callable[[Objects], Any]) -> Callable[..., Objects]:
+    """A function of one matrix, on stacks."""
+
+    def value(x: Objects) -> Objects:
+        batch = x.shape[:-2]
+        parts = [objects(function(x[i])) for i in np.ndindex(batch)]
+        if not parts:
+            return objects(np.zeros((*batch, *np.shape(function(objects(np.eye(x.shape[-1])))))))
+        return np.stack(parts).reshape((*batch, *parts[0].shape))
+
+    return value
+
+
+def _matrix(x: Objects) -> Any:
+    return arb_mat(x.shape[0], x.shape[1], x.ravel().tolist())
+
+
+def _table(x: Any) -> Objects:
+    result = np.empty((x.nrows(), x.ncols()), dtype=object)
+    if result.size:
+        result[:] = x.tolist()
+    return result
+
+
+def _square(x: Objects) -> None:
+    if x.shape[-1] != x.shape[-2]:
+        raise ValueError("it takes square matrices, in the last two axes")
+
+
+def _determinant(x: Objects) -> Any:
+    """By Arb, whose elimination finds no zero of a singular matrix; of integers that is exact."""
+    _square(x)
+    if x.shape[0] == 2:
+        return x[0, 0] * x[1, 1] - x[0, 1] * x[1, 0]
+    return _matrix(x).det()
+
+
+def _solved(a: Objects, b: Objects) -> Objects:
+    _square(a)
+    try:
+        return _table(_matrix(a).solve(_matrix(b)))
+    except ZeroDivisionError:
+        if _determinant(a) == 0:
+            return objects(np.full(b.shape, np.nan))
+        raise Undecided("a matrix may be singular") from None
+
+
+def _inverse(x: Objects) -> Objects:
+    return _solved(x, objects(np.eye(x.shape[0])))
+
+
+def _columns_of(function: Callable[..., Objects]) -> Callable[..., Objects]:
+    def value(a: Objects, b: Objects, **keywords: Any) -> Objects:
+        columns = b[:, None] if b.ndim == 1 else b
+        y = stacked(lambda p, q: function(p, q, **keywords), a, columns)
+        return y[..., 0] if b.ndim == 1 else y
+
+    return value
+
+
+def _substituted(a: Objects, b: Objects, lower: bool = True) -> Objects:
+    """Row by row, reading one triangle."""
+    n = len(a)
+    y = np.empty(b.shape, dtype=object)
+    for i in range(n) if lower else reversed(range(n)):
+        known = slice(0, i) if lower else slice(i + 1, n)
+        y[i] = (b[i] - a[i, known] @ y[known] if a[i, known].size else b[i]) / a[i, i]
+    return y
+
+
+def _symmetric(x: Objects) -> Objects:
+    return (x + x.T) / 2
+
+
+def _cholesky(x: Objects) -> Objects:
+    """Column by column; nan where a pivot is not positive."""
+    _square(x)
+    a, n = _symmetric(x), len(x)
+    y = objects(np.zeros((n, n)))
+    for j in range(n):
+        pivot = a[j, j] - sum((one * one for one in y[j, :j]), arb(0))
+        if order(pivot, 0) <= 0:
+            return objects(np.full((n, n), np.nan))
+        y[j, j] = pivot.sqrt()
+        for i in range(j + 1, n):
+            inner = sum((p * q for p, q in zip(y[i, :j], y[j, :j], strict=True)), arb(0))
+            y[i, j] = (a[i, j] - inner) / y[j, j]
+    return y
+
+
+def _qr(x: Objects) -> tuple[Objects, Objects]:
+    """Gram and Schmidt's; the diagonal of r is positive."""
+    m, n = x.shape
+    k = min(m, n)
+    q, r = objects(np.zeros((m, k))), objects(np.zeros((k, n)))
+    for j in range(n):
+        rest = x[:, j]
+        for i in range(min(j, k)):
+            r[i, j] = sum((p * s for p, s in zip(q[:, i], x[:, j], strict=True)), arb(0))
+            rest = rest - r[i, j] * q[:, i]
+        if j < k:
+            r[j, j] = sum((one * one for one in rest), arb(0)).sqrt()
+            q[:, j] = rest / r[j, j]
+    return q, r
+
+
+def _log_size(x: Objects) -> Any:
+    return abs(_determinant(x)).log()
+
+
+def _log(x: Objects) -> Any:
+    determinant = _determinant(x)
+    return arb.nan() if order(determinant, 0) < 0 else determinant.log()
+
+
+def _cofactors(x: Objects) -> Objects:
+    """Determinants of what is left without a row and a column."""
+    _square(x)
+    n = len(x)
+    result = objects(np.ones((n, n)))
+    for i, j in np.ndindex(n, n) if n > 1 else ():
+        minor = np.delete(np.delete(x, i, 0), j, 1)
+        result[i, j] = (-1) ** (i + j) * _determinant(minor)
+    return result
+
+
+def _exponential(x: Objects) -> Objects:
+    _square(x)
+    return _table(_matrix(x).exp())
+
+
+def _frechet(x: Objects, e: Objects) -> Objects:
+    """A corner of the exponential of [[x, e], [0, x]]."""
+    n = len(x)
+    blocks = np.block([[x, e], [objects(np.zeros(x.shape)), x]])
+    return _exponential(blocks)[:n, n:]
+
+
+MATRICES: dict[str, Callable[..., Any]] = {
+    "inv": each(_inverse),
+    "solve": _columns_of(_solved),
+    "triangular_solve": _columns_of(_substituted),
+    "det": each(_determinant),
+    "slogdet_sign": each(lambda x: arb(order(_determinant(x), 0))),
+    "slogdet_logabs": each(_log_size),
+    "logdet": each(_log),
+    "cofactors": each(_cofactors),
+    "cholesky": each(_cholesky),
+    "qr_q": each(lambda x: _qr(x)[0]),
+    "qr_r": each(lambda x: _qr(x)[1]),
+    "expm": each(_exponential),
+    "expm_frechet": lambda x, e: stacked(_frechet, x, e),
+}

@@ -1,0 +1,56 @@
+"""Derivatives of functions on balls: enclosures of the exact ones, at the precision in force.
+
+The same tapes, dual numbers and rules as in floats, one level above balls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from reference_engine.arithmetic.balls import Ball, Objects, exactly, objects, unwrap
+from reference_engine.dual import Dual
+from reference_engine.tape import Node, pull_back
+from reference_engine.traced import Traced, Value, new_level
+
+Pull = Callable[[Any], list[Objects]]
+
+
+def ball_vjp(f: Callable[..., Value], xs: Sequence[Any]) -> tuple[Objects, Pull]:
+    """f(*xs) as an array of `arb`, and a function from a cotangent of it to one array an argument.
+
+    `xs` are arrays of floats, taken exactly, or Balls. `pull` may be called several times. Raises
+    Undecided and NotInBalls.
+    """
+    level = new_level()
+    variables = [Node(level, x if isinstance(x, Traced) else exactly(x)) for x in xs]
+    y = f(*variables)
+    recorded = isinstance(y, Node) and y.level == level
+
+    def pull(y_bar: Any) -> list[Objects]:
+        seed = y_bar if isinstance(y_bar, Traced) else exactly(y_bar)
+        reached = pull_back([(y, seed)], variables) if recorded else {}
+        return [_plain(reached.get(v.record), v) for v in variables]
+
+    return unwrap(y.value if recorded else y), pull
+
+
+def _plain(x_bar: Value, variable: Node) -> Objects:
+    if x_bar is None:
+        return objects(np.zeros(variable.shape))
+    return unwrap(x_bar) if isinstance(x_bar, Ball) else objects(x_bar)
+
+
+def ball_jvp(
+    f: Callable[..., Value], xs: Sequence[Any], x_dots: Sequence[Any]
+) -> tuple[Objects, Objects]:
+    """f(*xs) and its derivative along the tangents, as arrays of `arb`. Raises as ball_vjp does."""
+    level = new_level()
+    duals = [Dual(level, exactly(x), exactly(t)) for x, t in zip(xs, x_dots, strict=True)]
+    y = f(*duals)
+    if isinstance(y, Dual) and y.level == level:
+        return unwrap(y.value), unwrap(y.tangent)
+    value = unwrap(y)
+    return value, objects(np.zeros(value.shape))
