@@ -8,7 +8,7 @@ its derivative does not exist and which convention holds there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -111,6 +111,11 @@ class Recording(NamedTuple):
     unread: tuple[tuple[int, int], ...]
 
 
+def in_both(point: Point) -> tuple[Point, Point]:
+    """The point as it stands, in float64, and in float32."""
+    return point, replace(point, where=f"{point.where}, in float32", dtype="float32")
+
+
 class Op:
     """A row of the table; calling it runs the operation on arrays, tensors and duals in any mix.
 
@@ -158,6 +163,7 @@ class Op:
         "rule",
         "source",
         "stability",
+        "takes_repeated",
     )
 
     def __init__(
@@ -203,6 +209,7 @@ class Op:
         self.kinks_at = kinks_at
         self.result_shape = result_shape
         self.add_to: Callable[..., None] | None = getattr(rule, "add_to", None)
+        self.takes_repeated: bool = getattr(rule, "takes_repeated", False)
         self._recordings: dict[int, Recording] = {}
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from reference_engine.reads import NOTHING, RESULT, AllBut, Positions, positions_read
 from reference_engine.tape import transposed
-from reference_engine.traced import ROWS, Traced, Value, shape_of
+from reference_engine.traced import ROWS, Value, shape_of
 
 Keywords = Mapping[str, Any]
 Part = Callable[..., Value]
@@ -30,6 +30,8 @@ class Elementwise:
 
     None for an argument that is never differentiated.
     """
+
+    takes_repeated = True  # a g that is constant along an axis may come with that axis at length 1
 
     def __init__(self, *parts: Part | None) -> None:
         self.parts = parts
@@ -242,9 +244,7 @@ class Reduction:
         (x,) = xs
         axis = keywords.get("axis", op.keywords["axis"])
         kept = None if y is None else _keepdims(y, x, axis)
-        x_bar = self.part(_keepdims(y_bar, x, axis), kept, x, axis, **_others(keywords))
-        shape = x.shape
-        return [x_bar if x_bar.shape == shape else _stretched(x_bar, shape)]
+        return [self.part(_keepdims(y_bar, x, axis), kept, x, axis, **_others(keywords))]
 
 
 class LinearReduction(Reduction):
@@ -425,12 +425,3 @@ def _keepdims(y: Value, x: Value, axis: Any) -> Value:
         axes = axes_of(axis, len(shape))
         kept = tuple([1 if i in axes else n for i, n in enumerate(shape)])
     return y if y.shape == kept else y.reshape(kept)
-
-
-def _stretched(x_bar: Value, shape: tuple[int, ...]) -> Value:
-    """The cotangent repeated to the shape; a plain one in an array that is written once."""
-    if isinstance(x_bar, Traced):
-        return ROWS["broadcast_to"](x_bar, shape=shape)
-    full = np.empty(shape, x_bar.dtype)
-    full[...] = x_bar
-    return full

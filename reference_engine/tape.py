@@ -167,7 +167,10 @@ def ordered(roots: Iterable[Record], stop: frozenset[Record] | set[Record]) -> l
 
 
 class Cotangents(dict[Record, Value]):
-    """What has arrived so far at each record that the walk has yet to visit."""
+    """What has arrived so far at each record that the walk has yet to visit.
+
+    A plain cotangent that is constant along an axis, as that of a sum is, may have length 1 there.
+    """
 
     def __init__(self) -> None:
         self._sums: set[Record] = set()  # whose array was made here, so that nobody else has it
@@ -179,7 +182,7 @@ class Cotangents(dict[Record, Value]):
         old = self.get(record)
         if old is None:
             self[record] = bar
-        elif record in self._sums and not isinstance(bar, Traced):
+        elif record in self._sums and old.shape == record.shape and not isinstance(bar, Traced):
             np.add(old, bar, out=old)
         else:
             self._put_sum(record, ROWS["add"](old, bar))
@@ -192,9 +195,11 @@ class Cotangents(dict[Record, Value]):
         if isinstance(y_bar, Traced) or isinstance(old, Traced):
             self.add(record, op.rule.reverse(op, y_bar, None, [record], [0], keywords)[0])
             return
-        if old is None or record not in self._sums:
-            old = np.zeros(record.shape, record.dtype) if old is None else np.array(old)
-            self._put_sum(record, old)
+        if old is None:
+            old = np.zeros(record.shape, record.dtype)
+        elif record not in self._sums or old.shape != record.shape:
+            old = np.array(np.broadcast_to(old, record.shape))
+        self._put_sum(record, old)
         op.add_to(old, y_bar, **keywords)
 
     def _put_sum(self, record: Record, bar: Value) -> None:
@@ -232,6 +237,8 @@ def pull_back(
         if y_bar is None:
             continue
         op = record.op
+        if y_bar.shape != record.shape and not _takes_repeated(record, stop, observe):
+            y_bar = ROWS["broadcast_to"](y_bar, shape=record.shape)
         if op is None or record in stop:
             reached[record] = y_bar
             continue
@@ -245,6 +252,17 @@ def pull_back(
         if free:
             record.free()
     return reached
+
+
+def _takes_repeated(record: Record, stop: set[Record], observe: Any) -> bool:
+    """Whether everybody who is to see the cotangent of a record can do with a repeated axis."""
+    return (
+        record.op is not None
+        and record.op.takes_repeated
+        and record not in stop
+        and observe is None
+        and all(parent.shape == record.shape for parent in record.parents)
+    )
 
 
 def _reverse(bars: Cotangents, record: Record, y_bar: Value, y: Value, xs: Any) -> None:
@@ -271,13 +289,17 @@ def fit_cotangent(x_bar: Value, x: Any) -> Value:
     """Undo broadcasting and promotion: the cotangent in the shape and dtype of x.
 
     This is the one place where that is done. An argument that was stretched along an axis was used
-    many times there, so its cotangents are summed along it.
+    many times there, so its cotangents are summed along it. A plain cotangent that is itself to be
+    stretched is left as it is, see Cotangents.
     """
     shape = x.shape
     given = x_bar.shape
     if given != shape:
         extra = len(given) - len(shape)
-        if given[extra:] == shape:
+        if extra == 0 and all(m in (n, 1) for m, n in zip(given, shape, strict=True)):
+            if isinstance(x_bar, Traced):
+                x_bar = ROWS["broadcast_to"](x_bar, shape=shape)
+        elif given[extra:] == shape:
             x_bar = ROWS["sum"](x_bar, axis=tuple(range(extra)))
         else:
             axes = [i for i, n in enumerate(given) if i < extra or (shape[i - extra] == 1 != n)]

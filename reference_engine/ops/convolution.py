@@ -28,8 +28,8 @@ from reference_engine.traced import Value, shape_of
 FAMILY = "convolution"
 KEYWORDS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
 
-_COLUMNS = 2**20
-"""Elements of the matrix of columns that are made at a time: 8 MB in float64, which fits a cache;
+_COLUMNS = 2**18
+"""Elements of the matrix of columns that are made at a time: 2 MB in float64, which fits a cache;
 the products are no faster with more."""
 
 
