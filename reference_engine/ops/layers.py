@@ -100,17 +100,6 @@ embedding: Composite = Composite(
 register(embedding)
 
 
-def _inverse_root(length: int) -> Constant:
-    """1 / sqrt(length), to any precision."""
-
-    def ball() -> Any:
-        from flint import arb
-
-        return arb(length).rsqrt()
-
-    return Constant(1 / math.sqrt(length), ball)
-
-
 def _scores(q: Value, k: Value, scale: float | None) -> Value:
     length = shape_of(q)[-1]
     return matmul(q, swapped(k)) * (inverse_square_root(length) if scale is None else scale)
@@ -171,8 +160,8 @@ masked_attention: Composite = Composite(
             ([[1.0, 2.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]], [[False, False]]),
             ([[0.0, 0.0]], 0.0, 0.0, None),
             differs={"tensorflow": ([[0.0, 0.0]], 0.0, np.nan, None)},
-            reason="nothing is attended to, whatever q and k are, and the result is 0; a softmax of "
-            "nothing but -inf, as it is composed in TensorFlow, is 0 / 0",
+            reason="nothing is attended to, whatever q and k are, and the result is 0; a softmax "
+            "of nothing but -inf, as it is composed in TensorFlow, is 0 / 0",
         ),
     ),
     source=SOURCE,
