@@ -114,8 +114,8 @@ log1p: Op = register(
 
 def _logistic(x: Any) -> Any:
     """1/(1 + exp(-x)); the exponential is taken of -|x|, so that it never overflows."""
+    y = np.exp(np.minimum(x, 0))
     e = np.exp(-np.abs(x))
-    y = np.where(x >= 0, 1, e)
     e += 1
     y /= e
     return y
