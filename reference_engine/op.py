@@ -81,6 +81,7 @@ class Point:
                 for all elements, None for an argument without a gradient): what this library gives
     value       the result there, where it is worth saying (a pole: inf)
     differs     what other engines give instead, by the engine's name; those not named agree
+    raises      the engines that raise an error there
     reason      why this gradient was chosen, or why the others differ
     """
 
@@ -93,6 +94,7 @@ class Point:
     differs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     reason: str = ""
     dtype: str = "float64"
+    raises: tuple[str, ...] = ()
 
 
 class Recording(NamedTuple):

@@ -116,6 +116,8 @@ def point_text(point: Point) -> str:
         parts.append("no gradient")
     for engine, gradient in point.differs.items():
         parts.append(f"{engine} gives {_gradient(gradient)}")
+    if point.raises:
+        parts.append(f"{' and '.join(point.raises)} raise an error")
     if point.reason:
         parts.append(point.reason)
     return f"{point.where}: {'; '.join(parts)}"

@@ -102,7 +102,8 @@ def test_points_fit_their_row(row: Op) -> None:
         assert row.arity in (-1, len(point.at))
         assert point.keywords.keys() <= row.keywords.keys()
         assert all(len(other) == len(point.at) for other in point.differs.values())
-        assert point.differs.keys() <= {"torch", "tensorflow", "jax"}
+        assert {*point.differs, *point.raises} <= {"torch", "tensorflow", "jax"}
+        assert not set(point.raises) & point.differs.keys()
 
 
 @every_row
