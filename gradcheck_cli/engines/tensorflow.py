@@ -26,6 +26,7 @@ _LACKS = (  # how TensorFlow says that an op has no kernel, or no gradient, for 
     "Could not find device for node",
     "No OpKernel was registered",
     "gradient registry has no entry for",
+    "does not support matrices of type",
 )
 
 

@@ -20,6 +20,11 @@ from gradcheck_cli.engines.torch_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
 
 _THREADS = 2  # several engines share the machine, and specs are small
+_LACKS = (  # how PyTorch says that an op has no kernel for a dtype
+    "not implemented for",
+    "Low precision dtypes not supported",
+    "dimensions of float, double",  # torch.linalg.pinv
+)
 _DECOMPOSITIONS = "PYTORCH_JIT"  # what torch.autograd.forward_ad asks before it imports them
 
 
@@ -59,7 +64,8 @@ class TorchEngine(ProgramEngine):
         return None
 
     def lacks(self, error: BaseException) -> bool:
-        return isinstance(error, NotImplementedError) or "not implemented for" in str(error)
+        words = str(error)
+        return isinstance(error, NotImplementedError) or any(phrase in words for phrase in _LACKS)
 
 
 class _Torch:
