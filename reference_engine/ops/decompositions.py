@@ -32,6 +32,7 @@ from reference_engine.traced import Value, shape_of
 FAMILY = "decompositions"
 Shape = tuple[int, ...]
 IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
+ZEROS = [[0.0, 0.0], [0.0, 0.0]]
 NAN = [[np.nan, np.nan], [np.nan, np.nan]]
 
 
@@ -126,7 +127,9 @@ eigh_vectors: Op = register(
                 "tie",
                 (IDENTITY,),
                 (NAN,),
-                reason="any basis of their space will do, so there is no derivative",
+                differs={"tensorflow": (ZEROS,)},
+                reason="any basis of their space will do, so there is no derivative; TensorFlow "
+                "takes 1 / 0 for 0",
             ),
         ),
         source="Giles, Collected matrix derivative results (2008), section 3.1",
@@ -202,7 +205,9 @@ svdvals: Op = register(
                 "kink",
                 ([[1.0, 0.0], [0.0, 0.0]],),
                 ([[1.0, 0.0], [0.0, 0.0]],),
-                reason="|x| has a kink there too; 0 is the subgradient of least norm",
+                differs={"torch": (IDENTITY,), "tensorflow": (IDENTITY,)},
+                reason="0 is the subgradient of least norm, as for |x|; the others give u v^T with "
+                "the signs that the decomposition happens to have",
             ),
             Point(
                 "two singular values are equal",
@@ -257,7 +262,9 @@ SVD_POINTS = (
         "tie",
         (IDENTITY,),
         (NAN,),
-        reason="any basis of their spaces will do, so there is no derivative",
+        differs={"tensorflow": (ZEROS,)},
+        reason="any basis of their spaces will do, so there is no derivative; TensorFlow takes "
+        "1 / 0 for 0",
     ),
 )
 
