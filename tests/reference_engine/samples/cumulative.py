@@ -39,7 +39,8 @@ ROWS: dict[str, list[Sample]] = {
     "cummax": _along(DISTINCT),
     "cummin": _along(DISTINCT),
     "recurrence": [
-        Sample((REAL, REAL), (shape, shape)) for shape in ((4,), (2, 3), (1,), (2, 0), (2, 1, 3))
+        Sample((REAL, REAL), (shape, shape))
+        for shape in ((4,), (2, 3), (1,), (2, 0), (2, 1, 3), (0, 3), (40, 2))
     ],
 }
 
