@@ -16,9 +16,26 @@ class Missing:
     reason: str
 
 
-Lowering = str | Callable[..., Any] | Missing
+Call = str | Callable[..., Any]
 """A dotted name below the framework ("special.erf"), or a function that takes the framework, then
-the arrays, then every keyword of the row by name; or what is missing."""
+the arrays, then every keyword of the row by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """What a user of the framework would call, and in what it falls short of the row; why.
+
+    constants     the format of its constants, where that is not the arguments' own
+    reverse_only  its derivative has no derivative: neither forward mode nor second order
+    """
+
+    call: Call
+    reason: str
+    constants: str | None = None
+    reverse_only: bool = False
+
+
+Lowering = Call | Limited | Missing
 
 Table = Mapping[str, Lowering]
 
@@ -52,6 +69,8 @@ def bound(table: Table, framework: Any) -> dict[str, Callable[..., Any] | Missin
 def _bind(lowering: Lowering, framework: Any) -> Callable[..., Any] | Missing:
     if isinstance(lowering, Missing):
         return lowering
+    if isinstance(lowering, Limited):
+        lowering = lowering.call
     if isinstance(lowering, str):
         call: Callable[..., Any] = attrgetter(lowering)(framework)
         return call

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from reference_engine.arithmetic.constants import TWO_SQRT_2_OVER_PI
 from reference_engine.arithmetic.floats import in_float32
-from reference_engine.op import Composite, Op, Point, register
+from reference_engine.op import Composite, Op, Point, in_both, register
 from reference_engine.ops.exponential import exp, sigmoid, softplus, tanh
 from reference_engine.ops.selection import clip, greater, greater_equal, less, logical_and, where
 from reference_engine.ops.special import ndtr
@@ -52,7 +53,17 @@ leaky_relu: Op = register(
         keywords={"negative_slope": 0.01},
         formula="x where x > 0, else negative_slope x",
         derivative="1 where x > 0, else negative_slope",
-        points=(Point("x = 0", "kink", (0.0,), (0.01,), reason=LEAST),),
+        points=(
+            Point("x = 0", "kink", (0.0,), (0.01,), reason=LEAST),
+            Point(
+                "x < 0",
+                "limit",
+                (-1.0,),
+                (0.01,),
+                differs={"tensorflow": (float(np.float32(0.01)),)},
+                reason="tf.nn.leaky_relu rounds its slope to float32 in every dtype",
+            ),
+        ),
         source="Maas, Hannun, Ng, Rectifier nonlinearities improve acoustic models (ICML 2013)",
         kinks_at=lambda x, negative_slope=0.01: np.equal(x, 0) & (negative_slope != 1),
     )
@@ -71,6 +82,8 @@ def _elu_part(g: Value, y: Value, x: Value, alpha: float = 1.0) -> Value:
 
 ANEW = "exp(x) is taken anew: y + alpha would lose every digit where y is close to -alpha"
 
+REBUILT = "TensorFlow takes y + alpha for the derivative"
+
 elu: Op = register(
     Op(
         "elu",
@@ -82,8 +95,26 @@ elu: Op = register(
         derivative="1 where x > 0, else alpha exp(x)",
         stability=ANEW,
         points=(
-            Point("x = 0, alpha != 1", "kink", (0.0,), (1.0,), {"alpha": 2.0}, reason=LEAST),
+            Point(
+                "x = 0, alpha > 1",
+                "kink",
+                (0.0,),
+                (1.0,),
+                {"alpha": 2.0},
+                differs={"torch": (2.0,), "tensorflow": (2.0,)},
+                reason=f"{LEAST}; that of x < 0 in both others",
+            ),
             Point("x = 0, alpha < 1", "kink", (0.0,), (0.5,), {"alpha": 0.5}, reason=LEAST),
+            *in_both(
+                Point(
+                    "x far below 0",
+                    "limit",
+                    (-40.0,),
+                    (math.exp(-40),),
+                    differs={"tensorflow": (0.0,)},
+                    reason=REBUILT,
+                )
+            ),
         ),
         source="Clevert, Unterthiner, Hochreiter, Fast and accurate deep network learning by "
         "exponential linear units (ICLR 2016)",
@@ -116,7 +147,34 @@ selu: Op = register(
         formula="1.0507... (x where x > 0, else 1.6732... (exp(x) - 1))",
         derivative="1.0507... (1 where x > 0, else 1.6732... exp(x))",
         stability=ANEW,
-        points=(Point("x = 0", "kink", (0.0,), (SELU_SCALE,), reason=LEAST),),
+        points=(
+            Point(
+                "x = 0",
+                "kink",
+                (0.0,),
+                (SELU_SCALE,),
+                differs={"torch": (SELU_SCALE * SELU_ALPHA,)},
+                reason=LEAST,
+            ),
+            *in_both(
+                Point(
+                    "x far below 0",
+                    "limit",
+                    (-40.0,),
+                    (SELU_SCALE * SELU_ALPHA * math.exp(-40),),
+                    differs={"tensorflow": (0.0,)},
+                    reason=REBUILT,
+                )
+            ),
+            Point(
+                "x just below 0",
+                "limit",
+                (-1e-300,),
+                (SELU_SCALE * SELU_ALPHA,),
+                differs={"tensorflow": (SELU_SCALE,)},
+                reason="exp(x) - 1 is 0 there in TensorFlow, which looks at the sign of y",
+            ),
+        ),
         source="Klambauer et al., Self-normalizing neural networks (NIPS 2017)",
         kinks_at=lambda x: np.equal(x, 0),
     )
@@ -129,8 +187,52 @@ def _gelu(x: Value, approximate: bool = False) -> Value:
     if not approximate:
         return x * ndtr(x)
     t = clip(x, min=-FAR, max=FAR)
-    return x * sigmoid((2 * math.sqrt(2 / math.pi)) * (t * (1 + 0.044715 * (t * t))))
+    return x * sigmoid(TWO_SQRT_2_OVER_PI * (t * (1 + 0.044715 * (t * t))))
 
+
+_FAR = {"approximate": True}
+_LEFT = "their 1 + tanh(u) is 0 there"
+GELU_TAILS = (
+    Point(
+        "x far below 0",
+        "limit",
+        (-12.0,),
+        (-2.557895661674896e-31,),
+        differs={"torch": (-2.5756604827956727e-31,)},
+        reason="PyTorch's 1 + erf(x / sqrt(2)) is 0 there, and x phi(x) is left",
+    ),
+    *in_both(
+        Point(
+            "x far below 0, approximate",
+            "limit",
+            (-8.0,),
+            (-4.7147845041068456e-20,),
+            _FAR,
+            differs={"torch": (0.0,), "tensorflow": (0.0,)},
+            reason=_LEFT,
+        )
+    ),
+    *(
+        Point(
+            f"x {side}, approximate",
+            "limit",
+            (x,),
+            (slope,),
+            _FAR,
+            differs={"torch": (np.nan,), "tensorflow": (np.nan,)},
+            reason="their x^3 overflows, and 0 * inf is nan",
+        )
+        for side, x, slope in (("huge", 1e300, 1.0), ("hugely negative", -1e300, 0.0))
+    ),
+    Point(
+        "every x, in float64",
+        "limit",
+        (1.0,),
+        (1.0833154705876864,),
+        differs={"tensorflow": (1.0833154664465336,)},
+        reason="tf.nn.gelu rounds its constants to float32 in every dtype",
+    ),
+)
 
 gelu: Op = register(
     Composite(
@@ -143,6 +245,7 @@ gelu: Op = register(
         derivative="ndtr(x) + x exp(-x^2 / 2) / sqrt(2 pi); if approximate, that of the formula",
         stability="ndtr and not (1 + erf(x / sqrt(2))) / 2, sigmoid(2 u) and not (1 + tanh(u)) / 2:"
         " a 1 to which something is added loses the digits of the left tail",
+        points=GELU_TAILS,
         source="Hendrycks, Gimpel, Gaussian error linear units (2016)",
     )
 )
@@ -188,8 +291,17 @@ hardtanh: Op = register(
         formula="min(max(x, min), max)",
         derivative="1 where min < x < max, else 0",
         points=(
-            Point("x = min", "kink", (-1.0,), (0.0,), reason="0 is the least subgradient"),
-            Point("x = max", "kink", (1.0,), (0.0,), reason="0 is the least subgradient"),
+            *(
+                Point(
+                    f"x = {bound}",
+                    "kink",
+                    (x,),
+                    (0.0,),
+                    differs={"tensorflow": (1.0,)},
+                    reason="0 is the least subgradient; tf.clip_by_value has 1",
+                )
+                for bound, x in (("min", -1.0), ("max", 1.0))
+            ),
         ),
         source="Collobert, Large scale machine learning (2004); torch.nn.Hardtanh",
         rounding="none",
@@ -213,6 +325,16 @@ softsign: Op = register(
         derivative="1 / (1 + |x|)^2",
         stability="divided twice, so that no square overflows; the quotient rule would subtract "
         "two nearly equal terms far out",
+        points=in_both(
+            Point(
+                "|x| large",
+                "limit",
+                (2.0**60,),
+                (2.0**-120,),
+                differs={"torch": (0.0,)},
+                reason="PyTorch takes the quotient rule, in which the two terms cancel",
+            )
+        ),
         source="Bergstra et al., Quadratic polynomials learn better image features (2009)",
     )
 )

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from reference_engine.arithmetic.constants import LOG2_E, LOG10_E, LOG_2
 from reference_engine.arithmetic.floats import in_float32, pair_in_float32, weakly_typed
-from reference_engine.op import Op, Point, register
+from reference_engine.op import Op, Point, in_both, register
 from reference_engine.ops.selection import equal, less_equal, logical_and, where
 from reference_engine.rules import Elementwise
 from reference_engine.traced import Value
 
 FAMILY = "exponential"
 PAIR = ("x1", "x2")
-LOG2_E = 1 / math.log(2)
-LOG10_E = 1 / math.log(10)
 
 exp: Op = register(
     Op(
@@ -34,7 +33,7 @@ exp2: Op = register(
     Op(
         "exp2",
         np.exp2,
-        Elementwise(lambda g, y, x: g * (math.log(2) * y)),
+        Elementwise(lambda g, y, x: g * (LOG_2 * y)),
         family=FAMILY,
         formula="2^x",
         derivative="log(2) 2^x",
@@ -51,6 +50,16 @@ expm1: Op = register(
         formula="exp(x) - 1, accurate near 0",
         derivative="exp(x)",
         stability="exp(x) is taken anew: y + 1 would lose it all where exp(x) is small",
+        points=in_both(
+            Point(
+                "x far below 0",
+                "limit",
+                (-80.0,),
+                (math.exp(-80),),
+                differs={"torch": (0.0,)},
+                reason="PyTorch takes y + 1 for the derivative",
+            )
+        ),
         source="DLMF 4.7.7",
     )
 )
@@ -178,6 +187,16 @@ tanh: Op = register(
         derivative="sech(x)^2",
         stability="as 4 exp(-2|x|) / (1 + exp(-2|x|))^2: 1 - y^2 would lose every digit where y is "
         "close to 1",
+        points=in_both(
+            Point(
+                "|x| large",
+                "limit",
+                (20.0,),
+                (1 / math.cosh(20) ** 2,),
+                differs={"torch": (0.0,), "tensorflow": (0.0,)},
+                reason="both take 1 - y^2 for the derivative",
+            )
+        ),
         source="DLMF 4.34.3",
     )
 )
@@ -193,6 +212,16 @@ sigmoid: Op = register(
         derivative="sigmoid(x) sigmoid(-x)",
         stability="as exp(-|x|) / (1 + exp(-|x|))^2: y (1 - y) would lose every digit where y is "
         "close to 1",
+        points=in_both(
+            Point(
+                "x far above 0",
+                "limit",
+                (40.0,),
+                (math.exp(-40),),
+                differs={"torch": (0.0,), "tensorflow": (0.0,)},
+                reason="both take y (1 - y) for the derivative",
+            )
+        ),
         source="elementary calculus",
     )
 )
@@ -259,6 +288,27 @@ xlogy: Op = register(
         domain="x2 > 0, or x1 = 0",
         stability="the argument of the logarithm is made safe before it is used, so that 0 log(0) "
         "gives 0 and not 0 * inf",
+        points=(
+            *in_both(
+                Point(
+                    "x1 = 0, x2 > 0",
+                    "limit",
+                    (0.0, 0.5),
+                    (math.log(0.5), 0.0),
+                    differs={"tensorflow": (0.0, 0.0)},
+                    reason="TensorFlow takes xlogy(0, x2) for the derivative by x1 there",
+                )
+            ),
+            Point(
+                "x1 = x2 = 0",
+                "edge",
+                (0.0, 0.0),
+                (0.0, 0.0),
+                value=0.0,
+                differs={"torch": (0.0, np.nan)},
+                reason="what counts as 0 takes part in no sum: it has no gradient either",
+            ),
+        ),
         source="scipy.special.xlogy; PyTorch, tools/autograd/derivatives.yaml",
     )
 )
@@ -277,6 +327,27 @@ xlog1py: Op = register(
         derivative="log(1 + x2), x1 / (1 + x2)",
         domain="x2 > -1, or x1 = 0",
         stability="as for xlogy",
+        points=(
+            *in_both(
+                Point(
+                    "x1 = 0, x2 > -1",
+                    "limit",
+                    (0.0, -0.5),
+                    (math.log(0.5), 0.0),
+                    differs={"tensorflow": (0.0, 0.0)},
+                    reason="TensorFlow takes xlog1py(0, x2) for the derivative by x1 there",
+                )
+            ),
+            Point(
+                "x1 = 0, x2 = -1",
+                "edge",
+                (0.0, -1.0),
+                (0.0, 0.0),
+                value=0.0,
+                differs={"torch": (0.0, np.nan)},
+                reason="what counts as 0 takes part in no sum: it has no gradient either",
+            ),
+        ),
         source="scipy.special.xlog1py; PyTorch, tools/autograd/derivatives.yaml",
     )
 )

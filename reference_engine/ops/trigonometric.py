@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from reference_engine.arithmetic.floats import Array, in_float32, weakly_typed
-from reference_engine.op import REQUIRED, Op, Point, register
+from reference_engine.op import REQUIRED, Op, Point, in_both, register
 from reference_engine.ops.arithmetic import hypot, hypot_slope, sqrt
 from reference_engine.rules import Elementwise
 from reference_engine.traced import Value
@@ -138,6 +139,41 @@ def _atan2_by_second(g: Value, y: Value, a: Value, b: Value) -> Value:
     return -(g * hypot_slope(a, b)) / hypot(a, b)
 
 
+_OVERFLOW = Point(
+    "x1 and x2 large",
+    "limit",
+    (1e300, 1e300),
+    (0.5e-300, -0.5e-300),
+    differs={"torch": (0.0, 0.0), "tensorflow": (0.0, 0.0)},
+    reason="both divide by x1^2 + x2^2, which overflows",
+)
+_UNDERFLOW = Point(
+    "x1 and x2 small",
+    "limit",
+    (1e-300, 1e-300),
+    (0.5e300, -0.5e300),
+    differs={"torch": (0.0, 0.0), "tensorflow": (np.inf, -np.inf)},
+    reason="both divide by x1^2 + x2^2, which underflows; PyTorch has 0 for the infinite quotient",
+)
+SQUARES = (
+    _OVERFLOW,
+    replace(
+        _OVERFLOW,
+        where="x1 and x2 large, in float32",
+        at=(1e30, -1e30),
+        gradient=(-0.5e-30, -0.5e-30),
+        dtype="float32",
+    ),
+    _UNDERFLOW,
+    replace(
+        _UNDERFLOW,
+        where="x1 and x2 small, in float32",
+        at=(1e-30, 1e-30),
+        gradient=(0.5e30, -0.5e30),
+        dtype="float32",
+    ),
+)
+
 atan2: Op = register(
     Op(
         "atan2",
@@ -153,7 +189,16 @@ atan2: Op = register(
         "underflow long before the result does",
         points=(
             Point("x1 = 0, x2 < 0", "jump", (0.0, -1.0), (-1.0, 0.0), value=math.pi),
-            Point("x1 = x2 = 0", "pole", (0.0, 0.0), (np.nan, np.nan), value=0.0),
+            Point(
+                "x1 = x2 = 0",
+                "pole",
+                (0.0, 0.0),
+                (np.nan, np.nan),
+                value=0.0,
+                differs={"torch": (0.0, 0.0)},
+                reason="the angle has every value around the origin",
+            ),
+            *SQUARES,
         ),
         source="DLMF 4.23(iv)",
         kinks_at=lambda a, b: np.equal(a, 0) & np.less_equal(b, 0),
@@ -194,6 +239,16 @@ asinh: Op = register(
         formula="the number whose sinh is x",
         derivative="1 / sqrt(1 + x^2)",
         stability="as 1 / hypot(x, 1): x^2 would overflow",
+        points=(
+            Point(
+                "|x| large",
+                "limit",
+                (1e300,),
+                (1e-300,),
+                differs={"torch": (0.0,)},
+                reason="PyTorch divides by sqrt(x^2 + 1), which overflows",
+            ),
+        ),
         source="DLMF 4.38.9",
     )
 )
@@ -209,7 +264,17 @@ acosh: Op = register(
         derivative="1 / sqrt((x - 1) (x + 1))",
         domain="x >= 1",
         stability="a root of each factor: x^2 - 1 would cancel near 1 and overflow far out",
-        points=(Point("x = 1", "vertical tangent", (1.0,), (np.inf,)),),
+        points=(
+            Point("x = 1", "vertical tangent", (1.0,), (np.inf,)),
+            Point(
+                "x large",
+                "limit",
+                (1e300,),
+                (1e-300,),
+                differs={"torch": (0.0,)},
+                reason="PyTorch divides by sqrt(x^2 - 1), which overflows",
+            ),
+        ),
         source="DLMF 4.38.10",
     )
 )
@@ -300,6 +365,16 @@ sinc: Op = register(
         derivative="(cos(pi x) - sinc(x)) / x",
         stability="the derivative from its Taylor series near 0, where that difference cancels; "
         "multiples of pi are taken off before they are rounded",
+        points=in_both(
+            Point(
+                "|x| small",
+                "limit",
+                (1e-9,),
+                (-(math.pi**2) / 3 * 1e-9,),
+                differs={"torch": (0.0,)},
+                reason="PyTorch takes the difference, in which every digit cancels",
+            )
+        ),
         source="numpy.sinc; DLMF 10.49.3",
     )
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradcheck_cli.engines.lowerings import Lowering
+from gradcheck_cli.engines.lowerings import Limited, Lowering
 
 
 def elu(tf: Any, x: Any, alpha: float = 1.0) -> Any:
@@ -27,12 +27,14 @@ def mish(tf: Any, x: Any) -> Any:
 
 ROWS: dict[str, Lowering] = {
     "elu": elu,
-    "gelu": "nn.gelu",
+    "gelu": Limited("nn.gelu", "it rounds its constants to float32", constants="float32"),
     "hardtanh": hardtanh,
-    "leaky_relu": leaky_relu,
+    "leaky_relu": Limited(leaky_relu, "it rounds its slope to float32", constants="float32"),
     "log_sigmoid": "math.log_sigmoid",
     "mish": mish,
     "selu": "nn.selu",
     "silu": "nn.silu",
-    "softsign": "nn.softsign",
+    "softsign": Limited(
+        "nn.softsign", "no gradient of SoftsignGrad is registered", reverse_only=True
+    ),
 }

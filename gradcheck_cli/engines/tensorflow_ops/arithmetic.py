@@ -20,10 +20,12 @@ def cbrt(tf: Any, x: Any) -> Any:
 
 def hypot(tf: Any, x1: Any, x2: Any) -> Any:
     """Both divided by the larger, so that no square leaves the range. The result does not depend on
-    what they are divided by, so that it needs no gradient."""
+    what they are divided by, so that it needs no gradient; zeros are kept from the root."""
     largest = tf.stop_gradient(tf.maximum(tf.abs(x1), tf.abs(x2)))
-    largest = tf.where(largest > 0, largest, tf.ones_like(largest))
-    return largest * tf.sqrt(tf.square(x1 / largest) + tf.square(x2 / largest))
+    one = tf.ones_like(largest)
+    scale = tf.where(largest > 0, largest, one)
+    squares = tf.square(x1 / scale) + tf.square(x2 / scale)
+    return largest * tf.sqrt(tf.where(largest > 0, squares, one))
 
 
 ROWS: dict[str, Lowering] = {

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gradcheck_cli.engines.lowerings import Lowering
+
+
+def clip(torch: Any, x: Any, min: Any = None, max: Any = None) -> Any:
+    """torch.clamp wants a bound at least."""
+    return x if min is None and max is None else torch.clamp(x, min, max)
+
 
 ROWS: dict[str, Lowering] = {
     "ceil": "ceil",
-    "clip": "clamp",
+    "clip": clip,
     "floor": "floor",
     "logical_and": "logical_and",
     "logical_not": "logical_not",

@@ -40,7 +40,11 @@ def rounded(point: Point, dtype: Any) -> Point | None:
 CASES = [
     pytest.param(name, at, tuple(call.items()), dtype, orders)
     for name, exact in EXACT.items()
-    for points, orders in ((exact.points, exact.orders), (exact.strained, 1))
+    for points, orders in (
+        (exact.points, exact.orders),
+        (exact.delicate, exact.orders),
+        (exact.strained, 1),
+    )
     for point in points
     for call in exact.calls
     for dtype in UNITS

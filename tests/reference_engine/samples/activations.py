@@ -77,6 +77,7 @@ def _smooth(x: float) -> bool:
 
 NOT_ZERO = (1.0, -1.0, 1e300, -1e300)
 BY_THE_KINK = single(1e-300, -1e-300)
+FAR_LEFT = (1e-9, 0.5, -2.0, 5.0, -40.0, 40.0, 700.0)
 FAR_OUT = (1e-9, 0.5, -5.0, 5.0, -20.0, 20.0, -80.0, 80.0, -700.0, 700.0)
 
 EXACT: dict[str, Exact] = {
@@ -92,18 +93,19 @@ EXACT: dict[str, Exact] = {
     ),
     "elu": Exact(
         _elu,
-        single(*NOT_ZERO, *FAR_OUT),
+        single(*NOT_ZERO, *FAR_LEFT),
         strained=BY_THE_KINK,
         calls=({}, {"alpha": 0.5}),
         domain=_smooth,
         orders=3,
     ),
     "selu": Exact(
-        _selu, single(*NOT_ZERO, *FAR_OUT), strained=BY_THE_KINK, domain=_smooth, orders=3
+        _selu, single(*NOT_ZERO, *FAR_LEFT), strained=BY_THE_KINK, domain=_smooth, orders=3
     ),
     "gelu": Exact(
         _gelu,
-        single(*SPECIAL, 1e-9, 0.5, -3.0, 5.0, -8.0, -12.0, 12.0, -37.0, 40.0),
+        single(*SPECIAL, 1e-9, 0.5, -1.5, 5.0, -8.0, 12.0, 40.0),
+        delicate=single(-3.0, -6.0, -12.0, -37.0),
         calls=({}, {"approximate": True}),
     ),
     "silu": Exact(lambda x: x / (1 + mpmath.exp(-x)), single(*SPECIAL, *FAR_OUT)),
@@ -113,7 +115,8 @@ EXACT: dict[str, Exact] = {
     "hardtanh": Exact(_hardtanh, single(0.0, -0.0, 0.9999999, 1e-300, 1e300, -1e300)),
     "softsign": Exact(
         lambda x: x / (1 + abs(x)),
-        single(*NOT_ZERO, 1e-9, 0.5, -20.0, 1e9, 1e30),
+        single(*NOT_ZERO, 1e-9, 0.5, -20.0, 2.0**60),
+        delicate=single(1e3, -1e9, 1e30),
         strained=BY_THE_KINK,
         domain=_smooth,
     ),

@@ -174,6 +174,8 @@ class Exact:
     points       one tuple of arguments each: SPECIAL, and where the function is hard
     orders       up to which derivative the row is held to it at ordinary points
     strained     points where only the value and the first derivative are
+    delicate     points that no other engine is held to: what is left of the digits there depends on
+                 how each operation happens to round
     calls        the keywords of each call, over all points
     domain       where it has derivatives of all orders: an open set, without kinks and poles
     roundings    units of roundoff that a value or a derivative may take; if not the usual few, say
@@ -184,6 +186,7 @@ class Exact:
     points: tuple[tuple[float, ...], ...]
     orders: int = 2
     strained: tuple[tuple[float, ...], ...] = ()
+    delicate: tuple[tuple[float, ...], ...] = ()
     calls: tuple[Mapping[str, Any], ...] = ({},)
     domain: Callable[..., bool] = _everywhere
     roundings: int = 16
