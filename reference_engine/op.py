@@ -118,6 +118,29 @@ def in_both(point: Point) -> tuple[Point, Point]:
     return point, replace(point, where=f"{point.where}, in float32", dtype="float32")
 
 
+class _Recordings(dict[int, Recording]):
+    """The Recording of a row for each set of differentiated arguments: the bits of the key.
+
+    A rule that does not say `reads` is taken to read everything.
+    """
+
+    def __init__(self, op: Op) -> None:
+        self._of = op.rule, frozenset(op.passive)
+
+    def __missing__(self, mask: int) -> Recording:
+        rule, passive = self._of
+        wanted = tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
+        stated = getattr(rule, "reads", None)
+        reads = EVERYTHING if stated is None else stated(passive, wanted)
+        known = self[mask] = Recording(
+            wanted,
+            not passive.issuperset(wanted),
+            RESULT in reads,
+            tuple((i, k) for k, i in enumerate(wanted) if i not in reads),
+        )
+        return known
+
+
 class Op:
     """A row of the table; calling it runs the operation on arrays, tensors and duals in any mix.
 
@@ -139,11 +162,11 @@ class Op:
     raw                 the value as a function of plain arrays
     kinks_at            the elements that lie exactly at a kink, a tie or a jump
     result_shape        the result's shape from the arguments' shapes and the keywords, where it may
-                        be far larger than the arguments or dear to compute; raises ShapeError
+                        be far larger than the arguments or dear to compute; raises ValueError
+                        where they do not fit
     """
 
     __slots__ = (
-        "_recordings",
         "add_to",
         "aliases",
         "arity",
@@ -160,6 +183,7 @@ class Op:
         "passive",
         "points",
         "raw",
+        "recordings",
         "result_shape",
         "rounding",
         "rule",
@@ -212,7 +236,7 @@ class Op:
         self.result_shape = result_shape
         self.add_to: Callable[..., None] | None = getattr(rule, "add_to", None)
         self.takes_repeated: bool = getattr(rule, "takes_repeated", False)
-        self._recordings: dict[int, Recording] = {}
+        self.recordings = _Recordings(self)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -261,24 +285,6 @@ class Op:
             shapes = tuple(shape_of(a) for a in arrays)
             raise ShapeError(self.name, shapes, str(error)) from error
         return y if type(y) is np.ndarray else np.asarray(y)
-
-    def recording(self, mask: int) -> Recording:
-        """What to record of a call where the arguments at the bits of `mask` are differentiated.
-
-        A rule that does not say `reads` is taken to read everything.
-        """
-        known = self._recordings.get(mask)
-        if known is None:
-            wanted = tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
-            stated = getattr(self.rule, "reads", None)
-            reads = EVERYTHING if stated is None else stated(self, wanted)
-            known = self._recordings[mask] = Recording(
-                wanted,
-                any(i not in self.passive for i in wanted),
-                RESULT in reads,
-                tuple((i, k) for k, i in enumerate(wanted) if i not in reads),
-            )
-        return known
 
     def _bind(
         self, args: tuple[Value, ...], keywords: dict[str, Any]

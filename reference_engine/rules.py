@@ -36,7 +36,7 @@ class Elementwise:
     def __init__(self, *parts: Part | None) -> None:
         self.parts = parts
 
-    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return positions_read([self.parts[i] for i in wanted], 2)
 
     def forward(
@@ -76,7 +76,7 @@ class Linear:
         self.transpose = transpose
         self.add_to = add_to
 
-    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return NOTHING  # a linear function has the same derivative everywhere
 
     def forward(
@@ -102,7 +102,7 @@ class JointlyLinear:
     def __init__(self, transpose: Part) -> None:
         self.transpose = transpose
 
-    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return NOTHING  # a linear function has the same derivative everywhere
 
     def forward(
@@ -135,8 +135,8 @@ class PartlyLinear:
     def __init__(self, transpose: Part) -> None:
         self.transpose = transpose
 
-    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
-        return frozenset(op.passive)
+    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
+        return passive
 
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
@@ -167,7 +167,7 @@ class Multilinear:
     def __init__(self, *transposes: Part) -> None:
         self.transposes = transposes
 
-    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return AllBut(RESULT, *wanted) if len(wanted) == 1 else AllBut(RESULT)
 
     def forward(
@@ -221,7 +221,7 @@ class Reduction:
     def __init__(self, part: Part) -> None:
         self.part = part
 
-    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return positions_read([self.part], 2)
 
     def forward(
@@ -250,7 +250,7 @@ class Reduction:
 class LinearReduction(Reduction):
     """A reduction whose part is linear, so that it reads no more of x than its shape."""
 
-    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return NOTHING
 
 
@@ -260,7 +260,7 @@ class SelfAdjoint:
     def __init__(self, product: Part) -> None:
         self.product = product
 
-    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return positions_read([self.product], 2)
 
     def forward(
@@ -286,7 +286,7 @@ class Tangent:
     def __init__(self, push: Part) -> None:
         self.push = push
 
-    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return positions_read([self.push], 2)
 
     def forward(
@@ -321,7 +321,7 @@ class Tangents:
         self.pushes = pushes
         self.transposes = transposes
 
-    def reads(self, op: Any, wanted: Sequence[int]) -> Positions:
+    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return positions_read([self.transposes[i] or self.pushes[i] for i in wanted], 2)
 
     def forward(

@@ -26,7 +26,7 @@ from reference_engine.traced import (
     Traced,
     Value,
     new_level,
-    records,
+    recording_floor,
     shape_of,
     to_array,
 )
@@ -48,12 +48,10 @@ class Record:
                     other than the user's, what the rule does not read is replaced by the parent's
                     record, which has its shape and dtype
     value           the result one level down; None where the rule does not read it
-    grad            of a leaf of the user's tape, see Tensor
     """
 
     __slots__ = (
         "dtype",
-        "grad",
         "keywords",
         "op",
         "parents",
@@ -85,12 +83,16 @@ class Record:
         self.xs = xs
         self.value = value
         self.serial = next(_serials)
-        self.grad: Any = None
 
-    def free(self) -> None:
-        """Let go of everything that the reverse pass has used."""
-        self.xs = self.value = None
-        self.parents = ()
+
+class Leaf(Record):
+    """The record of a variable; `grad` is as in Tensor."""
+
+    __slots__ = ("grad",)
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        super().__init__(shape, dtype)
+        self.grad: Any = None
 
 
 class Node(Traced):
@@ -104,7 +106,7 @@ class Node(Traced):
         self.level = level
         self.value = value
         if record is None and level != CONSTANT_LEVEL:
-            record = Record(value.shape, value.dtype)
+            record = Leaf(value.shape, value.dtype)
         self.record = record
 
     @property
@@ -130,8 +132,8 @@ class Node(Traced):
                 if plain and isinstance(a, Traced):
                     plain = False
         value = op.on_arrays(xs, keywords) if plain else op(*xs, **keywords)
-        if op.rule is not None and records(level):
-            wanted, active, keeps_result, unread = op.recording(mask)
+        if op.rule is not None and level > recording_floor():
+            wanted, active, keeps_result, unread = op.recordings[mask]
             if active:
                 kept = value
                 if level != USER_LEVEL:  # the user's tape can be looked at and differentiated again
@@ -146,7 +148,7 @@ class Node(Traced):
         return value
 
 
-def ordered(roots: Iterable[Record], stop: frozenset[Record] | set[Record]) -> list[Record]:
+def ordered(roots: Iterable[Record], stop: set[Record]) -> list[Record]:
     """Every record that the roots depend on, oldest first; not past those in `stop`.
 
     Raises GraphFreed where a record was freed.
@@ -225,7 +227,7 @@ def pull_back(
     `free`, every record lets go of what it kept as soon as the walk has passed it. `observe` sees
     every record that an operation made, and its complete cotangent.
     """
-    stop = {target.record for target in targets}
+    stop = {target.record for target in targets if target.record.op is not None}
     bars = Cotangents()
     for node, bar in seeds:
         bars.add(node.record, bar)
@@ -239,7 +241,7 @@ def pull_back(
         op = record.op
         if y_bar.shape != record.shape and not _takes_repeated(record, stop, observe):
             y_bar = ROWS["broadcast_to"](y_bar, shape=record.shape)
-        if op is None or record in stop:
+        if op is None or (stop and record in stop):
             reached[record] = y_bar
             continue
         if observe is not None:
@@ -250,7 +252,8 @@ def pull_back(
             y, xs = _as_nodes(record, seeds[0][0]) if create_graph else (record.value, record.xs)
             _reverse(bars, record, y_bar, y, xs)
         if free:
-            record.free()
+            record.xs = record.value = None
+            record.parents = ()
     return reached
 
 

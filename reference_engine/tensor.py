@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import as_dtype
-from reference_engine.tape import Node, check_cotangent, pull_back
+from reference_engine.tape import Leaf, Node, check_cotangent, pull_back
 from reference_engine.traced import CONSTANT_LEVEL, USER_LEVEL, Traced, Value, float_value, to_array
 
 
@@ -22,14 +22,14 @@ class Tensor(Node):
 
     @property
     def grad(self) -> Any:
-        return None if self.record is None else self.record.grad
+        return self.record.grad if isinstance(self.record, Leaf) else None
 
     @grad.setter
     def grad(self, x_bar: Any) -> None:
-        if self.record is not None:
+        if isinstance(self.record, Leaf):
             self.record.grad = x_bar
         elif x_bar is not None:
-            raise TypeError("a tensor without requires_grad has no gradient")
+            raise TypeError("only a leaf with requires_grad=True has a gradient")
 
     def __repr__(self) -> str:
         wants = ", requires_grad=True" if self.requires_grad else ""
@@ -72,6 +72,7 @@ class Tensor(Node):
                 y_bar = y_bar.value
             reached = pull_back([(self, y_bar)], create_graph=create_graph, free=not keep)
             for leaf, x_bar in reached.items():
+                assert isinstance(leaf, Leaf)  # without targets, nothing else is reached
                 if not isinstance(x_bar, Traced):
                     x_bar = Tensor(CONSTANT_LEVEL, np.asarray(x_bar))
                 leaf.grad = x_bar if leaf.grad is None else leaf.grad + x_bar

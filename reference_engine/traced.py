@@ -12,7 +12,7 @@ nested transformations apart (no perturbation confusion) in any mix of modes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -38,9 +38,8 @@ def new_level() -> int:
     return next(_levels)
 
 
-def records(level: int) -> bool:
-    """Whether tensors of this level record what is done to them (see `no_grad`)."""
-    return level > _floor.get()
+recording_floor = _floor.get
+"""The highest level whose tensors record nothing of what is done to them (see `no_grad`)."""
 
 
 @contextmanager
@@ -55,6 +54,27 @@ def no_grad() -> Iterator[None]:
         yield
     finally:
         _floor.reset(token)
+
+
+def _operator(name: str) -> Callable[[Any, Value], Value]:
+    """The row as a method of its first argument; an array beside it leaves no level to look for."""
+
+    def operator(self: Traced, other: Value) -> Value:
+        row = ROWS[name]
+        if isinstance(other, Traced):
+            return row(self, other)
+        return self.apply(row, (self, other), {})
+
+    return operator
+
+
+def _reflected(name: str) -> Callable[[Any, Value], Value]:
+    """The row as a method of its second argument, the first one being no traced value."""
+
+    def operator(self: Traced, other: Value) -> Value:
+        return self.apply(ROWS[name], (other, self), {})
+
+    return operator
 
 
 class Traced:
@@ -142,41 +162,17 @@ class Traced:
 
     __hash__ = object.__hash__
 
-    def __add__(self, other: Value) -> Value:
-        return ROWS["add"](self, other)
-
-    def __radd__(self, other: Value) -> Value:
-        return ROWS["add"](other, self)
-
-    def __sub__(self, other: Value) -> Value:
-        return ROWS["subtract"](self, other)
-
-    def __rsub__(self, other: Value) -> Value:
-        return ROWS["subtract"](other, self)
-
-    def __mul__(self, other: Value) -> Value:
-        return ROWS["multiply"](self, other)
-
-    def __rmul__(self, other: Value) -> Value:
-        return ROWS["multiply"](other, self)
-
-    def __truediv__(self, other: Value) -> Value:
-        return ROWS["divide"](self, other)
-
-    def __rtruediv__(self, other: Value) -> Value:
-        return ROWS["divide"](other, self)
-
-    def __pow__(self, other: Value) -> Value:
-        return ROWS["power"](self, other)
-
-    def __rpow__(self, other: Value) -> Value:
-        return ROWS["power"](other, self)
-
-    def __matmul__(self, other: Value) -> Value:
-        return ROWS["matmul"](self, other)
-
-    def __rmatmul__(self, other: Value) -> Value:
-        return ROWS["matmul"](other, self)
+    __add__, __radd__ = _operator("add"), _reflected("add")
+    __sub__, __rsub__ = _operator("subtract"), _reflected("subtract")
+    __mul__, __rmul__ = _operator("multiply"), _reflected("multiply")
+    __truediv__, __rtruediv__ = _operator("divide"), _reflected("divide")
+    __pow__, __rpow__ = _operator("power"), _reflected("power")
+    __matmul__, __rmatmul__ = _operator("matmul"), _reflected("matmul")
+    __lt__, __le__ = _operator("less"), _operator("less_equal")
+    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
+    __eq__, __ne__ = _operator("equal"), _operator("not_equal")
+    __and__, __or__ = _operator("logical_and"), _operator("logical_or")
+    __rand__, __ror__ = _reflected("logical_and"), _reflected("logical_or")
 
     def __neg__(self) -> Value:
         return ROWS["negative"](self)
@@ -186,33 +182,6 @@ class Traced:
 
     def __abs__(self) -> Value:
         return ROWS["abs"](self)
-
-    def __lt__(self, other: Value) -> Value:
-        return ROWS["less"](self, other)
-
-    def __le__(self, other: Value) -> Value:
-        return ROWS["less_equal"](self, other)
-
-    def __gt__(self, other: Value) -> Value:
-        return ROWS["greater"](self, other)
-
-    def __ge__(self, other: Value) -> Value:
-        return ROWS["greater_equal"](self, other)
-
-    def __eq__(self, other: Value) -> Value:
-        return ROWS["equal"](self, other)
-
-    def __ne__(self, other: Value) -> Value:
-        return ROWS["not_equal"](self, other)
-
-    def __and__(self, other: Value) -> Value:
-        return ROWS["logical_and"](self, other)
-
-    def __or__(self, other: Value) -> Value:
-        return ROWS["logical_or"](self, other)
-
-    __rand__ = __and__
-    __ror__ = __or__
 
     def __invert__(self) -> Value:
         return ROWS["logical_not"](self)
