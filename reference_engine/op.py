@@ -268,11 +268,9 @@ class Op:
         if len(args) != self.arity:
             args, keywords = self._bind(args, keywords)
         top: Traced | None = None
-        level = -1
         for a in args:
-            if isinstance(a, Traced) and a.level > level:
+            if isinstance(a, Traced) and (top is None or a.level > top.level):
                 top = a
-                level = a.level
         return self.on_arrays(args, keywords) if top is None else top.apply(self, args, keywords)
 
     def on_arrays(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> Array:

@@ -61,7 +61,7 @@ def _check_kinds(row: Op, kinds: Sequence[str]) -> None:
 
 def _promoted(row: Op, kinds: Sequence[str]) -> str:
     """The kind of a result that is made of the arguments, indices apart."""
-    if "dtype" in row.keywords:
+    if "dtype" in row.keywords or row.rounding == "inputs":  # creation; linear algebra
         return "float"
     given = [kind for i, kind in enumerate(kinds) if i not in row.kinds]
     return max(given, key=RANK.__getitem__)

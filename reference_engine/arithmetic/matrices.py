@@ -24,6 +24,19 @@ def check_matrix(shape: Shape) -> None:
         raise ValueError("it takes matrices, in the last two axes")
 
 
+def square_shape(shape: Shape) -> Shape:
+    """The shape of square matrices, and of what has the same. Raises ValueError for others."""
+    check_square(shape)
+    return shape
+
+
+def parts_of(shape: Shape) -> tuple[Shape, int, int, int]:
+    """The batch axes, m, n and min(m, n) of matrices (..., m, n). Raises ValueError for others."""
+    check_matrix(shape)
+    *batch, m, n = shape
+    return tuple(batch), m, n, min(m, n)
+
+
 def swap(x: Array) -> Array:
     """Every matrix transposed."""
     return np.swapaxes(x, -1, -2)

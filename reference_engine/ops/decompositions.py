@@ -13,10 +13,12 @@ import numpy as np
 
 from reference_engine.arithmetic.floats import Array, in_float32
 from reference_engine.arithmetic.matrices import (
-    check_matrix,
+    Shape,
     check_square,
     each_matrix,
+    parts_of,
     signs_of_columns,
+    square_shape,
     swap,
     symmetric_part,
 )
@@ -30,7 +32,6 @@ from reference_engine.rules import Tangent
 from reference_engine.traced import Value, shape_of
 
 FAMILY = "decompositions"
-Shape = tuple[int, ...]
 IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
 ZEROS = [[0.0, 0.0], [0.0, 0.0]]
 NAN = [[np.nan, np.nan], [np.nan, np.nan]]
@@ -91,6 +92,7 @@ eigvalsh: Op = register(
         source="Giles, Collected matrix derivative results (2008), section 3.1",
         rounding="inputs",
         kinks_at=lambda x: _equal_neighbours(_eigvalsh_value(x)),
+        result_shape=lambda shape: square_shape(shape)[:-1],
     )
 )
 
@@ -137,6 +139,7 @@ eigh_vectors: Op = register(
         kinks_at=lambda x: np.broadcast_to(
             _equal_neighbours(_eigvalsh_value(x))[..., None, :], np.shape(x)
         ),
+        result_shape=square_shape,
     )
 )
 
@@ -151,12 +154,6 @@ eigh = register_several(
 )
 
 
-def _ranks(shape: Shape) -> tuple[int, int, int]:
-    check_matrix(shape)
-    m, n = shape[-2:]
-    return m, n, min(m, n)
-
-
 def _svd(x: Array) -> tuple[Array, Array]:
     u, _, vh = np.linalg.svd(x, full_matrices=False)
     signs = signs_of_columns(u)
@@ -165,20 +162,35 @@ def _svd(x: Array) -> tuple[Array, Array]:
 
 @in_float32
 def _svd_u_value(x: Array) -> Array:
-    m, _, k = _ranks(x.shape)
+    _, m, _, k = parts_of(x.shape)
     return each_matrix(lambda a: _svd(a)[0], x, (m, k))
 
 
 @in_float32
 def _svd_vh_value(x: Array) -> Array:
-    _, n, k = _ranks(x.shape)
+    _, _, n, k = parts_of(x.shape)
     return each_matrix(lambda a: _svd(a)[1], x, (k, n))
 
 
 @in_float32
 def _svdvals_value(x: Array) -> Array:
-    _, _, k = _ranks(x.shape)
+    k = parts_of(x.shape)[-1]
     return each_matrix(lambda a: np.linalg.svd(a, compute_uv=False), x, (k,))
+
+
+def _svd_u_shape(shape: Shape) -> Shape:
+    batch, m, _, k = parts_of(shape)
+    return (*batch, m, k)
+
+
+def _svd_vh_shape(shape: Shape) -> Shape:
+    batch, _, n, k = parts_of(shape)
+    return (*batch, k, n)
+
+
+def _svdvals_shape(shape: Shape) -> Shape:
+    batch, _, _, k = parts_of(shape)
+    return (*batch, k)
 
 
 def _svdvals_push(x_dot: Value, y: Value, x: Value) -> Value:
@@ -221,6 +233,7 @@ svdvals: Op = register(
         source="Townsend, Differentiating the singular value decomposition (2016)",
         rounding="inputs",
         kinks_at=lambda x: np.logical_or(*_equal_singular(x)),
+        result_shape=_svdvals_shape,
     )
 )
 
@@ -271,7 +284,7 @@ SVD_POINTS = (
 
 def _tied_columns(x: Array) -> Any:
     tied, zero = _equal_singular(x)
-    m, n, _ = _ranks(np.shape(x))
+    _, m, n, _ = parts_of(np.shape(x))
     return tied if m == n else tied | zero
 
 
@@ -291,8 +304,9 @@ svd_u: Op = register(
         source="Townsend, Differentiating the singular value decomposition (2016)",
         rounding="inputs",
         kinks_at=lambda x: np.broadcast_to(
-            _tied_columns(x)[..., None, :], _svd_u_value(np.asarray(x)).shape
+            _tied_columns(x)[..., None, :], _svd_u_shape(np.shape(x))
         ),
+        result_shape=_svd_u_shape,
     )
 )
 
@@ -309,9 +323,8 @@ svd_vh: Op = register(
         points=SVD_POINTS,
         source="Townsend, Differentiating the singular value decomposition (2016)",
         rounding="inputs",
-        kinks_at=lambda x: np.broadcast_to(
-            _tied_columns(x)[..., None], _svd_vh_value(np.asarray(x)).shape
-        ),
+        kinks_at=lambda x: np.broadcast_to(_tied_columns(x)[..., None], _svd_vh_shape(np.shape(x))),
+        result_shape=_svd_vh_shape,
     )
 )
 

@@ -155,7 +155,7 @@ slogdet_sign: Op = register(
         derivative="0, so that no path leads through it",
         points=(Point("x is singular", "jump", (SINGULAR,), (None,), value=0.0),),
         source="NumPy, linalg.slogdet",
-        rounding="none",
+        rounding="inputs",
         kinks_at=lambda x: np.equal(np.linalg.slogdet(x)[0], 0),
         result_shape=_batch_shape,
     )

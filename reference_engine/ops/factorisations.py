@@ -11,9 +11,10 @@ import numpy as np
 
 from reference_engine.arithmetic.floats import Array, in_float32
 from reference_engine.arithmetic.matrices import (
-    check_matrix,
+    Shape,
     check_square,
     each_matrix,
+    parts_of,
     symmetric_part,
 )
 from reference_engine.op import Op, Point, Several, register, register_several
@@ -80,16 +81,14 @@ def _qr(x: Array) -> tuple[Array, Array]:
 
 @in_float32
 def _qr_q_value(x: Array) -> Array:
-    check_matrix(x.shape)
-    m, n = x.shape[-2:]
-    return each_matrix(lambda a: _qr(a)[0], _floating(x), (m, min(m, n)))
+    _, m, _, k = parts_of(x.shape)
+    return each_matrix(lambda a: _qr(a)[0], _floating(x), (m, k))
 
 
 @in_float32
 def _qr_r_value(x: Array) -> Array:
-    check_matrix(x.shape)
-    m, n = x.shape[-2:]
-    return each_matrix(lambda a: _qr(a)[1], _floating(x), (min(m, n), n))
+    _, _, n, k = parts_of(x.shape)
+    return each_matrix(lambda a: _qr(a)[1], _floating(x), (k, n))
 
 
 def _floating(x: Array) -> Array:
@@ -125,6 +124,16 @@ def _qr_r_push(x_dot: Value, y: Value, x: Value) -> Value:
     return where(np.tri(k, n, -1, dtype=np.bool_), 0.0, y_dot)
 
 
+def _qr_q_shape(shape: Shape) -> Shape:
+    batch, m, _, k = parts_of(shape)
+    return (*batch, m, k)
+
+
+def _qr_r_shape(shape: Shape) -> Shape:
+    batch, _, n, k = parts_of(shape)
+    return (*batch, k, n)
+
+
 QR_POINTS = (
     Point(
         "the first min(m, n) columns are linearly dependent",
@@ -149,6 +158,7 @@ qr_q: Op = register(
         source="Walter, Lehmann, Lamour, On evaluating higher-order derivatives of the QR "
         "decomposition (Optim. Methods Softw. 27, 2012); Seeger et al. (arXiv:1710.08717)",
         rounding="inputs",
+        result_shape=_qr_q_shape,
     )
 )
 
@@ -165,6 +175,7 @@ qr_r: Op = register(
         source="Walter, Lehmann, Lamour, On evaluating higher-order derivatives of the QR "
         "decomposition (Optim. Methods Softw. 27, 2012); Seeger et al. (arXiv:1710.08717)",
         rounding="inputs",
+        result_shape=_qr_r_shape,
     )
 )
 
@@ -180,8 +191,7 @@ qr = register_several(
 
 
 def _pinv_value(x: Array, rtol: float | None = None) -> Array:
-    check_matrix(x.shape)
-    m, n = x.shape[-2:]
+    _, m, n, _ = parts_of(x.shape)
     x = _floating(x)
     bound = max(m, n) * float(np.finfo(x.dtype).eps) if rtol is None else rtol
     return each_matrix(lambda a: np.linalg.pinv(a, rtol=bound), x, (n, m))
@@ -193,6 +203,11 @@ def _pinv_push(x_dot: Value, y: Value, x: Value, rtol: float | None = None) -> V
     right = matmul(swapped(matmul(y, x_dot)), y)
     outside = left - matmul(matmul(left, x), y)
     return outside + (right - matmul(y, matmul(x, right))) - inner
+
+
+def _pinv_shape(shape: Shape, rtol: float | None = None) -> Shape:
+    batch, m, n, _ = parts_of(shape)
+    return (*batch, n, m)
 
 
 def _rank_deficient(x: Any, rtol: float | None = None) -> Any:
@@ -227,5 +242,6 @@ pinv: Op = register(
         "problems (SIAM J. Numer. Anal. 10, 1973)",
         rounding="inputs",
         kinks_at=_rank_deficient,
+        result_shape=_pinv_shape,
     )
 )

@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 
 def _matmul_value(a: Any, b: Any) -> Any:
     a, b = np.asarray(a), np.asarray(b)
-    if is_narrow(a.dtype) and a.dtype == b.dtype:
+    if a.dtype.itemsize == 2 and is_narrow(a.dtype) and a.dtype == b.dtype:
         wide = np.matmul(a.astype(np.float32), b.astype(np.float32))
         return np.asarray(wide).astype(a.dtype)
     return np.matmul(a, b)
@@ -104,16 +104,20 @@ def _contracted(axes: Any, a: int, b: int) -> tuple[tuple[int, ...], tuple[int, 
             raise ValueError(f"there are not {axes} axes to sum over in both")
         return tuple(range(a - axes, a)), tuple(range(axes))
     first, second = (
-        tuple(int(one) % rank for one in ((given,) if isinstance(given, int) else given))
+        tuple(range(rank)[one] for one in ((given,) if isinstance(given, int) else given))
         for given, rank in zip(axes, (a, b), strict=True)
     )
+    if len(set(first)) < len(first) or len(set(second)) < len(second):
+        raise ValueError("an axis is named twice")
     return first, second
 
 
 def _tensordot_shape(a: Shape, b: Shape, axes: Any = 2) -> Shape:
     try:
         first, second = _contracted(axes, len(a), len(b))
-    except (ValueError, ZeroDivisionError) as error:
+    except IndexError:
+        raise ShapeError("tensordot", (a, b), f"there are no axes {axes}") from None
+    except ValueError as error:
         raise ShapeError("tensordot", (a, b), str(error)) from None
     if [a[i] for i in first] != [b[i] for i in second]:
         raise ShapeError("tensordot", (a, b), "the axes to be summed over differ in size")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from reference_engine.arithmetic.floats import Array, all_in_float32, in_float32
-from reference_engine.arithmetic.matrices import check_square, each_matrix, matrix_exponential
+from reference_engine.arithmetic.matrices import (
+    check_square,
+    each_matrix,
+    matrix_exponential,
+    square_shape,
+)
 from reference_engine.errors import ShapeError
 from reference_engine.op import REQUIRED, Composite, Op, Point, register
 from reference_engine.ops.indexing import concatenate, getitem
@@ -21,11 +24,6 @@ FAMILY = "matrices"
 Shape = tuple[int, ...]
 SINGULAR = [[1.0, 2.0], [2.0, 4.0]]
 NAN = [[np.nan, np.nan], [np.nan, np.nan]]
-
-
-def _square_shape(shape: Shape, **_: Any) -> Shape:
-    check_square(shape)
-    return shape
 
 
 @in_float32
@@ -55,6 +53,7 @@ inv: Op = register(
         ),
         source="Giles, Collected matrix derivative results (2008), section 2.2.3",
         rounding="inputs",
+        result_shape=square_shape,
     )
 )
 
@@ -230,7 +229,7 @@ matrix_power: Op = register(
         domain="regular matrices where n < 0, else all",
         source="NumPy, linalg.matrix_power",
         rounding="inputs",
-        result_shape=_square_shape,
+        result_shape=lambda shape, n: square_shape(shape),
     )
 )
 
@@ -258,7 +257,7 @@ expm: Op = register(
         source="Al-Mohy, Higham, A new scaling and squaring algorithm (SIAM J. Matrix Anal. "
         "Appl. 31, 2009); Higham, Functions of Matrices (2008), section 3.2",
         rounding="inputs",
-        result_shape=_square_shape,
+        result_shape=square_shape,
     )
 )
 
