@@ -18,11 +18,11 @@ FAMILY = "indexing"
 
 def _add_at(x: Any, g: Any, index: Any) -> None:
     """x[index] += g, where an element that was taken twice is added to twice."""
-    parts = index if isinstance(index, tuple) else (index,)
-    if any(isinstance(part, (list, np.ndarray)) for part in parts):
-        np.add.at(x, index, g)
-    else:
-        x[index] += g
+    for part in index if isinstance(index, tuple) else (index,):
+        if isinstance(part, (list, np.ndarray)):
+            np.add.at(x, index, g)
+            return
+    x[index] += g
 
 
 getitem: Op = register(
