@@ -124,14 +124,14 @@ log1p: Op = register(
 def _logistic(x: Any) -> Any:
     """1/(1 + exp(-x)); the exponential is taken of -|x|, so that it never overflows."""
     y = np.exp(np.minimum(x, 0))
-    e = np.exp(-np.abs(x))
+    e = np.exp(np.copysign(x, -1))
     e += 1
     y /= e
     return y
 
 
 def _logistic_density(x: Any) -> Any:
-    e = np.exp(-np.abs(x))
+    e = np.exp(np.copysign(x, -1))
     d = 1 + e
     d *= d
     e /= d
