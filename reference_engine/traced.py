@@ -158,7 +158,7 @@ class Traced:
     def __getitem__(self, index: Any) -> Value:
         parts = index if isinstance(index, tuple) else (index,)
         plain = [to_array(p) if isinstance(p, Traced) else p for p in parts]
-        return ROWS["getitem"](self, index=tuple(plain))
+        return self.apply(ROWS["getitem"], (self,), {"index": tuple(plain)})
 
     __hash__ = object.__hash__
 
@@ -175,7 +175,7 @@ class Traced:
     __rand__, __ror__ = _reflected("logical_and"), _reflected("logical_or")
 
     def __neg__(self) -> Value:
-        return ROWS["negative"](self)
+        return self.apply(ROWS["negative"], (self,), {})
 
     def __pos__(self) -> Value:
         return self
