@@ -1,11 +1,29 @@
 """The reverse walk: depth, shared parts, broadcasting, and sensitivities of what was recorded."""
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
-from reference_engine import ShapeError, exp, grad, no_grad, sin, tensor, vjp
+from reference_engine import (
+    ShapeError,
+    custom_gradient,
+    exp,
+    getitem,
+    grad,
+    hessian,
+    jvp,
+    mean,
+    multiply,
+    no_grad,
+    sin,
+    tensor,
+    value_and_grad,
+    vjp,
+)
+from reference_engine import sum as sum_
 from reference_engine.op import TABLE
 from reference_engine.tape import sensitivities
 
@@ -42,6 +60,136 @@ def test_shared_parts_are_walked_once() -> None:
     assert len(sensitivities(y)) == 60
     y.backward()
     assert x.grad.item() == 2.0**60
+
+
+def test_an_array_that_no_rule_reads_is_freed_on_the_way_forward() -> None:
+    """sin reads its argument, which is 2 x; + and mean read nothing."""
+    alive: list[bool] = []
+
+    def f(x: Any) -> Any:
+        doubled = 2 * x
+        shifted = sin(doubled) + 1
+        arrays = [weakref.ref(v.value) for v in (doubled, shifted)]
+        y = mean(shifted + x)
+        del doubled, shifted
+        alive.extend(ref() is not None for ref in arrays)
+        return y
+
+    grad(f)(np.ones(3))
+    assert alive == [True, False]
+
+
+@pytest.mark.parametrize("how", ["backward", "value_and_grad"])
+def test_the_pass_back_frees_as_it_goes(how: str) -> None:
+    """When the gradient of the first operation is due, what the later ones kept is gone."""
+    kept: list[Any] = []
+    left: list[int] = []
+
+    def pull(y_bar: Any, x: Any) -> Any:
+        gc.collect()
+        left.append(sum(ref() is not None for ref in kept))
+        return y_bar
+
+    @custom_gradient(pull)
+    def same(x: Any) -> Any:
+        return 1 * x
+
+    def f(x: Any) -> Any:
+        y = same(x)
+        for _ in range(5):
+            y = exp(y / 3)
+            kept.append(weakref.ref(y.value))
+        return sum_(y)
+
+    if how == "backward":
+        f(tensor(np.ones(3), requires_grad=True)).backward()
+    else:
+        value_and_grad(f)(np.ones(3))
+    assert left == [0]
+
+
+def test_pulling_back_again_needs_what_was_kept() -> None:
+    _, pull = vjp(lambda x: exp(sin(x)), np.array([0.5, 1.0]))
+    first, second = pull(np.array([1.0, 0.0])), pull(np.array([1.0, 0.0]))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_cotangents_that_are_added_up_change_no_array_of_anybody() -> None:
+    x, c = np.arange(3.0), np.ones(3)
+    _, pull = vjp(lambda x: x + x + x + x[:] + x[:], x)
+    (x_bar,) = pull(c)
+    np.testing.assert_array_equal(x_bar, [5, 5, 5])
+    np.testing.assert_array_equal(c, [1, 1, 1])
+    a_bar, b_bar = vjp(lambda a, b: a + b + (a + a), x, x)[1](c)
+    np.testing.assert_array_equal(a_bar, [3, 3, 3])
+    np.testing.assert_array_equal(b_bar, [1, 1, 1])
+
+
+def test_parts_of_one_array_add_up() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+
+    def f(x: Any) -> Any:
+        rows = x[0] * x[-1] + x[[1, 1, 2]].sum(axis=0)
+        return sum_(rows * rows) + sum_(x * x) + x[1, 2] ** 3 + sum_(x[..., ::2]) * x[0, 0]
+
+    whole = grad(f)(x)
+    user = tensor(x, requires_grad=True)
+    f(user).backward()
+    np.testing.assert_array_equal(user.grad.numpy(), whole)
+    h = 1e-6  # truncation below h^2 1e3, rounding 1e-13 / h
+    for at in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[at] = h
+        slope = (float(f(x + step)) - float(f(x - step))) / (2 * h)
+        assert whole[at] == pytest.approx(slope, abs=1e-4)
+    along = jvp(grad(f), (x,), (np.ones_like(x),))[1]
+    np.testing.assert_allclose(along, hessian(f)(x).sum(axis=(2, 3)), rtol=1e-14)
+
+
+def test_taking_an_array_apart_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each element's cotangent goes where it belongs, without an array of zeros for each."""
+    made: list[tuple[int, ...]] = []
+    zeros = np.zeros
+
+    def counted(shape: Any, *rest: Any, **keywords: Any) -> Any:
+        made.append(shape)
+        return zeros(shape, *rest, **keywords)
+
+    monkeypatch.setattr(np, "zeros", counted)
+    x_bar = grad(lambda x: sum((x[i] * x[i] for i in range(100)), 0.0))(np.arange(100.0))
+    assert len(made) == 1
+    np.testing.assert_array_equal(x_bar, 2 * np.arange(100.0))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
+@pytest.mark.parametrize("reduction", [sum_, mean])
+def test_cotangents_of_sums_meet_every_kind_of_operation(reduction: Any, axis: Any) -> None:
+    """What is constant along an axis is repeated at the latest where an operation needs it so."""
+    x, row, column = np.arange(6.0).reshape(2, 3) + 1, np.arange(3.0), np.ones((2, 1))
+    count = 1 if reduction is sum_ else x.size // reduction(x, axis=axis).size
+    weight = np.full((2, 3), 1 / count)
+
+    def gradients(f: Any, *xs: Any) -> Any:
+        y, pull = vjp(lambda *xs: reduction(f(*xs), axis=axis), *xs)
+        return pull(np.ones(y.shape))
+
+    np.testing.assert_array_equal(gradients(lambda x: x, x)[0], weight)
+    np.testing.assert_allclose(
+        gradients(lambda x: exp(sin(x) + 1), x)[0],
+        weight * np.exp(np.sin(x) + 1) * np.cos(x),
+        rtol=1e-14,
+    )
+    np.testing.assert_array_equal(gradients(lambda x: x.T.T, x)[0], weight)
+    np.testing.assert_array_equal(gradients(lambda a: a[::-1], x)[0], weight)
+    for other in (row, column):
+        x_bar, other_bar = gradients(lambda a, b: a + b, x, other)
+        np.testing.assert_array_equal(x_bar, weight)
+        np.testing.assert_allclose(other_bar, np.full(other.shape, x.size / other.size / count))
+    row_bar, column_bar = gradients(lambda a, b: a * b, row, column)
+    np.testing.assert_allclose(row_bar, np.full(3, 2 / count))
+    np.testing.assert_allclose(column_bar, np.full((2, 1), 3 / count))
+    both = gradients(lambda x: multiply(x, x) + x + getitem(x, index=slice(None)), x)[0]
+    np.testing.assert_allclose(both, weight * (2 * x + 2), rtol=1e-14)
 
 
 @pytest.mark.parametrize(

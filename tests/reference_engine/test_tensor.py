@@ -36,6 +36,17 @@ def test_only_leaves_that_were_reached_get_a_gradient() -> None:
     assert (x.is_leaf, middle.is_leaf) == (True, False)
 
 
+def test_a_gradient_can_be_given_to_a_leaf_only() -> None:
+    x = leaf([1.0])
+    x.grad = tensor([5.0])
+    (2 * x).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [7])
+    for other in (2 * x, tensor([1.0])):
+        other.grad = None
+        with pytest.raises(TypeError, match="only a leaf"):
+            other.grad = tensor([1.0])
+
+
 def test_a_cotangent_weighs_the_output() -> None:
     x = leaf([1.0, 2.0, 3.0])
     (x**2).backward([1.0, 0.0, -1.0])

@@ -20,6 +20,7 @@ from reference_engine import (
     stop_gradient,
     tensor,
     transforms,
+    value_and_grad,
     vjp,
 )
 from reference_engine import sum as sum_
@@ -66,9 +67,24 @@ def test_argnums() -> None:
         grad(f, 2)(2.0, 3.0, 5)
 
 
+def test_value_and_gradient_together() -> None:
+    y, x_bar = value_and_grad(lambda x: sum_(x**2))(np.array([1.0, 2.0]))
+    assert type(y) is np.ndarray
+    assert y == 5
+    np.testing.assert_array_equal(x_bar, [2, 4])
+    y, (a_bar, b_bar) = value_and_grad(lambda a, b, c: a * b + c, (0, 1))(2.0, 3.0, 4)
+    assert (y, a_bar, b_bar) == (10, 3, 2)
+    assert value_and_grad(lambda x: 3.0)(1.0) == (3, 0)
+    x = tensor(2.0, requires_grad=True)
+    y, first = value_and_grad(lambda x: x**3, create_graph=True)(x)
+    (y + first).backward()  # x^3 + 3 x^2
+    assert x.grad.item() == 12 + 12
+
+
 def test_grad_wants_a_scalar() -> None:
-    with pytest.raises(ShapeError, match="must return a scalar; see jacobian"):
-        grad(exp)(np.ones(2))
+    for transformation in (grad, value_and_grad):
+        with pytest.raises(ShapeError, match="must return a scalar; see jacobian"):
+            transformation(exp)(np.ones(2))
     with pytest.raises(TypeError, match="must return one array"):
         grad(lambda x: (x, x))(1.0)
 
@@ -139,18 +155,37 @@ def test_jacobian_of_nothing(mode: Any) -> None:
     assert jacobian(sum_, mode=mode)(np.ones((2, 2))).shape == (2, 2)
 
 
+class Passes:
+    """Counts the passes of dual numbers, and the walks back."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.forward = self.back = 0
+        pull_back = transforms.pull_back
+
+        def forward(*args: Any) -> Any:
+            self.forward += 1
+            return jvp(*args)
+
+        def back(*args: Any, **keywords: Any) -> Any:
+            self.back += 1
+            return pull_back(*args, **keywords)
+
+        monkeypatch.setattr(transforms, "jvp", forward)
+        monkeypatch.setattr(transforms, "pull_back", back)
+
+
 def test_jacobian_takes_the_cheaper_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    forward: list[Any] = []
+    passes = Passes(monkeypatch)
+    jacobian(lambda x: stack(sum_(x), prod(x)))(np.ones(5))
+    assert (passes.forward, passes.back) == (0, 2)
+    jacobian(lambda x: sum_(x) * np.ones(5))(np.ones(2))
+    assert (passes.forward, passes.back) == (2, 2)
 
-    def counted(f: Any, xs: Any, x_dots: Any) -> Any:
-        forward.append(x_dots)
-        return jvp(f, xs, x_dots)
 
-    monkeypatch.setattr(transforms, "jvp", counted)
-    jacobian(sum_)(np.ones(5))
-    assert len(forward) == 0
-    jacobian(lambda x: x * np.ones(5))(1.0)
-    assert len(forward) == 1
+def test_hessian_is_forward_over_reverse(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = Passes(monkeypatch)
+    hessian(lambda x: sum_(x**3))(np.ones(5))
+    assert (passes.forward, passes.back) == (5, 5)
 
 
 def test_hessian_of_a_product() -> None:
