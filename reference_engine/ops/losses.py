@@ -12,9 +12,16 @@ import numpy as np
 from reference_engine.arithmetic.floats import all_in_float32
 from reference_engine.op import Composite, Op, Point, register
 from reference_engine.ops.arithmetic import abs_, divide, square
-from reference_engine.ops.exponential import log, log1p, sigmoid, softplus
+from reference_engine.ops.exponential import log, log1p, sigmoid, softplus, tanh
 from reference_engine.ops.reductions import mean, sum_
-from reference_engine.ops.selection import clip, equal, logical_and, logical_or, relu, where
+from reference_engine.ops.selection import (
+    clip,
+    equal,
+    less_equal,
+    logical_and,
+    relu,
+    where,
+)
 from reference_engine.rules import Elementwise
 from reference_engine.traced import Value
 
@@ -145,12 +152,10 @@ def _bce_terms_value(p: Any, y: Any) -> Any:
 
 
 def _bce_by_p(g: Value, term: Value, p: Value, y: Value) -> Value:
-    """(p - y) / (p (1 - p)), and its limits where p is 0 or 1 as y is."""
+    """(1 - y) / (1 - p) - y / p, where 0 / 0 is 0."""
     zeros = logical_and(equal(p, 0), equal(y, 0))
     ones = logical_and(equal(p, 1), equal(y, 1))
-    inner = where(logical_or(zeros, ones), 0.5, p)
-    slope = divide(divide(inner - y, inner), 1 - inner)
-    return g * where(zeros, 1.0, where(ones, -1.0, slope))
+    return g * (divide(1 - y, where(ones, 1.0, 1 - p)) - divide(y, where(zeros, 1.0, p)))
 
 
 bce_terms: Op = register(
@@ -161,12 +166,15 @@ bce_terms: Op = register(
         family=FAMILY,
         arrays=("p", "y"),
         formula="-(y log(p) + (1 - y) log(1 - p)), with 0 log(0) = 0",
-        derivative="(p - y) / (p (1 - p)), log(1 - p) - log(p)",
+        derivative="(1 - y) / (1 - p) - y / p, log(1 - p) - log(p)",
         domain="0 <= p <= 1",
         source="elementary calculus",
     ),
     internal=True,
 )
+
+
+_LEAST = float(np.float32(1e-12))  # PyTorch's bound of p (1 - p), a float32
 
 
 def _bce(p: Value, y: Value, reduction: str = "mean") -> Value:
@@ -181,15 +189,44 @@ bce: Composite = Composite(
     keywords=REDUCTION,
     aliases=("bce_loss", "binary_cross_entropy"),
     formula="-(y log(p) + (1 - y) log(1 - p)) for probabilities p, with 0 log(0) = 0" + REDUCED,
-    derivative="(p - y) / (p (1 - p)), log(1 - p) - log(p)",
+    derivative="(1 - y) / (1 - p) - y / p, log(1 - p) - log(p)",
     domain="0 <= p <= 1, 0 <= y <= 1",
-    stability="the slope in p is one quotient, which is exactly 0 where p = y; 1 - p is logged by "
-    "log1p",
+    stability="1 - p is logged by log1p; the slope as (1 - y) / (1 - p) - y / p: of (p - y) / "
+    "(p (1 - p)) the second derivative cancels where p is close to 0 or 1",
     points=(
-        Point("p = y = 0", "edge", (0.0, 0.0), (1.0, np.inf), value=0.0),
-        Point("p = y = 1", "edge", (1.0, 1.0), (-1.0, -np.inf), value=0.0),
-        Point("p = 0 < y", "pole", (0.0, 1.0), (-np.inf, np.inf), value=np.inf),
-        Point("p = 1 > y", "pole", (1.0, 0.0), (np.inf, -np.inf), value=np.inf),
+        Point(
+            "p = y = 0",
+            "edge",
+            (0.0, 0.0),
+            (1.0, np.inf),
+            differs={"torch": (0.0, np.inf), "tensorflow": (np.nan, np.inf)},
+            reason="1 / (1 - p), as for every p where y = 0; PyTorch's slope is (p - y) / 1e-12 "
+            "where p (1 - p) is less than that, and 0 log(0) as composed in TensorFlow is nan",
+        ),
+        Point(
+            "p = y = 1",
+            "edge",
+            (1.0, 1.0),
+            (-1.0, -np.inf),
+            differs={"torch": (0.0, -np.inf), "tensorflow": (np.nan, -np.inf)},
+            reason="as where p = y = 0",
+        ),
+        Point(
+            "p = 0 < y",
+            "pole",
+            (0.0, 1.0),
+            (-np.inf, np.inf),
+            differs={"torch": (-1 / _LEAST, np.inf)},
+            reason="PyTorch bounds the logarithms by -100, so that the loss is 100",
+        ),
+        Point(
+            "p = 1 > y",
+            "pole",
+            (1.0, 0.0),
+            (np.inf, -np.inf),
+            differs={"torch": (1 / _LEAST, -np.inf)},
+            reason="as where p = 0 < y",
+        ),
     ),
     source="torch.nn.functional.binary_cross_entropy",
     rounding="sums",
@@ -201,18 +238,25 @@ def _logistic_terms_value(x: Any, y: Any) -> Any:
     return y * softplus.raw(-x) + (1 - y) * softplus.raw(x)
 
 
+def _logistic_by_x(g: Value, term: Value, x: Value, y: Value) -> Value:
+    """sigmoid(x) - y, in the form that keeps its digits: near 0, and where sigmoid(x) is near 1."""
+    near = tanh(0.5 * x) * 0.5 + (0.5 - y)
+    far = (1 - y) * sigmoid(x) - y * sigmoid(-x)
+    return g * where(less_equal(abs_(x), 1), near, far)
+
+
 logistic_terms: Op = register(
     Op(
         "logistic_terms",
         all_in_float32(_logistic_terms_value),
         Elementwise(
-            lambda g, term, x, y: g * ((1 - y) * sigmoid(x) - y * sigmoid(-x)),
+            _logistic_by_x,
             lambda g, term, x, y: -(g * x),
         ),
         family=FAMILY,
         arrays=("x", "y"),
         formula="y softplus(-x) + (1 - y) softplus(x)",
-        derivative="(1 - y) sigmoid(x) - y sigmoid(-x), -x",
+        derivative="sigmoid(x) - y, -x",
         source="elementary calculus",
     ),
     internal=True,
@@ -233,8 +277,26 @@ bce_with_logits: Composite = Composite(
     formula="-(y log(sigmoid(x)) + (1 - y) log(sigmoid(-x)))" + REDUCED,
     derivative="sigmoid(x) - y, -x",
     stability="as y softplus(-x) + (1 - y) softplus(x), whose terms have one sign for 0 <= y <= 1; "
-    "the slope as (1 - y) sigmoid(x) - y sigmoid(-x): sigmoid(x) - 1 would lose every digit where "
-    "sigmoid(x) is close to 1",
+    "the slope as (1 - y) sigmoid(x) - y sigmoid(-x), and for |x| <= 1 as tanh(x / 2) / 2 + (1/2 - "
+    "y): sigmoid(x) - y would lose every digit where both are close to 1, or to 1/2",
+    points=(
+        Point(
+            "y = 1, sigmoid(x) rounds to 1",
+            "limit",
+            (40.0, 1.0),
+            (-float(np.exp(-40.0)), -40.0),
+            differs={"torch": (0.0, -40.0)},
+            reason="PyTorch subtracts y from sigmoid(x)",
+        ),
+        Point(
+            "y = 1, sigmoid(x) rounds to 1",
+            "limit",
+            (40.0, 1.0),
+            (-float(np.exp(-40.0)), -40.0),
+            differs={"torch": (0.0, -40.0)},
+            dtype="float32",
+        ),
+    ),
     source="torch.nn.functional.binary_cross_entropy_with_logits",
     rounding="sums",
 )
@@ -281,7 +343,17 @@ kl_div: Composite = Composite(
     "logarithms, as in PyTorch" + REDUCED + "; the divergence is their sum over the classes",
     derivative="-q, log(q) - log_p + 1",
     domain="q >= 0",
-    points=(Point("q = 0", "vertical tangent", (-1.0, 0.0), (0.0, -np.inf), value=0.0),),
+    points=(
+        Point(
+            "q = 0",
+            "vertical tangent",
+            (-1.0, 0.0),
+            (0.0, -np.inf),
+            value=0.0,
+            differs={"torch": (0.0, np.nan), "tensorflow": (0.0, 1.0)},
+            reason="log(0); the frameworks take the slope of q log(q) apart, into log(q) and q / q",
+        ),
+    ),
     source="Kullback, Leibler, On information and sufficiency (1951); torch.nn.functional.kl_div",
     rounding="sums",
 )

@@ -31,10 +31,11 @@ def cross_entropy(
 def soft_cross_entropy(
     tf: Any, logits: Any, probabilities: Any, label_smoothing: float = 0.0, reduction: str = "mean"
 ) -> Any:
+    """tf.nn.softmax_cross_entropy_with_logits has no second derivative by both: it gives zeros."""
     logits, q = _classes_last(tf, logits), _classes_last(tf, probabilities)
     if label_smoothing:
         q = q * (1 - label_smoothing) + label_smoothing / logits.shape[-1]
-    terms = tf.nn.softmax_cross_entropy_with_logits(labels=q, logits=logits)
+    terms = -tf.reduce_sum(q * tf.nn.log_softmax(logits), axis=-1)
     return reduced(tf, terms, reduction)
 
 

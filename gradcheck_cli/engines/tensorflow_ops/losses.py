@@ -1,4 +1,4 @@
-"""Losses that compare element by element, as Keras writes them."""
+"""Losses that compare element by element, as Keras composes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def reduced(tf: Any, terms: Any, reduction: str) -> Any:
 
 
 def bce(tf: Any, p: Any, y: Any, reduction: str = "mean") -> Any:
-    return reduced(tf, -(tf.math.xlogy(y, p) + tf.math.xlog1py(1 - y, -p)), reduction)
+    return reduced(tf, -(y * tf.math.log(p) + (1 - y) * tf.math.log1p(-p)), reduction)
 
 
 def bce_with_logits(tf: Any, x: Any, y: Any, reduction: str = "mean") -> Any:

@@ -15,23 +15,21 @@ def hinge(torch: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
     return _reduced(torch.relu(1 - x * y), reduction)
 
 
-def bce(torch: Any, p: Any, y: Any, reduction: str = "mean") -> Any:
-    """PyTorch wants both in one shape."""
-    loss = torch.nn.functional.binary_cross_entropy
-    return loss(*torch.broadcast_tensors(p, y), reduction=reduction)
+def _of_one_shape(name: str) -> Lowering:
+    """PyTorch wants both arrays in one shape."""
 
+    def loss(torch: Any, x: Any, y: Any, **keywords: Any) -> Any:
+        return getattr(torch.nn.functional, name)(*torch.broadcast_tensors(x, y), **keywords)
 
-def bce_with_logits(torch: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
-    loss = torch.nn.functional.binary_cross_entropy_with_logits
-    return loss(*torch.broadcast_tensors(x, y), reduction=reduction)
+    return loss
 
 
 ROWS: dict[str, Lowering] = {
-    "bce": bce,
-    "bce_with_logits": bce_with_logits,
+    "bce": _of_one_shape("binary_cross_entropy"),
+    "bce_with_logits": _of_one_shape("binary_cross_entropy_with_logits"),
     "hinge": hinge,
-    "huber": "nn.functional.huber_loss",
-    "kl_div": "nn.functional.kl_div",
-    "l1": "nn.functional.l1_loss",
-    "mse": "nn.functional.mse_loss",
+    "huber": _of_one_shape("huber_loss"),
+    "kl_div": _of_one_shape("kl_div"),
+    "l1": _of_one_shape("l1_loss"),
+    "mse": _of_one_shape("mse_loss"),
 }

@@ -141,43 +141,53 @@ def _exact_logistic(x: Any, y: Any) -> Any:
     return y * mpmath.log1p(mpmath.exp(-x)) + (1 - y) * mpmath.log1p(mpmath.exp(x))
 
 
+BCE = pairs("0.5 0; 0.5 1; 0.5 0.5; 0.25 0.25; 0.3 0.7; 1e-9 1; 1e-9 1e-9; 0.999 1; 0.999 0")
+LOGISTIC = pairs("0 0; 0 1; 0 0.5; -0.0 0.5; -40 1; 40 0; 3 0.75; -3 0.25; 1 1; -1 0; 1e-9 1")
+KL = pairs("0 1; -1 1; -1 0.5; -700 0.5; -1e-30 1; -1 1e-30; -1 1e30; -0.5 0.6; -1e30 0.5")
+
 # Of single numbers the mean is the term itself.
 EXACT: dict[str, Exact] = {
     "mse": Exact(
         lambda x, y: (x - y) ** 2,
-        pairs("0 0; 1 1; 1 -1; -0.0 0; 1e-300 0; 1e300 0; 1 1.0000000000000002; 3 -1e300"),
+        pairs("0 0; 1 1; 1 -1; -0.0 0; 1e-30 0; 1e30 0; 1 1.0000000000000002; 3 -1e18"),
     ),
     "l1": Exact(
         lambda x, y: abs(x - y),
-        pairs("0 1; 1 -1; 1e-300 0; 1e300 -1; -1e300 0; 1 1.0000000000000002"),
+        pairs("0 1; 1 -1; 1e-30 0; 1e30 -1; -1e30 0; 1 1.25"),
         domain=lambda x, y: x != y,
     ),
     "huber": Exact(
         _exact_huber,
-        pairs("0 0; 1 1; -0.0 0; 1e-300 0; 1e300 0; -1e300 3; 0.5 0.25; 0 2; 2 -7; 1e-30 0"),
+        pairs("0 0; 1 1; -0.0 0; 1e-30 0; 1e30 0; -1e30 3; 0.5 0.25; 0 2; 2 -7"),
         calls=({}, {"delta": 0.375}, {"delta": 8.0}),
         domain=lambda x, y: abs(x - y) not in (0.375, 1.0, 8.0),
     ),
     "hinge": Exact(
         lambda x, y: max(mpmath.mpf(0), 1 - x * y),
-        pairs("0 1; 0 0; -1 1; 1 -1; 3 1; 1e300 -1; 1e-300 1; 2 1; 0.5 1"),
+        pairs("0 1; 0 0; -1 1; 1 -1; 3 1; 1e30 -1; 1e-30 1; 2 1; 0.5 1"),
         domain=lambda x, y: x * y != 1,
     ),
-    "bce": Exact(
+    "bce": Exact(_exact_bce, BCE, domain=lambda p, y: 0 < p < 1),
+    "bce_terms": Exact(
         _exact_bce,
-        pairs("0.5 0; 0.5 1; 0.5 0.5; 0.25 0.25; 0.3 0.7; 1e-9 1; 1e-9 1e-9; 0.999 1; 0.999 0"),
+        (*BCE, *pairs("1e-300 0; 1e-300 1e-300; 0.9999999999999999 0.5")),
+        strained=pairs("1e-300 0.5; 1e-30 1"),  # y / p^2 overflows
         domain=lambda p, y: 0 < p < 1,
     ),
-    "bce_with_logits": Exact(
+    "bce_with_logits": Exact(_exact_logistic, (*LOGISTIC, *pairs("1e30 0; -1e30 1; 40 1"))),
+    "logistic_terms": Exact(
         _exact_logistic,
-        pairs(
-            "0 0; 0 1; 0 0.5; -0.0 0.5; 1e-300 0.5; 1e-9 0.5; 40 1; 40 0; -40 1; -40 0; 700 1;"
-            "-700 0; 1e300 0; -1e300 1; 1e300 1; 3 0.75; -3 0.25; 1 1; -1 0; 1e-9 1"
+        (
+            *LOGISTIC,
+            *pairs("1e-300 0.5; 1e-9 0.5; 40 1; 700 1; -700 0; 1e12 0; -1e12 1; 1e12 1"),
         ),
     ),
     "kl_div": Exact(
+        lambda log_p, q: q * (mpmath.log(q) - log_p), KL, domain=lambda log_p, q: q > 0
+    ),
+    "kl_terms": Exact(
         lambda log_p, q: q * (mpmath.log(q) - log_p),
-        pairs("0 1; -1 1; -1 0.5; -700 0.5; -1e-300 1; -1 1e-300; -1 1e300; -0.5 0.6; -1e300 0.5"),
+        (*KL, *pairs("-1 1e-300; -1e-300 1; -1e300 0.5")),
         domain=lambda log_p, q: q > 0,
     ),
 }
