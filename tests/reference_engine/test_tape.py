@@ -120,6 +120,9 @@ def test_cotangents_that_are_added_up_change_no_array_of_anybody() -> None:
     (x_bar,) = pull(c)
     np.testing.assert_array_equal(x_bar, [5, 5, 5])
     np.testing.assert_array_equal(c, [1, 1, 1])
+    (x_bar,) = vjp(lambda x, first=slice(1): x[first] + x, x)[1](c)  # c itself arrives first
+    np.testing.assert_array_equal(x_bar, [4, 1, 1])
+    np.testing.assert_array_equal(c, [1, 1, 1])
     a_bar, b_bar = vjp(lambda a, b: a + b + (a + a), x, x)[1](c)
     np.testing.assert_array_equal(a_bar, [3, 3, 3])
     np.testing.assert_array_equal(b_bar, [1, 1, 1])
@@ -144,6 +147,14 @@ def test_parts_of_one_array_add_up() -> None:
         assert whole[at] == pytest.approx(slope, abs=1e-4)
     along = jvp(grad(f), (x,), (np.ones_like(x),))[1]
     np.testing.assert_allclose(along, hessian(f)(x).sum(axis=(2, 3)), rtol=1e-14)
+
+
+def test_a_part_of_an_array_that_is_also_summed() -> None:
+    def f(x: Any) -> Any:
+        first = x[:1]
+        return sum_(x) + sum_(first)
+
+    np.testing.assert_array_equal(grad(f)(np.ones(3)), [2, 1, 1])
 
 
 def test_taking_an_array_apart_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
