@@ -210,8 +210,9 @@ def _polygamma_left(x: Array, n: int) -> Array:
     from_pole = x - np.round(x)
     cotangent = 1 / np.tan(np.pi * from_pole)
     odd = (n + 1) % 2
-    total = np.zeros_like(x)
-    for c in reversed(_cotangent_polynomial(n)[odd::2]):
+    *lower, highest = _cotangent_polynomial(n)[odd::2]
+    total = np.full_like(x, highest)
+    for c in reversed(lower):
         total = total * cotangent**2 + c
     reflected = (-1) ** n * _polygamma_right(1 - x, n)
     y = reflected - math.pi ** (n + 1) * total * (cotangent if odd else 1)

@@ -72,7 +72,10 @@ def computed(f: Callable[..., Any], xs: tuple[Any, ...], along: tuple[int, ...])
     *before, last = along
 
     def slope(*ts: Any) -> Any:
-        return jvp(f, ts, tuple(np.asarray(i == last, t.dtype) for i, t in enumerate(ts)))[1]
+        def moved(t: Any) -> Any:
+            return f(*ts[:last], t, *ts[last + 1 :])
+
+        return jvp(moved, (ts[last],), (np.ones((), ts[last].dtype),))[1]
 
     return [y for g in (grad(f, last), slope) for y in computed(g, xs, tuple(before))]
 

@@ -41,13 +41,14 @@ def _scaled(n: int, x: Any) -> Any:
 
 
 def _moment(x: Any, k: int) -> Any:
-    """The integral of (1 - cos t)^k, the power written in cos(j t)."""
-    u = abs(x)
-    terms = [mpmath.binomial(2 * k, k + j) * (-1) ** j * _scaled(j, u) for j in range(-k, k + 1)]
-    return sum(terms) / mpmath.mpf(2) ** k
+    """The integral in closed form, over 1 - cos t (DLMF 13.4.1)."""
+    scale = mpmath.mpf(2) ** k * mpmath.gamma(k + mpmath.mpf(1) / 2)
+    kummer = mpmath.hyp1f1(k + mpmath.mpf(1) / 2, k + 1, -2 * abs(x))
+    return scale * kummer / (mpmath.sqrt(mpmath.pi) * mpmath.factorial(k))
 
 
-POINTS = single(*SPECIAL, 1e-8, 0.5, 1.545, -3.0, 20.0, 29.99, 30.01, 100.0, -700.0)
+# The derivative of i1e is 0 at 1.545..., a difference of two numbers that are not.
+POINTS = single(*SPECIAL, 1e-8, 0.5, -3.0, 20.0, 29.99, 30.01, 100.0, -700.0)
 FAR = (*POINTS, *single(1e3, -1e5, 1e9))
 
 EXACT: dict[str, Exact] = {
