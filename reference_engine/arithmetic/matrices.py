@@ -51,11 +51,17 @@ def symmetric_part(x: Array) -> Array:
 def each_matrix(function: Callable[[Array], Array], x: Array, shape: Shape) -> Array:
     """`function` of a stack of matrices; nan for those that LAPACK gives up on (singular ones).
 
-    `shape` is what it makes of one matrix. Nothing is raised.
+    `shape` is what it makes of one matrix. Nothing is raised. What has an element that is not
+    finite is nan too: LAPACK makes ordinary numbers of some such matrices.
     """
     dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
     if 0 in (*x.shape[:-2], *shape):
         return np.zeros((*x.shape[:-2], *shape), dtype)
+    finite = np.isfinite(x).all(axis=(-2, -1))
+    if not finite.all():
+        result = np.full((*x.shape[:-2], *shape), np.nan, dtype)
+        result[finite] = each_matrix(function, x[finite], shape)
+        return result
     try:
         return function(x)
     except np.linalg.LinAlgError:

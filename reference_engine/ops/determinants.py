@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,64 @@ def _batch_shape(shape: Shape) -> Shape:
     return shape[:-2]
 
 
+def _equilibrated(x: Array) -> tuple[Array, Array, Array]:
+    """x with rows and columns divided by powers of two, to largest elements near 1; the exponents.
+
+    NumPy adds the logarithms of pivots, also for a determinant: where they are large and cancel,
+    digits are lost that the exponents, which are whole numbers, keep.
+    """
+    rows = np.frexp(np.max(np.abs(x), axis=-1, initial=0))[1]
+    scaled = np.ldexp(x, -rows[..., None])
+    columns = np.frexp(np.max(np.abs(scaled), axis=-2, initial=0))[1]
+    scaled = np.ldexp(scaled, -columns[..., None, :])
+    kept = np.all((scaled != 0) | (x == 0), axis=(-2, -1))[..., None]
+    rows, columns = np.where(kept, rows, 0), np.where(kept, columns, 0)
+    return np.where(kept[..., None], scaled, x), rows, columns
+
+
+def _det_by_factors(x: Array) -> Array:
+    scaled, rows, columns = _equilibrated(x)
+    result: Array = np.ldexp(np.linalg.det(scaled), np.sum(rows + columns, axis=-1))
+    return result
+
+
+def _slogdet(x: Array) -> tuple[Array, Array]:
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    scaled, rows, columns = _equilibrated(x)
+    sign, size = np.linalg.slogdet(scaled)
+    exponent = np.sum(rows + columns, axis=-1).astype(x.dtype)
+    return sign, size + x.dtype.type(math.log(2)) * exponent
+
+
+def _det_value(x: Array) -> Array:
+    """Two and three rows by products, as their cofactors, unless these leave the format."""
+    n = x.shape[-1]
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    if n == 0 or not x.size:
+        return np.ones(x.shape[:-2], x.dtype)
+    if n > 3:
+        return _det_by_factors(x)
+    result: Array = np.asarray(np.sum(x[..., 0, :] * _cofactors(x)[..., 0, :], axis=-1))
+    bad = ~np.isfinite(result)
+    if bad.any():
+        result[bad] = _det_by_factors(x[bad])
+    return result
+
+
 def _cofactors_value(x: Array) -> Array:
     """det(x) x^-T, both from the same LU factors, so that what is large in one is small in the
-    other; by singular values where a pivot is 0 or the determinant leaves the format."""
-    determinant = np.linalg.det(x)[..., None, None]
-    result: Array = determinant * swap(each_matrix(np.linalg.inv, x, x.shape[-2:]))
+    other; by singular values where a pivot is 0."""
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    scaled, rows, columns = _equilibrated(x)
+    determinant = np.linalg.det(scaled)[..., None, None]
+    result = determinant * swap(each_matrix(np.linalg.inv, scaled, x.shape[-2:]))
     bad = ~np.all(np.isfinite(result) & (determinant != 0), axis=(-2, -1))
     if bad.any():
-        result[bad] = each_matrix(_cofactors_by_svd, x[bad], x.shape[-2:])
-    return result
+        result[bad] = each_matrix(_cofactors_by_svd, scaled[bad], x.shape[-2:])
+    exponents = rows[..., :, None] + columns[..., None, :]
+    total = np.sum(rows + columns, axis=-1)[..., None, None]
+    cofactor: Array = np.ldexp(result, total - exponents)
+    return cofactor
 
 
 def _cofactors_by_svd(x: Array) -> Array:
@@ -117,7 +167,7 @@ def _cofactors(x: Value) -> Value:
 det: Op = register(
     Op(
         "det",
-        _checked(np.linalg.det),
+        _checked(_det_value),
         Tangent(lambda x_dot, y, x: sum_(_cofactors(x) * x_dot, axis=(-2, -1))),
         family=FAMILY,
         formula="the determinant of the matrices (..., n, n)",
@@ -148,7 +198,7 @@ det: Op = register(
 slogdet_sign: Op = register(
     Op(
         "slogdet_sign",
-        _checked(lambda x: np.linalg.slogdet(x)[0]),
+        _checked(lambda x: _slogdet(x)[0]),
         None,
         family=FAMILY,
         formula="the sign of the determinant: -1, 0 or 1",
@@ -183,7 +233,7 @@ def _log_det_push(x_dot: Value, y: Value, x: Value) -> Value:
 slogdet_logabs: Op = register(
     Op(
         "slogdet_logabs",
-        _checked(lambda x: np.linalg.slogdet(x)[1]),
+        _checked(lambda x: _slogdet(x)[1]),
         Tangent(_log_det_push),
         family=FAMILY,
         formula="log(|det(x)|), by LU factors, where the determinant itself would overflow",
@@ -208,7 +258,7 @@ slogdet = register_several(
 
 
 def _logdet_value(x: Array) -> Array:
-    sign, size = np.linalg.slogdet(x)
+    sign, size = _slogdet(x)
     return np.where(sign < 0, np.nan, size)
 
 

@@ -15,6 +15,7 @@ from reference_engine.arithmetic.matrices import (
     check_square,
     each_matrix,
     parts_of,
+    square_shape,
     symmetric_part,
 )
 from reference_engine.op import Op, Point, Several, register, register_several
@@ -69,6 +70,7 @@ cholesky: Op = register(
         source="Murray, Differentiation of the Cholesky decomposition (arXiv:1602.07527); the "
         "symmetric gradient as by torch.linalg.cholesky and tf.linalg.cholesky",
         rounding="inputs",
+        result_shape=square_shape,
     )
 )
 
