@@ -34,13 +34,34 @@ def ball_vjp(f: Callable[..., Value], xs: Sequence[Any]) -> tuple[Objects, Pull]
         reached = pull_back([(y, seed)], variables) if recorded else {}
         return [_plain(reached.get(v.record), v) for v in variables]
 
-    return unwrap(y.value if recorded else y), pull
+    return objects(unwrap(y.value if recorded else y)), pull
 
 
 def _plain(x_bar: Value, variable: Node) -> Objects:
     if x_bar is None:
         return objects(np.zeros(variable.shape))
     return unwrap(x_bar) if isinstance(x_bar, Ball) else objects(x_bar)
+
+
+def ball_hvp(
+    f: Callable[..., Value], xs: Sequence[Any], x_dots: Sequence[Any], y_bar: Any
+) -> list[Objects]:
+    """The second derivative of <y_bar, f> along the tangents, one array an argument: forward over
+    reverse. Raises as ball_vjp does."""
+    outer = new_level()
+    duals = [Dual(outer, exactly(x), exactly(t)) for x, t in zip(xs, x_dots, strict=True)]
+    level = new_level()
+    variables = [Node(level, dual) for dual in duals]
+    y = f(*variables)
+    seeds = [(y, exactly(y_bar))] if isinstance(y, Node) and y.level == level else []
+    reached = pull_back(seeds, variables) if seeds else {}
+    found = (reached.get(v.record) for v in variables)
+    return [
+        unwrap(x_bar.tangent)
+        if isinstance(x_bar, Dual) and x_bar.level == outer
+        else objects(np.zeros(v.shape))
+        for v, x_bar in zip(variables, found, strict=True)
+    ]
 
 
 def ball_jvp(
@@ -52,5 +73,5 @@ def ball_jvp(
     y = f(*duals)
     if isinstance(y, Dual) and y.level == level:
         return unwrap(y.value), unwrap(y.tangent)
-    value = unwrap(y)
+    value = objects(unwrap(y))
     return value, objects(np.zeros(value.shape))

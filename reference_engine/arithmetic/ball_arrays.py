@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
-from reference_engine.arithmetic.ball_choices import CHOICES, argsort, order, reduced
+from reference_engine.arithmetic.ball_choices import (
+    CHOICES,
+    NOTHING,
+    argsort,
+    note_tie,
+    order,
+    reduced,
+)
 from reference_engine.arithmetic.ball_functions import softplus
 from reference_engine.arithmetic.balls import Objects, objects
 from reference_engine.op import Op
@@ -18,7 +25,7 @@ from reference_engine.traced import ROWS
 MOVING = (
     *("reshape", "expand_dims", "squeeze", "transpose", "broadcast_to", "moveaxis", "flip", "roll"),
     *("tile", "repeat", "pad", "tril", "triu", "diag", "getitem", "concatenate", "stack", "take"),
-    *("take_along_axis", "scatter", "scatter_add", "patches", "unpatch", "stop_gradient"),
+    *("take_along_axis", "scatter_add", "patches", "unpatch", "stop_gradient"),
 )
 """Rows whose own value on arrays of objects moves them, adds them up and puts zeros between."""
 
@@ -37,6 +44,13 @@ def by_own_value(name: str) -> Callable[..., Objects]:
         return objects(row.raw(*xs, **keywords))
 
     return value
+
+
+def _scatter(g: Objects, shape: tuple[int, ...], index: Any) -> Any:
+    """As the row does; what no element is added to is nothing, rather than 0."""
+    x = np.full(shape, NOTHING, dtype=object)
+    ROWS["getitem"].add_to(x, g if g.ndim else g.item(), index=index)
+    return x
 
 
 def _sum(x: Objects, axis: Any = None, keepdims: bool = False) -> Any:
@@ -65,17 +79,24 @@ def _var(x: Objects, axis: Any = None, correction: float = 0, keepdims: bool = F
     return _sum(_center(x, axis) ** 2, axis, keepdims) / arb(free)
 
 
-def _roots(x: Any) -> Any:
-    return np.frompyfunc(arb.sqrt, 1, 1)(x)
+def _lengths(squares: Any) -> Any:
+    """Square roots; a length of 0 is a kink."""
+
+    def root(one: Any) -> Any:
+        if one == 0:
+            note_tie("length")
+        return one.sqrt()
+
+    return np.frompyfunc(root, 1, 1)(squares)
 
 
 def _std(x: Objects, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
-    return _roots(_var(x, axis, correction, keepdims))
+    return _lengths(_var(x, axis, correction, keepdims))
 
 
 def _norm(x: Objects, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
     if ord == 2:
-        return _roots(_sum(x**2, axis, keepdims))
+        return _lengths(_sum(x**2, axis, keepdims))
     if abs(ord) == np.inf:
         return _extreme_size(x, 1 if ord > 0 else -1, axis, keepdims)
     size = np.abs(x)
@@ -86,7 +107,14 @@ def _norm(x: Objects, ord: float = 2, axis: Any = None, keepdims: bool = False) 
 
 
 def _powers(x: Any, n: Any) -> Any:
-    return np.frompyfunc(lambda one: one if one == 0 else one**n, 1, 1)(x)
+    def power(one: Any) -> Any:
+        if one != 0:
+            return one**n
+        if n <= 1:
+            note_tie("length")
+        return one
+
+    return np.frompyfunc(power, 1, 1)(x)
 
 
 def _extreme_size(x: Objects, way: int, axis: Any, keepdims: bool) -> Any:
@@ -177,6 +205,7 @@ ARRAYS: dict[str, Callable[..., Any]] = {
     "soft_nll": _soft_nll,
     "median": _median,
     "matmul": _matmul,
+    "scatter": _scatter,
     "astype": lambda x, dtype: x,
     "safe_scale": lambda x, axis: np.ones(
         tuple(1 if i in axes_of(axis, x.ndim) else n for i, n in enumerate(x.shape))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from reference_engine.arithmetic.balls import Objects, Undecided
+from reference_engine.arithmetic.balls import Objects, Undecided, unwrap
 
 _ties: ContextVar[set[str] | None] = ContextVar("rows that stood on a tie or a kink", default=None)
 
@@ -32,7 +32,32 @@ def noting_ties() -> Iterator[set[str]]:
         _ties.reset(token)
 
 
-def _tie(kind: str) -> None:
+class Nothing(arb):  # type: ignore[misc]
+    """The 0 of a path that was not taken, or of an element that was not. Times nan or inf it is
+    still nothing, where a 0 that was computed gives nan."""
+
+    def __mul__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, np.ndarray) else self
+
+    __rmul__ = __truediv__ = __mul__
+
+    def __neg__(self) -> Any:
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        return other if isinstance(other, (arb, np.ndarray)) else arb(other)
+
+    __radd__ = __rsub__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return -other if isinstance(other, (arb, np.ndarray)) else arb(-other)
+
+
+NOTHING = Nothing(0)
+
+
+def note_tie(kind: str) -> None:
+    """Tell `noting_ties` of a place without a derivative that is no choice."""
     found = _ties.get()
     if found is not None:
         found.add(kind)
@@ -54,7 +79,7 @@ def order(a: Any, b: Any) -> int:
 def _noted(kind: str, a: Any, b: Any) -> int:
     way = order(a, b)
     if way == 0:
-        _tie(kind)
+        note_tie(kind)
     return way
 
 
@@ -81,7 +106,7 @@ def _rounded(towards: str) -> Callable[[Any], Any]:
         if not found.is_exact():
             raise Undecided("a ball holds a whole number")
         if x == found:
-            _tie("step")
+            note_tie("step")
         return found
 
     return whole
@@ -93,7 +118,7 @@ def _nearest(x: Any) -> Any:
     if not below.is_exact():
         raise Undecided("a ball holds a number halfway between two whole ones")
     if x + 0.5 == below:
-        _tie("step")
+        note_tie("step")
         return below - 1 if int(below.unique_fmpz()) % 2 else below
     return below
 
@@ -156,7 +181,7 @@ def best_of(row: Sequence[Any], way: int) -> int:
         elif found == 0:
             ties = True
     if ties:
-        _tie("extreme")
+        note_tie("extreme")
     return best
 
 
@@ -231,6 +256,12 @@ def _running(way: int) -> Callable[..., Any]:
     return value
 
 
+def choose(condition: Any, a: Any, b: Any) -> Any:
+    """a where the condition holds, else b. A Python number 0, as rules write it, is nothing."""
+    a, b = (NOTHING if type(x) is float and x == 0 else unwrap(x) for x in (a, b))
+    return np.where(truths(unwrap(condition)), a, b)
+
+
 def _remainder(a: Any, b: Any) -> Any:
     return a - b * floor_of_quotient(a, b)
 
@@ -250,7 +281,7 @@ CHOICES: dict[str, Callable[..., Any]] = {
     "count_nonzero": lambda x, axis=None, keepdims=False: np.asarray(
         np.count_nonzero(truths(x), axis=axis, keepdims=keepdims)
     ),
-    "where": lambda condition, a, b: np.where(truths(condition), a, b),
+    "where": choose,
     "sign": np.frompyfunc(lambda x: arb(_sign_of(x)), 1, 1),
     "floor": np.frompyfunc(_rounded("floor"), 1, 1),
     "ceil": np.frompyfunc(_rounded("ceil"), 1, 1),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb, ctx
 
+from reference_engine.arithmetic.ball_choices import note_tie
 from reference_engine.arithmetic.balls import NotInBalls, Objects, Undecided
 from reference_engine.arithmetic.balls import precision as at_precision
 
@@ -63,25 +64,37 @@ def _logaddexp(a: Any, b: Any) -> Any:
 
 
 def _xlogy(a: Any, b: Any) -> Any:
-    return a if a == 0 and not b.is_nan() else a * b.log()
+    if a == 0 and b <= 0:
+        note_tie("edge")
+        return a
+    return a * b.log()
 
 
 def _xlog1py(a: Any, b: Any) -> Any:
-    return a if a == 0 and not b.is_nan() else a * b.log1p()
+    if a == 0 and b <= -1:
+        note_tie("edge")
+        return a
+    return a * b.log1p()
 
 
 def _power(x: Any, n: Any) -> Any:
     if x == 0 and n > 0:
+        if not n.is_integer():
+            note_tie("edge")
         return arb(0)
     return x**n
 
 
 def _abs_power(x: Any, n: float) -> Any:
+    if x == 0 and n <= 1:
+        note_tie("power")
     return _power(abs(x), arb(n))
 
 
 def _signed_power(x: Any, n: float) -> Any:
     if x == 0:
+        if n < 1:
+            note_tie("power")
         return arb(0)
     if not (x > 0 or x < 0):
         raise Undecided("the ball under a power holds 0")
@@ -89,11 +102,19 @@ def _signed_power(x: Any, n: float) -> Any:
 
 
 def _hypot(a: Any, b: Any) -> Any:
+    if a == 0 and b == 0:
+        note_tie("length")
     return (a * a + b * b).sqrt()
 
 
 def _hypot_slope(a: Any, b: Any) -> Any:
     return arb(0) if a == 0 and b == 0 else a / _hypot(a, b)
+
+
+def _atan2(a: Any, b: Any) -> Any:
+    if a == 0 and b <= 0:
+        note_tie("branch cut")
+    return arb.atan2(a, b)
 
 
 def _ndtr(x: Any) -> Any:
@@ -168,6 +189,10 @@ def _bessel_moment(x: Any, k: int) -> Any:
     return (-u).exp() * total
 
 
+def _i0e(x: Any) -> Any:
+    return (-abs(x)).exp() * x.bessel_i(0)
+
+
 def _i1e(x: Any) -> Any:
     return (-abs(x)).exp() * x.bessel_i(1)
 
@@ -188,16 +213,20 @@ def _sinc_derivative(x: Any, n: int) -> Any:
     return y
 
 
-def _times_log(y: Any, log_p: Callable[[], Any]) -> Any:
-    return arb(0) if y == 0 else y * log_p()
+def _times_log(y: Any, p: Any, log_p: Callable[[], Any]) -> Any:
+    if y != 0:
+        return y * log_p()
+    if p <= 0:
+        note_tie("edge")
+    return arb(0)
 
 
 def _bce_terms(p: Any, y: Any) -> Any:
-    return -(_times_log(y, p.log) + _times_log(1 - y, (-p).log1p))
+    return -(_times_log(y, p, p.log) + _times_log(1 - y, 1 - p, (-p).log1p))
 
 
 def _kl_terms(log_p: Any, q: Any) -> Any:
-    return _times_log(q, lambda: q.log() - log_p)
+    return _times_log(q, q, lambda: q.log() - log_p)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -240,7 +269,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "asin": _each(arb.asin),
     "acos": _each(arb.acos),
     "atan": _each(arb.atan),
-    "atan2": _each(arb.atan2, 2),
+    "atan2": _each(_atan2, 2),
     "sinh": _each(arb.sinh),
     "cosh": _each(arb.cosh),
     "asinh": _each(arb.asinh),
@@ -274,7 +303,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "betaln": _each(_betaln, 2),
     "i0": _each(lambda x: x.bessel_i(0)),
     "i1": _each(lambda x: x.bessel_i(1)),
-    "i0e": _each(lambda x: (-abs(x)).exp() * x.bessel_i(0)),
+    "i0e": _each(_i0e),
     "i1e": _each(_i1e),
     "bessel_i": _with(_bessel_i, "n"),
     "bessel_moment": _with(_bessel_moment, "k"),

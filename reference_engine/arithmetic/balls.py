@@ -56,8 +56,9 @@ class Ball(Traced):
         from reference_engine.arithmetic.enclosures import enclosure
 
         function = enclosure(op.name)
-        values = [a if i in op.kinds else unwrap(a) for i, a in enumerate(args)]
-        return wrap(function(*values, **keywords))
+        if op.name != "where":  # which looks at what it is called with
+            args = [a if i in op.kinds else unwrap(a) for i, a in enumerate(args)]
+        return wrap(function(*args, **keywords))
 
 
 def exactly(values: Any) -> Ball:
@@ -90,10 +91,13 @@ def _number(x: Any) -> Any:
 
 
 def unwrap(x: Value) -> Objects:
-    """What an enclosure works on: an array of `arb`."""
+    """What an enclosure works on: an array of `arb`; booleans stay as they are."""
     if isinstance(x, Ball):
         return x.value  # type: ignore[no-any-return]
-    return objects(x.ball() if isinstance(x, Constant) else x)
+    if isinstance(x, Constant):
+        return objects(x.ball())
+    x = np.asarray(x)
+    return x if x.dtype == np.bool_ else objects(x)
 
 
 def wrap(value: Any) -> Value:
