@@ -1,0 +1,192 @@
+"""Certified gradients: right to the last bit that was promised, or an honest reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, seed, settings
+from hypothesis import strategies as st
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.evaluation import Mode, Projection
+from gradcheck_cli.engines.walker import rounded
+from gradcheck_cli.truth import certified
+from gradcheck_cli.truth.certified import Certificate, certify
+from tests.conftest import array, program_of
+from tests.truth.exact import Exact
+from tests.truth.test_request import any_number, formulas, parses
+
+
+def certificates(
+    formula: str,
+    inputs: Mapping[str, Any],
+    dtype: str = "float64",
+    modes: Sequence[Mode] = ("reverse",),
+    projection: Projection | None = None,
+    budget: float = certified.BUDGET,
+) -> dict[tuple[Mode, str], Certificate]:
+    arrays = {name: array(value) for name, value in inputs.items()}
+    fmt = FORMATS[dtype]
+    floats = tuple(name for name, a in arrays.items() if a.dtype.kind == "f")
+    request = TruthRequest(
+        program=rounded(program_of(formula, inputs), dtype),
+        values={n: fmt.round(a) if n in floats else a for n, a in arrays.items()},
+        bounds={},
+        wrt=floats,
+        dtype=dtype,
+        projections={mode: projection or Projection() for mode in modes},
+    )
+    return certify(request, budget)
+
+
+def one(formula: str, x: Any, dtype: str = "float64", **options: Any) -> Certificate:
+    return certificates(formula, {"x": x}, dtype, **options)["reverse", "x"]
+
+
+@seed(3)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(formula=formulas(("x", "y")), data=st.data(), dtype=st.sampled_from(["float32", "float64"]))
+def test_enclosure_contains_the_derivative_of_any_smooth_formula(
+    formula: str, data: st.DataObject, dtype: str
+) -> None:
+    """The exact derivative, a difference of 150 digits, is good to about 60 of them."""
+    assume(parses(formula))
+    values = {name: data.draw(any_number(dtype)) for name in "xy"}
+    found = certificates(formula, values, dtype)
+    exact = Exact(program_of(formula, values), dtype)
+    for name in "xy":
+        block = found["reverse", name]
+        if not block.sure[0, 0]:
+            assert block.reason
+            continue
+        try:
+            true = exact.derivative({n: array(v) for n, v in values.items()}, name)[0, 0]
+        except (ValueError, TypeError, ZeroDivisionError, OverflowError, MemoryError):
+            continue  # the difference steps out of the domain
+        with mp.workdps(60):
+            off = abs(mp.mpf(float(block.value[0, 0])) - true)
+            assert off <= mp.mpf(float(block.radius[0, 0])) + abs(true) * mp.mpf(10) ** -40 + 1e-320
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+def test_radius_is_below_what_can_be_seen(dtype: str) -> None:
+    block = one("exp(sin(3 * x)) / x", 0.7, dtype)
+    ulp = FORMATS[dtype].ulp(block.value)
+    in_float64 = 0.5 * FORMATS["float64"].ulp(block.value)
+    assert np.all(block.radius <= 2.0**-8 * ulp + in_float64)
+
+
+@pytest.mark.parametrize(
+    ("formula", "x", "expected"),
+    [
+        ("(1 + x) - 1", 1e-300, 1.0),
+        ("x - x", 3.0, 0.0),
+        ("exp(-x)", 1000.0, 0.0),
+        ("1 - tanh(x)", 20.0, -4 * np.exp(-40)),
+        ("(exp(x) - 1) / x", 1e-12, 0.5),
+        ("1 / exp(x)", 100.0, -np.exp(-100)),
+        ("1 / (1 + 1 / x)", 1e-200, 1.0),
+        ("sin(x)", 2e71, float(mp.cos(mp.mpf(2e71)))),
+    ],
+)
+def test_what_float64_loses(formula: str, x: float, expected: float) -> None:
+    block = one(formula, x)
+    assert block.sure.all()
+    assert block.value[0, 0] == pytest.approx(expected, rel=1e-11, abs=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("formula", "x", "reason"),
+    [
+        ("relu(x)", 0.0, certified.KINK),
+        ("abs(x - 1)", 1.0, certified.KINK),
+        ("max(x)", [2.0, 2.0, 1.0], certified.KINK),
+        ("norm(x)", [0.0, 0.0], certified.KINK),
+        ("floor(x)", 2.0, certified.KINK),
+        ("sort(x)[0]", [1.0, 1.0], certified.KINK),
+        ("x ** 1.5", 0.0, certified.KINK),
+        ("sqrt(x)", 0.0, certified.DOMAIN),
+        ("sqrt(x) ** 2", 0.0, certified.DOMAIN),
+        ("log(-exp(x))", 1.0, certified.DOMAIN),
+        ("1 / x", 0.0, certified.DOMAIN),
+        ("exp(x)", 1000.0, certified.BEYOND),
+        ("relu(sqrt(x) ** 2 - 2)", 2.0, certified.WIDE),
+        ("sum(eigvalsh(x))", [[2.0, 1.0], [1.0, 3.0]], "eigvalsh has no enclosure"),
+        ("x", np.inf, certified.STRANGE),
+    ],
+)
+def test_why_nothing_is_certified(formula: str, x: Any, reason: str) -> None:
+    block = one(formula, x)
+    assert not block.sure.any()
+    assert np.all(np.isinf(block.radius))
+    assert reason in block.reason
+
+
+def test_budget_is_kept_and_named() -> None:
+    block = one("sum(exp(x))", np.ones(100), budget=50)
+    assert not block.sure.any()
+    assert block.reason == certified.TOO_MUCH
+
+
+def test_no_kink_beside_a_kink() -> None:
+    """relu of the smallest number is on the right side of 0, however little that is."""
+    assert one("relu(x)", 5e-324).value[0, 0] == 1.0
+    assert one("maximum(x, x + 1e-20)", 1.0).sure.all()
+
+
+def test_branch_not_taken_does_not_matter() -> None:
+    block = one("sum(where(x > 1, sqrt(x - 1), x))", [5.0, -1.0])
+    assert block.value.tolist() == [[0.25, 1.0]]
+
+
+def test_element_not_taken_does_not_matter() -> None:
+    block = one("sqrt(x)[0]", [4.0, 0.0])
+    assert block.value.tolist() == [[0.25, 0.0]]
+
+
+def test_constants_are_rounded_as_the_inputs_are() -> None:
+    tenth = float(np.float32(0.1))
+    assert one("0.1 * x", 3.0, "float32").value[0, 0] == tenth
+    assert one("x ** 2 * 0.1", 0.1, "float32").value[0, 0] == pytest.approx(
+        2 * tenth * tenth, rel=1e-15
+    )
+
+
+def test_custom_parts_of_a_program() -> None:
+    """What stop_gradient declares is followed."""
+    assert one("stop_gradient(x) * x", 3.0).value[0, 0] == 3.0
+
+
+def test_modes_and_orders_agree() -> None:
+    inputs = {"x": [0.3, -1.2, 2.0], "w": [[1.0, 2.0, -1.0], [0.5, -0.25, 3.0]]}
+    found = certificates("tanh(w @ x)", inputs, modes=("reverse", "forward"))
+    for name in inputs:
+        assert found["reverse", name].value.tolist() == found["forward", name].value.tolist()
+    hessian = certificates("sum(tanh(w @ x))", inputs, modes=("forward-over-reverse",))
+    block = hessian["forward-over-reverse", "x.w"].value
+    other = hessian["forward-over-reverse", "w.x"].value
+    assert block.shape == (3, 6)
+    assert np.array_equal(block, other.T)
+
+
+def test_hessian_is_that_of_the_formula() -> None:
+    found = certificates("x ** 3 * y", {"x": 2.0, "y": 5.0}, modes=("reverse-over-reverse",))
+    second = {name: block.value[0, 0] for (_, name), block in found.items()}
+    assert second == {"x.x": 60.0, "x.y": 12.0, "y.x": 12.0, "y.y": 0.0}
+
+
+def test_projections() -> None:
+    rows = np.array([[1.0, 2.0, -1.0]])
+    whole = one("sin(x)", [0.1, 0.2, 0.3]).value
+    by_rows = one("sin(x)", [0.1, 0.2, 0.3], projection=Projection(rows=rows)).value
+    assert by_rows == pytest.approx(rows @ whole, rel=1e-15)
+    columns = {"x": np.array([[1.0, 0.5, -2.0], [0.0, 1.0, 0.0]])}
+    forward = certificates(
+        "sin(x)", {"x": [0.1, 0.2, 0.3]}, modes=("forward",), projection=Projection(None, columns)
+    )["forward", "x"]
+    assert forward.value == pytest.approx(whole @ columns["x"].T, rel=1e-15)
