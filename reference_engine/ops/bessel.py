@@ -102,8 +102,8 @@ i1e: Op = register(
         formula="exp(-|x|) I_1(x)",
         derivative="i0e(x) - i1e(x) / x - sign(x) i1e(x)",
         stability="as a difference of two integrals, one of them small for large x, where the "
-        "terms of the textbook's derivative cancel; they are 0/0 at 0. Around its zero at 1.545 the "
-        "derivative is right to a few units of 1, not of itself",
+        "terms of the textbook's derivative cancel; they are 0/0 at 0. Around its zero 1.545 the "
+        "derivative is right to a few units of 1 and not of itself",
         source="DLMF 10.32.2, 10.40.1",
     )
 )

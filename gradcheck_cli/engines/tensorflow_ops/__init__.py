@@ -7,6 +7,7 @@ from gradcheck_cli.engines.lowerings import merged
 from gradcheck_cli.engines.tensorflow_ops import (
     activations,
     arithmetic,
+    bessel,
     classification,
     control,
     convolution,
@@ -16,6 +17,7 @@ from gradcheck_cli.engines.tensorflow_ops import (
     determinants,
     exponential,
     factorisations,
+    gamma,
     indexing,
     layers,
     linalg,
@@ -38,6 +40,7 @@ from gradcheck_cli.engines.tensorflow_ops import (
 TABLE = merged(
     activations.ROWS,
     arithmetic.ROWS,
+    bessel.ROWS,
     classification.ROWS,
     control.ROWS,
     convolution.ROWS,
@@ -47,6 +50,7 @@ TABLE = merged(
     determinants.ROWS,
     exponential.ROWS,
     factorisations.ROWS,
+    gamma.ROWS,
     indexing.ROWS,
     layers.ROWS,
     linalg.ROWS,
