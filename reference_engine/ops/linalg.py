@@ -317,8 +317,10 @@ def _einsum_back(g: Value, i: int, xs: Sequence[Value], subscripts: str) -> Valu
     )
     own = zip(inputs[i], shape_of(xs[i]), strict=True)
     full = tuple(n if found.get(label, 1) == 1 else found[label] for label, n in own)
+    if kept != shape_of(x_bar):
+        x_bar = reshape(x_bar, shape=kept)
     if kept != full:
-        x_bar = broadcast_to(reshape(x_bar, shape=kept), shape=full)
+        x_bar = broadcast_to(x_bar, shape=full)
     return x_bar if all(first) else where(_diagonal(inputs[i], full), x_bar, 0.0)
 
 
