@@ -69,7 +69,7 @@ def jvp(
         level = new_level()
         duals = []
         for i, (x, x_dot) in enumerate(zip(xs, x_dots, strict=True)):
-            x = float_value(x, f"argument {i}")
+            x = float_value(x, "argument", i)
             if shape_of(x_dot) != x.shape:
                 shapes = (x.shape, shape_of(x_dot))
                 raise ShapeError("jvp", shapes, f"tangent {i} must have its argument's shape")

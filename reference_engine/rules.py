@@ -413,6 +413,8 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 def _others(keywords: Keywords) -> Keywords:
     """The keywords without those that every reduction has."""
+    if not keywords:
+        return keywords
     return {name: value for name, value in keywords.items() if name not in ("axis", "keepdims")}
 
 

@@ -4,15 +4,15 @@ A recorded value consists of a Node, which the program holds, and its Record in 
 refer to the records of the arguments and to the arrays that the rule will read, never to nodes, so
 that an array which no rule reads is freed as soon as the program lets go of it. The walk visits
 the records from the youngest to the oldest, each after everything that used it, so it needs no
-recursion; its time is linear in the number of recorded operations, but for sorting their serial
-numbers. (Griewank and Walther, Evaluating Derivatives, section 3.2.)
+recursion; its time is linear in the number of recorded operations, but for the heap in which some
+of them wait. (Griewank and Walther, Evaluating Derivatives, section 3.2.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from itertools import count
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from reference_engine.op import Op
 
 _serials = count()
-_by_age = attrgetter("serial")
 
 
 class Record:
@@ -86,13 +85,11 @@ class Record:
 
 
 class Leaf(Record):
-    """The record of a variable; `grad` is as in Tensor."""
+    """The record of a variable; `grad`, where it has been given one, is as in Tensor."""
 
     __slots__ = ("grad",)
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        super().__init__(shape, dtype)
-        self.grad: Any = None
+    grad: Any
 
 
 class Node(Traced):
@@ -148,33 +145,14 @@ class Node(Traced):
         return value
 
 
-def ordered(roots: Iterable[Record], stop: set[Record]) -> list[Record]:
-    """Every record that the roots depend on, oldest first; not past those in `stop`.
-
-    Raises GraphFreed where a record was freed.
-    """
-    stack = list(roots)
-    seen = set(stack)
-    while stack:
-        record = stack.pop()
-        if record.op is None or record in stop:
-            continue
-        if record.xs is None:
-            raise GraphFreed
-        for parent in record.parents:
-            if parent not in seen:
-                seen.add(parent)
-                stack.append(parent)
-    return sorted(seen, key=_by_age)
-
-
-class Cotangents(dict[Record, Value]):
-    """What has arrived so far at each record that the walk has yet to visit.
+class Frontier(dict[Record, Value]):
+    """The records that the walk has yet to visit, with what has arrived at each so far.
 
     A plain cotangent that is constant along an axis, as that of a sum is, may have length 1 there.
     """
 
     def __init__(self) -> None:
+        self.by_age: list[tuple[int, Record]] = []  # a heap, the youngest first
         self._sums: set[Record] = set()  # whose array was made here, so that nobody else has it
 
     def add(self, record: Record, bar: Value) -> None:
@@ -184,6 +162,7 @@ class Cotangents(dict[Record, Value]):
         old = self.get(record)
         if old is None:
             self[record] = bar
+            heappush(self.by_age, (-record.serial, record))
         elif record in self._sums and old.shape == record.shape and not isinstance(bar, Traced):
             np.add(old, bar, out=old)
         else:
@@ -199,6 +178,7 @@ class Cotangents(dict[Record, Value]):
             return
         if old is None:
             old = np.zeros(record.shape, record.dtype)
+            heappush(self.by_age, (-record.serial, record))
         elif record not in self._sums or old.shape != record.shape:
             old = np.array(np.broadcast_to(old, record.shape))
         self._put_sum(record, old)
@@ -228,22 +208,21 @@ def pull_back(
     every record that an operation made, and its complete cotangent.
     """
     stop = {target.record for target in targets if target.record.op is not None}
-    bars = Cotangents()
+    bars = Frontier()
     for node, bar in seeds:
         bars.add(node.record, bar)
     reached: dict[Record, Value] = {}
-    pending = ordered((node.record for node, _ in seeds), stop)
-    while pending:
-        record = pending.pop()
-        y_bar = bars.pop(record, None)
-        if y_bar is None:
-            continue
+    while bars:
+        record = heappop(bars.by_age)[1]
+        y_bar = bars.pop(record)
         op = record.op
         if y_bar.shape != record.shape and not _takes_repeated(record, stop, observe):
             y_bar = ROWS["broadcast_to"](y_bar, shape=record.shape)
         if op is None or (stop and record in stop):
             reached[record] = y_bar
             continue
+        if record.xs is None:
+            raise GraphFreed
         if observe is not None:
             observe(record, y_bar)
         if op.add_to is not None and not create_graph:
@@ -268,7 +247,7 @@ def _takes_repeated(record: Record, stop: set[Record], observe: Any) -> bool:
     )
 
 
-def _reverse(bars: Cotangents, record: Record, y_bar: Value, y: Value, xs: Any) -> None:
+def _reverse(bars: Frontier, record: Record, y_bar: Value, y: Value, xs: Any) -> None:
     """Hand the cotangent of a record on to its parents; no array outlives this call needlessly."""
     op = record.op
     assert op is not None  # a leaf
@@ -293,17 +272,17 @@ def fit_cotangent(x_bar: Value, x: Any) -> Value:
 
     This is the one place where that is done. An argument that was stretched along an axis was used
     many times there, so its cotangents are summed along it. A plain cotangent that is itself to be
-    stretched is left as it is, see Cotangents.
+    stretched is left as it is, see Frontier.
     """
     shape = x.shape
     given = x_bar.shape
     if given != shape:
         extra = len(given) - len(shape)
-        if extra == 0 and all(m in (n, 1) for m, n in zip(given, shape, strict=True)):
+        if extra > 0 and given[extra:] == shape:
+            x_bar = ROWS["sum"](x_bar, axis=tuple(range(extra)))
+        elif extra == 0 and all(m in (n, 1) for m, n in zip(given, shape, strict=True)):
             if isinstance(x_bar, Traced):
                 x_bar = ROWS["broadcast_to"](x_bar, shape=shape)
-        elif given[extra:] == shape:
-            x_bar = ROWS["sum"](x_bar, axis=tuple(range(extra)))
         else:
             axes = [i for i, n in enumerate(given) if i < extra or (shape[i - extra] == 1 != n)]
             x_bar = ROWS["sum"](x_bar, axis=tuple(axes)).reshape(shape)

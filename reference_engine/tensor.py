@@ -22,7 +22,7 @@ class Tensor(Node):
 
     @property
     def grad(self) -> Any:
-        return self.record.grad if isinstance(self.record, Leaf) else None
+        return getattr(self.record, "grad", None)
 
     @grad.setter
     def grad(self, x_bar: Any) -> None:
@@ -75,7 +75,8 @@ class Tensor(Node):
                 assert isinstance(leaf, Leaf)  # without targets, nothing else is reached
                 if not isinstance(x_bar, Traced):
                     x_bar = Tensor(CONSTANT_LEVEL, np.asarray(x_bar))
-                leaf.grad = x_bar if leaf.grad is None else leaf.grad + x_bar
+                before = getattr(leaf, "grad", None)
+                leaf.grad = x_bar if before is None else before + x_bar
 
 
 def tensor(data: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:

@@ -224,16 +224,18 @@ def shape_of(x: Value) -> tuple[int, ...]:
     return shape
 
 
-def float_value(x: Value, what: str) -> Value:
+def float_value(x: Value, what: str, position: int | None = None) -> Value:
     """`x` as an array or traced value that can be differentiated with respect to.
 
-    Raises TypeError, naming `what`, unless its dtype is float16, bfloat16, float32 or float64.
+    Raises TypeError, naming `what` and its position, unless its dtype is float16, bfloat16, float32
+    or float64.
     """
     if not isinstance(x, Traced):
         x = np.asarray(x)
     if not is_float(x.dtype):
+        which = what if position is None else f"{what} {position}"
         raise TypeError(
-            f"{what} has dtype {x.dtype}; only float16, bfloat16, float32 and float64 "
+            f"{which} has dtype {x.dtype}; only float16, bfloat16, float32 and float64 "
             f"can require a gradient (write 1.0 rather than 1, or convert with dtype='float64')"
         )
     return x

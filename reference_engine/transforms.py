@@ -75,7 +75,7 @@ def _recorded(
 
 def _variable(x: Value, position: int, level: int) -> Tensor:
     """A fresh variable of the level; on the user's tape it stays connected to a recorded x."""
-    x = float_value(x, f"argument {position}")
+    x = float_value(x, "argument", position)
     if level != USER_LEVEL:
         return Tensor(level, x)
     if isinstance(x, Traced) and x.level > USER_LEVEL:
@@ -101,14 +101,17 @@ def _gradient(x: Tensor, x_bar: Value, unconnected: str, create_graph: bool) -> 
 
 def _selected(argnums: int | Sequence[int], xs: Sequence[Value]) -> tuple[int, ...]:
     chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    count = len(xs)
     for i in chosen:
-        if not -len(xs) <= i < len(xs):
-            raise TypeError(f"argnums has {i}, but {len(xs)} arguments were given")
-    return tuple(i % len(xs) for i in chosen)
+        if not -count <= i < count:
+            raise TypeError(f"argnums has {i}, but {count} arguments were given")
+    return tuple([i % count for i in chosen])
 
 
-def _partial(f: Function, xs: Sequence[Value], chosen: Sequence[int]) -> Function:
+def _partial(f: Function, xs: Sequence[Value], chosen: tuple[int, ...]) -> Function:
     """f as a function of the chosen arguments alone."""
+    if chosen == tuple(range(len(xs))):
+        return f
 
     def g(*some: Value) -> Value:
         full = list(xs)
