@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from flint import arb, ctx
 
 from reference_engine.arithmetic.constants import Constant
 from reference_engine.traced import Traced, Value
@@ -68,8 +69,8 @@ def exactly(values: Any) -> Ball:
 
 def objects(values: Any) -> Objects:
     """An array of `arb` of the same shape; nothing is rounded."""
-    from flint import arb
-
+    if type(values) in (int, float):
+        return _alone(arb(values))
     values = np.asarray(values)
     if values.dtype == object:
         flat = [x if type(x) is arb else _number(x) for x in values.ravel()]
@@ -82,9 +83,14 @@ def objects(values: Any) -> Objects:
     return result.reshape(values.shape)
 
 
-def _number(x: Any) -> Any:
-    from flint import arb
+def _alone(x: Any) -> Objects:
+    """One number as an array without axes."""
+    made = np.empty((), dtype=object)
+    made[()] = x
+    return made
 
+
+def _number(x: Any) -> Any:
     if isinstance(x, arb):
         return x
     return arb(int(x) if isinstance(x, (int, np.integer, np.bool_)) else float(x))
@@ -95,7 +101,9 @@ def unwrap(x: Value) -> Objects:
     if isinstance(x, Ball):
         return x.value  # type: ignore[no-any-return]
     if isinstance(x, Constant):
-        return objects(x.ball())
+        return _alone(x.ball())
+    if type(x) in (int, float):
+        return _alone(arb(x))
     x = np.asarray(x)
     return x if x.dtype == np.bool_ else objects(x)
 
@@ -103,7 +111,7 @@ def unwrap(x: Value) -> Objects:
 def wrap(value: Any) -> Value:
     """Balls as a Ball; booleans and integers are plain arrays."""
     if not isinstance(value, np.ndarray):
-        return Ball(objects(value))
+        return Ball(_alone(value) if type(value) is arb else objects(value))
     return Ball(value) if value.dtype == object else value
 
 
@@ -124,8 +132,6 @@ def _each_float(values: Objects, read: Any) -> Any:
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
     """Inside the block, results of operations are rounded to so many bits."""
-    from flint import ctx
-
     before = ctx.prec
     ctx.prec = bits
     try:
