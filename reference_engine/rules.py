@@ -58,9 +58,12 @@ class Elementwise:
         wanted: Sequence[int],
         keywords: Keywords,
     ) -> list[Value]:
+        parts = self.parts
+        if len(parts) == 1:
+            return [parts[0](y_bar, y, *xs, **keywords)]  # type: ignore[misc]
         x_bars = []
         for i in wanted:
-            part = self.parts[i]
+            part = parts[i]
             x_bars.append(None if part is None else part(y_bar, y, *xs, **keywords))
         return x_bars
 

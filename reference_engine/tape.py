@@ -114,20 +114,11 @@ class Node(Traced):
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
         """Compute one level down, and record unless nothing is to be differentiated."""
         level = self.level
-        xs = list(args)
-        parents = []
-        mask = 0
-        plain = True
-        for i, a in enumerate(args):
-            if isinstance(a, Traced):
-                if a.level == level:
-                    mask |= 1 << i
-                    parents.append(a.record)  # type: ignore[attr-defined]
-                    xs[i] = a = a.value
-                elif a.level == CONSTANT_LEVEL:
-                    xs[i] = a = a.value
-                if plain and isinstance(a, Traced):
-                    plain = False
+        if len(args) == 1:
+            xs, parents, mask = [self.value], [self.record], 1
+            plain = not isinstance(self.value, Traced)
+        else:
+            xs, parents, mask, plain = self._lowered(args)
         value = op.on_arrays(xs, keywords) if plain else op(*xs, **keywords)
         if op.rule is not None and level > recording_floor():
             wanted, active, keeps_result, unread = op.recordings[mask]
@@ -144,6 +135,26 @@ class Node(Traced):
             return type(self)(CONSTANT_LEVEL, value)
         return value
 
+    def _lowered(self, args: Sequence[Value]) -> tuple[list[Value], list[Record], int, bool]:
+        """The arguments one level down; the records of those on this level, with their positions as
+        bits; whether none of the lower ones is traced."""
+        level = self.level
+        xs = list(args)
+        parents = []
+        mask = 0
+        plain = True
+        for i, a in enumerate(args):
+            if isinstance(a, Traced):
+                if a.level == level:
+                    mask |= 1 << i
+                    parents.append(a.record)  # type: ignore[attr-defined]
+                    xs[i] = a = a.value
+                elif a.level == CONSTANT_LEVEL:
+                    xs[i] = a = a.value
+                if plain and isinstance(a, Traced):
+                    plain = False
+        return xs, parents, mask, plain
+
 
 class Frontier(dict[Record, Value]):
     """The records that the walk has yet to visit, with what has arrived at each so far.
@@ -157,7 +168,7 @@ class Frontier(dict[Record, Value]):
 
     def add(self, record: Record, bar: Value) -> None:
         """Add what one use of the value contributes."""
-        if bar.shape != record.shape or bar.dtype != record.dtype:
+        if bar.shape != record.shape or bar.dtype is not record.dtype:
             bar = fit_cotangent(bar, record)
         old = self.get(record)
         if old is None:
@@ -249,13 +260,12 @@ def _takes_repeated(record: Record, stop: set[Record], observe: Any) -> bool:
 
 def _reverse(bars: Frontier, record: Record, y_bar: Value, y: Value, xs: Any) -> None:
     """Hand the cotangent of a record on to its parents; no array outlives this call needlessly."""
-    op = record.op
-    assert op is not None  # a leaf
-    assert op.rule is not None  # or it would not have been recorded
+    op: Any = record.op
     x_bars = op.rule.reverse(op, y_bar, y, xs, record.wanted, record.keywords)
-    for parent, x_bar in zip(record.parents, x_bars, strict=True):
+    parents = record.parents
+    for k, x_bar in enumerate(x_bars):
         if x_bar is not None:
-            bars.add(parent, x_bar)
+            bars.add(parents[k], x_bar)
 
 
 def _as_nodes(record: Record, like: Node) -> tuple[Node, list[Value]]:
