@@ -26,12 +26,14 @@ class Limited:
     """What a user of the framework would call, and in what it falls short of the row; why.
 
     constants     the format of its constants, where that is not the arguments' own
+    second        the format whose digits its second derivatives have, where that is a coarser one
     reverse_only  its derivative has no derivative: neither forward mode nor second order
     """
 
     call: Call
     reason: str
     constants: str | None = None
+    second: str | None = None
     reverse_only: bool = False
 
 

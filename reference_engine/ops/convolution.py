@@ -62,9 +62,9 @@ class Windows:
         return tuple(n + 2 * p for n, p in zip(self.size, self.padding, strict=True))
 
     @property
-    def inside(self) -> tuple[slice, ...]:
-        """Where the array lies in itself padded."""
-        return tuple(slice(p, p + n) for n, p in zip(self.size, self.padding, strict=True))
+    def inside(self) -> tuple[Any, ...]:
+        """Where the array lies in itself padded, as an index."""
+        return (..., *(slice(p, p + n) for n, p in zip(self.size, self.padding, strict=True)))
 
 
 def per_axis(what: str, value: Any, count: int, least: int) -> tuple[int, ...]:
@@ -101,7 +101,7 @@ def unfolded(x: Array, windows: Windows) -> Array:
     """
     if any(windows.padding):
         inner, x = x, np.zeros((*x.shape[:2], *windows.padded), x.dtype)
-        x[(..., *windows.inside)] = inner
+        x[windows.inside] = inner
     strides = x.strides[2:]
     return as_strided(
         x,
@@ -118,11 +118,9 @@ def unfolded(x: Array, windows: Windows) -> Array:
 def fold_into(x: Array, columns: Array, windows: Windows) -> None:
     """Add to x, padded and of shape (N, C, *padded), what `unfolded` would take from there."""
     for place in np.ndindex(*windows.kernel):
-        at = (
-            slice(d * i, d * i + t * (n - 1) + 1, t)
-            for i, d, t, n in zip(
-                place, windows.dilation, windows.stride, windows.steps, strict=True
-            )
+        moves = zip(place, windows.dilation, windows.stride, windows.steps, strict=True)
+        at: tuple[Any, ...] = tuple(
+            slice(d * i, d * i + t * (n - 1) + 1, t) for i, d, t, n in moves
         )
         x[(..., *at)] += columns[(slice(None), slice(None), *place)]
 
@@ -166,7 +164,8 @@ def _convolve_input(y: Array, w: Array, windows: Windows, groups: int) -> Array:
         columns = columns.reshape(channels, *windows.kernel, -1, *windows.steps)
         columns = np.moveaxis(columns, 1 + len(windows.size), 0)
         fold_into(x[some], columns, windows)
-    return x[(..., *windows.inside)]
+    own: Array = x[windows.inside]
+    return own
 
 
 def _convolve_weight(x: Array, y: Array, windows: Windows, groups: int) -> Array:

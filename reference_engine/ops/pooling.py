@@ -61,7 +61,7 @@ def _unpatch_value(
     windows = _windows((*y.shape[:2], *size), kernel_size, stride, padding)
     x = np.zeros((*y.shape[:2], *windows.padded), y.dtype)
     fold_into(x, y.reshape(*y.shape[:2], *windows.kernel, *windows.steps), windows)
-    return x[(..., *windows.inside)]
+    return x[windows.inside]
 
 
 unpatch: Op = register(

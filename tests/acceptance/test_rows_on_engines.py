@@ -58,12 +58,14 @@ def reverse_only(engine: str, name: str) -> bool:
     return isinstance(lowering, Limited) and lowering.reverse_only
 
 
-def digits(engine: str, name: str, dtype: str) -> str:
-    """The format whose digits an engine has: that of its constants, where they are coarser."""
+def digits(engine: str, name: str, dtype: str, mode: Mode = "reverse") -> str:
+    """The format whose digits an engine has: the coarsest of those that its lowering names."""
     lowering = LOWERINGS[engine].get(name)
-    constants = lowering.constants if isinstance(lowering, Limited) else None
-    coarser = constants is not None and FORMATS[constants].bits < FORMATS[dtype].bits
-    return constants if constants is not None and coarser else dtype
+    named = [dtype]
+    if isinstance(lowering, Limited):
+        second = lowering.second if mode in SECOND_ORDER else None
+        named += [found for found in (lowering.constants, second) if found is not None]
+    return min(named, key=lambda found: FORMATS[found].bits)
 
 
 def close(got: Array, expected: Array, dtype: str, where: str) -> None:
@@ -78,7 +80,7 @@ def agree(name: str, got: Evaluation, expected: Evaluation, wrt: Sequence[str], 
     assert got.output is not None
     assert expected.output is not None
     assert got.output.shape == expected.output.shape, where
-    dtype = digits(got.engine, name, got.dtype)
+    dtype = digits(got.engine, name, got.dtype, got.mode)
     close(got.output, expected.output, dtype, f"{where}: value")
     for block, right in expected.gradients.items():
         theirs = got.gradients[block]

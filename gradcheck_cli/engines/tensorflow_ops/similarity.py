@@ -16,7 +16,8 @@ def normalize(tf: Any, x: Any, ord: float = 2, axis: int = -1, eps: float = 1e-1
 
 
 def cosine_similarity(tf: Any, x1: Any, x2: Any, axis: int = -1, eps: float = 1e-8) -> Any:
-    first, second = normalize(tf, x1, axis=axis, eps=eps), normalize(tf, x2, axis=axis, eps=eps)
+    shape = tf.broadcast_static_shape(x1.shape, x2.shape)
+    first, second = (normalize(tf, tf.broadcast_to(x, shape), axis=axis, eps=eps) for x in (x1, x2))
     return tf.reduce_sum(first * second, axis=axis)
 
 

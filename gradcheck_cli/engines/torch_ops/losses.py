@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradcheck_cli.engines.lowerings import Lowering
+from gradcheck_cli.engines.lowerings import Call, Limited, Lowering
 
 
 def _reduced(terms: Any, reduction: str) -> Any:
     return {"mean": terms.mean, "sum": terms.sum, "none": lambda: terms}[reduction]()
 
 
+def mse(torch: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
+    """Reduced after it: of PyTorch's own mean there is no forward derivative of the reverse one."""
+    x, y = torch.broadcast_tensors(x, y)
+    return _reduced(torch.nn.functional.mse_loss(x, y, reduction="none"), reduction)
+
+
 def hinge(torch: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
     return _reduced(torch.relu(1 - x * y), reduction)
 
 
-def _of_one_shape(name: str) -> Lowering:
+def _of_one_shape(name: str) -> Call:
     """PyTorch wants both arrays in one shape."""
 
     def loss(torch: Any, x: Any, y: Any, **keywords: Any) -> Any:
@@ -25,11 +31,15 @@ def _of_one_shape(name: str) -> Lowering:
 
 
 ROWS: dict[str, Lowering] = {
-    "bce": _of_one_shape("binary_cross_entropy"),
+    "bce": Limited(
+        _of_one_shape("binary_cross_entropy"),
+        "it adds 1e-12 to the denominators of its second derivative",
+        second="float32",
+    ),
     "bce_with_logits": _of_one_shape("binary_cross_entropy_with_logits"),
     "hinge": hinge,
     "huber": _of_one_shape("huber_loss"),
     "kl_div": _of_one_shape("kl_div"),
     "l1": _of_one_shape("l1_loss"),
-    "mse": _of_one_shape("mse_loss"),
+    "mse": mse,
 }

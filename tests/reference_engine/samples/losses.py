@@ -141,7 +141,7 @@ def _exact_logistic(x: Any, y: Any) -> Any:
     return y * mpmath.log1p(mpmath.exp(-x)) + (1 - y) * mpmath.log1p(mpmath.exp(x))
 
 
-BCE = pairs("0.5 0; 0.5 1; 0.5 0.5; 0.25 0.25; 0.3 0.7; 1e-9 1; 1e-9 1e-9; 0.999 1; 0.999 0")
+BCE = pairs("0.5 0; 0.5 1; 0.5 0.5; 0.25 0.25; 0.3 0.7; 1e-9 1; 0.999 1; 0.999 0")
 LOGISTIC = pairs("0 0; 0 1; 0 0.5; -0.0 0.5; -40 1; 40 0; 3 0.75; -3 0.25; 1 1; -1 0; 1e-9 1")
 KL = pairs("0 1; -1 1; -1 0.5; -700 0.5; -1e-30 1; -1 1e-30; -1 1e30; -0.5 0.6; -1e30 0.5")
 
@@ -170,7 +170,7 @@ EXACT: dict[str, Exact] = {
     "bce": Exact(_exact_bce, BCE, domain=lambda p, y: 0 < p < 1),
     "bce_terms": Exact(
         _exact_bce,
-        (*BCE, *pairs("1e-300 0; 1e-300 1e-300; 0.9999999999999999 0.5")),
+        (*BCE, *pairs("1e-9 1e-9; 1e-300 0; 1e-300 1e-300; 0.9999999999999999 0.5")),
         strained=pairs("1e-300 0.5; 1e-30 1"),  # y / p^2 overflows
         domain=lambda p, y: 0 < p < 1,
     ),

@@ -62,6 +62,7 @@ ROWS: dict[str, list[Sample]] = {
         _pair(2, 3, axis=0),
         Sample((AWAY_FROM_ZERO,) * 2, ((2, 3), (3,))),
         Sample((AWAY_FROM_ZERO,) * 2, ((2, 1, 2), (3, 2))),
+        Sample((AWAY_FROM_ZERO,) * 2, ((1,), (3, 2))),
         _pair(2, 1),
         _pair(0, 2),
     ],
@@ -106,6 +107,7 @@ def _normalize(x: Array, ord: float = 2, axis: int = -1, eps: float = 1e-12) -> 
 
 
 def _cosine(x1: Array, x2: Array, axis: int = -1, eps: float = 1e-8) -> Array:
+    x1, x2 = np.broadcast_arrays(x1, x2)
     lengths = [np.maximum(_length(x, 2, axis), eps).squeeze(axis) for x in (x1, x2)]
     return np.asarray(np.sum(x1 * x2, axis=axis) / (lengths[0] * lengths[1]))
 
