@@ -158,7 +158,8 @@ class Op:
     rounding            where rounding enters the value: "none" (it is exact), "result" (a few units
                         of the result), "sums" (of the result for the arguments' absolute values,
                         which bound every partial sum), "inputs" (as much as a few units of every
-                        argument's norm do: a backward stable algorithm)
+                        argument's norm do: a backward stable algorithm, whose result is
+                        floating for whole numbers too)
     raw                 the value as a function of plain arrays
     kinks_at            the elements that lie exactly at a kink, a tie or a jump
     result_shape        the result's shape from the arguments' shapes and the keywords, where it may
