@@ -228,7 +228,7 @@ def polygamma(x: Array, n: int) -> Any:
         raise ValueError(f"n must be a whole number >= 0, not {n}")
     if n == 0:
         return scipy.special.psi(x)
-    right = _polygamma_right(np.abs(x), int(n))
+    right = _polygamma_right(np.where(x < 0, -x, x), int(n))
     return np.where(x < 0, _polygamma_left(np.minimum(x, 0), int(n)), right)
 
 

@@ -6,6 +6,8 @@ rows again, so that every order keeps its digits.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from reference_engine.arithmetic import special as values
@@ -16,6 +18,16 @@ from reference_engine.rules import Elementwise
 from reference_engine.traced import Value
 
 FAMILY = "bessel"
+
+# The same for both scaled functions.
+FAR_OUT = Point(
+    "x large",
+    "limit",
+    (1e20,),
+    (-1e-30 / math.sqrt(8 * math.pi),),
+    differs={"torch": (0.0,), "tensorflow": (0.0,)},
+    reason="the terms of the textbook's derivative agree in all their digits",
+)
 
 bessel_i: Op = register(
     Op(
@@ -40,6 +52,32 @@ i1: Op = register(
         formula="I_1(x), the modified Bessel function of order 1",
         derivative="(I_0(x) + I_2(x)) / 2",
         stability="not I_0(x) - I_1(x) / x, which is 0/0 at 0",
+        points=(
+            *(
+                Point(
+                    "x = 0",
+                    "limit",
+                    (0.0,),
+                    (0.5,),
+                    dtype=dtype,
+                    differs={"tensorflow": (1.0,)},
+                    reason="TensorFlow puts 1 in the place of 0/0 (math_grad.py, _BesselI1Grad)",
+                )
+                for dtype in ("float64", "float32")
+            ),
+            *(
+                Point(
+                    "the result overflows",
+                    "limit",
+                    (x,),
+                    (np.inf,),
+                    value=np.copysign(np.inf, x),
+                    differs={"torch": (np.nan,), "tensorflow": (np.nan,)},
+                    reason="I_0 - I_1 / x is inf - inf",
+                )
+                for x in (1e300, -1e300)
+            ),
+        ),
         source="DLMF 10.29.1",
     )
 )
@@ -87,7 +125,10 @@ i0e: Op = register(
         formula="exp(-|x|) I_0(x)",
         derivative="i1e(x) - sign(x) i0e(x)",
         stability="as one integral: for large x the two terms of the textbook's derivative cancel",
-        points=(Point("x = 0", "kink", (0.0,), (0.0,), reason="the least subgradient"),),
+        points=(
+            Point("x = 0", "kink", (0.0,), (0.0,), reason="the least subgradient"),
+            FAR_OUT,
+        ),
         source="DLMF 10.32.2, 10.40.1",
         kinks_at=lambda x: np.equal(x, 0),
     )
@@ -104,6 +145,7 @@ i1e: Op = register(
         stability="as a difference of two integrals, one of them small for large x, where the "
         "terms of the textbook's derivative cancel; they are 0/0 at 0. Around its zero 1.545 the "
         "derivative is right to a few units of 1 and not of itself",
+        points=(Point("x = 0", "limit", (0.0,), (0.5,)), FAR_OUT),
         source="DLMF 10.32.2, 10.40.1",
     )
 )

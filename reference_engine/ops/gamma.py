@@ -10,6 +10,7 @@ from reference_engine.op import REQUIRED, Op, Point, register
 from reference_engine.rules import Elementwise
 
 FAMILY = "gamma"
+UNDERFLOW = "the Hurwitz zeta function of TensorFlow underflows with x^-2"
 
 polygamma: Op = register(
     Op(
@@ -21,7 +22,26 @@ polygamma: Op = register(
         formula="the derivative of order n of digamma",
         derivative="polygamma(x, n + 1)",
         domain="x != 0, -1, -2, ...; n = 0, 1, 2, ...",
-        points=(Point("x = 0", "pole", (0.0,), (-np.inf,), keywords={"n": 1}, value=np.inf),),
+        points=(
+            Point(
+                "x = 0",
+                "pole",
+                (0.0,),
+                (-np.inf,),
+                keywords={"n": 1},
+                value=np.inf,
+                differs={"tensorflow": (np.nan,)},
+            ),
+            Point(
+                "n = 0, x large",
+                "limit",
+                (1e300,),
+                (1e-300,),
+                keywords={"n": 0},
+                differs={"tensorflow": (0.0,)},
+                reason=UNDERFLOW,
+            ),
+        ),
         source="DLMF 5.15, 25.11.12",
     )
 )
@@ -36,7 +56,17 @@ digamma: Op = register(
         formula="the derivative of log Gamma(x)",
         derivative="polygamma(x, 1)",
         domain="x != 0, -1, -2, ...",
-        points=(Point("x = 0", "pole", (0.0,), (np.inf,), value=-np.inf),),
+        points=(
+            Point("x = 0", "pole", (0.0,), (np.inf,)),
+            Point(
+                "x large",
+                "limit",
+                (1e300,),
+                (1e-300,),
+                differs={"tensorflow": (0.0,)},
+                reason=UNDERFLOW,
+            ),
+        ),
         source="DLMF 5.2.2, 5.15.1",
     )
 )
@@ -52,7 +82,16 @@ lgamma: Op = register(
         derivative="digamma(x)",
         domain="x != 0, -1, -2, ...",
         stability="from 1/2 to 5/2 by the series at the zeros 1 and 2",
-        points=(Point("x = 0", "pole", (0.0,), (-np.inf,), value=np.inf),),
+        points=(
+            Point(
+                "x = 0",
+                "pole",
+                (0.0,),
+                (-np.inf,),
+                value=np.inf,
+                differs={"tensorflow": (np.nan,)},
+            ),
+        ),
         source="DLMF 5.2.1, 5.2.2, 5.7.3",
     )
 )
@@ -91,7 +130,28 @@ betaln: Op = register(
         domain="x1 > 0, x2 > 0",
         stability="value and derivatives by Stirling's series, its large terms put together: the "
         "three terms of the formula agree in most digits where an argument is large",
-        points=(Point("x1 = 0", "pole", (0.0, 1.0), (-np.inf, np.nan), value=np.inf),),
+        points=(
+            Point(
+                "x1 = 0",
+                "pole",
+                (0.0, 1.0),
+                (-np.inf, 0.0),
+                value=np.inf,
+                differs={"tensorflow": (np.nan, 0.0)},
+            ),
+            *(
+                Point(
+                    "x1 far above x2",
+                    "limit",
+                    (1e20, 1.0),
+                    (-1e-20, -46.628917524782445),
+                    dtype=dtype,
+                    differs=dict.fromkeys(("torch", "tensorflow"), (0.0, -46.628917524782445)),
+                    reason="lgamma(x1) - lgamma(x1 + x2) loses as many digits as x1 / x2 has",
+                )
+                for dtype in ("float64", "float32")
+            ),
+        ),
         source="DLMF 5.12.1; DiDinato and Morris, Algorithm 708 (ACM TOMS 18, 1992)",
     )
 )

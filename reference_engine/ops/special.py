@@ -20,6 +20,7 @@ from reference_engine.rules import Elementwise
 from reference_engine.traced import Value
 
 FAMILY = "special"
+ROUNDS_TO_ONE = "TensorFlow takes ndtri((x + 1) / 2), and (x + 1) / 2 rounds to 1"
 ONE_OVER_SQRT_2_PI = 1 / math.sqrt(2 * math.pi)
 
 gaussian: Op = register(
@@ -85,6 +86,19 @@ erfcx: Op = register(
         derivative="2 x erfcx(x) - 2/sqrt(pi)",
         stability="as -2 exp(x^2) times the integral of erfc from x on: for large x the two terms "
         "of the textbook's derivative agree in all their digits",
+        points=tuple(
+            Point(
+                "x large",
+                "limit",
+                (1e9,),
+                (-1e-18 / math.sqrt(math.pi),),
+                dtype=dtype,
+                differs={"torch": (0.0,)},
+                reason="2 x erfcx(x) - 2/sqrt(pi) loses the square of x: all in float32 from 1e4 "
+                "on, in float64 from 1e8 on",
+            )
+            for dtype in ("float64", "float32")
+        ),
         source="DLMF 7.18.2, 7.18.7",
     )
 )
@@ -117,6 +131,23 @@ erfinv: Op = register(
         points=(
             Point("x = 1", "pole", (1.0,), (np.inf,), value=np.inf),
             Point("x = -1", "pole", (-1.0,), (np.inf,), value=-np.inf),
+            Point(
+                "x one unit below 1",
+                "limit",
+                (1 - 2.0**-53,),
+                (757347920544974.0,),
+                differs={"tensorflow": (np.inf,)},
+                reason=ROUNDS_TO_ONE,
+            ),
+            Point(
+                "x one unit below 1",
+                "limit",
+                (1 - 2.0**-24,),
+                (2120848.0,),
+                dtype="float32",
+                differs={"tensorflow": (np.inf,)},
+                reason=ROUNDS_TO_ONE,
+            ),
         ),
         source="DLMF 7.17.1; NIST's and Boost's erf_inv",
     )
@@ -203,6 +234,20 @@ log_ndtr: Op = register(
         derivative="exp(-x^2/2) / (sqrt(2 pi) ndtr(x))",
         stability="for x < 0 as sqrt(2/pi) / erfcx(-x / sqrt(2)): density and distribution "
         "function underflow to 0/0",
+        points=tuple(
+            Point(
+                "x far below 0",
+                "limit",
+                (x,),
+                (-x,),
+                value=-np.inf,
+                dtype=dtype,
+                differs={"torch": (np.nan,)},
+                reason="PyTorch takes exp(-x^2/2 - y), where x^2/2 and y cancel: its digits go "
+                "from x = -20 on in float32, from -1e5 on in float64",
+            )
+            for x, dtype in ((-1e300, "float64"), (-1e30, "float32"))
+        ),
         source="DLMF 7.20.1, 7.8.1",
     )
 )
@@ -281,7 +326,17 @@ entr: Op = register(
         formula="-x log(x), 0 at 0, -inf below",
         derivative="-log(x) - 1",
         domain="x >= 0",
-        points=(Point("x = 0", "vertical tangent", (0.0,), (np.inf,), value=0.0),),
+        points=(
+            Point(
+                "x = 0",
+                "vertical tangent",
+                (0.0,),
+                (np.inf,),
+                value=0.0,
+                differs={"tensorflow": (0.0,)},
+                reason="tf.math.xlogy(x, x) has the derivative 0 where x = 0",
+            ),
+        ),
         source="Shannon, A mathematical theory of communication (1948)",
     )
 )

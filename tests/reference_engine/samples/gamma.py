@@ -63,20 +63,24 @@ def _lgamma(x: Any) -> Any:
     return mpmath.log(mpmath.pi / abs(mpmath.sinpi(x))) - mpmath.loggamma(1 - x)
 
 
-# The zeros 1 and 2 of lgamma and 1.4616... of digamma, a zero of each on the left, both sides of
-# where formulas change (1/2, 5/2), and far out.
-POINTS = single(
-    1.0, 1e-300, -1e-300, 1e300, 1e-8, 0.499, 0.501, 1 + 1e-9, 1 - 1e-9, 1.4616321449683623, 1.4617
-) + single(2 - 1e-9, 2.0, 2.4999, 2.5001, 10.0, 171.7, 1e8, -0.5, -1.573498473162, -2.457024738)
+# The zeros 1 and 2 of lgamma, a zero on the left, both sides of where formulas change (1/2, 5/2),
+# far out; then the zeros of digamma.
+POINTS = single(1.0, 1e-300, -1e-300, 1e300, 1e-8, 0.499, 0.501, 1 + 1e-9, 1 - 1e-9) + single(
+    2 - 1e-9, 2.0, 2.4999, 2.5001, 10.0, 171.7, 1e8, -0.4, -2.457024738
+)
+ZEROS = single(1.4616321449683623, 1.4617, -1.573498473162)
 BOTH = pairs(
-    "1 1; 1e-300 1e-300; 1e300 1e300; 1 1e-30; 1e-30 1; 1e30 1; 1 1e30; 1e30 1e-30; 1e-30 1e30;"
-    "0.5 0.5; 7.9 8.1; 8 8; 8 7.999; 20 3; 2.5 40; 100 0.001; 0.001 100; 1e5 1; 1 1e5; 1e10 1e10;"
-    "1e16 1e3; 1e-8 1e8; 3e7 2e7"
+    "1 1; 1e-300 1e-300; 1e300 1e300; 0.5 0.5; 7.9 8.1; 8 8; 8 7.999; 20 3; 2.5 40; 1e10 1e10;"
+    "3e7 2e7"
+)
+APART = pairs(
+    "1 1e-30; 1e-30 1; 1e30 1; 1 1e30; 1e30 1e-30; 1e-30 1e30; 100 0.001; 0.001 100; 1e5 1; 1 1e5;"
+    "1e16 1e3; 1e-8 1e8"
 )
 
 EXACT: dict[str, Exact] = {
     "lgamma": Exact(_lgamma, POINTS, domain=_off_poles),
-    "digamma": Exact(mpmath.digamma, POINTS, domain=_off_poles),
+    "digamma": Exact(mpmath.digamma, (*POINTS, *ZEROS), domain=_off_poles),
     "polygamma": Exact(
         lambda x, n: mpmath.psi(n, x),
         POINTS,
@@ -85,7 +89,7 @@ EXACT: dict[str, Exact] = {
     ),
     "polygamma_drop": Exact(
         lambda a, b, n: mpmath.psi(n, a) - mpmath.psi(n, a + b),
-        BOTH,
+        (*BOTH, *APART),
         orders=1,
         calls=({"n": 0}, {"n": 1}),
         domain=_positive,
