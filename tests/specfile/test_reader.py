@@ -191,7 +191,7 @@ def test_missing_keys_are_told_with_what_they_are_for() -> None:
         ("model: 'zz + 1'", (2, 9)),
         ('model: "zz + 1"', (2, 9)),
         ('model: "1 + \\x7az"', (2, 13)),
-        ("model: '1 * (''a'' + zz)'", (2, 14)),
+        ("model: '1 * (''a'' + zz)'", (2, 22)),
         ("model: |\n  zz + 1", (3, 3)),
         ("model: | # note\n\n     1 +\\\n     zz", (5, 6)),
         ("model: |2-\n    zz\n", (3, 5)),
