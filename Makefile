@@ -42,6 +42,7 @@ docs: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/autodiff.py
 	$(BIN)/python benchmarks/truth.py
 
 clean:
