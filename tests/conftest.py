@@ -194,7 +194,7 @@ def decide(
             traced[key] = answered(loaded(suspect.engine).evaluate(again))
             wide[key] = answered(loaded(suspect.engine).evaluate(replace(again, dtype=other)))
         if suspected:
-            truth = compute(replace(look.truth, conditioning=True))
+            truth = compute(replace(look.truth, conditioning=True, known=case.truth))
             case = replace(case, truth=truth, traced=traced, wide=wide)
         checks, findings = judge(case)
         return Judged(case, checks, explain(case, findings))

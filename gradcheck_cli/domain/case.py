@@ -26,7 +26,8 @@ class TruthRequest:
 
     `values` are rounded to `dtype` already; `bounds` maps an input to (low, high), inside which
     differences must stay. `projections` has the modes that will be judged. `conditioning` asks for
-    C, R and the allowance too (`TruthBlock`): they cost more, and only a suspect entry needs them.
+    C, R and the allowance too (`TruthBlock`): they cost more, and only a suspect entry needs them;
+    `known` is what was found without them, if it was.
     """
 
     program: Program
@@ -37,6 +38,7 @@ class TruthRequest:
     projections: Mapping[Mode, Projection]
     seed: int = 0
     conditioning: bool = False
+    known: Truth | None = None
 
 
 @dataclass(frozen=True, slots=True)

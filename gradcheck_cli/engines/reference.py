@@ -139,10 +139,9 @@ class _Tape:
         # What an enclosing level sees of this walk it records by itself, whatever `again` says.
         if not isinstance(target, self._tape.Node) or target.level != self._level:
             return [None] * len(sources)
-        found: dict[Any, Any] = {}
-        found.update(
-            self._tape.pull_back(
-                [(target, cotangent)], observe=lambda record, bar: found.update({record: bar})
-            )
+        observed: dict[Any, Any] = {}
+        leaves = all(source.op is None for source in sources)
+        reached = self._tape.pull_back(
+            [(target, cotangent)], observe=None if leaves else observed.__setitem__
         )
-        return [found.get(source.record) for source in sources]
+        return [observed.get(s.record, reached.get(s.record)) for s in sources]

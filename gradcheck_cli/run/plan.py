@@ -146,10 +146,13 @@ def _look(
     point = index if spec.pointed else None
     fmt = FORMATS[dtype]
     values = {name: _rounded(entry.value, fmt) for name, entry in inputs.items()}
-    projections = {
-        mode: _projection(spec, mode, values, fmt, (seed, crc32(spec.name.encode()), index))
-        for mode in asked
+    source = (seed, crc32(spec.name.encode()), index)
+    # both ways to a second derivative go along the same directions: one truth serves both
+    kinds = {mode: mode if mode in FIRST_ORDER else "second order" for mode in asked}
+    drawn = {
+        kind: _projection(spec, kind, values, fmt, source) for kind in dict.fromkeys(kinds.values())
     }
+    projections = {mode: drawn[kind] for mode, kind in kinds.items()}
     problems: dict[str, tuple[Problem, ...]] = {}
     refused: list[Evaluation] = []
     for name, found in engines.items():
@@ -215,7 +218,7 @@ def _training(spec: Spec, dtype: str) -> TrainingProblem:
 
 def _projection(
     spec: Spec,
-    mode: Mode,
+    kind: str,
     values: Mapping[str, Array],
     fmt: FloatFormat,
     seed: tuple[int, int, int],
@@ -227,12 +230,12 @@ def _projection(
     output = spec.program.nodes[spec.program.output].shape
     rows = math.prod(output)
     columns = sum(values[name].size for name in spec.wrt)
-    draw = _Directions([*seed, crc32(mode.encode())], fmt)
-    if mode == "reverse":
+    draw = _Directions([*seed, crc32(kind.encode())], fmt)
+    if kind == "reverse":
         if rows <= FULL_PASSES and rows * columns <= FULL_ENTRIES:
             return Projection()
         return Projection(rows=np.stack([draw(output, 1.0) for _ in range(PROBES)]))
-    if mode == "forward":
+    if kind == "forward":
         if columns <= FULL_PASSES and rows * columns <= FULL_ENTRIES:
             return Projection()
         return Projection(columns=_tangents(spec, values, draw))

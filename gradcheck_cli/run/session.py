@@ -198,7 +198,8 @@ class _Session:
                 asked.append(("traced", i, traced))
                 asked.append(("wide", i, replace(traced, dtype=other)))
             if suspected:
-                truths.append(("truth", i, replace(look.truth, conditioning=True)))
+                known = _case(work, i).truth
+                truths.append(("truth", i, replace(look.truth, conditioning=True, known=known)))
         for engine, asked in questions.items():
             self._ask(number, engine, asked)
         self._ask(number, None, truths)

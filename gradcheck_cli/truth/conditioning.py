@@ -22,6 +22,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.truth.gradients import block_shapes, float64_gradients
 from gradcheck_cli.truth.plain import inlined
@@ -49,6 +50,22 @@ class Conditioning:
     condition: Array
     allowance: Array
     floor: Array
+
+
+def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> Truth:
+    """The truth with C, allowance and R in every block."""
+    true = float64_gradients(request, engine).true
+    costs = conditioning(request, true, engine)
+    blocks = dict(truth.blocks)
+    for (mode, name), cost in costs.items():
+        blocks[mode, name] = replace(
+            blocks[mode, name],
+            # an unknown C excuses nothing
+            condition=np.where(np.isfinite(cost.condition), cost.condition, 0.0),
+            allowance=cost.allowance,
+            floor=cost.floor,
+        )
+    return replace(truth, blocks=blocks)
 
 
 def conditioning(

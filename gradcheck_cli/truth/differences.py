@@ -97,7 +97,7 @@ def climb(
         heard = np.maximum(best.error, apart) * steps[-1]
         if first >= BATCH and np.all(noise > heard):
             break
-    if top < FIRST_STEP and not np.all(_settled(best) | _no_gain(best, noise, noise_at)):
+    if top < FIRST_STEP and np.any(_may_gain(best, ladder, noise, noise_at)):
         best = _from_afar(best, ladder, function, top, low, high, base, noise_at)
     return ladder, best
 
@@ -169,12 +169,16 @@ def _from_afar(
     )
 
 
-def _no_gain(
-    best: Estimate, noise: Float, noise_at: Callable[[float], Float] | None
+def _may_gain(
+    best: Estimate, ladder: Ladder, noise: Float, noise_at: Callable[[float], Float] | None
 ) -> npt.NDArray[np.bool_]:
-    """Whether steps near 1 would drown in rounding as much as the best estimate does."""
+    """Whether steps near 1 may do better: where rounding alone spoils the largest step near 0, so
+    that the function does not bend on that scale, and would not drown them as well."""
+    drowned = ~_settled(best) & (_at_the_floor(best, ladder) | ~np.isfinite(best.error))
+    if not np.any(drowned):
+        return np.asarray(drowned)
     far = noise_at(1.0) if noise_at else noise
-    return np.asarray(best.error <= NOTHING_TO_GAIN * np.fmin(noise, far))
+    return np.asarray(drowned & (best.error > NOTHING_TO_GAIN * np.fmin(noise, far)))
 
 
 def exact_steps(steps: npt.NDArray[np.floating[Any]], base: float) -> Float:

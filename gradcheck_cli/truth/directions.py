@@ -31,9 +31,9 @@ class Slope:
 class Sampled:
     """A function of the inputs with m outputs to be differentiated at `values`.
 
-    `noise` (m,) is the rounding error of one of its values there, `noise_of` that at other inputs,
-    `bounds` the domain of each input. Where it should be `smooth`, a point that looks rough gets a
-    closer look: there may be a kink very near.
+    `noise` (m,) is the rounding error of one of its values there, `noise_of` that of a value at
+    other inputs, called with these and the value, `bounds` the domain of each input. Where it
+    should be `smooth`, a point that looks rough gets a closer look: there may be a kink very near.
     """
 
     function: Callable[[Values], Float]
@@ -41,7 +41,7 @@ class Sampled:
     bounds: Mapping[str, tuple[float, float]]
     noise: Float
     zero: Float
-    noise_of: Callable[[Values], Float]
+    noise_of: Callable[[Values, Float], Float]
     smooth: bool = False
 
     def along_entry(self, name: str, flat: int, expected: Float | None = None) -> Slope:
@@ -115,14 +115,21 @@ class Sampled:
         base: float,
         expected: Float | None,
     ) -> Slope:
+        known: dict[float, Float] = {}
+
+        def at(step: float) -> Float:
+            if step not in known:
+                known[step] = self.function(moved(step))
+            return known[step]
+
         def noise_at(step: float) -> Float:
             # the noisier of both sides; a side outside the domain has no values to be noisy
-            sides = [self.noise_of(moved(t)) for t in (step, -step) if low <= t <= high]
+            sides = [self.noise_of(moved(t), at(t)) for t in (step, -step) if low <= t <= high]
             return np.fmax(*sides) if len(sides) == 2 else sides[0] if sides else self.noise
 
         look = partial(
             climb,
-            lambda t: self.function(moved(t)),
+            at,
             scale,
             self.noise,
             low,

@@ -126,4 +126,4 @@ def _same_part(mode: Mode, request: TruthRequest) -> bool:
     if mode in ("reverse", "forward"):
         parts = (one.rows, one.columns, other.rows, other.columns)
         return all(part is None for part in parts)
-    return one.columns is None and other.columns is None
+    return one.columns is other.columns

@@ -16,7 +16,7 @@ from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.engines.walker import rounded
 from gradcheck_cli.truth.blocks import Differences, Merged, is_on_a_kink, merge, unconstrained
-from gradcheck_cli.truth.conditioning import Conditioning, conditioning
+from gradcheck_cli.truth.conditioning import Conditioning, conditioning, with_costs
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Sampled, Values
 from gradcheck_cli.truth.gradients import Float64Gradients, block_shapes, float64_gradients
@@ -72,6 +72,14 @@ def compute(request: TruthRequest) -> Truth:
     engine = ReferenceEngine()
     engine.load()
     request = replace(request, program=rounded(request.program, request.dtype))
+    truth = request.known or _truth(request, engine)
+    if request.conditioning:
+        truth = with_costs(truth, request, engine)
+    return replace(truth, duration_s=time.perf_counter() - started)
+
+
+def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
+    """All of it but the costs of rounding."""
     program = inlined(request.program)
     at_point = PlainFunction(program, request.dtype).nodes(request.values)
     work = _Work(
@@ -85,13 +93,10 @@ def compute(request: TruthRequest) -> Truth:
     blocks: dict[tuple[str, str], TruthBlock] = {}
     reasons: dict[tuple[str, str], str] = {}
     hulls: dict[str, tuple[Hull, ...]] = {}
-    cost = conditioning(request, work.gradients.true, engine) if request.conditioning else {}
     for mode in request.projections:
         for name, merged, differences in _mode_blocks(work, mode):
             _forget(work, mode, merged)
-            blocks[mode, name] = _block(
-                work, mode, name, merged, differences, cost.get((mode, name))
-            )
+            blocks[mode, name] = _block(work, mode, name, merged, differences)
             if merged.reason:
                 reasons[mode, name] = merged.reason
         hulls[mode] = _hulls(work, mode, blocks)
@@ -104,7 +109,6 @@ def compute(request: TruthRequest) -> Truth:
         reasons=reasons,
         hulls=hulls,
         forward=work.evaluations,
-        duration_s=time.perf_counter() - started,
     )
 
 
@@ -121,12 +125,7 @@ def _forget(work: _Work, mode: Mode, merged: Merged) -> None:
 
 
 def _block(
-    work: _Work,
-    mode: Mode,
-    name: str,
-    merged: Merged,
-    differences: Differences,
-    cost: Conditioning | None,
+    work: _Work, mode: Mode, name: str, merged: Merged, differences: Differences
 ) -> TruthBlock:
     zeros = np.zeros_like(merged.value)
     with np.errstate(all="ignore"):
@@ -140,10 +139,9 @@ def _block(
         kind=merged.kind,
         lower=merged.lower,
         upper=merged.upper,
-        # an unknown C excuses nothing
-        condition=np.where(np.isfinite(cost.condition), cost.condition, 0.0) if cost else zeros,
-        allowance=cost.allowance if cost else zeros,
-        floor=cost.floor if cost else zeros,
+        condition=zeros,
+        allowance=zeros,
+        floor=zeros,
         stated=merged.value + change,
         confirmed=merged.confirmed,
         scale=_scale(work, name, differences),
@@ -244,12 +242,8 @@ def _sampled(
     noise = _noise(work, program, values, counted, zero, projection, second)
     at_ops, rounded = noise(values, zero)
     return (
-        Sampled(
-            counted, values, bounds, at_ops, zero, lambda at: noise(at, counted(at))[0], smooth
-        ),
-        Sampled(
-            counted, values, bounds, rounded, zero, lambda at: noise(at, counted(at))[1], smooth
-        ),
+        Sampled(counted, values, bounds, at_ops, zero, lambda at, y: noise(at, y)[0], smooth),
+        Sampled(counted, values, bounds, rounded, zero, lambda at, y: noise(at, y)[1], smooth),
     )
 
 

@@ -34,7 +34,8 @@ def _log_sum_exp(x: Number, axis: Any = -1, keepdims: bool = False) -> Number:
     return _elementwise(lambda v: mp.log(v))(total)
 
 
-def _norm(x: Number, axis: Any = None, keepdims: bool = False) -> Number:
+def _norm(x: Number, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Number:
+    assert ord == 2
     return _elementwise(lambda v: mp.sqrt(v))(np.sum(x * x, axis=axis, keepdims=keepdims))
 
 

@@ -23,7 +23,7 @@ def sampled(function, values: Values, bounds=None) -> Sampled:
 
     zero = at(values)
     return Sampled(
-        at, values, bounds or {}, 4 * U * np.abs(zero), zero, lambda v: 4 * U * np.abs(at(v))
+        at, values, bounds or {}, 4 * U * np.abs(zero), zero, lambda v, y: 4 * U * np.abs(y)
     )
 
 

@@ -32,7 +32,7 @@ class Counted:
     def confirm(self, gradient: dict[str, np.ndarray], seed: int = 0) -> dict[str, Differences]:
         zero = self(self.values)
         noise = np.array([8 * U * np.sum(np.abs(self.w))])
-        sampled = Sampled(self, self.values, {}, noise, zero, lambda _: noise)
+        sampled = Sampled(self, self.values, {}, noise, zero, lambda at, y: noise)
         differences = {name: Differences.empty(1, g.size) for name, g in gradient.items()}
         self.evaluations = 0
         confirm(gradient, differences, sampled, sampled, seed)
@@ -98,7 +98,7 @@ def test_kink_under_one_entry_is_found() -> None:
 
     noise = np.array([1e-13])
     zero = function({"x": x})
-    sampled = Sampled(function, {"x": x}, {}, noise, zero, lambda _: noise)
+    sampled = Sampled(function, {"x": x}, {}, noise, zero, lambda at, y: noise)
     gradient = {"x": np.sign(x)[None]}
     found = Differences.empty(1, x.size)
     confirm(gradient, {"x": found}, sampled, sampled, 0)
