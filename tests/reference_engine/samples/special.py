@@ -22,23 +22,24 @@ from tests.reference_engine.samples.drawing import (
     unary,
 )
 
+# Towards the ends of the domains high derivatives are too large for differences.
 SINGLES: dict[str, Draw] = {
     "gaussian": REAL,
     "erf": REAL,
     "erfc": REAL,
     "erfcx": REAL,
-    "erfinv": between(-0.9, 0.9),
-    "erfinv_slope": between(-0.9, 0.9),
+    "erfinv": between(-0.65, 0.65),
+    "erfinv_slope": between(-0.5, 0.5),
     "normal_density": REAL,
     "ndtr": REAL,
     "log_ndtr": REAL,
     "normal_hazard": REAL,
     "normal_excess": REAL,
     "normal_spread": REAL,
-    "ndtri": between(0.1, 0.9),
-    "ndtri_slope": between(0.1, 0.9),
-    "logit": between(0.1, 0.9),
-    "logit_slope": between(0.1, 0.9),
+    "ndtri": between(0.2, 0.8),
+    "ndtri_slope": between(0.35, 0.65),
+    "logit": between(0.2, 0.8),
+    "logit_slope": between(0.35, 0.65),
     "entr": POSITIVE,
 }
 
