@@ -14,7 +14,7 @@ from gradcheck_cli.formula.expressions import emit, evaluate
 from gradcheck_cli.formula.functions import call_function
 from gradcheck_cli.formula.keywords import fits
 from reference_engine.errors import ShapeError
-from reference_engine.op import REQUIRED, Op, Several, find, find_several
+from reference_engine.op import REQUIRED, TABLE, Op, Several, find, find_several
 
 _SAME_KEYWORDS = {
     "dim": "axis",
@@ -157,7 +157,7 @@ def _given(
         if isinstance(value, Poison):
             wrong = True
         elif name not in row.keywords:
-            arrays.append((value, part))
+            arrays.append((_array(frame, row, name, value, part), part))
         elif isinstance(value, Static):
             keywords[name] = value.value
             default = row.keywords[name]
@@ -167,6 +167,28 @@ def _given(
             wrong = True
             frame.context.fail(part, "GC904", *_must_be_known(row, name))
     return None if wrong else (arrays, keywords)
+
+
+def _array(frame: Frame, row: Signature, name: str, value: Value, part: ast.expr) -> Value:
+    """An array argument; a list of numbers or values, take(x, [0, 2]), is stacked to an array."""
+    items = _items_of(value)
+    if not items or f"*{name}" in row.arrays or isinstance(part, ast.Call):
+        return value
+    own = part.elts if isinstance(part, ast.List | ast.Tuple) else [part] * len(items)
+    rows = [
+        (_array(frame, row, name, item, place), place)
+        for item, place in zip(items, own, strict=True)
+    ]
+    return emit(frame, TABLE["stack"], rows, {"axis": 0}, part)
+
+
+def _items_of(value: Value) -> tuple[Value, ...]:
+    """The entries of a list that the formula wrote itself; nothing for other values."""
+    if isinstance(value, Items):
+        return value.items
+    if isinstance(value, Static) and isinstance(value.value, tuple):
+        return tuple(Static(one) for one in value.value)
+    return ()
 
 
 def _bound(
@@ -264,11 +286,7 @@ def _spread(
 ) -> list[tuple[Value, ast.expr]] | Poison:
     """The elements of a list argument, each with its own place where the list is written here."""
     ((value, part),) = given
-    items: tuple[Value, ...] = ()
-    if isinstance(value, Items):
-        items = value.items
-    elif isinstance(value, Static) and isinstance(value.value, tuple):
-        items = tuple(Static(one) for one in value.value)
+    items = _items_of(value)
     if isinstance(value, Ref) and any(_is_text(n, default) for n, default in row.keywords.items()):
         return given  # one array for einsum
     if isinstance(value, Ref) or not items:

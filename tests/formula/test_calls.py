@@ -140,3 +140,11 @@ def test_the_parts_of_a_list_have_places_of_their_own() -> None:
     built = program("stack([s, 2])")
     (constant,) = (node for node in built.nodes if node.op == "constant")
     assert (constant.span.column, constant.text) == (11, "2")
+
+
+def test_a_list_of_numbers_is_an_array() -> None:
+    assert output("take(v, [1, 0, 1])").shape == (3,)
+    assert output("take(x, [[1, 0], [0, 2]], axis=0)").shape == (2, 2, 2)
+    assert output("maximum(x, [1.5, s])").shape == (3, 2)
+    (found,) = mistakes("maximum(x, [1.5, v])")
+    assert found.startswith("GC906 1:12-20 [1.5, v]: (), (2,): all shapes must be equal")
