@@ -6,7 +6,7 @@
 
 The derivative of each of the three is written in the other two, so that every order follows. All
 are products of matrices (im2col: Chellapilla, Puri, Simard, High performance convolutional neural
-networks for document processing, 2006), on a few images at a time, so that memory stays small.
+networks for document processing, 2006), a few images or rows at a time: memory stays small.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from reference_engine.traced import Value, shape_of
 FAMILY = "convolution"
 KEYWORDS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
 
-_COLUMNS = 2**18
-"""Elements of the matrix of columns that are made at a time: 2 MB in float64, which fits a cache;
-the products are no faster with more."""
+_COLUMNS = 2**19
+"""Bytes of the matrix of columns that are made at a time: it fits a cache, and the products are no
+faster with more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,64 +115,78 @@ def unfolded(x: Array, windows: Windows) -> Array:
     )
 
 
-def fold_into(x: Array, columns: Array, windows: Windows) -> None:
-    """Add to x, padded and of shape (N, C, *padded), what `unfolded` would take from there."""
+def fold_into(x: Array, columns: Array, windows: Windows, first: int = 0) -> None:
+    """Add to x, padded and of shape (N, C, *padded), what `unfolded` would take from there.
+
+    `columns` may have some of the steps along the first spatial axis alone, from `first` on.
+    """
+    axes = len(windows.size)
+    starts, steps = (first, *(0,) * (axes - 1)), columns.shape[-axes:]
     for place in np.ndindex(*windows.kernel):
-        moves = zip(place, windows.dilation, windows.stride, windows.steps, strict=True)
+        moves = zip(place, windows.dilation, windows.stride, starts, steps, strict=True)
         at: tuple[Any, ...] = tuple(
-            slice(d * i, d * i + t * (n - 1) + 1, t) for i, d, t, n in moves
+            slice(d * i + t * a, d * i + t * (a + n - 1) + 1, t) for i, d, t, a, n in moves
         )
         x[(..., *at)] += columns[(slice(None), slice(None), *place)]
 
 
-def _images(count: int, elements: int) -> Iterator[slice]:
-    """All images, a few at a time, each with that many elements in its columns."""
-    some = max(1, _COLUMNS // max(elements, 1))
-    return (slice(i, min(i + some, count)) for i in range(0, count, some))
+def _tiles(x: Array, channels: int, windows: Windows) -> Iterator[tuple[slice, slice]]:
+    """All images of x and all steps along the first axis, in parts whose columns are few enough:
+    several whole images, or a part of one."""
+    rows = windows.steps[0]
+    row = max(1, channels * windows.taken * windows.places // rows) * x.itemsize
+    images = max(1, _COLUMNS // (row * rows))
+    rows = rows if images > 1 else min(rows, max(1, _COLUMNS // row))
+    for i in range(0, len(x), images):
+        for j in range(0, windows.steps[0], rows):
+            yield slice(i, min(i + images, len(x))), slice(j, min(j + rows, windows.steps[0]))
 
 
-def _columns(x: Array, windows: Windows, groups: int) -> Array:
-    """(groups, channels of a group * kernel, images * places), a copy."""
-    axes = len(windows.size)
-    view = unfolded(x, windows)
-    return view.transpose(*range(1, 2 + axes), 0, *range(2 + axes, 2 + 2 * axes)).reshape(
-        groups, x.shape[1] // groups * windows.taken, len(x) * windows.places
-    )
+def _columns(view: Array, axes: int, images: slice, rows: slice, groups: int) -> Array:
+    """What the windows of a tile see, of what `unfolded` gives, as a copy: (groups, channels of a
+    group * kernel, images * places)."""
+    part = view[(images, *(slice(None),) * (1 + axes), rows)]
+    part = part.transpose(*range(1, 2 + axes), 0, *range(2 + axes, 2 + 2 * axes))
+    seen = math.prod(part.shape[: 1 + axes]) // groups
+    return part.reshape(groups, seen, math.prod(part.shape[1 + axes :]))
 
 
-def _rows(y: Array, groups: int) -> Array:
-    """(groups, channels of a group, images * places) from (N, O, *steps)."""
-    return y.swapaxes(0, 1).reshape(groups, y.shape[1] // groups, -1)
+def _outputs(y: Array, images: slice, rows: slice, groups: int) -> Array:
+    """A tile of (N, O, *steps) as (groups, channels of a group, images * places)."""
+    part = y[images, :, rows].swapaxes(0, 1)
+    return part.reshape(groups, y.shape[1] // groups, math.prod(part.shape[1:]))
 
 
 def _convolve(x: Array, w: Array, windows: Windows, groups: int) -> Array:
-    count, out = len(x), len(w)
-    kernels = w.reshape(groups, out // groups, -1)
-    y = np.empty((count, out, *windows.steps), x.dtype)
-    for some in _images(count, x.shape[1] * windows.taken * windows.places):
-        product = np.matmul(kernels, _columns(x[some], windows, groups))
-        y[some] = product.reshape(out, -1, *windows.steps).swapaxes(0, 1)
+    out, axes, view = len(w), len(windows.size), unfolded(x, windows)
+    kernels = w.reshape(groups, out // groups, w[0].size)
+    y = np.empty((len(x), out, *windows.steps), x.dtype)
+    for images, rows in _tiles(x, x.shape[1], windows):
+        part = y[images, :, rows].swapaxes(0, 1)
+        product = np.matmul(kernels, _columns(view, axes, images, rows, groups))
+        part[...] = product.reshape(part.shape)
     return y
 
 
 def _convolve_input(y: Array, w: Array, windows: Windows, groups: int) -> Array:
-    count, channels = len(y), w.shape[1] * groups
-    kernels = w.reshape(groups, len(w) // groups, -1).swapaxes(1, 2)
-    x = np.zeros((count, channels, *windows.padded), y.dtype)
-    for some in _images(count, channels * windows.taken * windows.places):
-        columns = np.matmul(kernels, _rows(y[some], groups))
-        columns = columns.reshape(channels, *windows.kernel, -1, *windows.steps)
-        columns = np.moveaxis(columns, 1 + len(windows.size), 0)
-        fold_into(x[some], columns, windows)
+    channels, axes = w.shape[1] * groups, len(windows.size)
+    kernels = w.reshape(groups, len(w) // groups, w[0].size).swapaxes(1, 2)
+    x = np.zeros((len(y), channels, *windows.padded), y.dtype)
+    for images, rows in _tiles(y, channels, windows):
+        part = y[images, 0, rows]
+        columns = np.matmul(kernels, _outputs(y, images, rows, groups))
+        columns = columns.reshape(channels, *windows.kernel, *part.shape)
+        fold_into(x[images], np.moveaxis(columns, 1 + axes, 0), windows, rows.start)
     own: Array = x[windows.inside]
     return own
 
 
 def _convolve_weight(x: Array, y: Array, windows: Windows, groups: int) -> Array:
-    inner = x.shape[1] // groups
+    inner, axes, view = x.shape[1] // groups, len(windows.size), unfolded(x, windows)
     w = np.zeros((groups, y.shape[1] // groups, inner * windows.taken), x.dtype)
-    for some in _images(len(x), x.shape[1] * windows.taken * windows.places):
-        w += np.matmul(_rows(y[some], groups), _columns(x[some], windows, groups).swapaxes(1, 2))
+    for images, rows in _tiles(x, x.shape[1], windows):
+        columns = _columns(view, axes, images, rows, groups)
+        w += np.matmul(_outputs(y, images, rows, groups), columns.swapaxes(1, 2))
     return w.reshape(y.shape[1], inner, *windows.kernel)
 
 
