@@ -281,9 +281,24 @@ class Op:
         except ShapeError:
             raise
         except (ValueError, IndexError) as error:
-            shapes = tuple(shape_of(a) for a in arrays)
-            raise ShapeError(self.name, shapes, str(error)) from error
+            raise self._misfit(arrays, keywords, error) from error
         return y if type(y) is np.ndarray else np.asarray(y)
+
+    def _misfit(
+        self, arrays: Sequence[Any], keywords: Mapping[str, Any], error: Exception
+    ) -> ShapeError:
+        """Why the value cannot be computed, in the words of the stated shape where it has some."""
+        shapes = tuple(shape_of(a) for a in arrays)
+        if self.result_shape is not None:
+            given = {name: keywords.get(name, self.keywords[name]) for name in self.keywords}
+            given.pop("dtype", None)
+            try:
+                self.result_shape(*shapes, **given)
+            except (ValueError, IndexError) as stated:
+                error = stated
+        if isinstance(error, ShapeError):
+            return error
+        return ShapeError(self.name, shapes, str(error))
 
     def _bind(
         self, args: tuple[Value, ...], keywords: dict[str, Any]

@@ -13,7 +13,8 @@ wholes   a whole number or a tuple of them
 pairs    a whole number, a pair, or a pair an axis
 flag     True or False
 number   a number that takes part in the arithmetic: it is rounded to the dtype like any constant
-exact    a number that chooses between formulas (the order of a norm); it is not rounded
+exact    a number that chooses between formulas (the order of a norm, the rank of a pseudoinverse);
+         it is not rounded
 text     a word or a subscript
 dtype    not for users: the dtype of a result that no argument gives one
 """
@@ -23,10 +24,11 @@ _NAMES: dict[KeywordType, str] = {
     "wholes": "axes axis destination dilation kernel_size output_padding padding repeats reps "
     "sections shape shift source stride",
     "pairs": "pad_width",
-    "flag": "approximate count_include_pad descending is_causal keepdims largest lower",
+    "flag": "approximate count_include_pad descending full_matrices is_causal keepdims largest "
+    "lower",
     "number": "alpha beta delta eps fill_value label_smoothing margin max min negative_slope rate "
     "scale value",
-    "exact": "correction ord",
+    "exact": "correction ord rtol",
     "text": "reduction subscripts",
     "dtype": "dtype",
 }
@@ -36,3 +38,6 @@ KEYWORDS: Mapping[str, KeywordType] = MappingProxyType(
 )
 """The type of each keyword by its name. `index`, what stands in brackets after a value, is the
 formula language's own."""
+
+CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType({"reduction": ("mean", "sum", "none")})
+"""The words that a text may be, where it is no free text."""

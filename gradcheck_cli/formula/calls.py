@@ -10,9 +10,10 @@ from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.formula import hints
 from gradcheck_cli.formula.context import POISON, Frame, Items, Poison, Ref, Static, Value
 from gradcheck_cli.formula.errors import Problem, did_you_mean
-from gradcheck_cli.formula.expressions import emit, evaluate
+from gradcheck_cli.formula.expressions import emit, evaluate, misfit
 from gradcheck_cli.formula.functions import call_function
 from gradcheck_cli.formula.keywords import fits
+from gradcheck_cli.formula.shapes import check_axes
 from reference_engine.errors import ShapeError
 from reference_engine.op import REQUIRED, TABLE, Op, Several, find, find_several
 
@@ -133,11 +134,15 @@ def _call_several(frame: Frame, function: Several, node: ast.Call) -> Value:
     shapes = [nodes[ref.index].shape for ref in refs if isinstance(ref, Ref)]
     if len(shapes) < len(refs):
         return POISON
+    complete = {**function.keywords, **keywords}
     try:
-        parts = function.parts(*shapes, **{**function.keywords, **keywords})
-    except (ShapeError, IndexError) as error:
+        check_axes(function.name, shapes, complete)
+        parts = function.parts(*shapes, **complete)
+    except Problem as problem:
+        return misfit(frame, node, shapes, problem)
+    except (ShapeError, ValueError, IndexError) as error:
         reason = error.reason if isinstance(error, ShapeError) else str(error)
-        return frame.context.fail(node, "GC906", f"{function.name}: {reason}", _usage(function))
+        return misfit(frame, node, shapes, Problem("GC906", reason, _usage(function)))
     values = list(zip(refs, [part for _, part in arrays], strict=True))
     results = tuple(
         emit(frame, row, values, {**row.keywords, **chosen}, node) for row, chosen in parts
@@ -196,20 +201,25 @@ def _bound(
 ) -> dict[str, tuple[Value, ast.expr]] | None:
     """The arguments by the row's names in the row's order; None after a mistake, which is told.
 
-    A text (the subscripts of `einsum`) stands before the arrays. Arrays of any number, where there
-    are keywords or not, may be written one by one (then with more than one) or as a list.
+    A text (the subscripts of `einsum`) stands before the arrays, unless it is given by its name.
+    Arrays of any number, where there are keywords or not, may be written one by one (then with more
+    than one) or as a list.
     """
     arrays = [name.removeprefix("*") for name in row.arrays]
     texts = [name for name, default in row.keywords.items() if _is_text(name, default)]
     names = [*texts, *arrays, *(n for n in row.keywords if n not in texts and n != "dtype")]
+    named = [keyword.arg for keyword in node.keywords if keyword.arg in texts]
+    places = [name for name in names if name not in named]
     given: dict[str, tuple[Value, ast.expr]] = {}
     context = frame.context
     count = len(context.errors)
-    positional = _gathered(node) if texts and row.arrays[-1].startswith("*") else node.args
+    positional = node.args
+    if texts and row.arrays[-1].startswith("*"):
+        positional = _gathered(node, len(texts) - len(named))
     for position, part in enumerate(positional):
         value = evaluate(frame, part)
-        if position < len(names):
-            given[names[position]] = (value, part)
+        if position < len(places):
+            given[places[position]] = (value, part)
         else:
             context.fail(
                 part, "GC904", f"`{row.name}` takes at most {_count(len(names))}", _usage(row)
@@ -236,9 +246,9 @@ def _bound(
     return {name: given[name] for name in names if name in given}
 
 
-def _gathered(node: ast.Call) -> list[ast.expr]:
-    """The arrays of einsum("ij,jk->ik", a, b) as one list after the text."""
-    text, arrays = node.args[:1], node.args[1:]
+def _gathered(node: ast.Call, texts: int) -> list[ast.expr]:
+    """The arrays of einsum("ij,jk->ik", a, b) as one list after that many texts."""
+    text, arrays = node.args[:texts], node.args[texts:]
     if not arrays or (len(arrays) == 1 and isinstance(arrays[0], ast.List | ast.Tuple)):
         return node.args
     together = ast.copy_location(ast.Tuple(arrays, ast.Load()), arrays[0])
@@ -278,6 +288,8 @@ def _must_be_known(row: Signature, name: str) -> tuple[str, str]:
         return f"`{name}` must be a number", f"of two values: {row.name}imum(a, b)"
     if row.name == "clip":
         return f"`{name}` must be a number", "with arrays: minimum(maximum(x, low), high)"
+    if KEYWORDS[name] == "text":
+        return f"`{name}` of {row.name} must be a text", _usage(row)
     return f"`{name}` must be known before the run", "a number, a constant or a loop variable"
 
 

@@ -157,10 +157,12 @@ class Frame:
             help = "make an array of values by stack([a, b]), or an input of numbers"
             message = "a list stands where one value is needed"
             if isinstance(node, ast.Call):
-                help = "give each a name, or take one: w, v = eigh(x); eigh(x)[0]"
+                call = self.context.positions.fragment(node)
+                help = f"give each a name, a, b = {call}, or take one: {call}[0]"
                 message = "this call gives several values where one is needed"
             return self.context.fail(node, "GC904", message, help)
         if isinstance(value.value, str):
-            return self.context.fail(node, "GC904", "text is not part of a formula")
+            help = 'a text is for a keyword: mse(x, y, reduction="sum")'
+            return self.context.fail(node, "GC904", "a text stands where a number is needed", help)
         shown = repr(value.value)
         return self.context.fail(node, "GC904", f"{shown} stands where a number is needed")

@@ -10,7 +10,8 @@ from gradcheck_cli.domain.program import CONSTANT
 from gradcheck_cli.formula import hints, static
 from gradcheck_cli.formula.context import POISON, Frame, Items, Poison, Ref, Static, Value
 from gradcheck_cli.formula.errors import Problem, did_you_mean
-from reference_engine.op import TABLE, Op, find
+from gradcheck_cli.formula.shapes import Shape
+from reference_engine.op import TABLE, Op, find, find_several
 
 _OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
     ast.Add: ("add", "+"),
@@ -75,13 +76,24 @@ def emit(
             row, refs, keywords, positions.span(node), positions.fragment(node)
         )
     except Problem as problem:
-        between = ", " if sign == "," else f" {sign} "
-        shapes = between.join(str(frame.builder.nodes[ref].shape) for ref in refs)
-        text = positions.fragment(node)
-        shown = text if len(text) <= 60 else text[:57] + "..."
-        message = f"{shown}: {shapes}: {problem.message}"
-        return frame.context.fail(node, problem.code, message, problem.help)
+        shapes = [frame.builder.nodes[ref].shape for ref in refs]
+        return misfit(frame, node, shapes, problem, sign)
     return Ref(index)
+
+
+def misfit(
+    frame: Frame,
+    node: ast.expr | ast.stmt,
+    shapes: Sequence[Shape],
+    problem: Problem,
+    sign: str = ",",
+) -> Poison:
+    """Tells that values of these shapes do not go together in an operation."""
+    text = frame.context.positions.fragment(node)
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    between = ", " if sign == "," else f" {sign} "
+    message = f"{shown}: {between.join(map(str, shapes))}: {problem.message}"
+    return frame.context.fail(node, problem.code, message, problem.help)
 
 
 def combine(
@@ -194,7 +206,7 @@ def _name(frame: Frame, node: ast.expr) -> Value:
     if name in frame.outside:
         message = f"`{name}` is not visible inside a function"
         raise Problem("GC905", message, f"make `{name}` a parameter of `{frame.function}`")
-    if name in frame.functions or find(name) is not None:
+    if name in frame.functions or find(name) or find_several(name):
         raise Problem("GC905", f"`{name}` is an operation, not a value", f"call it: {name}(x)")
     choices = [*frame.variables, *frame.context.constants]
     help = did_you_mean(name, choices)

@@ -120,10 +120,10 @@ def call_function(frame: Frame, function: Function, node: ast.Call) -> Value:
         returned = run_body(_inner(context, function, frame.builder, values), function)
     finally:
         context.calls.pop()
-    if len(returned) != 1:
-        message = f"`{function.name}` returns {len(returned)} values; a function returns one"
-        return context.fail(node, "GC904", message)
-    return returned[0][0]
+    results = tuple(value for value, _ in returned)
+    if len(results) == 1:
+        return results[0]
+    return POISON if any(isinstance(one, Poison) for one in results) else Items(results)
 
 
 def _bound(

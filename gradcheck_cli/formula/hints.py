@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from reference_engine.op import SEVERAL, TABLE, find
+from reference_engine.op import SEVERAL, TABLE, Op, Several, find, find_several
 
 NOT_HERE: dict[type[ast.AST], tuple[str, str]] = {
     ast.If: ("`if` is not part of the formula language", "write where(condition, a, b)"),
@@ -121,7 +121,7 @@ def for_attribute(node: ast.Attribute, arguments: str | None) -> str:
         owner = owner.value
     value = ast.unparse(node.value) if isinstance(node.value, ast.Name) else "x"
     if isinstance(owner, ast.Name) and owner.id in _MODULES:
-        if find(node.attr) is not None:
+        if _is_operation(node.attr):
             return f"write {node.attr}({arguments if arguments is not None else 'x'})"
         if node.attr in ("pi", "e", "inf"):
             return f"write {node.attr}"
@@ -132,14 +132,18 @@ def for_attribute(node: ast.Attribute, arguments: str | None) -> str:
         return f"write transpose({value})"
     if node.attr == "shape":
         return INSTEAD["shape"]
-    if find(node.attr) is not None:
+    if _is_operation(node.attr):
         rest = f", {arguments}" if arguments else ""
         return f"write {node.attr}({value}{rest})"
     return INSTEAD.get(node.attr, "operations are called by name: exp(x)")
 
 
+def _is_operation(name: str) -> bool:
+    return find(name) is not None or find_several(name) is not None
+
+
 def operations() -> list[str]:
     """Every operation that a formula can call by name, aliases too."""
-    rows = (*TABLE.values(), *SEVERAL.values())
+    rows: list[Op | Several] = [*TABLE.values(), *SEVERAL.values()]
     names = [name for row in rows for name in (row.name, *row.aliases)]
     return [name for name in names if name != "getitem"]

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from gradcheck_cli.domain.keywords import KEYWORDS, KeywordType
+from gradcheck_cli.domain.keywords import CHOICES, KEYWORDS, KeywordType
 from gradcheck_cli.formula.context import Frame
+from gradcheck_cli.formula.errors import did_you_mean
 
 
 def _whole(value: Any) -> bool:
@@ -33,15 +34,25 @@ _FITS: dict[KeywordType, tuple[Callable[[Any], bool], str]] = {
     "flag": (lambda value: isinstance(value, bool), "True or False"),
     "number": (_number, "a number"),
     "exact": (_number, "a number"),
-    "text": (lambda value: isinstance(value, str), 'a text, for example "mean"'),
+    "text": (lambda value: isinstance(value, str), 'a text such as "ij,jk->ik"'),
 }
 
 
 def fits(frame: Frame, op: str, name: str, value: Any, part: ast.expr, usage: str) -> bool:
     """Whether `value` is of the keyword's type; a mistake is told."""
     accepts, wanted = _FITS[KEYWORDS[name]]
-    if accepts(value):
+    words = CHOICES.get(name)
+    if accepts(value) and (words is None or value in words):
         return True
-    message = f"`{name}` of {op} must be {wanted}, not {value!r}"
+    if words is not None:
+        wanted = f"{', '.join(map(quoted, words[:-1]))} or {quoted(words[-1])}"
+        guess = did_you_mean(value, words) if isinstance(value, str) else ""
+        usage = f"{guess} {usage}".strip()
+    message = f"`{name}` of {op} must be {wanted}, not {quoted(value)}"
     frame.context.fail(part, "GC904", message, usage)
     return False
+
+
+def quoted(value: Any) -> str:
+    """The value as one writes it in a formula."""
+    return f'"{value}"' if isinstance(value, str) else repr(value)

@@ -156,9 +156,11 @@ class _Lowering:
             self._context.fail(part, "GC907", message)
         elif value is not POISON:
             message = "a formula has one output, and this is a list"
-            self._context.fail(
-                part, "GC904", message, "combine the values: a + b, or stack([a, b])"
-            )
+            help = "combine the values: a + b, or stack([a, b])"
+            if isinstance(part, ast.Call):
+                message = "a formula has one output, and this call gives several values"
+                help = f"take one: {self._context.positions.fragment(part)}[0]"
+            self._context.fail(part, "GC904", message, help)
         return None
 
     def _reaches_input(self, index: int) -> bool:

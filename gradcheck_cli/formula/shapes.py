@@ -28,7 +28,7 @@ def infer(
 ) -> tuple[Shape, str]:
     """Shape and kind of the row's value. Raises Problem (GC906) where the arguments do not fit."""
     _check_kinds(row, kinds)
-    _check_axes(row, shapes, keywords)
+    check_axes(row.name, shapes, keywords)
     if row.name == "getitem":
         _check_index(shapes[0], keywords["index"])
     if row.result_shape is not None and shapes:
@@ -56,7 +56,8 @@ def _check_kinds(row: Op, kinds: Sequence[str]) -> None:
         if wanted == "int" and kinds[i] == "float":
             name = row.arrays[i]
             message = f"`{name}` of {row.name} must be whole numbers"
-            raise Problem("GC906", message, "an input of whole numbers: {value: [0, 2, 1]}")
+            help = f"an input of whole numbers: {name}: {{value: [0, 2, 1], dtype: int64}}"
+            raise Problem("GC906", message, help)
 
 
 def _promoted(row: Op, kinds: Sequence[str]) -> str:
@@ -129,16 +130,16 @@ def _broadcast_mismatch(shapes: Sequence[Shape]) -> str:
     return "the shapes do not fit"
 
 
-def _check_axes(row: Op, shapes: Sequence[Shape], keywords: Mapping[str, Any]) -> None:
+def check_axes(op: str, shapes: Sequence[Shape], keywords: Mapping[str, Any]) -> None:
     """Raises Problem where an axis is out of range. `stack` and `expand_dims` make new axes."""
     axis = keywords.get("axis")
     if axis is None or not shapes:
         return
     axes = axis if isinstance(axis, tuple) else (axis,)
     count = len(shapes[0])
-    if row.name == "stack":
+    if op == "stack":
         count += 1
-    elif row.name == "expand_dims":
+    elif op == "expand_dims":
         count += len(axes)
     for one in axes:
         if not -count <= one < count:

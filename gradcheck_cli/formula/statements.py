@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gradcheck_cli.formula.context import POISON, Frame, Items, Poison, Ref, Static, Value
 from gradcheck_cli.formula.expressions import combine, evaluate, not_here
 from gradcheck_cli.formula.functions import define
+from reference_engine.op import find_several
 
 _RANGE = "a loop is written: for i in range(3):"
 _PLAIN = "an assignment is written: name = expression"
@@ -85,7 +86,9 @@ def assign(frame: Frame, statement: ast.Assign | ast.AugAssign) -> Value:
     return value
 
 
-def _unpack(frame: Frame, target: ast.Tuple | ast.List, value: Value, statement: ast.stmt) -> Value:
+def _unpack(
+    frame: Frame, target: ast.Tuple | ast.List, value: Value, statement: ast.Assign | ast.AugAssign
+) -> Value:
     """w, v = eigh(x): a name a value."""
     values: Sequence[Value] = value.items if isinstance(value, Items) else ()
     if isinstance(value, Static) and isinstance(value.value, tuple):
@@ -99,11 +102,20 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, value: Value, statement:
             frame.context.fail(statement, "GC906", "this is one value, and one name is enough")
         elif len(values) != len(names):
             message = f"{len(values)} values cannot be given to {len(names)} names"
-            frame.context.fail(statement, "GC906", message)
+            frame.context.fail(statement, "GC906", message, _results_of(statement.value))
     fit = len(values) == len(names) == len(target.elts)
     for i, name in enumerate(names):
         _bind(frame, name.id, values[i] if fit else POISON)
     return value if fit else POISON
+
+
+def _results_of(node: ast.expr) -> str:
+    """What an operation of several results gives, as it says itself."""
+    called = node.func if isinstance(node, ast.Call) else None
+    several = find_several(called.id) if isinstance(called, ast.Name) else None
+    if several is None or any(name.startswith("*") for name in several.results):
+        return ""
+    return f"{several.name} gives {', '.join(several.results)}"
 
 
 def _bad_target(frame: Frame, target: ast.expr) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from reference_engine.arithmetic.floats import Array, all_in_float32, as_dtype
 from reference_engine.errors import ShapeError
 from reference_engine.op import REQUIRED, Op, Several, register, register_several
-from reference_engine.rules import JointlyLinear, Linear, PartlyLinear
+from reference_engine.rules import JointlyLinear, Linear, PartlyLinear, axes_of
 from reference_engine.traced import Value, shape_of, to_array
 
 FAMILY = "indexing"
@@ -109,7 +109,7 @@ stack: Op = register(
 def _split_parts(
     shape: tuple[int, ...], sections: Any, axis: int = 0
 ) -> list[tuple[Op, Mapping[str, Any]]]:
-    axis %= len(shape)
+    (axis,) = axes_of(axis, len(shape))
     size = shape[axis]
     if isinstance(sections, int):
         if sections < 1 or size % sections:

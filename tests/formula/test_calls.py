@@ -127,6 +127,141 @@ def test_calls_as_in_numpy_and_the_frameworks_say_what_to_write(text: str, help:
     assert mistakes(text)[0].startswith("GC904")
 
 
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ('einsum("ij,jk->ik", x, W)', (3, 4)),
+        ('einsum("ij,jk->ik", [x, W])', (3, 4)),
+        ('einsum(x, W, subscripts="ij,jk->ik")', (3, 4)),
+        ('einsum("ij,jk", x, W)', (3, 4)),
+        ('einsum("...j,jk->...k", x, W)', (3, 4)),
+        ('einsum("ij->", x)', ()),
+        ('einsum("ij->ji", [x])', (2, 3)),
+        ('einsum("ij,ij,j->i", x, x, v)', (3,)),
+    ],
+)
+def test_a_text_stands_before_the_arrays(text: str, shape: tuple[int, ...]) -> None:
+    assert output(text).shape == shape
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('einsum("ij,kj->ik", x, W)', "the axes named j have the sizes 2 and 4"),
+        ('einsum("ij,jk->il", x, W)', "a label of the result of 'ij,jk->il' occurs in no array"),
+        ('einsum("ij,jk", x)', "'ij,jk' is for 2 arrays, not for 1"),
+        ('einsum("ijk->k", x)', "'ijk' does not fit an array of 2 axes"),
+        ('einsum("ii->i", x)', "the two axes named i in 'ii' differ in size"),
+        ('einsum("i1,jk->ik", x, W)', "subscripts are letters, `...`, `,` and `->`, not 'i1'"),
+        ('einsum("ij,jk->iik", x, W)', "a label occurs twice in the result of 'ij,jk->iik'"),
+    ],
+)
+def test_wrong_subscripts_say_what_is_wrong_with_them(text: str, told: str) -> None:
+    (found,) = mistakes(text)
+    assert found.startswith(f"GC906 1:1-{len(text) + 1} {text}: ")
+    assert found.endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "help"),
+    [
+        ('einsum("ij->ji")', "GC904 1:1-17 `einsum` needs x", "einsum(subscripts, x1, x2, ...)"),
+        (
+            'einsum("ij->i", x, subscripts="ij")',
+            "GC904 1:8-15 a text stands where a number is needed",
+            "a text is for a keyword",
+        ),
+        (
+            'einsum("ij,jk->ik", x, "W")',
+            "GC904 1:24-27 a text stands where a number is needed",
+            "a text is for a keyword",
+        ),
+        ('mse(x, "mean")', "GC904 1:8-14 a text stands where a number is needed", ""),
+    ],
+)
+def test_texts_and_arrays_are_not_confused(text: str, told: str, help: str) -> None:
+    assert mistakes(text)[0] == told
+    assert help in helps(text)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("split(x, 3)", [(1, 2)] * 3),
+        ("split(x, (1,))", [(1, 2), (2, 2)]),
+        ("split(x, 2, axis=-1)", [(3, 1)] * 2),
+        ("topk(x, 1)", [(3, 1)] * 2),
+        ("eigh(transpose(x) @ x)", [(2,), (2, 2)]),
+        ("svd(x)", [(3, 2), (2,), (2, 2)]),
+        ("qr(x)", [(3, 2), (2, 2)]),
+        ("slogdet(transpose(x) @ x)", [(), ()]),
+    ],
+)
+def test_calls_with_several_results(text: str, shapes: list[tuple[int, ...]]) -> None:
+    found = [output(f"{text}[{i}] * s").shape for i in range(len(shapes))]
+    assert found == shapes
+    assert mistakes(f"{text}[{len(shapes)}]")[0].endswith(f"outside a list of {len(shapes)}")
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "help"),
+    [
+        ("sum(svd(x))", "this call gives several values where one is needed", "take one: svd(x)"),
+        ("split(x, 2)[0]", "split(x, 2): (3, 2): 3 elements do not make 2 equal parts", "split(x"),
+        ("split(x, 0)[0]", "split(x, 0): (3, 2): 3 elements do not make 0 equal parts", "split(x"),
+        ("split(x, 1, 5)[0]", "split(x, 1, 5): (3, 2): there is no axis 5", "valid: -2 to 1"),
+        (
+            "split(s, 1)[0]",
+            "split(s, 1): (): there is no axis 0: the argument is a single number",
+            "",
+        ),
+        ("split(x, s)[0]", "`sections` must be known before the run", "a constant"),
+        ("split(x)[0]", "`split` needs sections", "split(x, sections, axis=0)"),
+        (
+            "split(x, 3.0)[0]",
+            "`sections` of split must be a whole number or a tuple of them, not 3.0",
+            "split(x, sections, axis=0)",
+        ),
+        ("split(x, 3, dim=0)[0]", "`split` has no `dim`", "did you mean `axis`?"),
+        ("topk(v, 5)[0]", "topk(v, 5): (2,): there are no 5 elements on an axis of size 2", ""),
+        ("eigh(x)[0]", "eigh(x): (3, 2): it takes square matrices, in the last two axes", ""),
+        ("svd(x, 1)[0]", "`full_matrices` of svd must be True or False, not 1", "svd(x, full"),
+        ("svd(x, full_matrices=True)[0]", "the rest is not unique", "full_matrices=False"),
+        ("topk(v, 1)[1]", "the output has int values, which have no gradient", "floating"),
+        ("egh(x)[0]", "unknown operation `egh`", "did you mean `eigh`?"),
+        ("split + 1", "`split` is an operation, not a value", "call it: split(x)"),
+        ("torch.split(x, 3)[0]", "operations are called by name alone", "write split(x, 3)"),
+        ("x.split(3)[0]", "operations are called by name alone", "write split(x, 3)"),
+    ],
+)
+def test_wrong_calls_with_several_results(text: str, told: str, help: str) -> None:
+    assert told in mistakes(text)[0]
+    assert help in helps(text)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("take(x, v, 0)", "`indices` of take must be whole numbers"),
+        ("embedding(v, x)", "`indices` of embedding must be whole numbers"),
+        ("cross_entropy(x, x)", "`labels` of cross_entropy must be whole numbers"),
+    ],
+)
+def test_a_float_cannot_be_an_index(text: str, told: str) -> None:
+    (found,) = mistakes(text)
+    assert found.endswith(told)
+    name = told.split("`")[1]
+    assert helps(text) == [f"an input of whole numbers: {name}: {{value: [0, 2, 1], dtype: int64}}"]
+
+
+@pytest.mark.parametrize("text", ["linear(x, W, v)", "scaled_dot_product_attention(x, W, x)"])
+def test_a_mismatch_inside_an_operation_is_told_in_the_words_of_the_one_that_meets_it(
+    text: str,
+) -> None:
+    (found,) = mistakes(text)
+    assert found.endswith(": the inner sizes 2 and 4 differ")
+
+
 def test_arguments_of_a_wrong_call_are_looked_at_too() -> None:
     assert mistakes("np.exp(zz) + sun(yy)") == [
         "GC904 1:1-7 `.exp(...)`: operations are called by name alone",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from gradcheck_cli.domain.program import CUSTOM, CustomGradient, Node
 
 from .writing import helps, mistakes, ops, output, program
@@ -94,12 +96,63 @@ def test_what_a_function_may_not_be() -> None:
     assert mistakes("def f(a):\n    def g(b):\n        return b\n    return a\nf(s)") == [
         "GC904 2:5-14 a function cannot be defined inside another"
     ]
-    assert mistakes("def f(a):\n    return a, a\nf(s)") == [
-        "GC904 3:1-5 `f` returns 2 values; a function returns one"
-    ]
     assert mistakes("@jit\ndef f(a):\n    return a\nf(s)")[0] == (
         "GC904 1:2-5 the only decorator is custom_gradient"
     )
+
+
+TWO = "def f(a):\n    return 2 * a, sin(a)\n"
+
+
+def test_a_function_may_return_several_values() -> None:
+    assert ops(f"{TWO}u, w = f(x)\nu - w")[-1] == "subtract"
+    assert output(f"{TWO}f(x)[1]").op == "sin"
+    assert output("def f(a, k):\n    return a, k + 1\ny, n = f(s, 2)\ny ** n").op == "power"
+    in_turn = f"{TWO}def g(a):\n    u, w = f(a)\n    return w, u\nu, w = g(x)\nw / u"
+    assert ops(in_turn)[-1] == "divide"
+
+
+def test_names_of_several_values_go_through_a_loop() -> None:
+    text = "def step(a, b):\n    return b, a + b\na, b = s, s\n"
+    assert ops(f"{text}for i in range(3):\n    a, b = step(a, b)\nb").count("add") == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "help"),
+    [
+        (
+            "sum(f(x))",
+            "GC904 3:5-9 this call gives several values where one is needed",
+            "give each a name, a, b = f(x), or take one: f(x)[0]",
+        ),
+        (
+            "f(x) * 2",
+            "GC904 3:1-5 this call gives several values where one is needed",
+            "give each a name, a, b = f(x), or take one: f(x)[0]",
+        ),
+        (
+            "f(x)",
+            "GC904 3:1-5 a formula has one output, and this call gives several values",
+            "take one: f(x)[0]",
+        ),
+        ("a, b, c = f(x)\na", "GC906 3:1-15 2 values cannot be given to 3 names", ""),
+        ("f(x)[2]", "GC906 3:1-8 the index 2 is outside a list of 2", ""),
+    ],
+)
+def test_several_values_stand_where_several_are_wanted(text: str, told: str, help: str) -> None:
+    assert mistakes(TWO + text) == [told]
+    assert helps(TWO + text) == [help]
+
+
+def test_a_mistake_in_one_of_several_values_is_told_once() -> None:
+    assert mistakes("def f(a):\n    return a, sun(a)\nu, w = f(s)\nu + w") == [
+        "GC905 2:15-18 unknown operation `sun`"
+    ]
+
+
+def test_a_function_with_a_stated_gradient_returns_one_value() -> None:
+    text = "def r(u, a):\n    return u\n@custom_gradient(r)\ndef f(a):\n    return a, a\n"
+    assert mistakes(text + "u, w = f(s)\nu + w") == ["GC904 5:5-16 `f` returns 2 values, not 1"]
 
 
 def test_a_stated_gradient_makes_one_node_with_programs_of_its_own() -> None:

@@ -81,3 +81,39 @@ def test_the_body_of_a_loop_with_wrong_bounds_is_looked_at() -> None:
 def test_several_names_for_several_values() -> None:
     assert ops("a, b = s * 2, sin(s)\na + b")[-1] == "add"
     assert output("[a, b] = [s, 3]\nb * a").op == "multiply"
+    assert output("a, b = v, s\na, b = b, a\nb").shape == (2,)
+
+
+def test_every_name_of_several_is_that_of_its_value() -> None:
+    built = program("w, u = eigh(x @ transpose(x))\nsum(w) + sum(u)")
+    assert {node.name: node.op for node in built.nodes if node.name in ("w", "u")} == {
+        "w": "eigvalsh",
+        "u": "eigh_vectors",
+    }
+
+
+def test_values_that_nobody_uses_are_not_computed() -> None:
+    assert "eigh_vectors" not in ops("w, u = eigh(x @ transpose(x))\nsum(w)")
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "help"),
+    [
+        (
+            "a, b, c = eigh(x @ transpose(x))\na",
+            "GC906 1:1-33 2 values cannot be given to 3 names",
+            "eigh gives eigenvalues, eigenvectors",
+        ),
+        ("a, b = split(x, 3)\na", "GC906 1:1-19 3 values cannot be given to 2 names", ""),
+        ("a, b = sum(x), 1, 2\na", "GC906 1:1-20 3 values cannot be given to 2 names", ""),
+        (
+            "a = topk(v, 1)\na",
+            "GC904 2:1-2 a formula has one output, and this is a list",
+            "combine the values: a + b, or stack([a, b])",
+        ),
+        ("a, (b, c) = s, v\na", "GC904 1:4-10 only a name can be assigned to", ""),
+    ],
+)
+def test_names_and_values_that_do_not_match(text: str, told: str, help: str) -> None:
+    assert mistakes(text)[0] == told
+    assert help in helps(text)[0]
