@@ -9,6 +9,7 @@ from typing import Any
 
 import mpmath
 
+PRECISIONS = (200, 400, 1200, 3600, 12800, 25600)  # in bits
 GOOD = -70  # bits to which two precisions must agree; float64 has 53
 NOTHING = -1200  # a binary exponent below every subnormal float64, with room for factors
 TOO_MUCH = 1100  # and one above every float64
@@ -30,25 +31,26 @@ def derivative(
     only where the precision would have shown more; two that are too large agree at once.
     Raises ArithmeticError if none agree.
     """
+    n = sum(orders)
+    lost = sum(k * max(0, -int(mpmath.mag(scale))) for k, scale in zip(orders, scales, strict=True))
     last = None
-    bits = 200
-    while bits <= 2**15:
+    for bits in PRECISIONS:
         with mpmath.workprec(bits):
-            h = mpmath.ldexp(1, -(bits // (sum(orders) + 2)))
+            h = mpmath.ldexp(1, -(bits // (n + 2)))
             try:
                 found = _difference(function, xs, orders, [scale * h for scale in scales])
             except (TypeError, ValueError, ZeroDivisionError):  # a step out of the domain: shorter
                 found = None
-            if last is not None and found is not None and _agree(last, found, bits):
+            left = 2 * bits // (n + 2) - lost  # of the bits, after dividing by h^n
+            if last is not None and found is not None and _agree(last, found, left):
                 return found
         last = found
-        bits *= 2
     raise ArithmeticError(f"no two precisions agree on derivative {orders} at {xs}")
 
 
-def _agree(a: mpmath.mpf, b: mpmath.mpf, bits: int) -> bool:
+def _agree(a: mpmath.mpf, b: mpmath.mpf, left: int) -> bool:
     if mpmath.mag(b) < NOTHING:
-        sure = bits >= 4096 or (b != 0 and mpmath.mag(b) < SURELY)
+        sure = left >= 1060 or (b != 0 and mpmath.mag(b) < SURELY)
         return bool(sure and mpmath.mag(a) < NOTHING)
     if mpmath.mag(b) > TOO_MUCH:
         return bool(mpmath.mag(a) > TOO_MUCH and a * b > 0)

@@ -37,14 +37,23 @@ RANDOM: dict[str, SearchStrategy[Sample]] = {
 
 
 def _scaled(n: int, x: Any) -> Any:
-    return mpmath.exp(-abs(x)) * mpmath.besseli(n, x)
+    if abs(x) < 1e9:
+        return mpmath.exp(-abs(x)) * mpmath.besseli(n, x)
+    return _moment(x, 0) if n == 0 else mpmath.sign(x) * (_moment(x, 0) - _moment(x, 1))
 
 
 def _moment(x: Any, k: int) -> Any:
-    """The integral in closed form, over 1 - cos t (DLMF 13.4.1)."""
-    scale = mpmath.mpf(2) ** k * mpmath.gamma(k + mpmath.mpf(1) / 2)
-    kummer = mpmath.hyp1f1(k + mpmath.mpf(1) / 2, k + 1, -2 * abs(x))
-    return scale * kummer / (mpmath.sqrt(mpmath.pi) * mpmath.factorial(k))
+    """The integral over 1 - cos t in closed form (DLMF 13.4.1); far out its asymptotic series."""
+    u, half = abs(x), mpmath.mpf(1) / 2
+    if u < 1e9:
+        kummer = mpmath.hyp1f1(k + half, k + 1, -2 * u) * mpmath.gamma(k + half)
+        return mpmath.mpf(2) ** k * kummer / (mpmath.sqrt(mpmath.pi) * mpmath.factorial(k))
+    total, term, j = mpmath.mpf(0), mpmath.gamma(k + half) / (u**k * mpmath.sqrt(2 * u)), 0
+    while mpmath.mag(term) > mpmath.mag(total) - mpmath.mp.prec:
+        total += term
+        term *= (j + half) * (k + j + half) / (2 * (j + 1) * u)
+        j += 1
+    return total / mpmath.pi
 
 
 # The derivative of i1e is 0 at 1.545..., a difference of two numbers that are not.
