@@ -79,12 +79,12 @@ BOTH = pairs(
     "3e7 2e7"
 )
 APART = pairs(
-    "1 1e-30; 1e-30 1; 1e30 1; 1 1e30; 1e30 1e-30; 1e-30 1e30; 100 0.001; 0.001 100; 1e5 1; 1 1e5;"
+    "1 1e-15; 1e-15 1; 1e15 1; 1 1e15; 1e15 1e-15; 1e-15 1e15; 100 0.001; 0.001 100; 1e5 1; 1 1e5;"
     "1e16 1e3; 1e-8 1e8"
 )
 
 EXACT: dict[str, Exact] = {
-    "lgamma": Exact(_lgamma, POINTS, domain=_off_poles),
+    "lgamma": Exact(_lgamma, POINTS, delicate=ZEROS, domain=_off_poles),
     "digamma": Exact(mpmath.digamma, (*POINTS, *ZEROS), domain=_off_poles),
     "polygamma": Exact(
         lambda x, n: mpmath.psi(n, x),
@@ -102,6 +102,7 @@ EXACT: dict[str, Exact] = {
     "betaln": Exact(
         lambda a, b: mpmath.loggamma(a) + mpmath.loggamma(b) - mpmath.loggamma(a + b),
         BOTH,
+        delicate=APART,
         domain=_positive,
     ),
 }

@@ -125,7 +125,7 @@ def _truncated(x: Any) -> tuple[Any, Any, Any]:
 
 # Where Phi is subnormal, where branches change (0 and -2 sqrt(2)), and where terms cancel.
 NORMAL = single(*SPECIAL, -2.8284271, -2.83, 0.5, -5.0, -20.0, -37.0, -38.4, -1e5, 8.0, 12.0)
-COMMON = single(*SPECIAL, 0.5, -5.0, 8.0, 20.0, 37.0)  # the others belong to the derivative
+COMMON = single(*SPECIAL, 0.5, -5.0, 8.0, 20.0, 37.0)
 # The third cumulant of a truncated normal distribution, the derivative of normal_spread and the
 # third of log_ndtr, is computed as a difference that cancels on the left.
 LEFT = tuple(point for point in NORMAL if point[0] < -2)
@@ -142,13 +142,18 @@ EXACT: dict[str, Exact] = {
     "gaussian": Exact(lambda x: mpmath.exp(-x * x), single(*SPECIAL, 1e-30, 0.5, 3.0, -8.0, 26.0)),
     "erf": Exact(mpmath.erf, single(*SPECIAL, 1e-30, -1e-8, 0.5, 3.0, -8.0), orders=3),
     "erfc": Exact(_erfc, single(*SPECIAL, 1e-30, -1e-8, 0.5, 3.0, -8.0, 26.0)),
-    "erfcx": Exact(_erfcx, single(*SPECIAL, 0.5, 5.0, 1e9, -3.0, -20.0), orders=3),
+    "erfcx": Exact(
+        _erfcx,
+        single(*SPECIAL, 0.5, 5.0, 1e9, -3.0, -20.0),
+        orders=3,
+        delicate=single(1.999, 2.001, 26.0, 1e4),
+    ),
     "scaled_ierfc": Exact(
         _scaled_ierfc,
         single(*SPECIAL, 0.5, 1.999, 2.001, 5.0, 26.0, 1e4, 1e9, -3.0, -20.0),
         calls=({"n": 1}, {"n": 2}),
     ),
-    "erfinv": Exact(_erfinv, INSIDE, orders=3, domain=lambda x: -1 < x < 1),
+    "erfinv": Exact(_erfinv, INSIDE, orders=3, delicate=single(0.999), domain=lambda x: -1 < x < 1),
     "erfinv_slope": Exact(
         lambda x: mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(_erfinv(x) ** 2),
         INSIDE,
@@ -156,13 +161,15 @@ EXACT: dict[str, Exact] = {
     ),
     "normal_density": Exact(mpmath.npdf, single(*SPECIAL, 0.5, -5.0, 20.0, -37.0)),
     "ndtr": Exact(_ncdf, NORMAL),
-    "log_ndtr": Exact(_log_ndtr, COMMON),
+    "log_ndtr": Exact(
+        _log_ndtr, COMMON, delicate=tuple(point for point in NORMAL if point not in COMMON)
+    ),
     "normal_hazard": Exact(lambda x: _truncated(x)[0], RIGHT, strained=LEFT),
     "normal_excess": Exact(lambda x: _truncated(x)[1], RIGHT, strained=LEFT),
     "normal_spread": Exact(lambda x: _truncated(x)[2], RIGHT, orders=1),
-    "ndtri": Exact(_ndtri, PROBABILITIES, orders=3, domain=_probability),
+    "ndtri": Exact(_ndtri, PROBABILITIES, orders=3, delicate=single(1e-20), domain=_probability),
     "ndtri_slope": Exact(
-        lambda x: 1 / mpmath.npdf(_ndtri(x)), (*PROBABILITIES, (1e-20,)), domain=_probability
+        lambda x: 1 / mpmath.npdf(_ndtri(x)), (*PROBABILITIES, *single(1e-20)), domain=_probability
     ),
     "logit": Exact(
         lambda x: mpmath.log(x) - mpmath.log1p(-x), PROBABILITIES, orders=3, domain=_probability
