@@ -9,7 +9,7 @@ from typing import Any
 
 import mpmath
 
-PRECISIONS = (200, 400, 1200, 3600, 12800, 25600)  # in bits
+PRECISIONS = (200, 400, 800, 1600, 3600, 12800, 25600)  # in bits
 GOOD = -70  # bits to which two precisions must agree; float64 has 53
 NOTHING = -1200  # a binary exponent below every subnormal float64, with room for factors
 TOO_MUCH = 1100  # and one above every float64
@@ -33,6 +33,7 @@ def derivative(
     """
     n = sum(orders)
     lost = sum(k * max(0, -int(mpmath.mag(scale))) for k, scale in zip(orders, scales, strict=True))
+    size = function(*(mpmath.mpf(x) for x in xs))
     last = None
     for bits in PRECISIONS:
         with mpmath.workprec(bits):
@@ -41,16 +42,17 @@ def derivative(
                 found = _difference(function, xs, orders, [scale * h for scale in scales])
             except (TypeError, ValueError, ZeroDivisionError):  # a step out of the domain: shorter
                 found = None
-            left = 2 * bits // (n + 2) - lost  # of the bits, after dividing by h^n
+            # the bits below 1 that are left of f, divided by h^n
+            left = 2 * bits // (n + 2) - lost - max(0, mpmath.mag(size))
             if last is not None and found is not None and _agree(last, found, left):
                 return found
         last = found
     raise ArithmeticError(f"no two precisions agree on derivative {orders} at {xs}")
 
 
-def _agree(a: mpmath.mpf, b: mpmath.mpf, left: int) -> bool:
+def _agree(a: mpmath.mpf, b: mpmath.mpf, left: float) -> bool:
     if mpmath.mag(b) < NOTHING:
-        sure = left >= 1060 or (b != 0 and mpmath.mag(b) < SURELY)
+        sure = left >= 1074 or (b != 0 and mpmath.mag(b) < SURELY)
         return bool(sure and mpmath.mag(a) < NOTHING)
     if mpmath.mag(b) > TOO_MUCH:
         return bool(mpmath.mag(a) > TOO_MUCH and a * b > 0)
