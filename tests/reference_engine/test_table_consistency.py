@@ -10,7 +10,8 @@ import pytest
 import reference_engine
 from reference_engine import rules
 from reference_engine.op import INTERNAL, REQUIRED, TABLE, Op, find
-from tests.reference_engine.samples import SAMPLES
+from tests.reference_engine.samples import EXACT, RANDOM, SAMPLES, VALUES
+from tests.reference_engine.samples.drawing import SPECIAL
 
 ROWS = {**TABLE, **INTERNAL}
 every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
@@ -107,12 +108,46 @@ def test_points_fit_their_row(row: Op) -> None:
 
 
 @every_row
-def test_row_has_samples(row: Op) -> None:
+def test_row_has_samples_random_calls_and_values(row: Op) -> None:
     assert SAMPLES.get(row.name)
+    assert row.name in RANDOM
+    assert row.name in VALUES
 
 
-def test_no_samples_without_a_row() -> None:
-    assert SAMPLES.keys() <= ROWS.keys()
+# A function of the numbers alone. The one that changes the dtype has no value of its own, and where
+# an argument is an index or a mask there is none for mpmath.
+EXACTLY_STATED = [
+    row
+    for row in ROWS.values()
+    if row.elementwise and row.differentiable and not row.kinds and row.name != "astype"
+]
+
+
+@pytest.mark.parametrize("row", EXACTLY_STATED, ids=repr)
+def test_elementwise_row_is_stated_exactly_and_tested_at_special_values(row: Op) -> None:
+    exact = EXACT[row.name]
+    points = (*exact.points, *exact.delicate, *exact.strained)
+    assert {len(point) for point in points} == {len(row.arrays)}
+    allowed = {
+        magnitude(x)
+        for point in points
+        for i in range(len(point))
+        for x in SPECIAL
+        if exact.domain(*point[:i], x, *point[i + 1 :])
+    }
+    assert allowed <= {magnitude(x) for point in points for x in point}
+
+
+def magnitude(x: float) -> str:
+    size = abs(x)
+    if size in (0, 1):
+        return str(int(size))
+    return "tiny" if size <= 1e-20 else "huge" if size >= 1e20 else "ordinary"
+
+
+def test_nothing_is_stated_without_a_row() -> None:
+    for stated in (SAMPLES, RANDOM, VALUES, EXACT):
+        assert stated.keys() <= ROWS.keys()
 
 
 @every_row

@@ -112,7 +112,11 @@ EXACT: dict[str, Exact] = {
     "mish": Exact(
         lambda x: x * mpmath.tanh(mpmath.log1p(mpmath.exp(x))), single(*SPECIAL, *FAR_OUT)
     ),
-    "hardtanh": Exact(_hardtanh, single(0.0, -0.0, 0.9999999, 1e-300, 1e300, -1e300)),
+    "hardtanh": Exact(
+        _hardtanh,
+        single(0.0, -0.0, 0.9999999, 1e-300, 1e300, -1e300),
+        domain=lambda x: abs(x) != 1,
+    ),
     "softsign": Exact(
         lambda x: x / (1 + abs(x)),
         single(*NOT_ZERO, 1e-9, 0.5, -20.0, 2.0**60),
