@@ -32,7 +32,8 @@ BELOW_ONE = between(0.2, 0.8)
 SINGLES: dict[str, Draw] = {"lgamma": POSITIVE, "digamma": POSITIVE}
 
 ROWS: dict[str, list[Sample]] = {
-    **{name: [*unary(draw), one(BETWEEN_WHOLE, 3)] for name, draw in SINGLES.items()},
+    "lgamma": [*unary(POSITIVE), one(between(-1.8, -1.2), 3)],
+    "digamma": [*unary(POSITIVE), one(between(-0.35, -0.1), 3)],
     "polygamma": [
         *unary(POSITIVE, n=1),
         one(POSITIVE, 3, n=0),
