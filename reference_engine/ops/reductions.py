@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from reference_engine.ops.control import astype
 from reference_engine.ops.indexing import getitem
 from reference_engine.ops.selection import equal, where
 from reference_engine.ops.shape import reshape, transpose
-from reference_engine.rules import Reduction, Tangent, axes_of
+from reference_engine.rules import LinearReduction, Reduction, Tangent, axes_of
 from reference_engine.traced import Value, shape_of
 
 FAMILY = "reductions"
@@ -32,7 +33,7 @@ sum_: Op = register(
     Op(
         "sum",
         in_float32(_reducer(np.add)),
-        Reduction(lambda g, y, x, axis: g),
+        LinearReduction(lambda g, y, x, axis: g),
         family=FAMILY,
         keywords=KEYWORDS,
         formula="sum of x over the axes",
@@ -46,14 +47,21 @@ sum_: Op = register(
 def count_along(x: Value, axis: Any) -> int:
     """How many elements of x are reduced to one."""
     shape = shape_of(x)
-    return int(np.prod([shape[i] for i in axes_of(axis, len(shape))]))
+    return math.prod(shape if axis is None else [shape[i] for i in axes_of(axis, len(shape))])
+
+
+def _mean_value(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """As np.mean, at a third of its overhead; integers are added up in float64."""
+    dtype = np.float64 if x.dtype.kind in "biu" else None
+    total: Any = np.add.reduce(x, axis, dtype, None, keepdims)
+    return total / count_along(x, axis)
 
 
 mean: Op = register(
     Op(
         "mean",
-        in_float32(lambda x, axis=None, keepdims=False: np.mean(x, axis=axis, keepdims=keepdims)),
-        Reduction(lambda g, y, x, axis: g / count_along(x, axis)),
+        in_float32(_mean_value),
+        LinearReduction(lambda g, y, x, axis: g / count_along(x, axis)),
         family=FAMILY,
         keywords=KEYWORDS,
         formula="sum of x over the axes / number of elements",
