@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -220,3 +220,15 @@ def judged() -> Callable[..., Judged]:
         return decide(made, dtype, seed=seed, named=named, change=change)
 
     return judge_it
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Hypothesis's plugin derives new settings from the old ones at every call of a parametrized
+    test: after a thousand calls their chain is too deep to be read. Each call starts afresh."""
+    test = getattr(item, "obj", None)
+    before = getattr(test, "_hypothesis_internal_use_settings", None)
+    result = yield
+    if before is not None:
+        test._hypothesis_internal_use_settings = before
+    return result

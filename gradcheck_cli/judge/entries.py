@@ -184,12 +184,15 @@ def _off(
     fine = error <= base + slack * allowance
     wrong = _wrong(g, block, wide, error)
     lossy = bits > limits.WARNING_BITS * fmt.bits
+    # an entry whose terms cancel has few digits at any accuracy; it is worth a word where the error
+    # is large beside the derivatives of this function, too
+    felt = lossy & (error > 2.0 ** (limits.WARNING_BITS * fmt.bits) * fmt.ulp(block.scale))
     if has_tolerance(fmt, tolerance):
-        lossy = np.ones_like(lossy)
+        lossy = felt = np.ones_like(lossy)
     underflow = (g == 0) & (np.abs(truth) >= fmt.smallest_normal)
     return np.select(
         [
-            by_conditioning & lossy & ~zero_truth,
+            by_conditioning & felt & ~zero_truth,
             by_conditioning | fine,
             wrong,
             underflow,

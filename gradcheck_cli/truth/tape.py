@@ -96,8 +96,10 @@ def _rounded_at(record: Any) -> Array:
     from reference_engine.traced import to_array
 
     if record.op.rounding == "sums":
-        sizes = [np.abs(to_array(x)) for x in record.xs]
-        return np.asarray(record.op.value(*sizes, **record.keywords))
+        arrays = [to_array(x) for x in record.xs]
+        sizes = [np.abs(a) if a.dtype.kind == "f" else a for a in arrays]  # not of an index
+        size: Array = np.abs(record.op.value(*sizes, **record.keywords))
+        return size
     return np.abs(to_array(record.value))
 
 

@@ -32,7 +32,7 @@ def noting_ties() -> Iterator[set[str]]:
         _ties.reset(token)
 
 
-class Nothing(arb):  # type: ignore[misc]
+class Nothing(arb):
     """The 0 of a path that was not taken, or of an element that was not. Times nan or inf it is
     still nothing, where a 0 that was computed gives nan."""
 

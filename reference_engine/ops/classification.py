@@ -140,7 +140,7 @@ soft_nll: Op = register(
         formula="-sum(q log(softmax(logits))) along the axis",
         derivative="softmax(logits) sum(q) - q, -log(softmax(logits))",
         source="elementary calculus",
-        rounding="sums",
+        rounding="inputs",
     ),
     internal=True,
 )

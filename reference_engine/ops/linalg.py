@@ -240,7 +240,7 @@ cross: Op = register(
         keywords={"axis": -1},
         formula="the vector product x1 x x2 of the three elements along an axis",
         derivative="linear in each; transposed: x2 x y_bar, y_bar x x1",
-        rounding="sums",
+        rounding="inputs",
         result_shape=_cross_shape,
         source="Array API, linalg.cross",
     )

@@ -322,7 +322,7 @@ kl_terms: Op = register(
         derivative="-q, log(q) - log_p + 1",
         domain="q >= 0",
         source="elementary calculus",
-        rounding="sums",
+        rounding="inputs",
     ),
     internal=True,
 )

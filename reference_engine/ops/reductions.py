@@ -53,8 +53,8 @@ def count_along(x: Value, axis: Any) -> int:
 def _mean_value(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """As np.mean, at a third of its overhead; integers are added up in float64."""
     dtype = np.float64 if x.dtype.kind in "biu" else None
-    total: Any = np.add.reduce(x, axis, dtype, None, keepdims)
-    return total / count_along(x, axis)
+    add: Any = np.add
+    return add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims) / count_along(x, axis)
 
 
 mean: Op = register(

@@ -196,7 +196,9 @@ TANGENTS = [
 def test_producer_in_forward_mode(
     judged: Callable[..., Any], formula: str, x: Any, code: str, producer: str, detail: str
 ) -> None:
-    cause = cause_of(judged, formula, {"x": x}, code, modes=("forward",))
+    # the reference engine divides the tangent last: it gets 1 / exp(60) right
+    engines = ("torch",) if formula == "1 / exp(x)" else ("reference", "torch")
+    cause = cause_of(judged, formula, {"x": x}, code, modes=("forward",), engines=engines)
     assert blamed(cause) == producer
     assert cause.detail.startswith(detail)
 

@@ -9,7 +9,7 @@ import pytest
 
 import reference_engine
 from reference_engine import rules
-from reference_engine.op import INTERNAL, REQUIRED, TABLE, Op, find
+from reference_engine.op import INTERNAL, REQUIRED, TABLE, Composite, Op, find
 from tests.reference_engine.samples import EXACT, RANDOM, SAMPLES, VALUES
 from tests.reference_engine.samples.drawing import SPECIAL
 
@@ -192,6 +192,28 @@ def test_exact_rows_round_nothing(row: Op) -> None:
         wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in narrow]
         y, expected = (row.value(*xs, **sample.keywords) for xs in (narrow, wide))
         np.testing.assert_array_equal(y.astype(np.float64), expected.astype(np.float64))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [r for r in ROWS.values() if r.rounding == "sums" and not isinstance(r, Composite)],
+    ids=repr,
+)
+def test_sums_are_largest_where_no_terms_cancel(row: Op) -> None:
+    """Where rounding enters at the size of the sums, absolute values bound every one of them."""
+    rng = np.random.default_rng(8)
+    for sample in SAMPLES[row.name]:
+        arrays = sample.arrays(2)
+        floating = [a.dtype.kind == "f" for a in arrays]
+        sizes = [np.abs(a) if f else a for a, f in zip(arrays, floating, strict=True)]
+        bound = np.abs(row.value(*sizes, **sample.keywords))
+        for _ in range(10):
+            signed = [
+                a * rng.choice([-1.0, 1.0], a.shape) if f else a
+                for a, f in zip(sizes, floating, strict=True)
+            ]
+            y = row.value(*signed, **sample.keywords)
+            assert np.all(np.isnan(y) | (np.abs(y) <= bound * (1 + 1e-12)))  # rounding itself
 
 
 def test_names_and_aliases_are_words_and_lead_to_one_row() -> None:
