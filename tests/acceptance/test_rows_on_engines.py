@@ -128,6 +128,11 @@ def test_values_and_gradients_in_both_modes(engine: str, name: str) -> None:
         check_both_modes(engine, name, sample, 3)
 
 
+def fused(engine: str, name: str, arrays: Sequence[Array]) -> bool:
+    """PyTorch may take attention over four axes to a fused kernel, which has no forward mode."""
+    return engine == "torch" and name.endswith("attention") and arrays[0].ndim == 4
+
+
 def check_both_modes(engine: str, name: str, sample: Sample, seed: int) -> None:
     arrays = sample.arrays(seed)
     expected = answer("reference", name, arrays, sample.keywords)
@@ -138,7 +143,9 @@ def check_both_modes(engine: str, name: str, sample: Sample, seed: int) -> None:
         if mode == "forward" and not columns:
             continue
         got = answer(engine, name, arrays, sample.keywords, mode=mode)
-        if mode == "forward" and reverse_only(engine, name):
+        if mode == "forward" and got.failure is not None and fused(engine, name, arrays):
+            assert got.failure.kind == "unsupported"
+        elif mode == "forward" and reverse_only(engine, name):
             assert got.failure is not None
             assert got.failure.kind == "unsupported"
         else:
