@@ -36,11 +36,16 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
-    """Keep what every node had: cotangents of `row` (reverse), tangents of `column` of `input`."""
+    """Keep what every node had: cotangents of `row` (reverse), tangents of `column` of `input`.
+
+    `target` is what the entry should be, where that is known: then the operations that were
+    executed are looked at one by one, and those that spoil the entry are named (`Trace`).
+    """
 
     row: int = 0
     input: str | None = None
     column: int = 0
+    target: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +95,50 @@ class Failure:
     node: int | None = None
 
 
+Phase = Literal["forward", "backward", "tangent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation that an engine executed, at the element of its result where it does worst.
+
+    `name` is the engine's own word for it ("aten.div.Tensor", "RealDiv", "divide"), `node` the node
+    of the program on whose behalf it ran (None where that is not known), `index` the element.
+    `inputs` are the numbers that went in there, one an array argument (nan where no single element
+    meets this one), `exact_inputs` what they are in exact arithmetic; `result` is what came out,
+    `exact` what comes out in exact arithmetic. `error` is the local error in ulps of the dtype: the
+    exact inputs rounded to the dtype, this one operation in the dtype, against `exact`; inf where
+    only one of the two is finite. (Panchekha et al., Automatically improving accuracy for floating
+    point expressions, PLDI 2015, section 4.3.)
+    """
+
+    name: str
+    phase: Phase
+    node: int | None
+    index: tuple[int, ...]
+    inputs: tuple[float, ...]
+    exact_inputs: tuple[float, ...]
+    result: float
+    exact: float
+    error: float
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """Values, and cotangents or tangents, by node index, in float64; a node without one is
-    absent."""
+    absent.
+
+    Where the request had a target: `operations` that round by more than a library may, in the order
+    in which they were executed; `culprits`, the smallest set of them found (places in `operations`)
+    which, done exactly and nothing else, makes the entry right; `repaired`, its error in ulps then
+    (None where no set was found).
+    """
 
     values: Mapping[int, Array]
     derivatives: Mapping[int, Array]
+    operations: tuple[Operation, ...] = ()
+    culprits: tuple[int, ...] = ()
+    repaired: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
