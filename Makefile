@@ -13,7 +13,7 @@ help:
 	@echo "make lint    ruff, mypy and the layer contracts"
 	@echo "make format  let ruff format the code"
 	@echo "make docs    write docs/codes and docs/ops anew"
-	@echo "make bench   measure what is claimed about speed"
+	@echo "make bench   measure what is claimed about speed, and what is found in known cases"
 	@echo "make snapshots  store the screens of tests/cli anew"
 	@echo "make clean   remove .venv and caches"
 
@@ -44,6 +44,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/autodiff.py
 	$(BIN)/python benchmarks/truth.py
+	$(BIN)/python benchmarks/cases.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
