@@ -8,7 +8,16 @@ from typing import Any, Protocol
 
 from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.formula import hints
-from gradcheck_cli.formula.context import POISON, Frame, Items, Poison, Ref, Static, Value
+from gradcheck_cli.formula.context import (
+    POISON,
+    Frame,
+    Items,
+    Poison,
+    Ref,
+    Static,
+    Value,
+    entries_of,
+)
 from gradcheck_cli.formula.errors import Problem, did_you_mean
 from gradcheck_cli.formula.expressions import emit, evaluate, misfit
 from gradcheck_cli.formula.functions import call_function
@@ -176,7 +185,7 @@ def _given(
 
 def _array(frame: Frame, row: Signature, name: str, value: Value, part: ast.expr) -> Value:
     """An array argument; a list of numbers or values, take(x, [0, 2]), is stacked to an array."""
-    items = _items_of(value)
+    items = entries_of(value)
     if not items or f"*{name}" in row.arrays or isinstance(part, ast.Call):
         return value
     own = part.elts if isinstance(part, ast.List | ast.Tuple) else [part] * len(items)
@@ -185,15 +194,6 @@ def _array(frame: Frame, row: Signature, name: str, value: Value, part: ast.expr
         for item, place in zip(items, own, strict=True)
     ]
     return emit(frame, TABLE["stack"], rows, {"axis": 0}, part)
-
-
-def _items_of(value: Value) -> tuple[Value, ...]:
-    """The entries of a list that the formula wrote itself; nothing for other values."""
-    if isinstance(value, Items):
-        return value.items
-    if isinstance(value, Static) and isinstance(value.value, tuple):
-        return tuple(Static(one) for one in value.value)
-    return ()
 
 
 def _bound(
@@ -298,7 +298,7 @@ def _spread(
 ) -> list[tuple[Value, ast.expr]] | Poison:
     """The elements of a list argument, each with its own place where the list is written here."""
     ((value, part),) = given
-    items = _items_of(value)
+    items = entries_of(value)
     if isinstance(value, Ref) and any(_is_text(n, default) for n, default in row.keywords.items()):
         return given  # one array for einsum
     if isinstance(value, Ref) or not items:

@@ -50,6 +50,15 @@ POISON = Poison()
 Value = Ref | Static | Items | Poison
 
 
+def entries_of(value: Value) -> tuple[Value, ...]:
+    """The entries of a list that the formula wrote itself; nothing for other values."""
+    if isinstance(value, Items):
+        return value.items
+    if isinstance(value, Static) and isinstance(value.value, tuple):
+        return tuple(Static(one) for one in value.value)
+    return ()
+
+
 @dataclass(slots=True)
 class Function:
     """A helper function. `visible` are the functions that were defined before it."""

@@ -8,7 +8,16 @@ from typing import Any
 
 from gradcheck_cli.domain.program import CONSTANT
 from gradcheck_cli.formula import hints, static
-from gradcheck_cli.formula.context import POISON, Frame, Items, Poison, Ref, Static, Value
+from gradcheck_cli.formula.context import (
+    POISON,
+    Frame,
+    Items,
+    Poison,
+    Ref,
+    Static,
+    Value,
+    entries_of,
+)
 from gradcheck_cli.formula.errors import Problem, did_you_mean
 from gradcheck_cli.formula.shapes import Shape
 from reference_engine.op import TABLE, Op, find, find_several
@@ -241,15 +250,12 @@ def _subscript(frame: Frame, node: ast.expr) -> Value:
 
 def _entry_of_items(value: Static | Items, index: Sequence[Any]) -> Value:
     """items[0] of a list that the formula wrote itself."""
-    items: Sequence[Any] = value.items if isinstance(value, Items) else ()
-    if isinstance(value, Static) and isinstance(value.value, tuple):
-        items = [Static(item) for item in value.value]
+    items = entries_of(value)
     if not items or len(index) != 1 or not isinstance(index[0], int):
         raise Problem("GC906", "this has no entries")
     if not -len(items) <= index[0] < len(items):
         raise Problem("GC906", f"the index {index[0]} is outside a list of {len(items)}")
-    found: Value = items[index[0]]
-    return found
+    return items[index[0]]
 
 
 def _index_entry(frame: Frame, part: ast.expr) -> Any:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from gradcheck_cli.formula.context import POISON, Frame, Items, Poison, Ref, Static, Value
+from gradcheck_cli.formula.context import (
+    POISON,
+    Frame,
+    Items,
+    Poison,
+    Ref,
+    Static,
+    Value,
+    entries_of,
+)
 from gradcheck_cli.formula.expressions import combine, evaluate, not_here
 from gradcheck_cli.formula.functions import define
 from reference_engine.op import find_several
@@ -90,9 +99,7 @@ def _unpack(
     frame: Frame, target: ast.Tuple | ast.List, value: Value, statement: ast.Assign | ast.AugAssign
 ) -> Value:
     """w, v = eigh(x): a name a value."""
-    values: Sequence[Value] = value.items if isinstance(value, Items) else ()
-    if isinstance(value, Static) and isinstance(value.value, tuple):
-        values = [Static(one) for one in value.value]
+    values = entries_of(value)
     names = [part for part in target.elts if isinstance(part, ast.Name)]
     for part in target.elts:
         if not isinstance(part, ast.Name):
