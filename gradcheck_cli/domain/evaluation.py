@@ -131,7 +131,7 @@ class Trace:
     Where the request had a target: `operations` that round by more than a library may, in the order
     in which they were executed; `culprits`, the smallest set of them found (places in `operations`)
     which, done exactly and nothing else, makes the entry right; `repaired`, its error in ulps then
-    (None where no set was found).
+    (None where no set was found). `note` says why operations are missing, where they are.
     """
 
     values: Mapping[int, Array]
@@ -139,6 +139,7 @@ class Trace:
     operations: tuple[Operation, ...] = ()
     culprits: tuple[int, ...] = ()
     repaired: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

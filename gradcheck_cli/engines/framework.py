@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.walker import Arrays
 
 
@@ -54,4 +55,8 @@ class Framework(Arrays, Protocol):
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         """parameter - rate * gradient outside the graph, ready for the next step."""
+        ...
+
+    def recorder(self) -> Recorder:
+        """Writes down the operations of one run."""
         ...

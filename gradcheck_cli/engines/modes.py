@@ -17,6 +17,7 @@ from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, Trai
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import WrongShape
 from gradcheck_cli.engines.framework import Framework, Tape
+from gradcheck_cli.engines.tracing import with_operations
 from gradcheck_cli.engines.walker import Prepared, round_constant
 
 
@@ -133,8 +134,15 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
     if problem.trace is not None:
         cotangent = fw.array(rows[problem.trace.row])
         found = _cotangents(fw, program, values, tape, cotangent)
-        answer.trace = _traced(fw, program, values, found)
+        trace = _traced(fw, program, values, found)
+        answer.trace = with_operations(fw, prepared, problem, trace, _block(problem, answer))
         answer.backward += 1
+
+
+def _block(problem: Problem, answer: Answer) -> Array | None:
+    """The gradient that is traced."""
+    assert problem.trace is not None
+    return answer.gradients[problem.trace.input or problem.wrt[0]].values
 
 
 def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
@@ -163,6 +171,9 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
                     if answer.trace is None:
                         answer.trace = _traced(fw, program, values, derivative)
         answer.gradients[name] = _gradient(fw, parts, shape, 1, name)
+    if answer.trace is not None:
+        block = _block(problem, answer)
+        answer.trace = with_operations(fw, prepared, problem, answer.trace, block)
 
 
 def _scalar(fw: Framework, y: Any, problem: Problem) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed
 from gradcheck_cli.engines.walker import Call, Rule
 
@@ -91,7 +92,8 @@ class _Reference:
     def tape(self, sources: Sequence[Any]) -> nullcontext[tuple[_Tape, list[Any]]]:
         level = self._traced.new_level()
         watched = [self._tensor(level, source) for source in sources]
-        return nullcontext((_Tape(self._tape, level), watched))
+        visit = next((s.recorder.visit for s in sources if hasattr(s, "recorder")), None)
+        return nullcontext((_Tape(self._tape, level, visit), watched))
 
     @contextmanager
     def tangent(self, primal: Any, tangent: Any) -> Iterator[tuple[Any, Pushed]]:
@@ -108,6 +110,11 @@ class _Reference:
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         return np.asarray(parameter - rate * gradient)
+
+    def recorder(self) -> Recorder:
+        from gradcheck_cli.engines.reference_recorder import ReferenceRecorder
+
+        return ReferenceRecorder()
 
     def custom(self, rule: Rule) -> Call:
         count = len(rule.custom.forward.inputs)
@@ -129,9 +136,10 @@ class _Reference:
 class _Tape:
     """One level of the reference engine's reverse mode."""
 
-    def __init__(self, tape: Any, level: int) -> None:
+    def __init__(self, tape: Any, level: int, visit: Any = None) -> None:
         self._tape = tape
         self._level = level
+        self._visit = visit  # a recorder is told where the walk is
 
     def gradient(
         self, target: Any, sources: Sequence[Any], cotangent: Any, again: bool
@@ -140,8 +148,8 @@ class _Tape:
         if not isinstance(target, self._tape.Node) or target.level != self._level:
             return [None] * len(sources)
         observed: dict[Any, Any] = {}
-        leaves = all(source.op is None for source in sources)
-        reached = self._tape.pull_back(
-            [(target, cotangent)], observe=None if leaves else observed.__setitem__
-        )
-        return [observed.get(s.record, reached.get(s.record)) for s in sources]
+        records = [s.record if isinstance(s, self._tape.Node) else None for s in sources]
+        leaves = all(record is None or record.op is None for record in records)
+        observe = self._visit or (None if leaves else observed.__setitem__)
+        reached = self._tape.pull_back([(target, cotangent)], observe=observe)
+        return [observed.get(record, reached.get(record)) for record in records]

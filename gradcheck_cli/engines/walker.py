@@ -89,8 +89,14 @@ class Prepared:
     template: tuple[Any, ...]  # constants at their places, None elsewhere
     blame: int | None  # the node of the outer program, where this one is part of a custom gradient
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """The value of every node. `inputs` come in the order of `Program.inputs`.
+    def run(
+        self,
+        inputs: Sequence[Any],
+        enter: Callable[[int], None] | None = None,
+        leave: Callable[[int, Any], None] | None = None,
+    ) -> list[Any]:
+        """The value of every node. `inputs` come in the order of `Program.inputs`. `enter` is told
+        each node before it is run, `leave` the node and its value.
 
         Raises NodeFault, which says at which node, from what the framework raised.
         """
@@ -99,6 +105,8 @@ class Prepared:
             values[index] = value
         for step in self.steps:
             args = [values[i] for i in step.args]
+            if enter is not None:
+                enter(step.index)
             try:
                 for position, kind in step.casts:
                     args[position] = self.arrays.cast(args[position], kind)
@@ -107,6 +115,8 @@ class Prepared:
                 raise NodeFault(self._blamed(step.index)) from fault.__cause__
             except Exception as error:
                 raise NodeFault(self._blamed(step.index)) from error
+            if leave is not None:
+                leave(step.index, values[step.index])
         return values
 
     def outputs(self, inputs: Sequence[Any]) -> list[Any]:

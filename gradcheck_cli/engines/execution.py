@@ -1,0 +1,148 @@
+"""What an engine executed: a straight-line program of its own operations.
+
+An engine's recorder writes down every operation of one run, forward pass and derivative alike, with
+the arrays that it took and gave. The list can be run again from any place, in the dtype, in float64
+or exactly (`shadow`, `promotion`), without the engine's tape: what a tape or an accumulator does is
+in the list already. Where a derivative chooses its operations by the numbers (torch's `prod`), a
+second run keeps to the choice of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import Phase
+
+Native = Any
+"""An array of the engine's framework, or a Python number."""
+
+High = Any
+"""An array of more than the dtype's digits: of `arb` objects, or of float64; booleans and integers
+are plain arrays, and a Python number is itself."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """A value of the run. `made_by` is the place of its step, None for what was there before."""
+
+    native: Native
+    format: FloatFormat | None
+    made_by: int | None = None
+
+
+@dataclass(slots=True)
+class Step:
+    """An executed operation.
+
+    args, results   slots
+    low             the operation in its own dtype
+    wide            the same kernel on float64 arrays
+    exact           the operation on arrays of `arb`, or None where it has none
+    moves           it rounds nothing: every number of its result is one that it took, or its
+                    negative or size
+    """
+
+    name: str
+    args: tuple[int, ...]
+    results: tuple[int, ...]
+    low: Callable[[Sequence[Native]], Sequence[Native]]
+    wide: Callable[[Sequence[Array]], Sequence[Array]]
+    exact: Callable[[Sequence[High]], Sequence[High]] | None
+    moves: bool
+    node: int | None = None
+    phase: Phase = "forward"
+
+
+class Conversions(Protocol):
+    """Between a framework's arrays and NumPy's."""
+
+    def numpy(self, array: Native) -> Array:
+        """Floats exactly, in float64; integers and booleans as they are."""
+        ...
+
+    def native(self, values: Array, like: Native) -> Native:
+        """The numbers (float64 holds them) as an array of the dtype of `like`."""
+        ...
+
+
+@dataclass(slots=True)
+class Execution:
+    """One recorded run. `target` is the slot of the traced derivative, `place` the index of the
+    traced entry in it, flattened."""
+
+    conversions: Conversions
+    slots: list[Slot] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    target: int | None = None
+    place: int = 0
+
+    def add_slot(self, native: Native, format: FloatFormat | None) -> int:
+        self.slots.append(Slot(native, format))
+        return len(self.slots) - 1
+
+    def add_step(self, step: Step) -> None:
+        for slot in step.results:
+            self.slots[slot].made_by = len(self.steps)
+        self.steps.append(step)
+
+    def values(self, slot: int) -> Array:
+        """The numbers of a slot as float64, integers or booleans."""
+        native = self.slots[slot].native
+        if isinstance(native, (bool, int, float)):
+            return np.asarray(native)
+        return self.conversions.numpy(native)
+
+    def needed(self) -> list[int]:
+        """The places of the steps that the target depends on, in order."""
+        wanted = {self.target}
+        found = []
+        for place in range(len(self.steps) - 1, -1, -1):
+            step = self.steps[place]
+            if not wanted.isdisjoint(step.results):
+                wanted.update(step.args)
+                found.append(place)
+        return found[::-1]
+
+
+class Recorder(Protocol):
+    """Writes down what is executed inside the context."""
+
+    execution: Execution
+
+    def recording(self) -> AbstractContextManager[None]: ...
+
+    def watch(self, array: Native) -> Native:
+        """The array, as it must be handed to the framework to be known in the record."""
+        ...
+
+    def slot_of(self, array: Native) -> int | None:
+        """The slot of an array that a recorded operation gave, or that was watched."""
+        ...
+
+    def enter(self, node: int) -> None:
+        """What follows runs on behalf of this node of the program."""
+        ...
+
+    def leave(self, node: int, value: Any) -> None:
+        """The node has this value."""
+        ...
+
+    def derive(self) -> None:
+        """What follows is the backward pass."""
+        ...
+
+
+def as_high(values: Array) -> Array:
+    """Floats in float64; bfloat16's too."""
+    return values if values.dtype.kind in "biuO" else values.astype(np.float64)
+
+
+def format_named(name: str) -> FloatFormat | None:
+    """The format of a dtype by its name, None for integers, booleans and the like."""
+    return FORMATS.get(name)

@@ -1,0 +1,143 @@
+"""What the reference engine executes: a number system below its tapes that writes down every row.
+
+Tapes and dual numbers run on it unchanged, so every row of the forward pass and of the derivative
+rules comes through `Watched.apply`, in the order in which it is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.execution import Execution, High, Step, format_named
+from reference_engine.op import Op
+from reference_engine.traced import Traced, Value
+
+WATCHED_LEVEL = -0.25  # below every tape, above balls, which it never meets
+
+
+class Watched(Traced):
+    """An array whose operations are written down. `value` is the NumPy array, `slot` its place."""
+
+    __slots__ = ("recorder", "slot")
+
+    def __init__(self, recorder: ReferenceRecorder, value: Array, slot: int) -> None:
+        self.level = WATCHED_LEVEL  # type: ignore[assignment]
+        self.value = value
+        self.recorder = recorder
+        self.slot = slot
+
+    def __repr__(self) -> str:
+        return f"Watched({self.value})"
+
+    def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
+        if op.family == "custom":  # its operations are rows themselves
+            return op.raw(*args, **keywords)
+        return self.recorder.run(op, args, keywords)
+
+
+class _Conversions:
+    def numpy(self, array: Any) -> Array:
+        plain: Array = np.asarray(array)
+        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
+
+    def native(self, values: Array, like: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return values.astype(like.dtype)
+
+
+class ReferenceRecorder:
+    """`execution.Recorder` of the reference engine."""
+
+    def __init__(self) -> None:
+        self.execution = Execution(_Conversions())
+        self._node: int | None = None
+        self._backward = False
+        self._made_for: dict[Any, int] = {}  # record of the tape -> node
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        yield
+
+    def watch(self, array: Any) -> Watched:
+        array = np.asarray(array)
+        slot = self.execution.add_slot(array, format_named(array.dtype.name))
+        return Watched(self, array, slot)
+
+    def slot_of(self, array: Any) -> int | None:
+        while isinstance(array, Traced) and not isinstance(array, Watched):
+            array = array.value
+        return array.slot if isinstance(array, Watched) else None
+
+    def enter(self, node: int) -> None:
+        self._node = node
+
+    def leave(self, node: int, value: Any) -> None:
+        """The records of the tape from this value down to those of earlier nodes are the node's."""
+        waiting = [getattr(value, "record", None)]
+        while waiting:
+            record = waiting.pop()
+            if record is None or record.op is None or record in self._made_for:
+                continue
+            self._made_for[record] = node
+            waiting.extend(record.parents)
+
+    def derive(self) -> None:
+        self._node = None
+        self._backward = True
+
+    def visit(self, record: Any, y_bar: Any) -> None:
+        """The walk back has come to this record."""
+        self._node = self._made_for.get(record)
+
+    def run(self, op: Op, args: Sequence[Value], keywords: dict[str, Any]) -> Watched:
+        """The row on plain arrays, written down."""
+        plain = [a.value if isinstance(a, Watched) else a for a in args]
+        result = op.on_arrays(plain, keywords)
+        made = self.watch(result)
+        slots = tuple(a.slot if isinstance(a, Watched) else self._constant(a) for a in args)
+        self.execution.add_step(
+            Step(
+                name=op.name,
+                args=slots,
+                results=(made.slot,),
+                low=partial(_low, op, keywords),
+                wide=partial(_low, op, _widened(keywords)),
+                exact=partial(_exact, op, keywords),
+                moves=op.exact,
+                node=self._node,
+                phase="backward" if self._backward else "forward",
+            )
+        )
+        return made
+
+    def _constant(self, value: Any) -> int:
+        if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
+            return self.execution.add_slot(value, None)
+        return self.watch(value).slot
+
+
+def _low(op: Op, keywords: dict[str, Any], args: Sequence[Any]) -> list[Array]:
+    with np.errstate(all="ignore"):
+        return [op.on_arrays(list(args), keywords)]
+
+
+def _widened(keywords: dict[str, Any]) -> dict[str, Any]:
+    """A dtype among the keywords of a row is float64 in high precision, unless it is no float."""
+    dtype = keywords.get("dtype")
+    if dtype is None or format_named(np.dtype(dtype).name) is None:
+        return keywords
+    return {**keywords, "dtype": np.dtype(np.float64)}
+
+
+def _exact(op: Op, keywords: dict[str, Any], args: Sequence[High]) -> list[High]:
+    from reference_engine.arithmetic.balls import Ball, unwrap
+
+    balls = [Ball(x) if isinstance(x, np.ndarray) and x.dtype == object else x for x in args]
+    y = op(*balls, **keywords)
+    return [y if isinstance(y, np.ndarray) and y.dtype != object else unwrap(y)]

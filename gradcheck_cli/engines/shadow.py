@@ -1,0 +1,162 @@
+"""A recorded run once more, in numbers of more digits: beside every array x its exact x*.
+
+Inputs and constants are the rounded ones; every operation, those of the derivative alike, runs on
+exact numbers. Small runs are done in balls of so many bits that what is absorbed or cancelled in
+float64 is still there, and no exponential overflows; an operation without an enclosure, or one that
+balls cannot decide, runs its float64 kernel on their midpoints. Large runs are done in float64
+throughout. (Sanchez-Stern et al., Finding root causes of floating point error, PLDI 2018; the
+derivative's own operations are added here.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.engines.execution import Execution, High, Step, as_high
+
+# First so many: 1e-76 beside 1 is not lost, and a ball costs about as much as with 64. Then, where
+# the traced entry is not sharp, enough for the square of the smallest float64 beside 1 (2150).
+FIRST_BITS = 512
+MOST_BITS = 4096
+
+# One run in balls takes about 0.2 seconds then; float64 kernels need no more than the engine's own.
+MOST_IN_BALLS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A number system: balls of so many bits, or float64 (None)."""
+
+    bits: int | None
+
+    @property
+    def balls(self) -> bool:
+        return self.bits is not None
+
+    def lift(self, values: Array) -> High:
+        """Numbers of a run, taken exactly."""
+        values = as_high(np.asarray(values))
+        if not self.balls or values.dtype.kind != "f":
+            return values
+        from reference_engine.arithmetic.balls import objects
+
+        return objects(values)
+
+    def apply(self, step: Step, args: Sequence[High]) -> list[High]:
+        """The results of an operation on high numbers. Raises what the kernel raises."""
+        if self.bits is not None and step.exact is not None:
+            from reference_engine.arithmetic.balls import NotInBalls, Undecided, precision
+
+            try:
+                with precision(self.bits):
+                    return list(step.exact(args))
+            except (NotInBalls, Undecided):
+                pass
+        plain: list[Any] = [x if isinstance(x, (int, float)) else to_float(x) for x in args]
+        results = step.wide(plain)
+        return [self.lift(y) for y in results]
+
+
+def numbers_for(execution: Execution, needed: Sequence[int]) -> Numbers:
+    """Balls, unless the run is too large for them."""
+    total = 0
+    for place in needed:
+        step = execution.steps[place]
+        sizes = [np.size(execution.slots[i].native) for i in (*step.args, *step.results)]
+        total += max(sizes, default=0)
+    return Numbers(FIRST_BITS if total <= MOST_IN_BALLS else None)
+
+
+def shadow(execution: Execution, needed: Sequence[int], numbers: Numbers) -> dict[int, High]:
+    """The exact value of every slot that the needed steps take or give."""
+    exact: dict[int, High] = {}
+    for place in needed:
+        step = execution.steps[place]
+        for slot in step.args:
+            if slot not in exact:
+                exact[slot] = given(execution, slot, numbers)
+        results = numbers.apply(step, [exact[slot] for slot in step.args])
+        for slot, value in zip(step.results, results, strict=True):
+            exact[slot] = shaped(value, execution, slot)
+    return exact
+
+
+def sharp(x: High, place: int, format: FloatFormat) -> bool:
+    """Whether the ball tells all digits of the format."""
+    one = np.asarray(x).ravel()[place]
+    if isinstance(one, (np.generic, float, int)) or not one.is_finite():
+        return True
+    return float(one.rad()) <= float(format.ulp(abs(float(one.mid())))) * 2.0**-8
+
+
+def given(execution: Execution, slot: int, numbers: Numbers) -> High:
+    """The number of the run itself, taken exactly."""
+    native = execution.slots[slot].native
+    return native if isinstance(native, (int, float)) else numbers.lift(execution.values(slot))
+
+
+def shaped(value: High, execution: Execution, slot: int) -> High:
+    """The value, checked to have the shape that it has in the run.
+
+    Raises ValueError where it has not: then an exact operation is not the engine's.
+    """
+    shape = tuple(execution.slots[slot].native.shape)
+    if np.shape(value) != shape:
+        raise ValueError(f"an exact result has shape {np.shape(value)} and not {shape}")
+    return value
+
+
+def to_float(x: High) -> Array:
+    """The nearest float64 numbers (inf beyond them); booleans and integers as they are."""
+    x = np.asarray(x)
+    if x.dtype != object:
+        plain: Array = x
+        return plain
+    flat = [float(one.mid()) for one in x.ravel()]
+    return np.array(flat, np.float64).reshape(x.shape)
+
+
+def is_finite(x: High) -> Array:
+    """Which numbers are finite; a ball beyond float64 is."""
+    x = np.asarray(x)
+    if x.dtype != object:
+        return np.asarray(np.isfinite(x))
+    return np.array([one.is_finite() for one in x.ravel()], np.bool_).reshape(x.shape)
+
+
+def differences(exact: High, rounded: Array) -> Array:
+    """|exact - rounded| as float64, taken exactly; nan where either is not finite."""
+    exact = np.asarray(exact)
+    if exact.dtype != object:
+        return np.asarray(np.abs(exact - rounded), np.float64)
+    from flint import arb
+
+    from reference_engine.arithmetic.balls import precision
+
+    with precision(MOST_BITS):
+        flat = [
+            float(abs(one - arb(other)).mid())
+            for one, other in zip(exact.ravel(), rounded.ravel().tolist(), strict=True)
+        ]
+    return np.array(flat, np.float64).reshape(exact.shape)
+
+
+def fits(x: High, format: FloatFormat) -> Array:
+    """Which numbers the format can hold with all its digits: zeros, normal ones, and what is no
+    number at all."""
+    size = np.abs(to_float(x))
+    finite = is_finite(x)
+    inside = (np.abs(format.round(size)) <= format.largest) & (size >= format.smallest_normal)
+    return np.asarray(~finite | (size == 0) & _is_zero(x) | inside)
+
+
+def _is_zero(x: High) -> Array:
+    x = np.asarray(x)
+    if x.dtype != object:
+        return np.asarray(x == 0)
+    return np.array([one == 0 for one in x.ravel()], np.bool_).reshape(x.shape)

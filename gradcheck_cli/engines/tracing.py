@@ -1,0 +1,124 @@
+"""One more run, written down: what the engine executes for the traced entry, and what spoils it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Problem, Trace
+from gradcheck_cli.engines.execution import Execution, Recorder
+from gradcheck_cli.engines.framework import Framework
+from gradcheck_cli.engines.promotion import Proof, prove
+from gradcheck_cli.engines.walker import Prepared
+
+
+def with_operations(
+    fw: Framework, prepared: Prepared, problem: Problem, trace: Trace, block: Array | None
+) -> Trace:
+    """The trace with the operations that were executed, where a target asks for them.
+
+    `block` is the gradient (rows, columns) that the plain run gave. Second derivatives and looks in
+    another precision than the judged one are left as they are. What cannot be done again in high
+    precision costs the trace nothing but the operations; its `note` says why.
+    """
+    request = problem.trace
+    if request is None or request.target is None:
+        return trace
+    if problem.mode not in FIRST_ORDER or problem.dtype != problem.rounding:
+        return trace
+    name = request.input or problem.wrt[0]
+    try:
+        with np.errstate(all="ignore"):
+            run = _reverse if problem.mode == "reverse" else _forward
+            execution = run(fw, prepared, problem, name)
+            if block is None or not _same(execution, block[request.row, request.column]):
+                return replace(trace, note="a run that is written down gives another gradient")
+            proof = prove(execution, request.target, FORMATS[problem.dtype])
+    except Exception as error:  # a kernel that has no float64, a shape that is another's
+        words = str(error).strip().splitlines() or [""]
+        proof = Proof(note=f"not run again exactly: {type(error).__name__}: {words[0]}")
+    return replace(
+        trace,
+        operations=proof.operations,
+        culprits=proof.culprits,
+        repaired=proof.repaired,
+        note=proof.note,
+    )
+
+
+def _same(execution: Execution, entry: float) -> bool:
+    if execution.target is None:
+        return entry == 0
+    again = execution.values(execution.target).ravel()[execution.place]
+    return bool(again == entry or (np.isnan(again) and np.isnan(entry)))
+
+
+def _direction(given: Array | None, index: int, shape: tuple[int, ...]) -> Array:
+    if given is not None:
+        return np.asarray(given[index])
+    unit = np.zeros(int(np.prod(shape, dtype=np.int64)))
+    unit[index] = 1.0
+    return unit.reshape(shape)
+
+
+def _walked(recorder: Recorder, prepared: Prepared, inputs: Sequence[Any]) -> list[Any]:
+    return prepared.run(inputs, recorder.enter, recorder.leave)
+
+
+def _reverse(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> Execution:
+    request = problem.trace
+    assert request is not None
+    program = prepared.program
+    recorder = fw.recorder()
+    with recorder.recording():
+        inputs = {
+            k: recorder.watch((fw.leaf if k == name else fw.array)(problem.values[k]))
+            for k in program.inputs
+        }
+        with fw.tape([inputs[name]]) as (tape, wanted):
+            moved = {**inputs, name: wanted[0]}
+            values = _walked(recorder, prepared, [moved[k] for k in program.inputs])
+            y = values[program.output]
+        row = _direction(problem.projection.rows, request.row, tuple(y.shape))
+        cotangent = recorder.watch(fw.array(row))
+        recorder.derive()
+        (found,) = tape.gradient(y, wanted, cotangent, False)
+        execution = recorder.execution
+        execution.target = None if found is None else recorder.slot_of(found)
+    execution.place = request.column
+    return execution
+
+
+def _forward(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> Execution:
+    request = problem.trace
+    assert request is not None
+    program = prepared.program
+    columns = problem.projection.columns or {}
+    recorder = fw.recorder()
+    with recorder.recording():
+        inputs = {k: recorder.watch(fw.array(problem.values[k])) for k in program.inputs}
+        column = _direction(columns.get(name), request.column, tuple(inputs[name].shape))
+        with fw.tangent(inputs[name], recorder.watch(fw.array(column))) as (dual, pushed):
+            moved = {**inputs, name: dual}
+            values = _walked(recorder, prepared, [moved[k] for k in program.inputs])
+            found = pushed(values[program.output])
+        execution = recorder.execution
+        execution.target = None if found is None else recorder.slot_of(found)
+        primal = {recorder.slot_of(value) for value in values if hasattr(value, "shape")}
+    execution.place = request.row
+    _tell_tangents(execution, primal)
+    return execution
+
+
+def _tell_tangents(execution: Execution, primal: set[int | None]) -> None:
+    """What no value of the program needs was executed for the tangents."""
+    wanted = set(primal)
+    for step in reversed(execution.steps):
+        if wanted.isdisjoint(step.results):
+            step.phase = "tangent"
+        else:
+            wanted.update(step.args)
