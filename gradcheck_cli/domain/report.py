@@ -11,10 +11,38 @@ from gradcheck_cli.domain.place import Source, Span
 Severity = Literal["error", "warning", "note"]
 Status = Literal["passed", "failed", "error"]
 
+CauseKind = Literal[
+    "overflow",
+    "genuine overflow",
+    "underflow",
+    "subnormal flush",
+    "cancellation",
+    "absorption",
+    "absorbed epsilon",
+    "0*inf",
+    "indeterminate form",
+    "masked branch",
+    "saturation",
+    "square inside the derivative",
+    "clip that kills the gradient",
+    "tie",
+    "domain edge",
+    "sensitivity",
+    "inaccurate kernel",
+    "wrong rule",
+]
+"""What can spoil a gradient; `explain.causes` has a sentence for each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The operation to blame: where it stands in the spec's file, and what happened there."""
+    """The operation to blame: where it stands in the spec's file, and what happened there.
+
+    `op` is the row of the op table, `node` its place in the program, `engine_op` what the engine
+    really executed ("aten.div.Tensor"; None where that was not looked at). A cause is `proven` when
+    a run confirmed it; `proof` says in a sentence what was run, and `repaired` is the error in ulps
+    that the entry had in it, where it was about an entry.
+    """
 
     op: str
     phase: Literal["forward", "backward"]
@@ -22,6 +50,12 @@ class Cause:
     text: str  # the stretch of the formula
     detail: str  # short, for the caret line: "overflows float32: exp(100) = 2.69e+43 > 3.40e+38"
     story: str  # for the `why` line: "forward: exp(100) = inf, 1/inf = 0; backward: 0 * inf = nan"
+    kind: CauseKind
+    node: int | None = None
+    engine_op: str | None = None
+    proven: bool = False
+    proof: str = ""  # "with `exp` alone done exactly the gradient is right"
+    repaired: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

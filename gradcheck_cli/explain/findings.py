@@ -10,10 +10,11 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.report import Cause, Finding
-from gradcheck_cli.explain.blame import Bad, blame, lossy, not_finite, traces_of, vanished
+from gradcheck_cli.explain.blame import blame
 from gradcheck_cli.explain.patterns import name_pattern
 from gradcheck_cli.explain.rules import blame_rule
 from gradcheck_cli.explain.terms import terms_of
+from gradcheck_cli.explain.traces import traces_of
 
 WRONG = ("GC101", "GC106")
 
@@ -42,19 +43,22 @@ def _unstable(case: Case, finding: Finding) -> Cause | None:
     traced, wide = case.traced[key], case.wide.get(key)
     assert traced.trace is not None
     traces = traces_of(
-        case.spec.program, case.dtype, finding.mode, traced.trace, wide.trace if wide else None
+        case.spec.program,
+        case.dtype,
+        finding.mode,
+        traced.trace,
+        wide.trace if wide else None,
+        _target(case, finding),
     )
-    looked_for: dict[str, tuple[Bad, bool]] = {
-        "GC201": (not_finite, False),
-        "GC202": (not_finite, False),
-        "GC203": (not_finite, False),
-        "GC302": (vanished, True),
-        "GC301": (lossy(traces.fmt), False),
-    }
-    if finding.code not in looked_for:
-        return None
-    bad, backward_first = looked_for[finding.code]
-    return blame(traces, bad, backward_first=backward_first)
+    return blame(traces, finding.code)
+
+
+def _target(case: Case, finding: Finding) -> float | None:
+    """What the worst entry, or the largest number of an output that was lost, should be."""
+    if finding.code == "GC203" and case.truth is not None and np.size(case.truth.output):
+        sizes = np.abs(np.asarray(case.truth.output, dtype=np.float64))
+        return None if np.all(np.isnan(sizes)) else float(np.nanmax(sizes))
+    return finding.entries[0].truth if finding.entries else None
 
 
 def _pattern(case: Case, finding: Finding) -> str | None:

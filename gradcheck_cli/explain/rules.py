@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Problem, Projection
-from gradcheck_cli.domain.program import CUSTOM, INPUT, Node, Program
+from gradcheck_cli.domain.program import CUSTOM, Node
 from gradcheck_cli.domain.report import Cause
+from gradcheck_cli.explain.alone import alone
 from gradcheck_cli.explain.values import number
 
 # Two float64 gradients of one function that differ by more than this part are not the same
@@ -34,23 +37,24 @@ def blame_rule(case: Case, evaluation: Evaluation) -> Cause | None:
         if np.shape(y_bar) != node.shape or not np.any(y_bar):
             y_bar = np.ones(node.shape)
         args = [np.asarray(trace.values[i]) for i in node.args]
-        difference = _compare(node, args, y_bar, case.dtype)
+        difference = _compare(index, node, args, y_bar, case.dtype)
         if difference is not None:
             return difference
     return None
 
 
-def _compare(node: Node, args: list[Array], y_bar: Array, dtype: str) -> Cause | None:
+def _compare(index: int, node: Node, args: list[Array], y_bar: Array, dtype: str) -> Cause | None:
     from gradcheck_cli.engines.reference import ReferenceEngine
     from gradcheck_cli.truth.plain import inlined
 
     assert node.custom is not None
-    alone, values, wrt = _alone(node, args)
+    call = alone(node, args)
+    values, wrt = call.values, call.wrt
     engine = ReferenceEngine()
     rows = Projection(rows=y_bar[None])
     answers = [
         engine.evaluate(Problem(p, values, wrt, "float64", dtype, "reverse", rows))
-        for p in (alone, inlined(alone))
+        for p in (call.program, inlined(call.program))
     ]
     if any(a.failure for a in answers):
         return None
@@ -73,40 +77,16 @@ def _compare(node: Node, args: list[Array], y_bar: Array, dtype: str) -> Cause |
                 detail=detail,
                 story=f"the custom gradient of `{node.custom.name}` gives "
                 f"{number(float(stated[at]))} where {number(float(true[at]))} is right",
+                kind="wrong rule",
+                node=index,
+                proven=True,
+                proof=f"`{node.custom.name}` alone, in float64, is differentiated both ways",
             )
     return None
 
 
-def _flat(answer: Evaluation, name: str, values: dict[str, Array]) -> Array:
+def _flat(answer: Evaluation, name: str, values: Mapping[str, Array]) -> Array:
     gradient = answer.gradients.get(name)
     if gradient is None or gradient.values is None:
         return np.zeros(int(np.size(values[name])))
     return gradient.values.reshape(-1)
-
-
-def _alone(node: Node, args: list[Array]) -> tuple[Program, dict[str, Array], tuple[str, ...]]:
-    """A program that is this one call, its arguments as inputs a0, a1, ..."""
-    names = [f"a{k}" for k in range(len(args))]
-    nodes = [
-        Node(
-            op=INPUT, args=(), keywords={}, span=node.span, text=name, name=name, shape=np.shape(a)
-        )
-        for name, a in zip(names, args, strict=True)
-    ]
-    call = Node(
-        op=CUSTOM,
-        args=tuple(range(len(args))),
-        keywords={},
-        span=node.span,
-        text=node.text,
-        custom=node.custom,
-        shape=node.shape,
-        wants=node.wants,
-    )
-    values = {
-        n: np.asarray(a, dtype=np.float64) if np.asarray(a).dtype.kind == "f" else np.asarray(a)
-        for n, a in zip(names, args, strict=True)
-    }
-    wrt = tuple(n for n in names if values[n].dtype.kind == "f")
-    program = Program((*nodes, call), {n: k for k, n in enumerate(names)}, (len(names),), node.text)
-    return program, values, wrt

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
@@ -47,7 +49,7 @@ def element(node: Node, array: Array, index: tuple[int, ...]) -> float | None:
 def application(node: Node, args: list[Array], index: tuple[int, ...]) -> str:
     """The operation with the numbers that went in: "exp(100)", "1 / inf"."""
     values = [element(node, array, index) for array in args]
-    digits = _digits(node, values)
+    digits = _digits(node.op, values)
     shown = [
         f"[{'x'.join(map(str, np.shape(array)))}]" if value is None else number(value, digits)
         for array, value in zip(args, values, strict=True)
@@ -60,12 +62,21 @@ def application(node: Node, args: list[Array], index: tuple[int, ...]) -> str:
     return f"{name}({', '.join(shown)})"
 
 
-def _digits(node: Node, values: list[float | None]) -> int:
+def called(name: str, numbers: Sequence[float]) -> str:
+    """An engine's operation with the numbers that went in: "aten.mul.Tensor(1.14e+26, 2)". Those
+    of which no single one met the element are left out."""
+    known = [n for n in numbers if not np.isnan(n)] or list(numbers)
+    op = next((sign for sign in ("add", "subtract") if sign[:3] in name.lower()), name)
+    digits = _digits(op, list(known))
+    return f"{name}({', '.join(number(n, digits) for n in known)})"
+
+
+def _digits(op: str, values: Sequence[float | None]) -> int:
     """Three, or as many as it takes to see what a sum or difference leaves of its terms."""
-    if node.op not in ("add", "subtract") or len(values) != 2 or None in values:
+    if op not in ("add", "subtract") or len(values) != 2 or None in values:
         return 3
     a, b = (float(v) for v in values if v is not None)
-    largest, rest = max(abs(a), abs(b)), abs(a + b if node.op == "add" else a - b)
+    largest, rest = max(abs(a), abs(b)), abs(a + b if op == "add" else a - b)
     if not (np.isfinite(largest) and rest < largest):
         return 3
     return min(17, 3 + int(np.log10(largest / rest))) if rest else 9

@@ -11,6 +11,7 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Finding, SpecError, SpecResult
 from gradcheck_cli.report.entries import entries_table
 from gradcheck_cli.report.groups import described
+from gradcheck_cli.report.reasons import reason_lines
 from gradcheck_cli.report.style import (
     DIM,
     SEVERITY_STYLE,
@@ -69,23 +70,11 @@ def _header(finding: Finding, spec: str, who: str, style: Style) -> list[Text]:
 
 
 def _explanation(group: Sequence[Finding], detail: str, style: Style) -> list[Text]:
-    """Patterns and stories, each once; who they are about only where they differ."""
+    """Patterns, stories and proofs, each once."""
     lines: list[Text] = []
     if group[0].pattern:
         lines += labelled("hint", f"pattern: {group[0].pattern}", style)
-    stories: dict[str, list[Finding]] = {}
-    for finding in group:
-        if finding.cause and finding.cause.story:
-            stories.setdefault(finding.cause.story, []).append(finding)
-    # what another story says too, and goes on from there, need not be told
-    told = {
-        story: members
-        for story, members in stories.items()
-        if not any(other != story and other.startswith(story) for other in stories)
-    }
-    for story, members in told.items():
-        whose = f"in {described(members, among=group)}: " if len(told) > 1 else ""
-        lines += labelled("why", whose + story, style)
+    lines += reason_lines(group, style)
     if style.verbose:
         for message in dict.fromkeys(finding.message for finding in group):
             if message and message != detail:

@@ -119,6 +119,11 @@ def _cause(cause: Cause | None) -> dict[str, Any] | None:
         "line": cause.span.line,
         "column": cause.span.column,
         "detail": cause.detail,
+        "kind": cause.kind,
+        "engine_op": cause.engine_op,
+        "proven": cause.proven,
+        "proof": cause.proof,
+        "repaired_ulps": _number(cause.repaired),
     }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
+from gradcheck_cli.domain.report import CauseKind
 from gradcheck_cli.report.json_report import SCHEMA_VERSION
 
 Schema = dict[str, Any]
@@ -112,6 +113,20 @@ def _finding() -> Schema:
                     line=_PLACE,
                     column=_PLACE,
                     detail=_TEXT,
+                    kind={"enum": list(get_args(CauseKind))},
+                    engine_op={
+                        **_TEXT_OR_NULL,
+                        "description": "The operation that the engine executed, in its own words.",
+                    },
+                    proven={
+                        "type": "boolean",
+                        "description": "Whether a run confirmed it; `proof` says what was run.",
+                    },
+                    proof=_TEXT,
+                    repaired_ulps={
+                        **_NUMBER_OR_NULL,
+                        "description": "The error of the entry with the cause taken away.",
+                    },
                 ),
                 {"type": "null"},
             ]

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.domain.evaluation import Trace
-from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import Cause
-from gradcheck_cli.explain.blame import blame, lossy, not_finite, traces_of, vanished
-from tests.conftest import program_of
 
 ENGINES = ("reference", "torch")
 FAR = np.array([1.0, 2.0, 100.0, 3.0])  # one entry at which exp overflows
@@ -255,96 +250,3 @@ def test_the_finding_points_at_its_cause(judged: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("formula", ["exp(-x)", "sin(x) * x", "sum(tanh(x))"])
 def test_nothing_is_blamed_for_a_right_gradient(judged: Callable[..., Any], formula: str) -> None:
     assert judged(formula, {"x": 2.0}).findings == ()
-
-
-# --- traces made by hand ---
-
-
-CHAIN = "a = exp(x)\nb = a * 2\nsin(b)"
-X, A, B, SINE = 0, 1, 3, 4
-
-
-def traced(
-    values: Mapping[int, float],
-    derivatives: Mapping[int, float],
-    *,
-    exact: tuple[Mapping[int, float], Mapping[int, float]] | None = None,
-    mode: str = "reverse",
-) -> Callable[..., Cause | None]:
-    """`blame` on a chain exp, * 2, sin with these numbers; all others are 1 (the constant, 2)."""
-    program: Program = program_of(CHAIN, {"x": 1.0})
-    ones = dict.fromkeys(range(len(program.nodes)), 1.0)
-    assert [program.nodes[i].op for i in (X, A, B, SINE)] == ["input", "exp", "multiply", "sin"]
-
-    def trace(given: Mapping[int, float], slopes: Mapping[int, float]) -> Trace:
-        return Trace(
-            {i: np.asarray(v) for i, v in {**ones, 2: 2.0, **given}.items()},
-            {i: np.asarray(v) for i, v in {**ones, **slopes}.items() if i != 2},
-        )
-
-    narrow = trace(values, derivatives)
-    wide = trace(*exact) if exact else trace({}, {})
-    traces = traces_of(program, "float32", mode, narrow, wide)
-    return lambda bad, **how: blame(traces, bad, **how)
-
-
-NAN, INF = np.nan, np.inf
-
-
-@pytest.mark.parametrize(
-    ("values", "derivatives", "expected"),
-    [
-        ({}, {}, None),
-        ({A: INF, B: INF, SINE: NAN}, {X: NAN}, ("exp", "forward")),
-        ({B: INF, SINE: NAN}, {X: NAN}, ("multiply", "forward")),
-        ({SINE: NAN}, {}, ("sin", "forward")),
-        ({X: NAN, A: NAN, B: NAN, SINE: NAN}, {}, None),  # the input's own
-        ({}, {X: NAN}, ("exp", "backward")),
-        ({}, {X: NAN, A: NAN}, ("multiply", "backward")),
-        ({}, {X: NAN, A: NAN, B: NAN}, ("sin", "backward")),
-        ({}, {X: NAN, A: NAN, B: NAN, SINE: NAN}, None),
-    ],
-)
-def test_the_first_bad_number_is_looked_for(
-    values: Mapping[int, float],
-    derivatives: Mapping[int, float],
-    expected: tuple[str, str] | None,
-) -> None:
-    cause = traced(values, derivatives)(not_finite)
-    assert (cause and (cause.op, cause.phase)) == expected
-
-
-@pytest.mark.parametrize(
-    ("tangents", "expected"),
-    [
-        ({}, None),
-        ({A: NAN, B: NAN, SINE: NAN}, "exp"),
-        ({B: NAN, SINE: NAN}, "multiply"),
-        ({SINE: NAN}, "sin"),
-    ],
-)
-def test_tangents_are_followed_forward(tangents: Mapping[int, float], expected: str | None) -> None:
-    cause = traced({}, tangents, mode="forward")(not_finite)
-    assert (cause and cause.op) == expected
-
-
-def test_backward_can_be_asked_first() -> None:
-    look = traced({A: 0.0}, {X: 0.0})
-    forward, backward = look(vanished), look(vanished, backward_first=True)
-    assert forward is not None
-    assert backward is not None
-    assert (forward.phase, backward.phase) == ("forward", "backward")
-
-
-@pytest.mark.parametrize(("off", "op"), [(2.0**-18, None), (2.0**-16, "multiply")])
-def test_a_quarter_of_the_digits_may_go(off: float, op: str | None) -> None:
-    cause = traced({B: 1 + off}, {})(lossy(FORMATS["float32"]))
-    assert (cause and cause.op) == op
-
-
-def test_without_the_other_precision_zeros_and_digits_are_not_guessed() -> None:
-    program = program_of(CHAIN, {"x": 1.0})
-    zeros = {i: np.zeros(()) for i in range(len(program.nodes))}
-    traces = traces_of(program, "float64", "reverse", Trace(zeros, zeros), Trace(zeros, zeros))
-    assert blame(traces, vanished) is None
-    assert blame(traces, lossy(FORMATS["float64"])) is None

@@ -40,7 +40,7 @@ def stated(forward: str, rule: str) -> str:
         # the point, not an operation
         ("abs(x)", 0.0, "GC401", None, None),
         ("where(x >= 0, x + 1, x)", 0.0, "GC403", None, None),
-        ("sin(1e6 * x)", 0.7, "GC502", None, None),
+        ("sin(1e6 * x)", 0.7, "GC502", "sin", None),
     ],
 )
 def test_explanation(

@@ -85,7 +85,7 @@ def trained() -> SpecResult:
 RECIPROCAL = "name: reciprocal_exp\ndtypes: [float32]\ninputs:\n  x: 100\n\nmodel: 1 / exp(x)\n"
 
 
-def overflow_cause(story: str) -> Cause:
+def overflow_cause(engine: str, story: str) -> Cause:
     return Cause(
         op="exp",
         phase="forward",
@@ -93,6 +93,12 @@ def overflow_cause(story: str) -> Cause:
         text="exp(x)",
         detail="overflows float32: exp(100) = 2.69e+43 > 3.40e+38",
         story=story,
+        kind="overflow",
+        node=2,
+        engine_op={"torch": "aten.exp.default", "tensorflow": "Exp"}[engine],
+        proven=True,
+        proof="with `exp(x)` alone done exactly the gradient is right",
+        repaired=0.4,
     )
 
 
@@ -118,7 +124,7 @@ def nan_finding(engine: str, mode: str = "reverse") -> Finding:
             ),
         ),
         truth_source="confirmed",
-        cause=overflow_cause("forward: exp(100) = inf, 1/inf = 0; backward: 0 * inf = nan"),
+        cause=overflow_cause(engine, "forward: exp(100) = inf, 1/inf = 0; backward: 0 * inf = nan"),
         repeat=f"gradcheck run reciprocal_exp.yaml --engine {engine} --dtype float32 --seed 0",
         fingerprint="a1b2c3",
     )

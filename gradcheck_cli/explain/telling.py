@@ -1,0 +1,199 @@
+"""A cause in sentences: what happened, with its numbers; how it was told; what was proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.report import CauseKind
+from gradcheck_cli.explain.producers import UNNAMED, backward_place
+from gradcheck_cli.explain.traces import Traces, not_finite
+from gradcheck_cli.explain.values import application, called, element, number
+
+LONGEST = 40  # characters of the formula that a sentence quotes
+NAMED = 3  # operations that a proof names; the others are counted
+
+
+def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
+    """Short, for the caret line."""
+    shown, name = _shown(traces, op), traces.fmt.name
+    exact, result = op.exact, op.result
+    where = "" if op.phase == "forward" else f"{op.phase} "
+    if kind == "genuine overflow" and traces.target is not None:
+        return f"the truth does not fit {name}: {_size(traces.target)} > {traces.fmt.largest:.3g}"
+    if kind == "masked branch":
+        return (
+            f"not selected, but {'its value' if op.phase == 'forward' else 'its derivative'} "
+            + (f"is not finite: {shown} = {number(result)}")
+        )
+    if kind == "saturation":
+        y = _value(traces, op)
+        told = "" if y is None else f" {number(y, 9)}"
+        return (
+            f"derivative rebuilt from the rounded result{told}: gives {number(result)}, "
+            f"exactly {exact:.6g}"
+        )
+    if kind == "clip that kills the gradient":
+        return f"derivative is {number(result)} on this side of the bound, exactly {exact:.6g}"
+    if kind == "tie":
+        return f"another branch than the exact one: gives {number(result)}, exactly {exact:.6g}"
+    if kind == "sensitivity" and np.isfinite(exact) and op.phase == "forward":
+        return f"magnifies rounding: {shown} = {result:.9g}, exactly {exact:.9g}"
+    if op.name == UNNAMED and op.phase != "forward":
+        return where + _derivative_by_numbers(traces, op)
+    return where + _by_numbers(traces, op, shown)
+
+
+def _derivative_by_numbers(traces: Traces, op: Operation) -> str:
+    """Where only the node is known whose derivative it is."""
+    fmt, exact, result = traces.fmt, op.exact, op.result
+    if not np.isfinite(exact):
+        return f"derivative gives {number(result)}"
+    if np.isinf(result) and abs(exact) > fmt.largest:
+        return f"overflows {fmt.name}: {exact:.3g} > {fmt.largest:.3g}"
+    if result == 0 and abs(exact) < fmt.smallest_normal:
+        return f"underflows {fmt.name}: {exact:.3g} becomes 0"
+    assert op.node is not None
+    node = traces.program.nodes[op.node]
+    name = node.custom.name if node.custom else node.op
+    return f"of {name} gives {number(result)}, exactly {exact:.6g}"
+
+
+def _by_numbers(traces: Traces, op: Operation, shown: str) -> str:
+    fmt, exact, result = traces.fmt, op.exact, op.result
+    known = not np.isnan(exact)
+    if known and np.isinf(result) and abs(exact) > fmt.largest:
+        return f"overflows {fmt.name}: {shown} = {_size(exact)} > {fmt.largest:.3g}"
+    if result == 0 and 0 < abs(exact) < fmt.smallest_normal:
+        return f"underflows {fmt.name}: {shown} = {exact:.3g} < {fmt.smallest_normal:.3g}"
+    if result == 0 and exact != 0 and np.isfinite(exact):
+        return f"becomes zero in {fmt.name}: {shown} = 0, exactly {exact:.3g}"
+    if np.isfinite(result) and np.isfinite(exact):
+        return f"loses digits in {fmt.name}: {shown} = {result:.9g}, exactly {exact:.9g}"
+    if np.isfinite(exact):
+        return f"{shown} = {number(result)}, exactly {exact:.6g}"
+    return f"{shown} = {number(result)}"
+
+
+def _size(exact: float) -> str:
+    """A number that may be beyond float64."""
+    return f"{exact:.3g}" if np.isfinite(exact) else f"more than {np.finfo(np.float64).max:.3g}"
+
+
+def _shown(traces: Traces, op: Operation) -> str:
+    """The operation with the numbers that went in: of the formula where it is the node's own, else
+    in the engine's words."""
+    if op.node is None:
+        return called(op.name, op.inputs)
+    node = traces.program.nodes[op.node]
+    args = [traces.narrow.values.get(i) for i in node.args]
+    if any(a is None for a in args):
+        return called(op.name or node.op, op.inputs)
+    own = application(node, [np.asarray(a) for a in args], op.index)
+    if op.phase == "forward":
+        value = traces.narrow.values.get(op.node)
+        whole = value is not None and np.shape(value) and len(op.index) != np.ndim(value)
+        return called(op.name, op.inputs) if whole else own
+    if op.name == UNNAMED:
+        return f"the derivative of {own}"
+    return called(op.name, op.inputs)
+
+
+def _value(traces: Traces, op: Operation) -> float | None:
+    return None if op.node is None else traces.number(op.node, op.index)
+
+
+def story_of(traces: Traces, op: Operation) -> str:
+    """What happened, forward and backward, in numbers."""
+    if op.phase == "forward":
+        story = [f"{_shown(traces, op)} = {number(op.result)}"]
+        if op.node is not None:
+            story += _downstream(traces, op.node, op.index)
+        back = _backward_story(traces)
+        return "forward: " + ", ".join(story) + (f"; backward: {back}" if back else "")
+    return f"{op.phase}: {_derivative_story(traces, op)}"
+
+
+def _derivative_story(traces: Traces, op: Operation) -> str:
+    if op.node is None:
+        return f"{called(op.name, op.inputs)} = {number(op.result)}"
+    node = traces.program.nodes[op.node]
+    args = [np.asarray(traces.narrow.values.get(i, np.nan)) for i in node.args]
+    own = application(node, args, op.index)
+    if op.name == UNNAMED and op.phase == "tangent":
+        return f"the derivative of {own} gives {number(op.result)}"
+    y_bar = traces.number(op.node, op.index, derivative=True)
+    upstream = "" if y_bar is None or op.phase == "tangent" else f", upstream {number(y_bar)}"
+    if op.name == UNNAMED:
+        return _step_back(traces, op.node, node.args, op.index, op.result)
+    told = f"{called(op.name, op.inputs)} = {number(op.result)}"
+    if np.isfinite(op.exact):
+        told += f", exactly {number(op.exact)}"
+    return f"in the derivative of {own}{upstream}: {told}"
+
+
+def _downstream(traces: Traces, index: int, at: tuple[int, ...]) -> list[str]:
+    """What the next operation made of it, if it takes the same element."""
+    for later in traces.users(index):
+        node = traces.program.nodes[later]
+        if later in traces.narrow.values:
+            value = np.asarray(traces.narrow.values[later])
+            if value.shape != np.shape(traces.narrow.values[index]) or value.ndim != len(at):
+                return []
+            args = [traces.narrow.values[i] for i in node.args]
+            return [f"{application(node, args, at)} = {number(float(value[at]))}"]
+    return []
+
+
+def _backward_story(traces: Traces) -> str:
+    """The step back that made the first nan or infinity, in numbers."""
+    if traces.forward_mode:
+        return ""
+    found = backward_place(traces, not_finite)
+    if found is None:
+        return ""
+    index, arg, at = found
+    x_bar = float(np.asarray(traces.narrow.derivatives[arg])[at])
+    return _step_back(traces, index, (arg,), at, x_bar)
+
+
+def _step_back(
+    traces: Traces, index: int, args: Sequence[int], at: tuple[int, ...], x_bar: float
+) -> str:
+    node = traces.program.nodes[index]
+    y_bar = element(node, np.asarray(traces.narrow.derivatives[index]), at)
+    value = element(node, np.asarray(traces.narrow.values[index]), at)
+    if y_bar is None or value is None:
+        return f"the derivative of {node.op} gives {number(x_bar)}"
+    if y_bar == 0 and np.isnan(x_bar):
+        return f"{number(y_bar)} * {number(value) if np.isinf(value) else 'inf'} = nan"
+    numbers = [traces.narrow.values[i] for i in node.args]
+    return (
+        f"the derivative of {application(node, numbers, at)}, upstream {number(y_bar)}, "
+        f"gives {number(x_bar)}"
+    )
+
+
+def quoted(text: str) -> str:
+    """A stretch of the formula, cut where it is long."""
+    plain = " ".join(text.split())
+    return f"`{plain}`" if len(plain) <= LONGEST else f"`{plain[: LONGEST - 3]}...`"
+
+
+def proof_of(traces: Traces, culprits: Sequence[Operation]) -> str:
+    """What was done exactly, and that it was enough."""
+    names = list(dict.fromkeys(_name(traces, op) for op in culprits))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    told = ", ".join(names[:NAMED]) + more
+    if len(names) == 1:
+        return f"with {told} alone done exactly the gradient is right"
+    return f"with {told} done exactly, and nothing else, the gradient is right"
+
+
+def _name(traces: Traces, op: Operation) -> str:
+    if op.node is None:
+        return f"`{op.name}`"
+    text = quoted(traces.program.nodes[op.node].text)
+    return text if op.phase == "forward" else f"the derivative of {text}"

@@ -1,0 +1,108 @@
+"""What is known of one evaluation: every number of the program, in the judged dtype and wider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import Trace
+from gradcheck_cli.domain.program import Program
+
+Bad = Callable[[Array, Array | None], Array]
+
+# Digits are called lost in an operation when its result has lost more than a quarter of them (the
+# same measure that makes a precision loss worth a warning) although its arguments have not.
+LOST_BITS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """`narrow` in the judged dtype, `wide` in float64 (None where the dtype is float64 itself).
+    `target` is what the traced entry should be, None where that is not known."""
+
+    program: Program
+    fmt: FloatFormat
+    narrow: Trace
+    wide: Trace | None
+    forward_mode: bool
+    target: float | None = None
+
+    def number(self, index: int, at: tuple[int, ...], *, derivative: bool = False) -> float | None:
+        """What the run had at element `at` of node `index`; None where it had nothing there."""
+        return _at(self.narrow, index, at, derivative)
+
+    def exactly(self, index: int, at: tuple[int, ...], *, derivative: bool = False) -> float | None:
+        """The same in the wider precision."""
+        return None if self.wide is None else _at(self.wide, index, at, derivative)
+
+    def bad(self, bad: Bad, index: int, *, derivative: bool) -> Array:
+        """Which elements of a node's value or derivative are bad."""
+        narrow = (self.narrow.derivatives if derivative else self.narrow.values).get(index)
+        if narrow is None:
+            return np.zeros((), dtype=bool)
+        wide = None
+        if self.wide is not None:
+            wide = (self.wide.derivatives if derivative else self.wide.values).get(index)
+        return bad(np.asarray(narrow, dtype=np.float64), wide)
+
+    def users(self, index: int) -> Iterator[int]:
+        """The nodes that take node `index` as an argument."""
+        for later in range(index + 1, len(self.program.nodes)):
+            if index in self.program.nodes[later].args:
+                yield later
+
+
+def _at(trace: Trace, index: int, at: tuple[int, ...], derivative: bool) -> float | None:
+    array = (trace.derivatives if derivative else trace.values).get(index)
+    if array is None or np.ndim(array) != len(at):
+        return None
+    if any(i >= n for i, n in zip(at, np.shape(array), strict=True)):
+        return None
+    return float(np.asarray(array)[at])
+
+
+def traces_of(
+    program: Program,
+    dtype: str,
+    mode: str,
+    narrow: Trace,
+    wide: Trace | None,
+    target: float | None = None,
+) -> Traces:
+    """Traces of one evaluation; a wider precision exists for all but float64."""
+    return Traces(
+        program=program,
+        fmt=FORMATS[dtype],
+        narrow=narrow,
+        wide=None if dtype == "float64" else wide,
+        forward_mode=mode == "forward",
+        target=target,
+    )
+
+
+def not_finite(narrow: Array, wide: Array | None) -> Array:
+    """Elements that are nan or infinite."""
+    return np.asarray(~np.isfinite(narrow))
+
+
+def vanished(narrow: Array, wide: Array | None) -> Array:
+    """Elements that are zero, but not in the wider precision."""
+    if wide is None or np.shape(wide) != np.shape(narrow):
+        return np.zeros(np.shape(narrow), dtype=bool)
+    return np.asarray((np.asarray(narrow) == 0) & (np.asarray(wide) != 0))
+
+
+def lossy(fmt: FloatFormat) -> Bad:
+    """Elements that lost more than LOST_BITS of their digits against the wider precision."""
+
+    def bad(narrow: Array, wide: Array | None) -> Array:
+        if wide is None or np.shape(wide) != np.shape(narrow):
+            return np.zeros(np.shape(narrow), dtype=bool)
+        with np.errstate(all="ignore"):
+            ulps = np.abs(np.asarray(narrow) - wide) / fmt.ulp(wide)
+        return np.asarray(~(ulps <= 2.0 ** (LOST_BITS * fmt.bits)))
+
+    return bad
