@@ -9,6 +9,7 @@ second run keeps to the choice of the first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -29,11 +30,16 @@ are plain arrays, and a Python number is itself."""
 
 @dataclass(slots=True)
 class Slot:
-    """A value of the run. `made_by` is the place of its step, None for what was there before."""
+    """A value of the run. `structural` is an array that was made of nothing (`zeros_like`): its
+    zeros are no results, and stay 0 beside an infinity."""
 
     native: Native
     format: FloatFormat | None
-    made_by: int | None = None
+    structural: bool = False
+
+    @property
+    def size(self) -> int:
+        return math.prod(getattr(self.native, "shape", ()))
 
 
 @dataclass(slots=True)
@@ -87,8 +93,6 @@ class Execution:
         return len(self.slots) - 1
 
     def add_step(self, step: Step) -> None:
-        for slot in step.results:
-            self.slots[slot].made_by = len(self.steps)
         self.steps.append(step)
 
     def values(self, slot: int) -> Array:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.engines.exact_kernels import structural
 from gradcheck_cli.engines.execution import Execution, High, Step, as_high
 
 # First so many: 1e-76 beside 1 is not lost, and a ball costs about as much as with 64. Then, where
@@ -55,7 +56,7 @@ class Numbers:
             try:
                 with precision(self.bits):
                     return list(step.exact(args))
-            except (NotInBalls, Undecided):
+            except (NotInBalls, Undecided, TypeError):  # or it does not take these arguments
                 pass
         plain: list[Any] = [x if isinstance(x, (int, float)) else to_float(x) for x in args]
         results = step.wide(plain)
@@ -67,7 +68,7 @@ def numbers_for(execution: Execution, needed: Sequence[int]) -> Numbers:
     total = 0
     for place in needed:
         step = execution.steps[place]
-        sizes = [np.size(execution.slots[i].native) for i in (*step.args, *step.results)]
+        sizes = [execution.slots[i].size for i in (*step.args, *step.results)]
         total += max(sizes, default=0)
     return Numbers(FIRST_BITS if total <= MOST_IN_BALLS else None)
 
@@ -97,7 +98,10 @@ def sharp(x: High, place: int, format: FloatFormat) -> bool:
 def given(execution: Execution, slot: int, numbers: Numbers) -> High:
     """The number of the run itself, taken exactly."""
     native = execution.slots[slot].native
-    return native if isinstance(native, (int, float)) else numbers.lift(execution.values(slot))
+    if isinstance(native, (int, float)):
+        return native
+    values = numbers.lift(execution.values(slot))
+    return structural(values) if execution.slots[slot].structural else values
 
 
 def shaped(value: High, execution: Execution, slot: int) -> High:

@@ -14,6 +14,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed
 from gradcheck_cli.engines.lowerings import Missing, bound, had, reasons
 from gradcheck_cli.engines.torch_ops import TABLE
@@ -130,6 +131,11 @@ class _Torch:
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         with self._torch.no_grad():
             return (parameter - rate * gradient).requires_grad_()
+
+    def recorder(self) -> Recorder:
+        from gradcheck_cli.engines.torch_recorder import TorchRecorder
+
+        return TorchRecorder()
 
     def custom(self, rule: Rule) -> Call:
         return _function(self._torch, rule)

@@ -1,0 +1,131 @@
+"""What frameworks' kernels compute, in exact arithmetic: for balls, in rows of the op table.
+
+A derivative's kernel is the function of its own inputs that it is, whatever it is a derivative of:
+`tanh_backward(g, y)` is g (1 - y^2) for every y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.engines.execution import High
+
+Kernel = Callable[..., Any]
+
+
+def row(name: str) -> Kernel:
+    """The row of the op table, found when it is first called."""
+
+    def call(*args: Any, **keywords: Any) -> Any:
+        from reference_engine.traced import ROWS
+
+        return ROWS[name](*args, **keywords)
+
+    return call
+
+
+def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
+    """The kernel's results on arrays of `arb` objects; other arrays and numbers are as they are."""
+    from reference_engine.arithmetic.balls import Ball
+
+    found = kernel(
+        *(Ball(x) if isinstance(x, np.ndarray) and x.dtype == object else x for x in args)
+    )
+    return [plain(y) for y in (found if isinstance(found, tuple) else (found,))]
+
+
+def plain(y: Any) -> High:
+    """An array of `arb` objects, or of booleans or integers."""
+    from reference_engine.arithmetic.balls import unwrap
+
+    return y if isinstance(y, np.ndarray) and y.dtype != object else unwrap(y)
+
+
+def moved(
+    move: Callable[[Sequence[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]],
+    args: Sequence[High],
+) -> list[High]:
+    """An operation that only moves numbers, on arrays of anything: it is run on their places.
+
+    Zeros that it puts between are nothing: times infinity they are still 0.
+    """
+    from reference_engine.arithmetic.ball_choices import NOTHING
+
+    pool: list[Any] = [NOTHING]
+    places = []
+    for x in args:
+        if isinstance(x, np.ndarray) and x.dtype == object:
+            numbers = np.arange(len(pool), len(pool) + x.size, dtype=np.float64)
+            places.append(numbers.reshape(x.shape))
+            pool.extend(x.ravel())
+        else:
+            places.append(x)
+    everything = np.empty(len(pool), dtype=object)
+    everything[:] = pool
+    return [everything[np.asarray(y).astype(np.int64)] for y in move(places)]
+
+
+def nothing_where(condition: Any, x: Any) -> Any:
+    """x, but nothing where the condition holds."""
+    return row("where")(condition, 0.0, x)
+
+
+def structural(values: High) -> High:
+    """Zeros that no computation gave are nothing."""
+    from reference_engine.arithmetic.ball_choices import NOTHING
+
+    if values.dtype != object:
+        return values
+    made = values.copy()
+    flat = made.reshape(-1)
+    for i, one in enumerate(flat):
+        if one == 0:
+            flat[i] = NOTHING
+    return made
+
+
+def as_numbers(x: Any) -> Any:
+    """Balls as they are; of integers and booleans, numbers. False is nothing: a mask."""
+    if not isinstance(x, np.ndarray) or x.dtype == object:
+        return x
+    from reference_engine.arithmetic.balls import Ball, objects
+
+    numbers = objects(x.astype(np.float64) if x.dtype == np.bool_ else x)
+    return Ball(structural(numbers) if x.dtype == np.bool_ else numbers)
+
+
+def tanh_grad(g: Any, y: Any) -> Any:
+    return g * (1 - y * y)
+
+
+def sigmoid_grad(g: Any, y: Any) -> Any:
+    return g * (y * (1 - y))
+
+
+def softmax_grad(g: Any, y: Any, axis: int) -> Any:
+    return y * (g - row("sum")(g * y, axis=axis, keepdims=True))
+
+
+def log_softmax_grad(g: Any, y: Any, axis: int) -> Any:
+    return g - row("exp")(y) * row("sum")(g, axis=axis, keepdims=True)
+
+
+def softplus_grad(g: Any, x: Any) -> Any:
+    return g * row("sigmoid")(x)
+
+
+def elu_grad(g: Any, x: Any, alpha: float = 1.0) -> Any:
+    positive = row("greater")(x, 0.0)
+    safe = nothing_where(positive, x)
+    return row("where")(positive, g, g * alpha * row("exp")(safe))
+
+
+def dot(a: Any, b: Any) -> Any:
+    return row("sum")(a * b)
+
+
+def stable_log_sigmoid(x: Any) -> Any:
+    return -row("softplus")(-x)
