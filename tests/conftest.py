@@ -95,6 +95,7 @@ def truth_of(
     wrt: Sequence[str] | None = None,
     constants: Mapping[str, float] | None = None,
     conditioning: bool = False,
+    known: Truth | None = None,
     seed: int = 0,
 ) -> Truth:
     """The truth of a formula, its whole Jacobian or Hessian unless projections are given."""
@@ -113,6 +114,7 @@ def truth_of(
                 projections=projections or {mode: Projection() for mode in modes},
                 seed=seed,
                 conditioning=conditioning,
+                known=known,
             )
         )
 

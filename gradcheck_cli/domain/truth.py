@@ -36,6 +36,7 @@ class TruthBlock:
     scale                   how large a derivative of this function is on any scale near the point;
                             where T cannot be told from zero, its error bar is measured against this
     confirmed               True where T is the float64 gradient, confirmed by a difference
+    certified               True where T was enclosed in exact arithmetic: |exact - value| <= error
     """
 
     value: Array
@@ -51,6 +52,7 @@ class TruthBlock:
     stated: Array
     scale: Array
     confirmed: Array
+    certified: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,8 @@ class Truth:
     """Truth of one spec at one point for one dtype.
 
     `blocks` has a key (mode, block name) for every mode that was asked for. `output` is the
-    program's float64 value, `output_error` its error bar. `reasons` says in a sentence, by the same
-    keys, why entries are undecided.
+    program's exact value as a float64, `output_error` its error bar. `reasons` says in a sentence,
+    by the same keys, why entries are undecided, `uncertified` why not all could be enclosed.
     """
 
     dtype: str
@@ -82,6 +84,7 @@ class Truth:
     output_error: Array
     blocks: Mapping[tuple[str, str], TruthBlock]
     reasons: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    uncertified: Mapping[tuple[str, str], str] = field(default_factory=dict)
     hulls: Mapping[str, tuple[Hull, ...]] = field(default_factory=dict)  # by mode
     forward: int = 0
     duration_s: float = 0.0

@@ -140,6 +140,8 @@ def source_of(block: TruthBlock) -> str:
     """Where the truth of a block comes from."""
     if np.all(block.kind == PointKind.UNDECIDED):
         return "undecided"
+    if np.any(block.certified):
+        return "certified"
     if np.any(block.confirmed):
         return "confirmed"
     if np.all((block.kind == PointKind.KINK) | (block.kind == PointKind.UNDEFINED)):

@@ -7,6 +7,7 @@ functions with correctly rounded last bit, ACM TOMS 17, 1991.)
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +17,14 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode, Projection
-from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
+from gradcheck_cli.truth.ball_program import BallProgram, operations
 from gradcheck_cli.truth.gradients import block_shapes
-from gradcheck_cli.truth.plain import constant, inlined
 
 SECOND: tuple[Mode, ...] = ("reverse-over-reverse", "forward-over-reverse")
 FIRST_BITS = 117  # 64 more than float64 has
 MOST_BITS = 4096  # x^2 beside 1 for the smallest x of float64 takes 2150; a cancelling y / y^2 more
+OUTPUT = "output"
+ABSORBED = 1074 + 53  # bits in which 1 + x differs from 1 for every x of float64
 NARROW = 8  # a radius of 2^-8 ulp cannot be seen in any figure that the user gets
 
 BUDGET = 60_000
@@ -33,7 +35,6 @@ second."""
 KINK = "an operation stands exactly on a kink, a tie or a jump"
 DOMAIN = "the derivative has no value in exact arithmetic: a pole, or outside of the domain"
 STRANGE = "an input is not a finite number"
-BEYOND = "the exact derivative is larger than any float64"
 WIDE = f"the enclosure is still too wide at {MOST_BITS} bits"
 TOO_MUCH = "enclosing it would take too many operations"
 
@@ -47,46 +48,6 @@ class Certificate:
     radius: Array
     sure: Array
     reason: str
-
-
-class BallProgram:
-    """A program as a function of its differentiated inputs; everything else is exact."""
-
-    def __init__(self, request: TruthRequest) -> None:
-        from reference_engine.arithmetic.balls import exactly
-        from reference_engine.op import TABLE
-
-        self.program: Program = inlined(request.program)
-        self.wrt = request.wrt
-        self._rows = TABLE
-        fmt = FORMATS[request.dtype]
-        self._template: list[Any] = [None] * len(self.program.nodes)
-        for index, node in enumerate(self.program.nodes):
-            if node.op == CONSTANT:
-                value = constant(node, fmt)
-                self._template[index] = exactly(value) if node.kind == "float" else value
-        for name, index in self.program.inputs.items():
-            value = np.asarray(request.values[name])
-            self._template[index] = exactly(value) if value.dtype.kind == "f" else value
-
-    def __call__(self, *xs: Any) -> Any:
-        from reference_engine.arithmetic.balls import exactly
-        from reference_engine.traced import Traced
-
-        slots = self._template.copy()
-        for name, x in zip(self.wrt, xs, strict=True):
-            slots[self.program.inputs[name]] = x
-        for index, node in enumerate(self.program.nodes):
-            if node.op in (CONSTANT, INPUT):
-                continue
-            args = [slots[i] for i in node.args]
-            for k, wanted in enumerate(node.wants):
-                if wanted == "float" and not isinstance(args[k], Traced):
-                    whole = node.op == "power" and k == 1 and np.ndim(args[k]) == 0
-                    # the rule for a whole exponent is shorter
-                    args[k] = int(args[k]) if whole else exactly(args[k])
-            slots[index] = self._rows[node.op](*args, **node.keywords)
-        return slots[self.program.output]
 
 
 def certify(request: TruthRequest, budget: float = BUDGET) -> dict[tuple[Mode, str], Certificate]:
@@ -107,31 +68,46 @@ def certify(request: TruthRequest, budget: float = BUDGET) -> dict[tuple[Mode, s
     return found
 
 
-class _Blocks:
-    """The blocks of one projection, at growing precision."""
+def certify_output(request: TruthRequest, budget: float = BUDGET) -> Certificate:
+    """A certificate for the value of the program, its arrays in the shape of the output."""
+    output = request.program.nodes[request.program.output].shape
+    found = _Output(request, BallProgram(request)).certificates(budget)[OUTPUT]
+    return Certificate(
+        found.value.reshape(output),
+        found.radius.reshape(output),
+        found.sure.reshape(output),
+        found.reason,
+    )
+
+
+class _Ziv(ABC):
+    """Arrays of numbers, enclosed at growing precision until each is narrow."""
 
     def __init__(
         self,
         request: TruthRequest,
         function: BallProgram,
-        mode: Mode,
-        projection: Projection,
+        shapes: Mapping[str, tuple[int, int]],
     ) -> None:
-        second = mode in SECOND
         self._fmt = FORMATS[request.dtype]
         self._function = function
         self._xs = [np.asarray(request.values[name], np.float64) for name in request.wrt]
-        self._wrt = request.wrt
-        self._projection = projection
-        self._second = second
-        self._whole = second or projection.rows is not None  # a row is made of all outputs
-        self._defined = np.ones(1, np.bool_)  # which rows have a value at all
-        self._shapes = block_shapes(request, mode)
-        self._output = request.program.nodes[request.program.output].shape
-        self._beyond = False  # whether an entry is larger than any float64
-        self._value = {name: np.full(shape, np.nan) for name, shape in self._shapes.items()}
-        self._radius = {name: np.full(shape, np.inf) for name, shape in self._shapes.items()}
-        self._sure = {name: np.zeros(shape, np.bool_) for name, shape in self._shapes.items()}
+        self._shapes = shapes
+        self._value = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
+        self._radius = {name: np.full(shape, np.inf) for name, shape in shapes.items()}
+        self._sure = {name: np.zeros(shape, np.bool_) for name, shape in shapes.items()}
+
+    @abstractmethod
+    def _passes(self) -> int:
+        """How often the program is run."""
+
+    @abstractmethod
+    def _enclosed(self) -> Mapping[str, Any] | None:
+        """The arrays of balls at the precision in force; None on a kink, a tie or a jump."""
+
+    def _defined(self, name: str, place: int) -> bool:
+        """Whether the number has a value at all."""
+        return True
 
     def certificates(self, budget: float) -> dict[str, Certificate]:
         reason = self._narrow(budget)
@@ -146,17 +122,18 @@ class _Blocks:
 
         if not all(np.all(np.isfinite(x)) for x in self._xs):
             return STRANGE
-        cost = _operations(self._function.program) * self._passes()
-        bits, spent, nowhere = FIRST_BITS, 0.0, False
+        cost = operations(self._function.program) * self._passes()
+        bits, spent = FIRST_BITS, 0.0
         while bits <= MOST_BITS:
             spent += cost * bits / FIRST_BITS
             if spent > budget:
                 return TOO_MUCH
             try:
                 with precision(bits):
-                    if self._stands_on_a_tie():
+                    entries = self._enclosed()
+                    if entries is None:
                         return KINK
-                    finite = self._put(self._entries())
+                    finite = self._put(entries)
             except Undecided:
                 bits *= 2
                 continue
@@ -164,16 +141,97 @@ class _Blocks:
                 return str(refusal)
             if all(np.all(sure) for sure in self._sure.values()):
                 return ""
-            if nowhere and not finite:
-                return BEYOND if self._beyond else DOMAIN
-            nowhere = not finite
+            if not finite and bits > ABSORBED:
+                return DOMAIN
             bits *= 2
         return WIDE
 
+    def _put(self, entries: Mapping[str, Any]) -> bool:
+        """Keep what has become narrow enough; whether every entry is finite at all."""
+        finite = True
+        for name in self._shapes:
+            flat = np.reshape(np.asarray(entries[name], dtype=object), -1)
+            value, radius, sure = (
+                part[name].reshape(-1) for part in (self._value, self._radius, self._sure)
+            )
+            for i in np.flatnonzero(~sure):
+                ball = flat[i]
+                if not (ball.is_finite() and self._defined(name, int(i))):
+                    finite = False
+                    continue
+                known = self._known(ball)
+                if known is not None:
+                    value[i], radius[i] = known
+                    sure[i] = True
+        return finite
+
+    def _known(self, ball: Any) -> tuple[float, float] | None:
+        """The ball as a float64 and a bound of the distance to it, where the ball is narrow; an
+        infinity stands for what is beyond any float64."""
+        from flint import arb
+
+        middle, radius = ball.mid(), ball.rad()
+        value = float(middle)
+        if not np.isfinite(value):
+            beyond = not abs(ball).lower() <= np.finfo(np.float64).max
+            return (value, 0.0) if beyond else None
+        ulp = arb(float(self._fmt.ulp(value)))
+        if not radius * 2**NARROW <= ulp:
+            return None
+        distance = (radius + abs(middle - arb(value))).upper()
+        return value, float(distance) * (1 + 2.0**-52)
+
+
+class _Output(_Ziv):
+    """The value of the program."""
+
+    def __init__(self, request: TruthRequest, function: BallProgram) -> None:
+        size = int(np.prod(request.program.nodes[request.program.output].shape))
+        super().__init__(request, function, {OUTPUT: (1, size)})
+
     def _passes(self) -> int:
-        """How often a derivative of the program is taken."""
+        return 1
+
+    def _enclosed(self) -> Mapping[str, Any]:
+        from reference_engine.arithmetic.balls import exactly, unwrap
+
+        return {OUTPUT: unwrap(self._function(*map(exactly, self._xs)))}
+
+
+class _Blocks(_Ziv):
+    """The blocks of one projection."""
+
+    def __init__(
+        self,
+        request: TruthRequest,
+        function: BallProgram,
+        mode: Mode,
+        projection: Projection,
+    ) -> None:
+        super().__init__(request, function, block_shapes(request, mode))
+        self._wrt = request.wrt
+        self._projection = projection
+        self._second = mode in SECOND
+        self._whole = self._second or projection.rows is not None  # a row is made of all outputs
+        self._rows_defined = np.ones(1, np.bool_)
+        self._output = request.program.nodes[request.program.output].shape
+
+    def _passes(self) -> int:
         columns = self._tangent_count()
         return columns if self._second else min(self._row_count(), columns)
+
+    def _defined(self, name: str, place: int) -> bool:
+        row = 0 if self._whole else place // self._shapes[name][1]
+        return bool(self._rows_defined[row])
+
+    def _enclosed(self) -> Mapping[str, Any] | None:
+        if self._stands_on_a_tie():
+            return None
+        if self._second:
+            return self._second_order()
+        if self._row_count() <= self._tangent_count():
+            return self._by_rows()
+        return self._by_columns()
 
     def _row_count(self) -> int:
         rows = self._projection.rows
@@ -193,16 +251,8 @@ class _Blocks:
         with noting_ties() as ties:
             output = unwrap(self._function(*map(exactly, self._xs)))
         finite = np.array([ball.is_finite() for ball in output.ravel()], np.bool_)
-        self._defined = np.all(finite, keepdims=True) if self._whole else finite
+        self._rows_defined = np.all(finite, keepdims=True) if self._whole else finite
         return bool(ties)
-
-    def _entries(self) -> Mapping[str, Any]:
-        """Every block as an array of balls."""
-        if self._second:
-            return self._second_order()
-        if self._row_count() <= self._tangent_count():
-            return self._by_rows()
-        return self._by_columns()
 
     def _by_rows(self) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_vjp
@@ -267,71 +317,3 @@ class _Blocks:
             name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
             for name, found in columns.items()
         }
-
-    def _put(self, entries: Mapping[str, Any]) -> bool:
-        """Keep what has become narrow enough; whether every entry is finite at all."""
-        finite = True
-        for name, shape in self._shapes.items():
-            flat = np.reshape(np.asarray(entries[name], dtype=object), -1)
-            value, radius, sure = (
-                part[name].reshape(-1) for part in (self._value, self._radius, self._sure)
-            )
-            for i in np.flatnonzero(~sure):
-                ball = flat[i]
-                if not (ball.is_finite() and self._defined[0 if self._whole else i // shape[1]]):
-                    finite = False
-                    continue
-                known = self._known(ball)
-                if known is not None:
-                    value[i], radius[i] = known
-                    sure[i] = True
-            finite &= not self._beyond
-        return finite
-
-    def _known(self, ball: Any) -> tuple[float, float] | None:
-        """The ball as a float64 and a bound of the distance to it, where the ball is narrow; None
-        also where no float64 is near."""
-        from flint import arb
-
-        middle, radius = ball.mid(), ball.rad()
-        value = float(middle)
-        if not np.isfinite(value):
-            self._beyond = True
-            return None
-        ulp = arb(float(self._fmt.ulp(value)))
-        if not radius * 2**NARROW <= ulp:
-            return None
-        distance = (radius + abs(middle - arb(value))).upper()
-        return value, float(distance) * (1 + 2.0**-52)
-
-
-def _operations(program: Program) -> float:
-    """Scalar operations of one evaluation; those of products of matrices are cheaper."""
-    total = 0.0
-    for node in program.nodes:
-        if node.op in (CONSTANT, INPUT):
-            continue
-        sizes = [int(np.prod(program.nodes[i].shape)) for i in node.args]
-        size = max([int(np.prod(node.shape)), *sizes])
-        if node.op in CONTRACTIONS and len(sizes) > 1:
-            # the longest loop: sqrt(n k * k m * n m) = n k m
-            product = sizes[0] * sizes[1] * int(np.prod(node.shape))
-            size = max(size, int(np.sqrt(product) * CHEAPER))
-        total += size
-    return total
-
-
-CONTRACTIONS = frozenset(
-    [
-        "matmul",
-        "dot",
-        "tensordot",
-        "einsum",
-        "conv1d",
-        "conv2d",
-        "conv_transpose2d",
-        "linear",
-        "solve",
-    ]
-)
-CHEAPER = 0.15  # a product and a sum of balls, beside the average of other operations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.engines.walker import rounded
 from gradcheck_cli.truth.blocks import Differences, Merged, is_on_a_kink, merge, unconstrained
+from gradcheck_cli.truth.certified import Certificate, certify, certify_output
 from gradcheck_cli.truth.conditioning import Conditioning, conditioning, with_costs
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Sampled, Values
@@ -23,6 +25,7 @@ from gradcheck_cli.truth.gradients import Float64Gradients, block_shapes, float6
 from gradcheck_cli.truth.halving import ENTRY_LIMIT, confirm
 from gradcheck_cli.truth.hulls import hulls_of
 from gradcheck_cli.truth.noise import from_size, from_sums, measured
+from gradcheck_cli.truth.overlay import alone, overlaid, remembered
 from gradcheck_cli.truth.plain import PlainFunction, frozen, inlined
 from gradcheck_cli.truth.poles import swallowed_poles
 from gradcheck_cli.truth.tape import output_noise_sums
@@ -33,19 +36,23 @@ MOVED_ROWS = 4  # and at other points than the one in question, two a column
 SWALLOWED = "float64 meets a pole on the way to the output, which is finite nevertheless"
 
 
-@dataclass(slots=True)
+@dataclass
 class _Work:
     """What is shared between the blocks of one request."""
 
     request: TruthRequest
     engine: ReferenceEngine
-    gradients: Float64Gradients
     structural: bool
     on_the_way: float
     swallowed: Array
     difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
     rounding_cache: dict[tuple[Mode, str], Conditioning] | None = None
     evaluations: int = 0
+
+    @cached_property
+    def gradients(self) -> Float64Gradients:
+        """Computed where they are asked for: not where everything is certified."""
+        return float64_gradients(self.request, self.engine)
 
     def rounding(self, mode: Mode, name: str) -> Callable[[], tuple[Array, Array]]:
         """C and R of a block in float64, when they are asked for."""
@@ -63,52 +70,81 @@ class _Work:
 def compute(request: TruthRequest) -> Truth:
     """Truth for every mode in `request.projections`.
 
-    First order: Romberg-extrapolated central differences of the float64 program (`differences`),
-    merged with the reference engine's float64 gradient (`blocks`). Second order: differences of
-    that gradient. More than `halving.ENTRY_LIMIT` entries are confirmed along random directions
-    instead of one by one.
+    Certified, where the exact derivative can be enclosed (`certified`). Elsewhere, and as a second
+    opinion where the cost of rounding is asked for, differences. First order: Romberg-extrapolated
+    central differences of the float64 program (`differences`), merged with the reference engine's
+    float64 gradient (`blocks`). Second order: differences of that gradient. More than
+    `halving.ENTRY_LIMIT` entries are confirmed along random directions instead of one by one.
     """
     started = time.perf_counter()
     engine = ReferenceEngine()
     engine.load()
     request = replace(request, program=rounded(request.program, request.dtype))
-    truth = request.known or _truth(request, engine)
+    truth = request.known
+    if truth is None or (request.conditioning and _lacks_differences(truth)):
+        truth = _truth(request, engine)
     if request.conditioning:
         truth = with_costs(truth, request, engine)
     return replace(truth, duration_s=time.perf_counter() - started)
+
+
+def _lacks_differences(truth: Truth) -> bool:
+    """Whether a block was certified, and no second opinion asked for."""
+    return any(
+        np.any(block.certified) and bool(np.all(np.isnan(block.difference)))
+        for block in truth.blocks.values()
+    )
 
 
 def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
     """All of it but the costs of rounding."""
     program = inlined(request.program)
     at_point = PlainFunction(program, request.dtype).nodes(request.values)
+    structural = is_on_a_kink(at_point, program)
     work = _Work(
         request,
         engine,
-        float64_gradients(request, engine),
-        is_on_a_kink(at_point, program),
+        structural,
         _on_the_way(program, at_point),
         swallowed_poles(program, at_point),
     )
+    certificates: Mapping[tuple[Mode, str], Certificate] = {}
+    if request.known is not None:
+        certificates = remembered(request.known)
+    elif not structural:
+        certificates = certify(request)
     blocks: dict[tuple[str, str], TruthBlock] = {}
     reasons: dict[tuple[str, str], str] = {}
     hulls: dict[str, tuple[Hull, ...]] = {}
     for mode in request.projections:
-        for name, merged, differences in _mode_blocks(work, mode):
-            _forget(work, mode, merged)
-            blocks[mode, name] = _block(work, mode, name, merged, differences)
+        for name, merged, differences in _mode_blocks(work, mode, certificates):
+            certificate = certificates.get((mode, name))
+            blocks[mode, name] = _block(work, mode, name, merged, differences, certificate)
             if merged.reason:
                 reasons[mode, name] = merged.reason
         hulls[mode] = _hulls(work, mode, blocks)
-    output = np.asarray(at_point[program.output], dtype=np.float64)
+    output, output_error = _output(request, np.asarray(at_point[program.output], np.float64))
     return Truth(
         dtype=request.dtype,
         output=output,
-        output_error=from_size(output, len(program.nodes)),
+        output_error=output_error,
         blocks=blocks,
         reasons=reasons,
+        uncertified={key: c.reason for key, c in certificates.items() if c.reason},
         hulls=hulls,
         forward=work.evaluations,
+    )
+
+
+def _output(request: TruthRequest, plain: Array) -> tuple[Array, Array]:
+    """The value of the program and its error bar; `plain` is what float64 gives."""
+    if request.known is not None:
+        return request.known.output, request.known.output_error
+    certificate = certify_output(request)
+    rough = from_size(plain, len(request.program.nodes))
+    return (
+        np.where(certificate.sure, certificate.value, plain),
+        np.where(certificate.sure, certificate.radius, rough),
     )
 
 
@@ -125,12 +161,19 @@ def _forget(work: _Work, mode: Mode, merged: Merged) -> None:
 
 
 def _block(
-    work: _Work, mode: Mode, name: str, merged: Merged, differences: Differences
+    work: _Work,
+    mode: Mode,
+    name: str,
+    merged: Merged,
+    differences: Differences,
+    certificate: Certificate | None,
 ) -> TruthBlock:
-    zeros = np.zeros_like(merged.value)
-    with np.errstate(all="ignore"):
-        # both by the same engine in float64: what that loses to rounding, both lose
-        change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
+    zeros = change = np.zeros_like(merged.value)
+    if work.request.program.has_custom_gradient:
+        with np.errstate(all="ignore"):
+            # both by the same engine in float64: what that loses to rounding, both lose
+            change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
+    taken = not np.all(np.isnan(differences.value))
     return TruthBlock(
         value=merged.value,
         error=merged.error,
@@ -144,7 +187,8 @@ def _block(
         floor=zeros,
         stated=merged.value + change,
         confirmed=merged.confirmed,
-        scale=_scale(work, name, differences),
+        certified=zeros.astype(np.bool_) if certificate is None else certificate.sure,
+        scale=_scale(work, name, differences) if taken else zeros,
     )
 
 
@@ -188,7 +232,25 @@ def _sizes(work: _Work, name: str, count: int) -> Array:
     return np.where(sizes == 0, 1.0, sizes)
 
 
-def _mode_blocks(work: _Work, mode: Mode) -> Iterator[tuple[str, Merged, Differences]]:
+def _mode_blocks(
+    work: _Work, mode: Mode, certificates: Mapping[tuple[Mode, str], Certificate]
+) -> Iterator[tuple[str, Merged, Differences]]:
+    """Every block of a mode, with differences where a second opinion is wanted or the certificate
+    is not sure."""
+    names = block_shapes(work.request, mode)
+    mine = {name: certificates[mode, name] for name in names if (mode, name) in certificates}
+    if mine and not work.request.conditioning and all(np.all(c.sure) for c in mine.values()):
+        for name, certificate in mine.items():
+            yield name, alone(certificate), Differences.empty(*names[name])
+        return
+    for name, merged, differences in _by_differences(work, mode):
+        _forget(work, mode, merged)
+        if name in mine:
+            merged = overlaid(merged, mine[name])
+        yield name, merged, differences
+
+
+def _by_differences(work: _Work, mode: Mode) -> Iterator[tuple[str, Merged, Differences]]:
     for name, differences in _differences(work, mode).items():
         gradient = work.gradients.true[mode, name]
         spread = work.gradients.spread[mode, name]

@@ -63,6 +63,7 @@ def block(
         floor=rows(floor, truth),
         stated=truth if stated is None else rows(stated, truth),
         scale=np.abs(truth) if scale is None else rows(scale, truth),
+        certified=np.zeros(truth.shape, dtype=bool),
         confirmed=np.full(truth.shape, confirmed),
     )
 

@@ -16,7 +16,7 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.engines.walker import rounded
 from gradcheck_cli.truth import certified
-from gradcheck_cli.truth.certified import Certificate, certify
+from gradcheck_cli.truth.certified import Certificate, certify, certify_output
 from tests.conftest import array, program_of
 from tests.truth.exact import Exact
 from tests.truth.test_request import any_number, formulas, parses
@@ -114,7 +114,6 @@ def test_what_float64_loses(formula: str, x: float, expected: float) -> None:
         ("sqrt(x) ** 2", 0.0, certified.DOMAIN),
         ("log(-exp(x))", 1.0, certified.DOMAIN),
         ("1 / x", 0.0, certified.DOMAIN),
-        ("exp(x)", 1000.0, certified.BEYOND),
         ("relu(sqrt(x) ** 2 - 2)", 2.0, certified.WIDE),
         ("sum(eigvalsh(x))", [[2.0, 1.0], [1.0, 3.0]], "eigvalsh has no enclosure"),
         ("x", np.inf, certified.STRANGE),
@@ -190,3 +189,25 @@ def test_projections() -> None:
         "sin(x)", {"x": [0.1, 0.2, 0.3]}, modes=("forward",), projection=Projection(None, columns)
     )["forward", "x"]
     assert forward.value == pytest.approx(whole @ columns["x"].T, rel=1e-15)
+
+
+def test_what_no_float64_holds_is_an_infinity() -> None:
+    found = one("-exp(x)", 1000.0)
+    assert found.sure.all()
+    assert found.value[0, 0] == -np.inf
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_value_is_certified_too(dtype: str) -> None:
+    inputs = {"x": [1e-9, 0.5]}
+    request = TruthRequest(
+        program=rounded(program_of("(1 + x) - 1", inputs), dtype),
+        values={"x": FORMATS[dtype].round(np.array(inputs["x"]))},
+        bounds={},
+        wrt=("x",),
+        dtype=dtype,
+        projections={},
+    )
+    found = certify_output(request)
+    assert found.sure.all()
+    assert found.value.tolist() == request.values["x"].tolist()
