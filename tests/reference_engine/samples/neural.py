@@ -32,7 +32,8 @@ RANDOM: dict[str, SearchStrategy[Sample]] = {
 VALUES: dict[str, Callable[..., Any]] = {
     "softmax": lambda x, axis=-1: scipy.special.softmax(x, axis),
     "log_softmax": lambda x, axis=-1: scipy.special.log_softmax(x, axis),
-    "logsumexp": lambda x, axis=-1, keepdims=False: np.log(
-        np.sum(np.exp(x), axis, keepdims=keepdims)
+    # SciPy gives a scalar an axis
+    "logsumexp": lambda x, axis=-1, keepdims=False: np.reshape(
+        scipy.special.logsumexp(x, axis), np.sum(x, axis, keepdims=keepdims).shape
     ),
 }
