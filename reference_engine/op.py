@@ -278,8 +278,6 @@ class Op:
         """The value where no array is traced and their number is right. Raises as a call does."""
         try:
             y = self.raw(*arrays, **keywords)
-        except ShapeError:
-            raise
         except (ValueError, IndexError) as error:
             raise self._misfit(arrays, keywords, error) from error
         return y if type(y) is np.ndarray else np.asarray(y)
@@ -296,9 +294,8 @@ class Op:
                 self.result_shape(*shapes, **given)
             except (ValueError, IndexError) as stated:
                 error = stated
-        if isinstance(error, ShapeError):
-            return error
-        return ShapeError(self.name, shapes, str(error))
+        reason = error.reason if isinstance(error, ShapeError) else str(error)
+        return ShapeError(self.name, shapes, reason)
 
     def _bind(
         self, args: tuple[Value, ...], keywords: dict[str, Any]
@@ -350,12 +347,8 @@ class Composite(Op):
             args, keywords = self._bind(args, keywords)
         try:
             return self._in_float32(args, keywords)
-        except ShapeError as error:
-            shapes = tuple(shape_of(a) for a in args)
-            raise ShapeError(self.name, shapes, error.reason) from error
         except (ValueError, IndexError) as error:
-            shapes = tuple(shape_of(a) for a in args)
-            raise ShapeError(self.name, shapes, str(error)) from error
+            raise self._misfit(args, keywords, error) from error
 
     def _in_float32(self, args: Sequence[Value], keywords: Mapping[str, Any]) -> Value:
         narrow = None

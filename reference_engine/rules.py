@@ -42,12 +42,7 @@ class Elementwise:
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
     ) -> Value:
-        y_dot = None
-        for part, x_dot in zip(self.parts, x_dots, strict=True):
-            if part is not None and x_dot is not None:
-                term = part(x_dot, y, *xs, **keywords)
-                y_dot = term if y_dot is None else y_dot + term
-        return y_dot
+        return _sum_of_parts(self.parts, x_dots, y, xs, keywords)
 
     def reverse(
         self,
@@ -100,37 +95,7 @@ class Linear:
 
 
 class JointlyLinear:
-    """y is linear in all its arrays together; `transpose` is called (y_bar, i, xs, **keywords)."""
-
-    def __init__(self, transpose: Part) -> None:
-        self.transpose = transpose
-
-    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
-        return NOTHING  # a linear function has the same derivative everywhere
-
-    def forward(
-        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
-    ) -> Value:
-        filled = [
-            np.zeros(shape_of(x), y.dtype) if x_dot is None else x_dot
-            for x, x_dot in zip(xs, x_dots, strict=True)
-        ]
-        return op(*filled, **keywords)
-
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Keywords,
-    ) -> list[Value]:
-        return [self.transpose(y_bar, i, xs, **keywords) for i in wanted]
-
-
-class PartlyLinear:
-    """y is linear in some of its arrays together, while the passive ones (indices) say where.
+    """y is linear in its arrays together; passive ones, if there are some (indices), say where.
 
     `transpose` is called (y_bar, i, xs, **keywords) for the argument i.
     """
@@ -139,7 +104,7 @@ class PartlyLinear:
         self.transpose = transpose
 
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
-        return passive
+        return passive  # of the others, nothing: the derivative is the same everywhere
 
     def forward(
         self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
@@ -283,46 +248,16 @@ class SelfAdjoint:
         return [self.product(y_bar, y, xs[0], **keywords)]
 
 
-class Tangent:
-    """y_dot is stated, called (x_dot, y, x, **keywords), for one array; its transpose is found."""
-
-    def __init__(self, push: Part) -> None:
-        self.push = push
-
-    def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
-        return positions_read([self.push], 2)
-
-    def forward(
-        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
-    ) -> Value:
-        return self.push(x_dots[0], y, xs[0], **keywords)
-
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Keywords,
-    ) -> list[Value]:
-        (x,) = xs
-
-        def push(x_dot: Value) -> list[Value]:
-            return [self.push(x_dot, y, x, **keywords)]
-
-        return [transposed(push, x, [y_bar])]
-
-
 class Tangents:
     """y_dot is the sum of one part an array, called (x_dot, y, *xs, **keywords).
 
-    `transposes` are called (y_bar, y, *xs, **keywords); where one is None, the transpose is found.
+    `transposes` are called (y_bar, y, *xs, **keywords); where one is None, or none are stated, the
+    transpose is found.
     """
 
-    def __init__(self, *pushes: Part, transposes: Sequence[Part | None]) -> None:
+    def __init__(self, *pushes: Part, transposes: Sequence[Part | None] = ()) -> None:
         self.pushes = pushes
-        self.transposes = transposes
+        self.transposes = transposes or (None,) * len(pushes)
 
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return positions_read([self.transposes[i] or self.pushes[i] for i in wanted], 2)
@@ -384,18 +319,23 @@ class Implicit:
 
 
 def _sum_of_parts(
-    pushes: Sequence[Part], x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Any
+    parts: Sequence[Part | None],
+    x_dots: Sequence[Value],
+    y: Value,
+    xs: Sequence[Value],
+    keywords: Keywords,
 ) -> Value:
+    """Of the parts whose argument moves; None where none does."""
     total = None
-    for push, x_dot in zip(pushes, x_dots, strict=True):
-        if x_dot is not None:
-            term = push(x_dot, y, *xs, **keywords)
+    for part, x_dot in zip(parts, x_dots, strict=True):
+        if part is not None and x_dot is not None:
+            term = part(x_dot, y, *xs, **keywords)
             total = term if total is None else total + term
     return total
 
 
 def _transposed_part(
-    push: Part, bar: Value, y: Value, xs: Sequence[Value], x: Value, keywords: Any
+    push: Part, bar: Value, y: Value, xs: Sequence[Value], x: Value, keywords: Keywords
 ) -> Value:
     return transposed(lambda x_dot: [push(x_dot, y, *xs, **keywords)], x, [bar])
 

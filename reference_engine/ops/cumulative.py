@@ -14,7 +14,7 @@ from reference_engine.op import Op, Point, register
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.indexing import getitem
 from reference_engine.ops.shape import flip, moveaxis, pad
-from reference_engine.rules import Implicit, Linear, Tangent
+from reference_engine.rules import Implicit, Linear, Tangents
 from reference_engine.traced import Value, shape_of, to_array
 
 FAMILY = "cumulative"
@@ -129,7 +129,7 @@ cumprod: Op = register(
     Op(
         "cumprod",
         in_float32(_along(np.cumprod)),
-        Tangent(_cumprod_push),
+        Tangents(_cumprod_push),
         family=FAMILY,
         keywords=KEYWORDS,
         aliases=("cumulative_prod",),
@@ -179,7 +179,7 @@ def _running(name: str, alias: str, function: Any, adjective: str) -> Op:
         Op(
             name,
             _along(function.accumulate),
-            Tangent(push),
+            Tangents(push),
             family=FAMILY,
             keywords=KEYWORDS,
             aliases=(alias,),

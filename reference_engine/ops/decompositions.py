@@ -28,7 +28,7 @@ from reference_engine.ops.linalg import matmul, swapped, symmetric_of
 from reference_engine.ops.reductions import sum_
 from reference_engine.ops.selection import equal, where
 from reference_engine.ops.shape import expand_dims
-from reference_engine.rules import Tangent
+from reference_engine.rules import Tangents
 from reference_engine.traced import Value, shape_of
 
 FAMILY = "decompositions"
@@ -75,7 +75,7 @@ eigvalsh: Op = register(
     Op(
         "eigvalsh",
         _eigvalsh_value,
-        Tangent(_eigvalsh_push),
+        Tangents(_eigvalsh_push),
         family=FAMILY,
         formula="the eigenvalues of (x + x^T) / 2, ascending",
         derivative="y_dot_i = v_i^T x_dot v_i",
@@ -117,7 +117,7 @@ eigh_vectors: Op = register(
     Op(
         "eigh_vectors",
         _eigh_vectors_value,
-        Tangent(_eigh_vectors_push),
+        Tangents(_eigh_vectors_push),
         family=FAMILY,
         formula="the eigenvectors of (x + x^T) / 2 as columns, of length 1, by ascending "
         "eigenvalues, the first large entry (0.9 of the largest or more) positive",
@@ -207,7 +207,7 @@ svdvals: Op = register(
     Op(
         "svdvals",
         _svdvals_value,
-        Tangent(_svdvals_push),
+        Tangents(_svdvals_push),
         family=FAMILY,
         formula="the singular values of x, descending",
         derivative="y_dot_i = u_i^T x_dot v_i",
@@ -292,7 +292,7 @@ svd_u: Op = register(
     Op(
         "svd_u",
         _svd_u_value,
-        Tangent(_svd_u_push),
+        Tangents(_svd_u_push),
         family=FAMILY,
         formula="the left singular vectors of x as columns (..., m, min(m, n)), the first large "
         "entry (0.9 of the largest or more) positive",
@@ -314,7 +314,7 @@ svd_vh: Op = register(
     Op(
         "svd_vh",
         _svd_vh_value,
-        Tangent(_svd_vh_push),
+        Tangents(_svd_vh_push),
         family=FAMILY,
         formula="the right singular vectors of x as rows (..., min(m, n), n), signs by the left",
         derivative="that of svd_u for x^T, transposed",

@@ -17,7 +17,7 @@ from reference_engine.ops.matrices import inv
 from reference_engine.ops.reductions import exclusive_prod, sum_
 from reference_engine.ops.selection import where
 from reference_engine.ops.shape import expand_dims
-from reference_engine.rules import Tangent
+from reference_engine.rules import Tangents
 from reference_engine.traced import Value, shape_of
 
 FAMILY = "determinants"
@@ -134,7 +134,7 @@ cofactors: Op = register(
     Op(
         "cofactors",
         _checked(_cofactors_value),
-        Tangent(_cofactors_push),
+        Tangents(_cofactors_push),
         family=FAMILY,
         formula="det(x) x^-T, which has a value for every square matrix",
         derivative="with x = u diag(s) v^T, e = u^T x_dot v and p_ij the product of all s but s_i "
@@ -168,7 +168,7 @@ det: Op = register(
     Op(
         "det",
         _checked(_det_value),
-        Tangent(lambda x_dot, y, x: sum_(_cofactors(x) * x_dot, axis=(-2, -1))),
+        Tangents(lambda x_dot, y, x: sum_(_cofactors(x) * x_dot, axis=(-2, -1))),
         family=FAMILY,
         formula="the determinant of the matrices (..., n, n)",
         derivative="y_dot = sum of c x_dot, c the cofactors of x",
@@ -234,7 +234,7 @@ slogdet_logabs: Op = register(
     Op(
         "slogdet_logabs",
         _checked(lambda x: _slogdet(x)[1]),
-        Tangent(_log_det_push),
+        Tangents(_log_det_push),
         family=FAMILY,
         formula="log(|det(x)|), by LU factors, where the determinant itself would overflow",
         derivative="y_dot = sum of x^-T x_dot",
@@ -266,7 +266,7 @@ logdet: Op = register(
     Op(
         "logdet",
         _checked(_logdet_value),
-        Tangent(_log_det_push),
+        Tangents(_log_det_push),
         family=FAMILY,
         formula="log(det(x)), by LU factors; nan where the determinant is negative",
         derivative="y_dot = sum of x^-T x_dot",

@@ -23,7 +23,7 @@ from reference_engine.ops.indexing import getitem
 from reference_engine.ops.linalg import matmul, swapped, symmetric_of
 from reference_engine.ops.matrices import triangular_solve
 from reference_engine.ops.selection import where
-from reference_engine.rules import Tangent
+from reference_engine.rules import Tangents
 from reference_engine.traced import Value, shape_of
 
 FAMILY = "factorisations"
@@ -50,7 +50,7 @@ cholesky: Op = register(
     Op(
         "cholesky",
         _cholesky_value,
-        Tangent(_cholesky_push),
+        Tangents(_cholesky_push),
         family=FAMILY,
         formula="the lower triangular y with y y^T = (x + x^T) / 2; nan where that is not positive "
         "definite",
@@ -150,7 +150,7 @@ qr_q: Op = register(
     Op(
         "qr_q",
         _qr_q_value,
-        Tangent(_qr_q_push),
+        Tangents(_qr_q_push),
         family=FAMILY,
         formula="q of x = q r: (..., m, min(m, n)) with orthonormal columns",
         derivative="y_dot = y k + (1 - y y^T) x_dot r^-1, k skew with the lower triangle of "
@@ -168,7 +168,7 @@ qr_r: Op = register(
     Op(
         "qr_r",
         _qr_r_value,
-        Tangent(_qr_r_push),
+        Tangents(_qr_r_push),
         family=FAMILY,
         formula="r of x = q r: (..., min(m, n), n), upper triangular with a positive diagonal",
         derivative="y_dot = q^T x_dot - k y, with the k of qr_q",
@@ -223,7 +223,7 @@ pinv: Op = register(
     Op(
         "pinv",
         in_float32(_pinv_value),
-        Tangent(_pinv_push),
+        Tangents(_pinv_push),
         family=FAMILY,
         keywords={"rtol": None},
         formula="the pseudoinverse (..., n, m) of (..., m, n); singular values of at most rtol "

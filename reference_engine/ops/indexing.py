@@ -10,7 +10,7 @@ import numpy as np
 from reference_engine.arithmetic.floats import Array, all_in_float32, as_dtype
 from reference_engine.errors import ShapeError
 from reference_engine.op import REQUIRED, Op, Several, register, register_several
-from reference_engine.rules import JointlyLinear, Linear, PartlyLinear, axes_of
+from reference_engine.rules import JointlyLinear, Linear, axes_of
 from reference_engine.traced import Value, shape_of, to_array
 
 FAMILY = "indexing"
@@ -170,7 +170,7 @@ take: Op = register(
     Op(
         "take",
         _take_value,
-        PartlyLinear(_take_back),
+        JointlyLinear(_take_back),
         family=FAMILY,
         arrays=("x", "indices"),
         keywords={"axis": None},
@@ -211,7 +211,7 @@ take_along_axis: Op = register(
         lambda x, indices, axis=-1: np.asarray(x)[
             _along_axis(shape_of(x), to_array(indices), axis)
         ],
-        PartlyLinear(_gather_back),
+        JointlyLinear(_gather_back),
         family=FAMILY,
         arrays=("x", "indices"),
         keywords={"axis": -1},
@@ -262,7 +262,7 @@ scatter_add: Op = register(
     Op(
         "scatter_add",
         _scatter_add_value,
-        PartlyLinear(_scatter_add_back),
+        JointlyLinear(_scatter_add_back),
         family=FAMILY,
         arrays=("x", "indices", "updates"),
         keywords={"axis": -1},

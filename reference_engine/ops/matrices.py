@@ -17,7 +17,7 @@ from reference_engine.ops.indexing import concatenate, getitem
 from reference_engine.ops.linalg import matmul, swapped
 from reference_engine.ops.selection import where
 from reference_engine.ops.shape import expand_dims
-from reference_engine.rules import Implicit, Tangent, Tangents
+from reference_engine.rules import Implicit, Tangents
 from reference_engine.traced import Value, shape_of
 
 FAMILY = "matrices"
@@ -36,7 +36,7 @@ inv: Op = register(
     Op(
         "inv",
         _inv_value,
-        Tangent(lambda x_dot, y, x: -matmul(matmul(y, x_dot), y)),
+        Tangents(lambda x_dot, y, x: -matmul(matmul(y, x_dot), y)),
         family=FAMILY,
         formula="the inverse of the matrices (..., n, n); nan for a singular one",
         derivative="y_dot = -y x_dot y",

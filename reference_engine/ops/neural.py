@@ -10,7 +10,7 @@ import numpy as np
 from reference_engine.arithmetic.floats import Array, in_float32
 from reference_engine.op import Op, Point, register
 from reference_engine.ops.reductions import sum_
-from reference_engine.rules import Reduction, SelfAdjoint, Tangent, axes_of
+from reference_engine.rules import Reduction, SelfAdjoint, Tangents, axes_of
 from reference_engine.traced import Value
 
 FAMILY = "neural"
@@ -100,7 +100,7 @@ log_softmax: Op = register(
     Op(
         "log_softmax",
         _log_softmax_value,
-        Tangent(_log_softmax_push),
+        Tangents(_log_softmax_push),
         family=FAMILY,
         keywords=AXIS,
         formula="x - logsumexp(x) along an axis",
@@ -137,5 +137,6 @@ logsumexp: Op = register(
             ),
         ),
         source="Blanchard, Higham, Higham, IMA J. Numer. Anal. 41 (2021)",
+        rounding="sums",
     )
 )

@@ -14,7 +14,7 @@ from reference_engine.ops.control import astype
 from reference_engine.ops.indexing import take_along_axis
 from reference_engine.ops.reductions import count_along, sum_
 from reference_engine.ops.selection import equal, where
-from reference_engine.rules import Reduction, Tangent, axes_of
+from reference_engine.rules import Reduction, Tangents, axes_of
 from reference_engine.traced import Value, to_array
 
 FAMILY = "ordering"
@@ -61,7 +61,7 @@ sort: Op = register(
     Op(
         "sort",
         _sort_value,
-        Tangent(_sort_push),
+        Tangents(_sort_push),
         family=FAMILY,
         keywords=SORTING,
         formula="the elements along an axis in order, nan counting as the largest",
@@ -214,7 +214,7 @@ topk_values: Op = register(
     Op(
         "topk_values",
         _top_value,
-        Tangent(_top_push),
+        Tangents(_top_push),
         family=FAMILY,
         keywords=TOP,
         formula="the k largest elements along an axis, the largest first; or the smallest",

@@ -15,7 +15,7 @@ from reference_engine.ops.control import astype
 from reference_engine.ops.indexing import getitem
 from reference_engine.ops.selection import equal, where
 from reference_engine.ops.shape import reshape, transpose
-from reference_engine.rules import LinearReduction, Reduction, Tangent, axes_of
+from reference_engine.rules import LinearReduction, Reduction, Tangents, axes_of
 from reference_engine.traced import Value, shape_of
 
 FAMILY = "reductions"
@@ -136,7 +136,7 @@ exclusive_prod: Op = register(
     Op(
         "exclusive_prod",
         in_float32(_exclusive_value),
-        Tangent(_exclusive_push),
+        Tangents(_exclusive_push),
         family=FAMILY,
         formula="for every element the product of the others along the last axis",
         derivative="y_dot_i = sum over j != i of x_dot_j * product of all but i and j",

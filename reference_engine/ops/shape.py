@@ -8,7 +8,7 @@ import numpy as np
 
 from reference_engine.arithmetic.floats import in_float32
 from reference_engine.op import REQUIRED, Op, register
-from reference_engine.rules import Linear, Tangent
+from reference_engine.rules import Linear, Tangents
 from reference_engine.traced import ROWS, Value, shape_of
 
 FAMILY = "shape"
@@ -281,7 +281,7 @@ pad: Op = register(
     Op(
         "pad",
         _pad_value,
-        Tangent(_pad_push),
+        Tangents(_pad_push),
         family=FAMILY,
         keywords={"pad_width": REQUIRED, "value": 0.0},
         formula="x with a frame of `value` around it: a width for all sides, a pair (before, "
