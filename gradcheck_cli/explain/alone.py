@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Problem
-from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
+from gradcheck_cli.domain.program import INPUT, Node, Program
 from gradcheck_cli.truth.plain import elementwise
 
 
@@ -47,8 +47,9 @@ def alone(node: Node, args: Sequence[Array]) -> Alone:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a row does at numbers, in float64: its value there, and its slope along each argument
-    (0 along one that it is not differentiated by)."""
+    """What a row does at numbers, exactly or nearly so: its value there, and its slope along each
+    argument (0 along one that it is not differentiated by); nan where there is none, inf for a
+    number beyond float64."""
 
     value: float
     slopes: tuple[float, ...]
@@ -56,7 +57,7 @@ class Behaviour:
     @property
     def singular(self) -> bool:
         """Whether there is no finite value or derivative, in any precision."""
-        return not np.all(np.isfinite([self.value, *self.slopes]))
+        return bool(np.any(np.isnan([self.value, *self.slopes])))
 
     def condition(self, numbers: Sequence[float]) -> float:
         """By how much the row magnifies a relative error of its arguments: sum |x f'(x) / f(x)|.
@@ -68,26 +69,59 @@ class Behaviour:
             return float(np.sum(moved) / abs(self.value))
 
 
-def behaviour(node: Node, numbers: Sequence[float]) -> Behaviour | None:
-    """The row of an elementwise `node` at scalar arguments; None for any other operation."""
-    from gradcheck_cli.engines.reference import ReferenceEngine
+_BITS = 256  # 1e-76 beside 1 is not lost, and a scalar costs nothing
 
-    if node.op in (CONSTANT, CUSTOM, INPUT) or not elementwise(node.op):
+
+def behaviour(op: str, keywords: Mapping[str, Any], numbers: Sequence[float]) -> Behaviour | None:
+    """A row that works element by element, at scalar arguments, in balls (or in float64 where it
+    has no enclosure); None for any other operation."""
+    from reference_engine.op import TABLE
+
+    if not elementwise(op) or not np.all(np.isfinite(numbers)):
         return None
-    if len(numbers) != len(node.args) or not np.all(np.isfinite(numbers)):
+    row = TABLE[op]
+    if row.arity not in (len(numbers), -1):
         return None
-    kinds = {"bool": bool, "int": np.int64, "float": np.float64}
-    wants = node.wants or ("float",) * len(numbers)
-    one = alone(node, [np.asarray(n, dtype=kinds[w]) for n, w in zip(numbers, wants, strict=True)])
-    answer = ReferenceEngine().evaluate(
-        Problem(one.program, one.values, one.wrt, "float64", "float64", "reverse")
-    )
-    if answer.failure is not None or answer.output is None:
+    whole = [
+        np.asarray(int(x) if row.kinds.get(i) == "int" else bool(x)) if i in row.kinds else None
+        for i, x in enumerate(numbers)
+    ]
+    moving = [i for i, one in enumerate(whole) if one is None]
+    if not moving:
         return None
-    slopes = []
-    for name in one.values:
-        found = answer.gradients.get(name)
-        slopes.append(
-            0.0 if found is None or found.values is None else float(np.ravel(found.values)[0])
-        )
-    return Behaviour(float(np.ravel(answer.output)[0]), tuple(slopes))
+
+    def call(*xs: Any) -> Any:
+        args: list[Any] = list(whole)
+        for i, x in zip(moving, xs, strict=True):
+            args[i] = x
+        return row(*args, **keywords)
+
+    xs = [np.asarray(float(numbers[i])) for i in moving]
+    value, found = _in_balls(call, xs) or _in_floats(call, xs)
+    slopes = dict(zip(moving, found, strict=True))
+    return Behaviour(value, tuple(slopes.get(i, 0.0) for i in range(len(numbers))))
+
+
+def _in_balls(call: Callable[..., Any], xs: Sequence[Array]) -> tuple[float, list[float]] | None:
+    from reference_engine.arithmetic.balls import NotInBalls, Undecided, precision
+    from reference_engine.enclosing import ball_vjp
+
+    try:
+        with precision(_BITS):
+            y, pull = ball_vjp(call, xs)
+            found = [np.ravel(x_bar)[0] for x_bar in pull(np.ones(()))]
+            numbers = [np.ravel(y)[0], *found]
+    except (NotInBalls, Undecided):
+        return None
+    value, *slopes = (float(one.mid()) if one.is_finite() else np.nan for one in numbers)
+    return value, slopes
+
+
+def _in_floats(call: Callable[..., Any], xs: Sequence[Array]) -> tuple[float, list[float]]:
+    from reference_engine import vjp
+
+    with np.errstate(all="ignore"):
+        y, pull = vjp(call, *xs)
+        found = [float(np.asarray(x_bar)) for x_bar in pull(np.ones(()))]
+    value, *slopes = (x if np.isfinite(x) else np.nan for x in [float(np.asarray(y)), *found])
+    return value, slopes

@@ -1,20 +1,19 @@
 """Which operation is to blame: from what an engine executed to a cause that was proven.
 
 The engine names the operations that spoil the entry, with the proof that they do (`Trace`). Where
-it could not, the operation is looked for among the nodes of the program (`producers`), and the cause
-is not called proven unless the wider run shows the same.
+it could not, the operation is looked for among the nodes of the program (`producers`), and the
+cause is not called proven unless the wider run shows the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.report import Cause, CauseKind
 from gradcheck_cli.explain.causes import kind_of
 from gradcheck_cli.explain.producers import UNNAMED, first_bad
+from gradcheck_cli.explain.surroundings import accumulated
 from gradcheck_cli.explain.telling import detail_of, proof_of, story_of
 from gradcheck_cli.explain.traces import Bad, Traces, lossy, not_finite, vanished
 
@@ -63,10 +62,9 @@ def blame(traces: Traces, code: str) -> Cause | None:
 
 
 def _culprits(traces: Traces, code: str) -> tuple[Operation, ...]:
-    """The smallest set that repairs the entry. What spoils a value is looked for in the forward
-    pass alone."""
+    """The smallest set that repairs the entry. What spoils a value is found in the forward pass."""
     found = tuple(traces.narrow.operations[i] for i in traces.narrow.culprits)
-    forward = all(op.phase == "forward" for op in found)
+    forward = any(op.phase == "forward" for op in found)
     return found if forward or code not in ("GC203", "GC303") else ()
 
 
@@ -147,10 +145,5 @@ def _place(traces: Traces, op: Operation) -> int:
     cotangent: that node is meant whose cotangent came out."""
     if op.node is not None:
         return op.node
-    for index, found in traces.narrow.derivatives.items():
-        if (
-            np.ndim(found) == len(op.index)
-            and traces.number(index, op.index, derivative=True) == op.result
-        ):
-            return index
-    return traces.program.output
+    index = accumulated(traces, op)
+    return traces.program.output if index is None else index

@@ -8,14 +8,19 @@ explanations), with those added that only derivatives have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gradcheck_cli.domain.evaluation import Operation
-from gradcheck_cli.domain.program import CONSTANT, INPUT, Node
+from gradcheck_cli.domain.program import CONSTANT, Node
 from gradcheck_cli.domain.report import CauseKind
 from gradcheck_cli.explain.alone import Behaviour, behaviour
-from gradcheck_cli.explain.surroundings import absorbed_by, handed_over, masked
-from gradcheck_cli.explain.traces import LOST_BITS, Traces
+from gradcheck_cli.explain.producers import UNNAMED
+from gradcheck_cli.explain.surroundings import absorbed_by, accumulates, handed_over, silenced
+from gradcheck_cli.explain.traces import Traces
+from gradcheck_cli.explain.values import element
+from gradcheck_cli.truth.plain import elementwise
 
 CAUSES: dict[CauseKind, str] = {
     "overflow": "An intermediate number is too large for the dtype and becomes infinite, "
@@ -64,45 +69,66 @@ EXPLAINED = 4.0
 
 def kind_of(traces: Traces, op: Operation) -> CauseKind:
     """The word of the vocabulary for what `op` did."""
-    fmt = traces.fmt
-    if traces.target is not None and _too_large(traces, traces.target):
+    fmt, target = traces.fmt, traces.target
+    if target is not None and np.isfinite(target) and fmt.round(abs(target)) > fmt.largest:
         return "genuine overflow"
     if not np.isfinite(op.result):
-        return _not_finite(traces, op)
+        return _not_finite(traces, op) if op.phase == "forward" else _derivative_lost(traces, op)
     if 0 < abs(op.exact) < fmt.smallest_normal:
         return _too_small(traces, op)
-    return _inaccurate(traces, op)
+    if op.phase == "forward":
+        return _inaccurate(traces, op)
+    return _inaccurate_derivative(traces, op)
 
 
-def _too_large(traces: Traces, exact: float) -> bool:
-    """Beyond the dtype, or beyond float64, where it arrives here as an infinity."""
-    return bool(np.abs(traces.fmt.round(exact)) > traces.fmt.largest)
+def node_of(traces: Traces, op: Operation) -> Node | None:
+    return None if op.node is None else traces.program.nodes[op.node]
+
+
+def _overflows(traces: Traces, op: Operation) -> bool:
+    """Whether the exact result is a number that the dtype is too small for.
+
+    An executed operation of which only one result is finite has an exact one beyond float64 where
+    that reads inf. Of a node in a wider run, inf is inf.
+    """
+    if np.isinf(op.exact):
+        return op.name != UNNAMED
+    return bool(np.isfinite(op.exact) and traces.fmt.round(abs(op.exact)) > traces.fmt.largest)
+
+
+def _row_at(node: Node | None, numbers: Sequence[float]) -> Behaviour | None:
+    return None if node is None else behaviour(node.op, node.keywords, numbers)
 
 
 def _not_finite(traces: Traces, op: Operation) -> CauseKind:
-    zero, infinite = 0.0 in op.inputs, bool(np.any(np.isinf(op.inputs)))
     node = node_of(traces, op)
-    if op.phase == "forward":
-        around = behaviour(node, op.inputs) if node else None
-        edge = around is not None and around.singular
-        off = op.node is not None and masked(traces, op.node)
-        if off and (edge or _too_large(traces, op.exact)):
-            return "masked branch"
-        if np.isnan(op.result) and zero and infinite and node and node.op == "multiply":
-            return "0*inf"
-        if np.isnan(op.result) and (infinite or not any(op.inputs)):
-            return "indeterminate form"
-        return "domain edge" if edge and not _too_large(traces, op.exact) else "overflow"
-    if op.node is not None and _silent(traces, op.node) and np.isnan(op.result):
-        return "masked branch" if masked(traces, op.node) else "0*inf"
-    if np.isnan(op.result) and zero and infinite:
+    at = _row_at(node, op.inputs)
+    overflows = _overflows(traces, op)
+    edge = not overflows and (at.singular if at else bool(np.isnan(op.result)))
+    if op.node is not None and (edge or overflows) and (how := silenced(traces, op.node)):
+        return how
+    lost = absorbed_by(traces, op.node) if edge else None
+    if lost is not None and traces.program.nodes[lost].op == CONSTANT:
+        return "absorbed epsilon"
+    zero, infinite = 0.0 in op.inputs, bool(np.any(np.isinf(op.inputs)))
+    if np.isnan(op.result) and zero and infinite and node and node.op == "multiply":
         return "0*inf"
-    if _too_large(traces, op.exact):
-        return "overflow" if handed_over(traces, op) else "square inside the derivative"
-    if _singular_node(traces, node, op.node):
-        return "domain edge"
-    if np.isnan(op.result) and not np.isfinite(op.exact):
+    if np.isnan(op.result) and (infinite or not any(op.inputs)):
         return "indeterminate form"
+    return "domain edge" if edge else "overflow"
+
+
+def _derivative_lost(traces: Traces, op: Operation) -> CauseKind:
+    node = node_of(traces, op)
+    nan, zero, infinite = np.isnan(op.result), 0.0 in op.inputs, np.any(np.isinf(op.inputs))
+    if nan and zero and op.node is not None and node and elementwise(node.op):
+        return silenced(traces, op.node) or ("0*inf" if infinite else "indeterminate form")
+    if nan and zero and infinite:
+        return "0*inf"
+    if _overflows(traces, op):
+        return "overflow" if handed_over(traces, op) else "square inside the derivative"
+    if not np.isfinite(op.exact) or _at_singular_point(traces, node):
+        return "domain edge"
     return "square inside the derivative"
 
 
@@ -116,14 +142,45 @@ def _too_small(traces: Traces, op: Operation) -> CauseKind:
 def _inaccurate(traces: Traces, op: Operation) -> CauseKind:
     """The result is finite, and so is the exact one, of ordinary size; but they differ."""
     node = node_of(traces, op)
-    if op.phase != "forward":
-        return _inaccurate_derivative(traces, op, node)
-    if _sums(op, node):
+    if _is_sum(op) or _rounding(node) == "sums":
         return "cancellation" if _cancels(traces, op, node) else "absorption"
-    if node is not None and _rounding(node) == "inputs":
+    if _rounding(node) == "inputs":
         return "sensitivity"
-    around = behaviour(node, op.exact_inputs) if node else None
-    if around is None or not _by_condition(traces, op, around):
+    return _magnified(traces, op, _row_at(node, op.exact_inputs))
+
+
+def _inaccurate_derivative(traces: Traces, op: Operation) -> CauseKind:
+    node = node_of(traces, op)
+    if node is not None and (branch := _other_branch(traces, op, node)):
+        return branch
+    if accumulates(traces, op):
+        return "cancellation"
+    if _squares_leave(traces, op):
+        return "square inside the derivative"
+    if op.node is not None and _reads_result(traces, op, op.node):
+        return "saturation"
+    if _is_sum(op):
+        return "cancellation"
+    if _rounding(node) == "inputs":
+        return "sensitivity"
+    return _magnified(traces, op, behaviour(op.name, {}, op.exact_inputs))
+
+
+def _magnified(traces: Traces, op: Operation, exactly: Behaviour | None) -> CauseKind:
+    """Whether the error is that of the arguments, which the operation magnifies, or its own.
+
+    `exactly` is what the row does at the exact arguments; where that is not known, exact arguments
+    that the dtype can hold leave the operation alone to blame.
+    """
+    if exactly is not None and exactly.singular:
+        return "domain edge"
+    if exactly is not None:
+        fmt, off = traces.fmt, abs(op.result - op.exact)
+        moved = exactly.condition(op.exact_inputs) * fmt.unit_roundoff * abs(op.exact)
+        theirs = off <= EXPLAINED * (moved + float(fmt.ulp(op.exact)))
+    else:
+        theirs = any(x != traces.fmt.round(x) for x in op.exact_inputs if np.isfinite(x))
+    if not theirs:
         return "inaccurate kernel"
     lost = absorbed_by(traces, op.node)
     if lost is None:
@@ -131,47 +188,33 @@ def _inaccurate(traces: Traces, op: Operation) -> CauseKind:
     return "absorbed epsilon" if traces.program.nodes[lost].op == CONSTANT else "absorption"
 
 
-def _inaccurate_derivative(traces: Traces, op: Operation, node: Node | None) -> CauseKind:
-    if node is not None and (branch := _other_branch(traces, op, node)):
-        return branch
-    if op.node is not None and _reads_result(traces, op, op.node):
-        return "square inside the derivative" if _squares_leave(traces, op) else "saturation"
-    if _is_sum(op):
-        return "cancellation"
-    if _squares_leave(traces, op):
-        return "square inside the derivative"
-    if node is not None and _rounding(node) == "inputs":
-        return "sensitivity"
-    return "inaccurate kernel"
-
-
-def node_of(traces: Traces, op: Operation) -> Node | None:
-    return None if op.node is None else traces.program.nodes[op.node]
-
-
-def _rounding(node: Node) -> str:
+def _rounding(node: Node | None) -> str:
     """Where rounding enters the row's value (`Op.rounding`)."""
     from reference_engine.op import TABLE
 
-    return TABLE[node.op].rounding if node.op in TABLE else "result"
+    return TABLE[node.op].rounding if node is not None and node.op in TABLE else "result"
 
 
 def _is_sum(op: Operation) -> bool:
-    """Whether the result is the sum or the difference of the two numbers that went in.
+    """Whether the result is the sum or the difference of the two numbers that went in, or of 1 and
+    the only one or its square.
 
-    Where much cancels, no other operation of two numbers of ordinary size gives this.
+    Where much cancels, no other operation on numbers of ordinary size gives this.
     """
     terms = [x for x in op.exact_inputs if np.isfinite(x)]
-    if len(terms) != 2:
+    if len(terms) == 1:
+        pairs = [(1.0, terms[0]), (1.0, terms[0] ** 2)]
+    elif len(terms) == 2:
+        pairs = [(terms[0], terms[1])]
+    else:
         return False
-    largest = max(map(abs, terms))
-    # exact to float64, in which the exact numbers are written down
-    near = 2.0**-50 * largest
-    return largest > 0 and any(abs(terms[0] + s * terms[1] - op.exact) <= near for s in (1, -1))
-
-
-def _sums(op: Operation, node: Node | None) -> bool:
-    return _is_sum(op) or (node is not None and _rounding(node) == "sums")
+    for a, b in pairs:
+        largest = max(abs(a), abs(b))
+        # exact to float64, in which the exact numbers are written down
+        near = 2.0**-50 * largest
+        if largest > 0 and any(abs(abs(a + s * b) - abs(op.exact)) <= near for s in (1, -1)):
+            return True
+    return False
 
 
 def _cancels(traces: Traces, op: Operation, node: Node | None) -> bool:
@@ -197,42 +240,19 @@ def _sum_of_sizes(traces: Traces, node: Node, at: tuple[int, ...]) -> float | No
             return None
 
 
-def _by_condition(traces: Traces, op: Operation, around: Behaviour) -> bool:
-    """Whether rounding the arguments to the dtype explains the error."""
-    fmt = traces.fmt
-    off = abs(op.result - op.exact)
-    moved = around.condition(op.exact_inputs) * fmt.unit_roundoff * abs(op.exact)
-    return bool(off <= EXPLAINED * (moved + float(fmt.ulp(op.exact))))
-
-
-def _silent(traces: Traces, index: int) -> bool:
-    """Whether a zero arrives at the node from above."""
-    y_bar = traces.narrow.derivatives.get(index)
-    return y_bar is not None and bool(np.any(np.asarray(y_bar) == 0))
-
-
-def _arguments(traces: Traces, node: Node, exact: bool) -> list[float] | None:
-    """The numbers of a node whose arguments are all scalars, or None."""
-    trace = traces.wide if exact else traces.narrow
-    if trace is None or any(i not in trace.values for i in node.args):
-        return None
-    arrays = [np.asarray(trace.values[i]) for i in node.args]
-    return [float(a.reshape(())) for a in arrays] if all(a.size == 1 for a in arrays) else None
-
-
-def _singular_node(traces: Traces, node: Node | None, index: int | None) -> bool:
+def _at_singular_point(traces: Traces, node: Node | None) -> bool:
     """Whether some element of the arguments is where the row has no finite value or derivative."""
-    if node is None or index is None or node.op in (CONSTANT, INPUT):
+    arrays = [] if node is None else [traces.narrow.values.get(i) for i in node.args]
+    if not arrays or any(a is None for a in arrays):
         return False
-    if not all(i in traces.narrow.values for i in node.args):
-        return False
-    arrays = [np.asarray(traces.narrow.values[i]) for i in node.args]
     try:
-        elements = {tuple(map(float, e)) for e in np.broadcast(*arrays)} if arrays else set()
+        met = np.broadcast(*(np.asarray(a, dtype=np.float64) for a in arrays))
     except ValueError:  # they do not meet element by element
         return False
-    suspicious = sorted(elements, key=lambda e: min(map(abs, e)))[:4]  # edges are mostly at 0
-    found = (behaviour(node, numbers) for numbers in suspicious)
+    elements = {tuple(map(float, numbers)) for numbers in met}
+    suspicious = sorted(elements, key=lambda numbers: min(map(abs, numbers)))
+    # most edges are at 0, the others (1, of acos) at the largest number
+    found = (_row_at(node, numbers) for numbers in (*suspicious[:2], *suspicious[-2:]))
     return any(one is not None and one.singular for one in found)
 
 
@@ -244,37 +264,53 @@ def _other_branch(traces: Traces, op: Operation, node: Node) -> CauseKind | None
         return None
     if not TABLE[node.op].elementwise:
         return "tie" if _same_somewhere(traces, node) else None
-    seen, exact = _arguments(traces, node, False), _arguments(traces, node, True)
-    here = behaviour(node, seen) if seen else None
-    there = behaviour(node, exact) if exact else None
+    here, there = (_row_at(node, n) if n else None for n in _arguments(traces, node, op.index))
     if here is None or there is None or here.slopes == there.slopes:
-        return "clip that kills the gradient" if op.result == 0 != op.exact else None
+        return None
     return "tie" if any(here.slopes) else "clip that kills the gradient"
+
+
+def _arguments(
+    traces: Traces, node: Node, at: tuple[int, ...]
+) -> tuple[list[float] | None, list[float] | None]:
+    """The arguments of an elementwise node at an element, in the run and exactly."""
+    found: list[list[float] | None] = []
+    for trace in (traces.narrow, traces.wide):
+        values = [None if trace is None else trace.values.get(i) for i in node.args]
+        numbers = [None if v is None else element(node, np.asarray(v), at) for v in values]
+        known = [x for x in numbers if x is not None]
+        found.append(known if len(known) == len(numbers) else None)
+    return found[0], found[1]
 
 
 def _same_somewhere(traces: Traces, node: Node) -> bool:
     """Whether an argument has two elements that are equal in the dtype and not exactly."""
     for i in node.args:
-        if traces.wide is None or i not in traces.narrow.values or i not in traces.wide.values:
-            continue
-        narrow, wide = np.ravel(traces.narrow.values[i]), np.ravel(traces.wide.values[i])
-        if len(np.unique(narrow)) < len(np.unique(wide)):
+        narrow = traces.narrow.values.get(i)
+        wide = None if traces.wide is None else traces.wide.values.get(i)
+        if (
+            narrow is not None
+            and wide is not None
+            and len(np.unique(narrow)) < len(np.unique(wide))
+        ):
             return True
     return False
 
 
 def _reads_result(traces: Traces, op: Operation, index: int) -> bool:
-    """Whether the node's own result, or 1 less or more than it, went into the derivative."""
+    """Whether the node's own result went into the derivative, or its limit did."""
     y = traces.narrow.values.get(index)
     if y is None:
         return False
     results = np.ravel(np.asarray(y, dtype=np.float64))
-    numbers = [x for x in op.inputs if np.isfinite(x) and x not in (0.0, 1.0)]
-    if any(np.any(results == x) for x in numbers):
+    arguments = [traces.narrow.values.get(i) for i in traces.program.nodes[index].args]
+    theirs = [np.ravel(np.asarray(a, dtype=np.float64)) for a in arguments if a is not None]
+    numbers = {x for x in op.inputs if np.isfinite(x) and not any(np.any(a == x) for a in theirs)}
+    if any(np.any(results == x) for x in numbers - {0.0}):
         return True
-    # it has reached its limit, 1 in size, and so has every power of it; or exp of it, at 0
-    limit = np.any(np.abs(results) == 1.0) or np.any(results == 0.0)
-    return bool(limit and (1.0 in np.abs(op.inputs)) and abs(op.exact) < LOST_BITS)
+    # at its limit, 1 in size, every power of it is 1; at 0, its exponential is
+    limit = (np.abs(results) == 1.0) | (np.abs(results) <= traces.fmt.unit_roundoff)
+    return bool(np.any(limit)) and not {1.0, -1.0}.isdisjoint(numbers)
 
 
 def _squares_leave(traces: Traces, op: Operation) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import Node
 from gradcheck_cli.explain.traces import LOST_BITS, Traces
@@ -11,10 +14,12 @@ from gradcheck_cli.explain.traces import LOST_BITS, Traces
 # An exact number is known to float64, some of whose digits the wider run may have lost itself.
 SAME = 2.0**-20
 
+Silence = Literal["masked branch", "0*inf"]
 
-def masked(traces: Traces, index: int) -> bool:
-    """Whether nothing of node `index` reaches the result because something selects another value,
-    or multiplies by zero: the zero that comes back to it is exact."""
+
+def silenced(traces: Traces, index: int) -> Silence | None:
+    """Why nothing of node `index` reaches the result, where the zero that comes back to it is
+    exact: something selects another value ("masked branch"), or multiplies by zero ("0*inf")."""
     seen: set[int] = set()
     waiting = [index]
     while waiting:
@@ -23,22 +28,28 @@ def masked(traces: Traces, index: int) -> bool:
             continue
         seen.add(here)
         y_bar = traces.narrow.derivatives.get(here)
-        if y_bar is None or not np.any(np.asarray(y_bar) == 0):
+        if y_bar is None or not np.any(_zero_or_nan(y_bar)):
             continue
         for user in traces.users(here):
-            if _selects(traces, traces.program.nodes[user], here):
-                return True
+            if how := _silences(traces, traces.program.nodes[user], here):
+                return how
             waiting.append(user)
-    return False
+    return None
 
 
-def _selects(traces: Traces, node: Node, argument: int) -> bool:
+def _zero_or_nan(y_bar: Array) -> Array:
+    """A zero that went through an infinite derivative since is nan."""
+    return np.asarray((np.asarray(y_bar) == 0) | np.isnan(np.asarray(y_bar, dtype=np.float64)))
+
+
+def _silences(traces: Traces, node: Node, argument: int) -> Silence | None:
     from reference_engine.op import TABLE
 
     if node.op == "multiply":
         others = [i for i in node.args if i != argument]
-        return any(_has_exact_zero(traces, i) for i in others)
-    return node.op in TABLE and TABLE[node.op].family in ("selection", "indexing")
+        return "0*inf" if any(_has_exact_zero(traces, i) for i in others) else None
+    selects = node.op in TABLE and TABLE[node.op].family in ("selection", "indexing")
+    return "masked branch" if selects else None
 
 
 def _has_exact_zero(traces: Traces, index: int) -> bool:
@@ -87,8 +98,37 @@ def absorbed_by(traces: Traces, index: int | None) -> int | None:
         if total is None or any(s is None for s in sizes):
             continue
         largest = [float(np.max(np.abs(np.asarray(s, dtype=np.float64)))) for s in sizes]
+        for k in node.args:
+            constant = traces.program.nodes[k].value
+            if constant and not traces.fmt.round(float(constant)):
+                return k  # it is zero in the dtype before it is added
         small = node.args[int(np.argmin(largest))]
         spacing = float(traces.fmt.ulp(np.max(np.abs(np.asarray(total, dtype=np.float64)))))
         if 0 < min(largest) < spacing * 2.0 ** ((1 - LOST_BITS) * traces.fmt.bits):
             return small
     return None
+
+
+def accumulates(traces: Traces, op: Operation) -> bool:
+    """Whether `op` adds up the parts that the several uses of a number send back to it."""
+    return op.phase == "backward" and accumulated(traces, op) is not None
+
+
+def accumulated(traces: Traces, op: Operation) -> int | None:
+    """The node with several uses whose cotangent came out of `op`."""
+    if len([x for x in op.inputs if np.isfinite(x)]) != 2 or not np.isfinite(op.result):
+        return None
+    near = 4 * float(traces.fmt.ulp(max(map(abs, op.inputs))))
+    if abs(op.inputs[0] + op.inputs[1] - op.result) > near:
+        return None
+    for index in traces.narrow.derivatives:
+        if traces.number(index, op.index, derivative=True) != op.result:
+            continue
+        if len(list(traces.users(index))) > 1 or _used_twice(traces, index):
+            return index
+    return None
+
+
+def _used_twice(traces: Traces, index: int) -> bool:
+    users = (traces.program.nodes[user] for user in traces.users(index))
+    return any(node.args.count(index) > 1 for node in users)

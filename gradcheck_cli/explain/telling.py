@@ -9,6 +9,7 @@ import numpy as np
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.report import CauseKind
 from gradcheck_cli.explain.producers import UNNAMED, backward_place
+from gradcheck_cli.explain.surroundings import accumulated
 from gradcheck_cli.explain.traces import Traces, not_finite
 from gradcheck_cli.explain.values import application, called, element, number
 
@@ -23,10 +24,23 @@ def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     where = "" if op.phase == "forward" else f"{op.phase} "
     if kind == "genuine overflow" and traces.target is not None:
         return f"the truth does not fit {name}: {_size(traces.target)} > {traces.fmt.largest:.3g}"
-    if kind == "masked branch":
+    if kind in ("masked branch", "0*inf") and not np.isfinite(op.result):
+        whose = "its value" if op.phase == "forward" else "its derivative"
+        how = "not selected" if kind == "masked branch" else "multiplied by zero"
+        return f"{how}, but {whose} is not finite: {_equation(op, shown)}"
+    if kind == "domain edge":
+        whose = "its domain" if op.phase == "forward" else "its derivative"
+        return f"at the edge of {whose}: {_equation(op, shown)}"
+    if kind == "absorbed epsilon":
+        return f"a constant is absorbed in {name}: {_equation(op, shown)}"
+    if (index := accumulated(traces, op)) is not None and op.phase == "backward":
+        seen, right = (
+            " + ".join(number(x, 9) for x in parts) for parts in (op.inputs, op.exact_inputs)
+        )
+        right = "" if right == seen else f"{right} = "
         return (
-            f"not selected, but {'its value' if op.phase == 'forward' else 'its derivative'} "
-            + (f"is not finite: {shown} = {number(result)}")
+            f"the parts of the derivative by {quoted(traces.program.nodes[index].text)} cancel: "
+            f"{seen} = {number(result, 9)}, exactly {right}{exact:.6g}"
         )
     if kind == "saturation":
         y = _value(traces, op)
@@ -44,6 +58,14 @@ def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     if op.name == UNNAMED and op.phase != "forward":
         return where + _derivative_by_numbers(traces, op)
     return where + _by_numbers(traces, op, shown)
+
+
+def _equation(op: Operation, shown: str) -> str:
+    """What the operation gives, and what it should."""
+    if op.name == UNNAMED and op.phase != "forward":
+        return f"{shown} gives {number(op.result)}"
+    told = f"{shown} = {number(op.result)}"
+    return f"{told}, exactly {op.exact:.6g}" if np.isfinite(op.exact) else told
 
 
 def _derivative_by_numbers(traces: Traces, op: Operation) -> str:
