@@ -49,7 +49,7 @@ def supports() -> dict[str, Support]:
     from gradcheck_cli.report.ops import Support
 
     return {
-        name: Support(found.engine.operations(), found.engine.lacking())
+        name: Support(found.engine.operations(), found.engine.remarks())
         for name, found in engines().items()
         if found.engine is not None
     }

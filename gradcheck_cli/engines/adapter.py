@@ -23,8 +23,9 @@ from gradcheck_cli.domain.evaluation import (
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities, EngineFault, NodeFault, Unsupported
 from gradcheck_cli.engines.framework import Framework
+from gradcheck_cli.engines.lowerings import Table, had, reasons
 from gradcheck_cli.engines.modes import MODES, Answer, descend
-from gradcheck_cli.engines.walker import Prepared, prepare
+from gradcheck_cli.engines.walker import OPERATORS, Prepared, prepare
 
 _OURS = str(Path(__file__).parent)
 _REMEMBERED = 64  # prepared programs: a task has one program in at most a few dtypes
@@ -47,7 +48,7 @@ class ProgramEngine(ABC):
     @abstractmethod
     def operations(self) -> frozenset[str]: ...
 
-    def lacking(self) -> Mapping[str, str]:
+    def remarks(self) -> Mapping[str, str]:
         return {}
 
     @abstractmethod
@@ -135,6 +136,18 @@ class ProgramEngine(ABC):
             what = "this" if node is None else f"`{program.nodes[node].op}`"
             return Failure("unsupported", f"it has no {what} in {dtype}: {message}", node=node)
         return Failure("raised", message, _short_traceback(cause), node)
+
+
+class LoweredEngine(ProgramEngine):
+    """An engine that has its operations in a table, in its framework's words."""
+
+    table: ClassVar[Table]
+
+    def operations(self) -> frozenset[str]:
+        return had(self.table) | OPERATORS.keys()
+
+    def remarks(self) -> Mapping[str, str]:
+        return reasons(self.table)
 
 
 def _short_traceback(error: BaseException) -> str:

@@ -57,8 +57,8 @@ class Engine(Protocol):
         """The rows of the op table that this engine has, by name. Callable before `load`."""
         ...
 
-    def lacking(self) -> Mapping[str, str]:
-        """Why it lacks the other rows, where there is something to say. Callable before `load`."""
+    def remarks(self) -> Mapping[str, str]:
+        """Why it lacks a row, or in what it falls short of one, by name. Callable before `load`."""
         ...
 
     def refuses(self, program: Program, mode: Mode) -> str | None:

@@ -18,7 +18,7 @@ class Missing:
     reason: str
 
 
-Call = str | Callable[..., Any]
+Words = str | Callable[..., Any]
 """A dotted name below the framework ("special.erf"), or a function that takes the framework, then
 the arrays, then every keyword of the row by name."""
 
@@ -32,14 +32,14 @@ class Limited:
     reverse_only  its derivative has no derivative: neither forward mode nor second order
     """
 
-    call: Call
+    call: Words
     reason: str
     constants: str | None = None
     second: str | None = None
     reverse_only: bool = False
 
 
-Lowering = Call | Limited | Missing
+Lowering = Words | Limited | Missing
 
 Table = Mapping[str, Lowering]
 
@@ -63,8 +63,8 @@ def had(table: Table) -> frozenset[str]:
 
 
 def reasons(table: Table) -> dict[str, str]:
-    """Why the others are missing."""
-    return {op: found.reason for op, found in table.items() if isinstance(found, Missing)}
+    """Why operations are missing, or in what they fall short."""
+    return {op: found.reason for op, found in table.items() if isinstance(found, Missing | Limited)}
 
 
 def bound(table: Table, framework: Any) -> dict[str, Callable[..., Any] | Missing]:

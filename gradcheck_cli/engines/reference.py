@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -58,22 +58,18 @@ class _Reference:
         )
         self._tensor = Tensor
         self._dtype = FORMATS[dtype].numpy_dtype()
-        self._kinds = {"float": self._dtype, "int": np.dtype(np.int64), "bool": np.dtype(np.bool_)}
-
-    @property
-    def kinds(self) -> Mapping[str, Any]:
-        return self._kinds
+        self.kinds = {"float": self._dtype, "int": np.dtype(np.int64), "bool": np.dtype(np.bool_)}
 
     def lowering(self, op: str) -> Call | None:
         row: Call | None = self._op.find(op)
         return row
 
     def constant(self, value: bool | int | float, kind: str) -> Any:
-        return np.array(value, dtype=self._kinds[kind])
+        return np.array(value, dtype=self.kinds[kind])
 
     def cast(self, array: Any, kind: str) -> Any:
         # Only integers and booleans are ever cast, and nothing is differentiated through those.
-        return self._traced.to_array(array).astype(self._kinds[kind])
+        return self._traced.to_array(array).astype(self.kinds[kind])
 
     def array(self, values: Array) -> Any:
         values = np.asarray(values)

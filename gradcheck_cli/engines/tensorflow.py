@@ -12,10 +12,10 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.engines.adapter import ProgramEngine
+from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.framework import Pushed
-from gradcheck_cli.engines.lowerings import Missing, bound, had, reasons
+from gradcheck_cli.engines.lowerings import Missing, bound
 from gradcheck_cli.engines.tensorflow_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
 
@@ -30,7 +30,7 @@ _LACKS = (  # how TensorFlow says that an op has no kernel, or no gradient, for 
 )
 
 
-class TensorFlowEngine(ProgramEngine):
+class TensorFlowEngine(LoweredEngine):
     """TensorFlow on the CPU, in eager mode."""
 
     capabilities = Capabilities(
@@ -38,6 +38,7 @@ class TensorFlowEngine(ProgramEngine):
         distributions=("tensorflow", "tensorflow-cpu", "tf-nightly"),
         install="pip install 'gradcheck-cli[tensorflow]'",
     )
+    table = TABLE
 
     def load(self) -> str:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -46,17 +47,11 @@ class TensorFlowEngine(ProgramEngine):
 
         tf.config.threading.set_intra_op_parallelism_threads(_THREADS)
         tf.config.threading.set_inter_op_parallelism_threads(_THREADS)
-        self._table = {**OPERATORS, **bound(TABLE, tf)}
+        self._calls = {**OPERATORS, **bound(self.table, tf)}
         return str(tf.__version__)
 
     def framework(self, dtype: str) -> _TensorFlow:
-        return _TensorFlow(self._table, dtype)
-
-    def operations(self) -> frozenset[str]:
-        return had(TABLE) | OPERATORS.keys()
-
-    def lacking(self) -> Mapping[str, str]:
-        return reasons(TABLE)
+        return _TensorFlow(self._calls, dtype)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """An accumulator differentiates the operations inside a `tf.custom_gradient`, whatever its
@@ -85,27 +80,23 @@ class _TensorFlow:
         import tensorflow as tf
 
         self._tf = tf
-        self._table = table
-        self._kinds = {"float": tf.as_dtype(dtype), "int": tf.int64, "bool": tf.bool}
-
-    @property
-    def kinds(self) -> Mapping[str, Any]:
-        return self._kinds
+        self._calls = table
+        self.kinds = {"float": tf.as_dtype(dtype), "int": tf.int64, "bool": tf.bool}
 
     def lowering(self, op: str) -> Call | Missing | None:
-        return self._table.get(op)
+        return self._calls.get(op)
 
     def constant(self, value: bool | int | float, kind: str) -> Any:
-        return self._tf.constant(value, dtype=self._kinds[kind])
+        return self._tf.constant(value, dtype=self.kinds[kind])
 
     def cast(self, array: Any, kind: str) -> Any:
-        return self._tf.cast(array, self._kinds[kind])
+        return self._tf.cast(array, self.kinds[kind])
 
     def array(self, values: Array) -> Any:
         values = np.asarray(values)
         if values.dtype.kind != "f":
             return self._tf.constant(values)
-        return self._tf.constant(values.astype(self._kinds["float"].as_numpy_dtype))
+        return self._tf.constant(values.astype(self.kinds["float"].as_numpy_dtype))
 
     def leaf(self, values: Array) -> Any:
         return self.array(values)

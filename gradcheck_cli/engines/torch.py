@@ -12,11 +12,11 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.engines.adapter import ProgramEngine
+from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed
-from gradcheck_cli.engines.lowerings import Missing, bound, had, reasons
+from gradcheck_cli.engines.lowerings import Missing, bound
 from gradcheck_cli.engines.torch_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
 
@@ -29,28 +29,23 @@ _LACKS = (  # how PyTorch says that an op has no kernel for a dtype
 _DECOMPOSITIONS = "PYTORCH_JIT"  # what torch.autograd.forward_ad asks before it imports them
 
 
-class TorchEngine(ProgramEngine):
+class TorchEngine(LoweredEngine):
     """PyTorch on the CPU."""
 
     capabilities = Capabilities(
         name="torch", distributions=("torch",), install="pip install 'gradcheck-cli[torch]'"
     )
+    table = TABLE
 
     def load(self) -> str:
         import torch
 
         torch.set_num_threads(_THREADS)
-        self._table = {**OPERATORS, **bound(TABLE, torch)}
+        self._calls = {**OPERATORS, **bound(self.table, torch)}
         return str(torch.__version__)
 
     def framework(self, dtype: str) -> _Torch:
-        return _Torch(self._table, dtype)
-
-    def operations(self) -> frozenset[str]:
-        return had(TABLE) | OPERATORS.keys()
-
-    def lacking(self) -> Mapping[str, str]:
-        return reasons(TABLE)
+        return _Torch(self._calls, dtype)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Forward mode through a `torch.autograd.Function` needs its `jvp`."""
@@ -76,22 +71,18 @@ class _Torch:
         import torch
 
         self._torch = torch
-        self._table = table
+        self._calls = table
         self._dtype = getattr(torch, dtype)
-        self._kinds = {"float": self._dtype, "int": torch.int64, "bool": torch.bool}
-
-    @property
-    def kinds(self) -> Mapping[str, Any]:
-        return self._kinds
+        self.kinds = {"float": self._dtype, "int": torch.int64, "bool": torch.bool}
 
     def lowering(self, op: str) -> Call | Missing | None:
-        return self._table.get(op)
+        return self._calls.get(op)
 
     def constant(self, value: bool | int | float, kind: str) -> Any:
-        return self._torch.tensor(value, dtype=self._kinds[kind])
+        return self._torch.tensor(value, dtype=self.kinds[kind])
 
     def cast(self, array: Any, kind: str) -> Any:
-        return array.to(self._kinds[kind])
+        return array.to(self.kinds[kind])
 
     def array(self, values: Array) -> Any:
         # A copy, contiguous and writable: neither a read-only nor a strided array may leak in.

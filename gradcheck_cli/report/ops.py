@@ -26,10 +26,10 @@ HEADER = ("operation", "value", "derivative", "domain", "engines")
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Which rows an engine has, and why it lacks others."""
+    """Which rows an engine has; why it lacks others, and in what some fall short."""
 
     has: frozenset[str]
-    lacks: Mapping[str, str]
+    remarks: Mapping[str, str]
 
 
 def signature(op: Op | Several) -> str:
@@ -98,9 +98,9 @@ def facts(op: Op | Several, engines: Mapping[str, Support]) -> Sequence[tuple[st
         ("family", op.family),
         ("engines", having(op, engines)),
         *(
-            (name, f"none: {support.lacks[op.name]}")
+            (name, f"{'' if op.name in support.has else 'none: '}{support.remarks[op.name]}")
             for name, support in engines.items()
-            if op.name in support.lacks
+            if op.name in support.remarks
         ),
         ("source", op.source),
     )

@@ -36,3 +36,11 @@ def test_a_page_says_which_engine_lacks_the_row_and_why() -> None:
     assert found["two"] == "none: it was forgotten"
     engines["two"] = engines["one"]
     assert dict(facts(op, engines))["engines"] == "all"
+
+
+def test_a_page_says_in_what_an_engine_falls_short_of_the_row() -> None:
+    op = find("lgamma")
+    assert isinstance(op, Op)
+    engines = {"one": Support(frozenset({"lgamma"}), {"lgamma": "only 9 digits are right"})}
+    found = dict(facts(op, engines))
+    assert (found["engines"], found["one"]) == ("all", "only 9 digits are right")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradcheck_cli.engines.lowerings import Call, Limited, Lowering
+from gradcheck_cli.engines.lowerings import Limited, Lowering, Words
 
 
 def _reduced(terms: Any, reduction: str) -> Any:
@@ -21,7 +21,7 @@ def hinge(torch: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
     return _reduced(torch.relu(1 - x * y), reduction)
 
 
-def _of_one_shape(name: str) -> Call:
+def _of_one_shape(name: str) -> Words:
     """PyTorch wants both arrays in one shape."""
 
     def loss(torch: Any, x: Any, y: Any, **keywords: Any) -> Any:
