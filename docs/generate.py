@@ -16,7 +16,8 @@ from pathlib import Path
 from gradcheck_cli.cli.explain import PAGES, page
 from gradcheck_cli.cli.ops import supports
 from gradcheck_cli.domain.codes import CODES
-from gradcheck_cli.report.ops import facts, families, signature, summary
+from gradcheck_cli.formula.usage import usage
+from gradcheck_cli.report.ops import facts, families, summary
 from reference_engine.op import SEVERAL, TABLE, Op, Several
 
 DOCS = Path(__file__).parent
@@ -61,7 +62,7 @@ def _operations(entries: list[Op | Several]) -> str:
         ]
         for op in members:
             _, formula, _, _, having = map(_escaped, summary(op, engines))
-            lines.append(f"| [`{signature(op)}`]({family}.md#{op.name}) | {formula} | {having} |")
+            lines.append(f"| [`{usage(op)}`]({family}.md#{op.name}) | {formula} | {having} |")
         lines.append("")
     return GENERATED + "\n".join(lines).rstrip() + "\n"
 
@@ -70,7 +71,7 @@ def _family(family: str, members: list[Op | Several]) -> str:
     engines = supports()
     lines = [f"# Operations: {family}", ""]
     for op in members:
-        lines += [f"## {op.name}", "", f"`{signature(op)}`", ""]
+        lines += [f"## {op.name}", "", f"`{usage(op)}`", ""]
         lines += [f"- {label}: {_escaped(text)}" for label, text in facts(op, engines)]
         lines.append("")
     return GENERATED + "\n".join(lines).rstrip() + "\n"

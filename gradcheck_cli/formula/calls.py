@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.formula import hints
@@ -23,6 +22,7 @@ from gradcheck_cli.formula.expressions import emit, evaluate, misfit
 from gradcheck_cli.formula.functions import call_function
 from gradcheck_cli.formula.keywords import fits
 from gradcheck_cli.formula.shapes import check_axes
+from gradcheck_cli.formula.usage import Signature, texts_of, usage
 from reference_engine.errors import ShapeError
 from reference_engine.op import REQUIRED, TABLE, Op, Several, find, find_several
 
@@ -45,19 +45,6 @@ _SAME_KEYWORDS = {
     "fill": "fill_value",
     "indices_or_sections": "sections",
 }
-
-
-class Signature(Protocol):
-    """What a row and a function of several results have in common for a caller."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def arrays(self) -> tuple[str, ...]: ...
-
-    @property
-    def keywords(self) -> Mapping[str, Any]: ...
 
 
 def call(frame: Frame, node: ast.Call) -> Value:
@@ -151,7 +138,7 @@ def _call_several(frame: Frame, function: Several, node: ast.Call) -> Value:
         return misfit(frame, node, shapes, problem)
     except (ShapeError, ValueError, IndexError) as error:
         reason = error.reason if isinstance(error, ShapeError) else str(error)
-        return misfit(frame, node, shapes, Problem("GC906", reason, _usage(function)))
+        return misfit(frame, node, shapes, Problem("GC906", reason, usage(function)))
     values = list(zip(refs, [part for _, part in arrays], strict=True))
     results = tuple(
         emit(frame, row, values, {**row.keywords, **chosen}, node) for row, chosen in parts
@@ -176,7 +163,7 @@ def _given(
             keywords[name] = value.value
             default = row.keywords[name]
             if not (value.value is None and default is None):
-                wrong |= not fits(frame, row.name, name, value.value, part, _usage(row))
+                wrong |= not fits(frame, row.name, name, value.value, part, usage(row))
         else:
             wrong = True
             frame.context.fail(part, "GC904", *_must_be_known(row, name))
@@ -206,7 +193,7 @@ def _bound(
     than one) or as a list.
     """
     arrays = [name.removeprefix("*") for name in row.arrays]
-    texts = [name for name, default in row.keywords.items() if _is_text(name, default)]
+    texts = texts_of(row)
     names = [*texts, *arrays, *(n for n in row.keywords if n not in texts and n != "dtype")]
     named = [keyword.arg for keyword in node.keywords if keyword.arg in texts]
     places = [name for name in names if name not in named]
@@ -222,7 +209,7 @@ def _bound(
             given[places[position]] = (value, part)
         else:
             context.fail(
-                part, "GC904", f"`{row.name}` takes at most {_count(len(names))}", _usage(row)
+                part, "GC904", f"`{row.name}` takes at most {_count(len(names))}", usage(row)
             )
     for keyword in node.keywords:
         value = evaluate(frame, keyword.value)
@@ -230,7 +217,7 @@ def _bound(
         if keyword.arg not in names:
             same = _SAME_KEYWORDS.get(keyword.arg)
             guess = f"did you mean `{same}`?" if same in names else did_you_mean(keyword.arg, names)
-            help = f"{guess} {_usage(row)}".strip()
+            help = f"{guess} {usage(row)}".strip()
             context.fail(keyword, "GC904", f"`{row.name}` has no `{keyword.arg}`", help)
         elif keyword.arg in given:
             context.fail(keyword, "GC904", f"`{keyword.arg}` is given twice")
@@ -240,7 +227,7 @@ def _bound(
     missing += [n for n, default in row.keywords.items() if default is REQUIRED and n not in given]
     if missing and len(context.errors) == count:
         message = f"`{row.name}` needs {' and '.join(missing)}"
-        context.fail(node, "GC904", message, _usage(row))
+        context.fail(node, "GC904", message, usage(row))
     if missing or len(context.errors) > count:
         return None
     return {name: given[name] for name in names if name in given}
@@ -256,29 +243,6 @@ def _gathered(node: ast.Call, texts: int) -> list[ast.expr]:
     return [*text, together]
 
 
-def _usage(row: Signature) -> str:
-    """sum(x, axis=None, keepdims=False)"""
-    texts = [name for name, default in row.keywords.items() if _is_text(name, default)]
-    arrays = [
-        name
-        if name[0] != "*"
-        else f"{name[1:]}1, {name[1:]}2, ..."
-        if texts
-        else f"[{name[1:]}1, {name[1:]}2, ...]"
-        for name in row.arrays
-    ]
-    keywords = [
-        n if default is REQUIRED else f"{n}={default!r}"
-        for n, default in row.keywords.items()
-        if n not in texts and n != "dtype"
-    ]
-    return f"{row.name}({', '.join([*texts, *arrays, *keywords])})"
-
-
-def _is_text(name: str, default: Any) -> bool:
-    return default is REQUIRED and KEYWORDS[name] == "text"
-
-
 def _count(number: int) -> str:
     return "1 argument" if number == 1 else f"{number} arguments"
 
@@ -289,7 +253,7 @@ def _must_be_known(row: Signature, name: str) -> tuple[str, str]:
     if row.name == "clip":
         return f"`{name}` must be a number", "with arrays: minimum(maximum(x, low), high)"
     if KEYWORDS[name] == "text":
-        return f"`{name}` of {row.name} must be a text", _usage(row)
+        return f"`{name}` of {row.name} must be a text", usage(row)
     return f"`{name}` must be known before the run", "a number, a constant or a loop variable"
 
 
@@ -299,7 +263,7 @@ def _spread(
     """The elements of a list argument, each with its own place where the list is written here."""
     ((value, part),) = given
     items = entries_of(value)
-    if isinstance(value, Ref) and any(_is_text(n, default) for n, default in row.keywords.items()):
+    if isinstance(value, Ref) and texts_of(row):
         return given  # one array for einsum
     if isinstance(value, Ref) or not items:
         message = f"`{row.name}` needs a list of values"

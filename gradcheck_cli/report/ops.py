@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rich.text import Text
 
-from gradcheck_cli.domain.keywords import KEYWORDS
+from gradcheck_cli.formula.usage import usage
 from gradcheck_cli.report.style import LABEL, Style, labelled
 from gradcheck_cli.report.table import table_lines
 from reference_engine.op import Op, Point, Several
@@ -32,18 +32,6 @@ class Support:
     remarks: Mapping[str, str]
 
 
-def signature(op: Op | Several) -> str:
-    """`sum(x, axis=None, keepdims=False)`; a keyword without a default stands bare."""
-    required = [n for n, default in op.keywords.items() if type(default).__name__ == "_Required"]
-    texts = [name for name in required if KEYWORDS.get(name) == "text"]
-    keywords = [
-        name if name in required else f"{name}={default!r}"
-        for name, default in op.keywords.items()
-        if name not in texts and name != "dtype"
-    ]
-    return f"{op.name}({', '.join([*texts, *op.arrays, *keywords])})"
-
-
 def families(ops: Iterable[Entry]) -> dict[str, list[Entry]]:
     """Rows by family, both in alphabetical order."""
     found: dict[str, list[Entry]] = {}
@@ -54,8 +42,8 @@ def families(ops: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 def summary(op: Op | Several, engines: Mapping[str, Support]) -> tuple[str, str, str, str, str]:
     if isinstance(op, Several):
-        return signature(op), op.formula, f"of each: {', '.join(op.results)}", "", ""
-    return signature(op), op.formula, op.derivative, op.domain, having(op, engines)
+        return usage(op), op.formula, f"of each: {', '.join(op.results)}", "", ""
+    return usage(op), op.formula, op.derivative, op.domain, having(op, engines)
 
 
 def having(op: Op, engines: Mapping[str, Support]) -> str:
@@ -82,7 +70,7 @@ def facts(op: Op | Several, engines: Mapping[str, Support]) -> Sequence[tuple[st
         results = ", ".join(op.results)
         rows: tuple[tuple[str, str], ...] = (
             ("value", op.formula),
-            ("results", f"{results}: {results} = {signature(op)}"),
+            ("results", f"{results}: {results} = {usage(op)}"),
             ("aliases", ", ".join(op.aliases)),
             ("family", op.family),
         )
@@ -136,7 +124,7 @@ def _numbers(value: Any) -> str:
 
 
 def page_lines(op: Op | Several, engines: Mapping[str, Support], style: Style) -> list[Text]:
-    lines = [Text(signature(op), style=LABEL)]
+    lines = [Text(usage(op), style=LABEL)]
     for label, text in facts(op, engines):
         lines += labelled(label, text, style, column=12)
     return lines

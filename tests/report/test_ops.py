@@ -1,4 +1,4 @@
-from gradcheck_cli.report.ops import Support, facts, list_lines, page_lines, signature
+from gradcheck_cli.report.ops import Support, facts, list_lines, page_lines
 from gradcheck_cli.report.style import Style
 from reference_engine.op import TABLE, Op, find
 
@@ -9,12 +9,6 @@ def test_every_row_is_listed() -> None:
     text = "\n".join(line.plain for line in list_lines(TABLE.values(), NONE, Style(width=120)))
     for name in TABLE:
         assert f"  {name}(" in text
-
-
-def test_a_signature_shows_defaults() -> None:
-    op = find("sum")
-    assert op is not None
-    assert signature(op) == "sum(x, axis=None, keepdims=False)"
 
 
 def test_a_page_says_what_happens_at_kinks() -> None:
