@@ -19,7 +19,8 @@ def explicit(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], 
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):
-        raise ValueError(f"{subscripts!r} is for {len(terms)} arrays, not for {len(ranks)}")
+        wanted = "1 array" if len(terms) == 1 else f"{len(terms)} arrays"
+        raise ValueError(f"{subscripts!r} is for {wanted}, not for {len(ranks)}")
     spare = [letter for letter in ascii_letters if letter not in subscripts]
     hidden = [_hidden(term, rank) for term, rank in zip(terms, ranks, strict=True)]
     rest = "".join(spare[: max(hidden)])

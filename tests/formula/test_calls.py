@@ -150,6 +150,7 @@ def test_a_text_stands_before_the_arrays(text: str, shape: tuple[int, ...]) -> N
         ('einsum("ij,kj->ik", x, W)', "the axes named j have the sizes 2 and 4"),
         ('einsum("ij,jk->il", x, W)', "a label of the result of 'ij,jk->il' occurs in no array"),
         ('einsum("ij,jk", x)', "'ij,jk' is for 2 arrays, not for 1"),
+        ('einsum("ij", x, W)', "'ij' is for 1 array, not for 2"),
         ('einsum("ijk->k", x)', "'ijk' does not fit an array of 2 axes"),
         ('einsum("ii->i", x)', "the two axes named i in 'ii' differ in size"),
         ('einsum("i1,jk->ik", x, W)', "subscripts are letters, `...`, `,` and `->`, not 'i1'"),

@@ -17,6 +17,12 @@ def mse(torch: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
     return _reduced(torch.nn.functional.mse_loss(x, y, reduction="none"), reduction)
 
 
+def kl_div(torch: Any, log_p: Any, q: Any, reduction: str = "mean") -> Any:
+    """Reduced after it: with its own mean comes a warning that the mean will be another one."""
+    log_p, q = torch.broadcast_tensors(log_p, q)
+    return _reduced(torch.nn.functional.kl_div(log_p, q, reduction="none"), reduction)
+
+
 def hinge(torch: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
     return _reduced(torch.relu(1 - x * y), reduction)
 
@@ -39,7 +45,7 @@ ROWS: dict[str, Lowering] = {
     "bce_with_logits": _of_one_shape("binary_cross_entropy_with_logits"),
     "hinge": hinge,
     "huber": _of_one_shape("huber_loss"),
-    "kl_div": _of_one_shape("kl_div"),
+    "kl_div": kl_div,
     "l1": _of_one_shape("l1_loss"),
     "mse": mse,
 }
