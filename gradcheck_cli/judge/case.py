@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from gradcheck_cli.domain.case import Case, Suspect
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, TraceRequest
 from gradcheck_cli.domain.report import Check, Finding, Status
-from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.agreement import engines_disagree, modes_disagree
 from gradcheck_cli.judge.entries import (
     Judged,
@@ -32,28 +32,58 @@ from gradcheck_cli.judge.kinks import outside_hull
 
 
 def suspects(case: Case) -> tuple[Suspect, ...]:
-    """Evaluations with an entry that is not simply right, with the worst entry to be traced."""
+    """Evaluations with an output or an entry that is not simply right, with the worst entry to be
+    traced."""
     found: list[Suspect] = []
     if case.truth is None:
         return ()
     for evaluation in case.evaluations:
-        if evaluation.failure is not None:
-            continue
-        worst: tuple[float, TraceRequest] | None = None
-        for name, gradient in evaluation.gradients.items():
-            block = case.truth.blocks.get((evaluation.mode, name))
-            if block is None or gradient.values is None:
-                continue
-            place = _worst(gradient.values, block, case)
-            if place is None:
-                continue
-            size, row, column = place
-            column_input = name.rsplit(".", 1)[-1]
-            if worst is None or size > worst[0]:
-                worst = size, TraceRequest(row=row, input=column_input, column=column)
-        if worst is not None:
-            found.append(Suspect(evaluation.engine, evaluation.mode, worst[1]))
+        if evaluation.failure is None and (trace := _suspicious(case, evaluation, case.truth)):
+            found.append(Suspect(evaluation.engine, evaluation.mode, trace))
     return tuple(found)
+
+
+def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceRequest | None:
+    """The worst entry, or what should be an output that was lost; None where all is right."""
+    worst: tuple[float, TraceRequest] | None = None
+    for name, gradient in evaluation.gradients.items():
+        block = truth.blocks.get((evaluation.mode, name))
+        if block is None or gradient.values is None:
+            continue
+        place = _worst(gradient.values, block, case)
+        if place is not None and (worst is None or place[0] > worst[0]):
+            size, row, column = place
+            target = float(block.value[row, column])
+            known = np.isfinite(target) and block.kind[row, column] == PointKind.SMOOTH
+            worst = (
+                size,
+                TraceRequest(
+                    row=row,
+                    input=name.rsplit(".", 1)[-1],
+                    column=column,
+                    target=target if known else None,
+                ),
+            )
+    lost = _lost_output(evaluation, truth)
+    if lost is None:
+        return None if worst is None else worst[1]
+    request = TraceRequest(input=case.spec.wrt[0]) if worst is None else worst[1]
+    rows = _lost_rows(case, evaluation)
+    if rows[min(request.row, len(rows) - 1), 0]:
+        # nothing is said of the entries of a lost output, so that alone has to be explained
+        request = replace(request, target=None)
+    return replace(request, output=lost[0], output_target=lost[1])
+
+
+def _lost_output(evaluation: Evaluation, truth: Truth) -> tuple[int, float | None] | None:
+    """The first element of the flattened output that is no number, and what it should be."""
+    if evaluation.output is None:
+        return None
+    bad = np.flatnonzero(~np.isfinite(np.asarray(evaluation.output, dtype=np.float64)))
+    if not bad.size:
+        return None
+    right = float(np.ravel(np.asarray(truth.output, dtype=np.float64))[bad[0]])
+    return int(bad[0]), right if np.isfinite(right) else None
 
 
 def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | None:
@@ -66,6 +96,13 @@ def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | 
     size = np.where(off, np.where(np.isnan(ulps), np.inf, ulps), -1.0)
     row, column = (int(i) for i in np.unravel_index(int(np.argmax(size)), size.shape))
     return float(size[row, column]), row, column
+
+
+ROUGH = {
+    PointKind.KINK: Verdict.KINK,
+    PointKind.UNDEFINED: Verdict.UNDEFINED,
+    PointKind.JUMP: Verdict.JUMP,
+}
 
 
 @dataclass(slots=True)
@@ -189,9 +226,11 @@ def _merge_point(got: _Collected, mode: Mode, name: str, block: TruthBlock, judg
         return
     of_point = (Verdict.KINK, Verdict.UNDEFINED, Verdict.JUMP, Verdict.UNDECIDED)
     verdicts = np.where(np.isin(judged.verdict, of_point), judged.verdict, int(Verdict.CORRECT))
-    # an engine that fails at an undefined or jumping entry does not make it less so
-    for kind, verdict in ((PointKind.UNDEFINED, Verdict.UNDEFINED), (PointKind.JUMP, Verdict.JUMP)):
-        at = (block.kind == kind) & (judged.verdict != Verdict.OUTPUT_LOST)
+    # an engine that fails at an undefined or jumping entry does not make it less so, nor does one
+    # that has no number at a kink
+    lost = (Verdict.NAN, Verdict.INFINITE, Verdict.OUTPUT_LOST)
+    for kind, verdict in ROUGH.items():
+        at = (block.kind == kind) & (np.isin(judged.verdict, lost) | (kind != PointKind.KINK))
         verdicts = np.where(at, int(verdict), verdicts)
     got.point[mode, name] = verdicts if before is None else np.maximum(before, verdicts)
 

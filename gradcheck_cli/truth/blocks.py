@@ -42,6 +42,7 @@ class Differences:
     side_error: Array
     vouched: Array
     steepest: Array
+    isolated: Array
     reason: str = ""
 
     @classmethod
@@ -56,6 +57,7 @@ class Differences:
             np.full(shape, np.inf),
             np.zeros(shape, dtype=bool),
             np.zeros(shape),
+            np.zeros(shape, dtype=bool),
         )
 
     def put(self, column: int, slope: Slope) -> None:
@@ -64,6 +66,7 @@ class Differences:
         self.value[:, column] = slope.estimate.value
         self.error[:, column] = slope.estimate.error
         self.kind[:, column] = sides.kind
+        self.isolated[:, column] = sides.isolated
         self.above[:, column] = sides.above.value
         self.below[:, column] = sides.below.value
         self.steepest[:, column] = slope.steepest
@@ -160,7 +163,8 @@ def _settle_kinds(
     slope = np.where(on_top, differences.above, differences.below)
     differences.value = np.where(nearby, slope, differences.value)
     differences.error = np.where(nearby, near, differences.error)
-    kind[rough & ~nearby & np.isfinite(gradient)] = int(PointKind.UNDECIDED)
+    doubtful = rough & ~nearby & ~differences.isolated & np.isfinite(gradient)
+    kind[doubtful] = int(PointKind.UNDECIDED)
     return kind
 
 

@@ -42,11 +42,13 @@ TOO_MUCH = "enclosing it would take too many operations"
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """One block, every array (rows, columns): where `sure`, the exact derivative is within `radius`
-    of `value` (float64). `reason` says why others are not sure."""
+    of `value` (float64). `reason` says why others are not sure; those that have no value in exact
+    arithmetic are `nowhere`."""
 
     value: Array
     radius: Array
     sure: Array
+    nowhere: Array
     reason: str
 
 
@@ -76,6 +78,7 @@ def certify_output(request: TruthRequest, budget: float = BUDGET) -> Certificate
         found.value.reshape(output),
         found.radius.reshape(output),
         found.sure.reshape(output),
+        found.nowhere.reshape(output),
         found.reason,
     )
 
@@ -96,6 +99,7 @@ class _Ziv(ABC):
         self._value = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         self._radius = {name: np.full(shape, np.inf) for name, shape in shapes.items()}
         self._sure = {name: np.zeros(shape, np.bool_) for name, shape in shapes.items()}
+        self._nowhere = {name: np.zeros(shape, np.bool_) for name, shape in shapes.items()}
 
     @abstractmethod
     def _passes(self) -> int:
@@ -112,7 +116,13 @@ class _Ziv(ABC):
     def certificates(self, budget: float) -> dict[str, Certificate]:
         reason = self._narrow(budget)
         return {
-            name: Certificate(self._value[name], self._radius[name], self._sure[name], reason)
+            name: Certificate(
+                self._value[name],
+                self._radius[name],
+                self._sure[name],
+                self._nowhere[name] & (reason == DOMAIN),
+                reason,
+            )
             for name in self._shapes
         }
 
@@ -151,14 +161,14 @@ class _Ziv(ABC):
         finite = True
         for name in self._shapes:
             flat = np.reshape(np.asarray(entries[name], dtype=object), -1)
-            value, radius, sure = (
-                part[name].reshape(-1) for part in (self._value, self._radius, self._sure)
-            )
+            parts = (self._value, self._radius, self._sure, self._nowhere)
+            value, radius, sure, nowhere = (part[name].reshape(-1) for part in parts)
             for i in np.flatnonzero(~sure):
                 ball = flat[i]
                 if not (ball.is_finite() and self._defined(name, int(i))):
-                    finite = False
+                    finite, nowhere[i] = False, True
                     continue
+                nowhere[i] = False
                 known = self._known(ball)
                 if known is not None:
                     value[i], radius[i] = known

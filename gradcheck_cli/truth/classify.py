@@ -24,11 +24,13 @@ RUN = 5  # consecutive halvings that must agree, at the deep end of the ladder
 @dataclass(slots=True)
 class Sides:
     """Kinds (m,), and the one-sided derivatives with their error bars; an infinite derivative
-    (a vertical tangent) is inf with error 0, a missing side nan with error inf."""
+    (a vertical tangent) is inf with error 0, a missing side nan with error inf. Where an output has
+    a value at the point and at none next to it, it is `isolated` (m,)."""
 
     kind: npt.NDArray[np.int64]
     above: Estimate
     below: Estimate
+    isolated: npt.NDArray[np.bool_]
 
 
 def classify(ladder: Ladder) -> Sides:
@@ -47,7 +49,18 @@ def classify(ladder: Ladder) -> Sides:
         kind[jumps] = int(PointKind.JUMP)
         estimate.value = np.where(diverges, np.copysign(np.inf, sign), estimate.value)
         estimate.error = np.where(diverges, 0.0, estimate.error)
-    return Sides(kind, above, below)
+    isolated = _nowhere(ladder, ladder.plus) & _nowhere(ladder, ladder.minus)
+    isolated &= np.isfinite(ladder.zero)
+    kind[isolated] = int(PointKind.UNDEFINED)
+    return Sides(kind, above, below, isolated)
+
+
+def _nowhere(ladder: Ladder, values: Float) -> npt.NDArray[np.bool_]:
+    """Outputs (m,) without a value on any of the last RUN steps of a side."""
+    used = ladder.h > 0
+    deepest = values[used][-RUN:]
+    enough = len(deepest) == RUN
+    return np.asarray(np.all(~np.isfinite(deepest), axis=0) & enough)
 
 
 def _growth(ladder: Ladder, side: int) -> tuple[Float, Float]:

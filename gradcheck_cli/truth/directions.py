@@ -57,7 +57,7 @@ class Sampled:
             return {**self.values, name: there}
 
         if not np.isfinite(base):  # there is nothing next to it
-            return self._slope(moved, 1.0, 0.0, 0.0, 0.0, None)
+            return _unknown(self.zero.size)
         scale = abs(base) if base != 0 else _typical(start)
         return self._slope(moved, scale, low - base, high - base, base, expected)
 
@@ -151,6 +151,13 @@ class Sampled:
             estimate.value = np.where(missing, side.value, estimate.value)
             estimate.error = np.where(missing, side.error, estimate.error)
         return Slope(estimate, sides, _steepest(ladder))
+
+
+def _unknown(m: int) -> Slope:
+    """Where no step can be taken."""
+    nothing = Estimate(np.full(m, np.nan), np.full(m, np.inf))
+    kind = np.full(m, int(PointKind.SMOOTH))
+    return Slope(nothing, Sides(kind, nothing, nothing, np.zeros(m, np.bool_)), np.zeros(m))
 
 
 def _steepest(ladder: Ladder) -> Float:

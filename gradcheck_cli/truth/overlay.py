@@ -44,7 +44,11 @@ def remembered(truth: Truth) -> dict[tuple[Mode, str], Certificate]:
     """The certificates that went into a truth."""
     return {
         (cast(Mode, mode), name): Certificate(
-            block.value, block.error, block.certified, truth.uncertified.get((mode, name), "")
+            block.value,
+            block.error,
+            block.certified,
+            np.zeros_like(block.certified),  # of no further interest
+            truth.uncertified.get((mode, name), ""),
         )
         for (mode, name), block in truth.blocks.items()
         if np.any(block.certified) or (mode, name) in truth.uncertified

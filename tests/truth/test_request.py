@@ -14,7 +14,7 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.formula import Argument, parse
-from gradcheck_cli.truth import request
+from gradcheck_cli.truth import request, work
 from gradcheck_cli.truth.plain import PlainFunction
 from tests.conftest import program_of, truth_of
 from tests.truth.exact import Exact
@@ -233,12 +233,12 @@ def test_custom_gradient_does_not_touch_the_truth_but_is_stated() -> None:
 def test_function_is_never_called_outside_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float] = []
 
-    class Watched(request.PlainFunction):
+    class Watched(work.PlainFunction):
         def __call__(self, values):
             seen.append(float(values["x"]))
             return super().__call__(values)
 
-    monkeypatch.setattr(request, "PlainFunction", Watched)
+    monkeypatch.setattr(work, "PlainFunction", Watched)
     block = truth_of("sqrt(x - 1)", {"x": 1.01}, bounds={"x": (1.0, 1.012)}).blocks["reverse", "x"]
     assert min(seen) >= 1.0
     assert max(seen) <= 1.012
