@@ -227,8 +227,16 @@ def one_sided(ladder: Ladder, side: int) -> Estimate:
             quotients = (ladder.plus - ladder.zero) / ladder.h[:, None]
         else:
             quotients = (ladder.zero - ladder.minus) / ladder.h[:, None]
-    at_zero = ladder.noise[-1]  # the value at 0 is as noisy as those next to it
+    at_zero = _nearest_known(ladder.noise)  # the value at 0 is as noisy as those next to it
     return _extrapolate(quotients, ladder.h, ladder.noise + at_zero, power=1)
+
+
+def _nearest_known(noise: Float) -> Float:
+    """Of each column the last number that is finite; inf where none is."""
+    known = np.isfinite(noise)
+    last = len(noise) - 1 - np.argmax(known[::-1], axis=0)
+    picked = np.take_along_axis(noise, last[None], axis=0)[0]
+    return np.where(np.any(known, axis=0), picked, np.inf)
 
 
 def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estimate:

@@ -124,7 +124,11 @@ class Sampled:
 
         def noise_at(step: float) -> Float:
             # the noisier of both sides; a side outside the domain has no values to be noisy
-            sides = [self.noise_of(moved(t), at(t)) for t in (step, -step) if low <= t <= high]
+            sides = [
+                np.where(np.isfinite(at(t)), self.noise_of(moved(t), at(t)), np.nan)
+                for t in (step, -step)
+                if low <= t <= high
+            ]
             return np.fmax(*sides) if len(sides) == 2 else sides[0] if sides else self.noise
 
         look = partial(

@@ -19,13 +19,13 @@ POINTS = 7
 ORDERS = (3, 4, 5)  # of differences in which nothing but noise is left
 
 
-def from_sums(zero: Float, sums: Float) -> Float:
-    """Noise (m,) of values `zero` (m,) whose operations' roundings sum to `sums` (m,); by the
-    value's size where those are not finite, as next to a vertical tangent."""
+def from_sums(zero: Float, sums: Float, unknown: Float | float) -> Float:
+    """Noise (m,) of values `zero` (m,) whose operations' roundings sum to `sums` (m,); `unknown`
+    where those are not finite, as on a vertical tangent."""
     u = FORMATS["float64"].unit_roundoff
     with np.errstate(all="ignore"):
         noise = SLACK * (sums + u * np.abs(zero))
-    return np.where(np.isfinite(noise), noise, from_size(zero, 1))
+    return np.where(np.isfinite(noise), noise, unknown)
 
 
 def from_size(zero: Float, operations: int) -> Float:

@@ -153,7 +153,10 @@ def _noise(
 
     def summed(at: Values, zero: Float) -> tuple[Float, Float]:
         at_ops, at_inputs = output_noise_sums(program, at, rounding, projection.rows)
-        return from_sums(zero, at_ops), from_sums(zero, at_ops + at_inputs)
+        # At the point itself an operation may stand on its vertical tangent with an exact argument.
+        # At a step it stands there because the argument was rounded: acos(cos(1e-9)).
+        unknown = from_size(zero, 1) if at is values else np.inf
+        return from_sums(zero, at_ops, unknown), from_sums(zero, at_ops + at_inputs, unknown)
 
     output = program.nodes[program.output].shape
     count = int(np.prod(output)) if projection.rows is None else len(projection.rows)

@@ -210,6 +210,7 @@ power: Op = register(
         formula="x1 ^ x2",
         derivative="x2 x1^(x2 - 1), x1^x2 log(x1)",
         domain="x1 > 0, or x1 = 0 with x2 >= 0, or x1 < 0 with a whole x2",
+        kinks_at=lambda x, n: np.equal(x, 0) & np.equal(n, 0),
         points=(
             Point("x1 = 0, 0 < x2 < 1", "vertical tangent", (0.0, 0.5), (np.inf, 0.0)),
             Point(
@@ -222,7 +223,7 @@ power: Op = register(
             ),
             Point(
                 "x1 = x2 = 0",
-                "limit",
+                "jump",
                 (0.0, 0.0),
                 (0.0, 0.0),
                 value=1.0,

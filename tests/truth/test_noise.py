@@ -11,14 +11,14 @@ U = 2.0**-53
 
 
 def test_noise_of_a_sum_is_at_least_its_roundings() -> None:
-    noise = from_sums(np.array([1.0, 0.0]), np.array([3e-16, 2e-16]))
+    noise = from_sums(np.array([1.0, 0.0]), np.array([3e-16, 2e-16]), np.inf)
     assert noise[0] >= 3e-16 + U
     assert noise[1] >= 2e-16
 
 
 @pytest.mark.parametrize("sums", [np.inf, np.nan])
-def test_sums_that_are_no_numbers_fall_back_to_the_size(sums: float) -> None:
-    assert from_sums(np.array([2.0]), np.array([sums])) == from_size(np.array([2.0]), 1)
+def test_sums_that_are_no_numbers_leave_it_open(sums: float) -> None:
+    assert from_sums(np.array([2.0]), np.array([sums]), 7.0) == 7.0
 
 
 def test_values_that_are_no_numbers_have_no_noise() -> None:
