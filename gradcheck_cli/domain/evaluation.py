@@ -39,13 +39,17 @@ class TraceRequest:
     """Keep what every node had: cotangents of `row` (reverse), tangents of `column` of `input`.
 
     `target` is what the entry should be, where that is known: then the operations that were
-    executed are looked at one by one, and those that spoil the entry are named (`Trace`).
+    executed are looked at one by one, and those that spoil the entry are named (`Trace`). The same
+    is done for element `output` of the flattened output where `output_target` says what it should
+    be.
     """
 
     row: int = 0
     input: str | None = None
     column: int = 0
     target: float | None = None
+    output: int = 0
+    output_target: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,8 @@ class Trace:
     Where the request had a target: `operations` that round by more than a library may, in the order
     in which they were executed; `culprits`, the smallest set of them found (places in `operations`)
     which, done exactly and nothing else, makes the entry right; `repaired`, its error in ulps then
-    (None where no set was found). `note` says why operations are missing, where they are.
+    (None where no set was found). `note` says why operations are missing, where they are. The three
+    that begin with `output_` say the same about the output, where that was asked for.
     """
 
     values: Mapping[int, Array]
@@ -140,6 +145,9 @@ class Trace:
     culprits: tuple[int, ...] = ()
     repaired: float | None = None
     note: str = ""
+    output_operations: tuple[Operation, ...] = ()
+    output_culprits: tuple[int, ...] = ()
+    output_repaired: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

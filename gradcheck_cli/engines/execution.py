@@ -80,13 +80,14 @@ class Conversions(Protocol):
 @dataclass(slots=True)
 class Execution:
     """One recorded run. `target` is the slot of the traced derivative, `place` the index of the
-    traced entry in it, flattened."""
+    traced entry in it, flattened; `output` is the slot of the program's output."""
 
     conversions: Conversions
     slots: list[Slot] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     target: int | None = None
     place: int = 0
+    output: int | None = None
 
     def add_slot(self, native: Native, format: FloatFormat | None) -> int:
         self.slots.append(Slot(native, format))

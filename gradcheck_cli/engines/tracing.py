@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import FIRST_ORDER, Problem, Trace
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Problem, Trace, TraceRequest
+from gradcheck_cli.engines.base import NodeFault
 from gradcheck_cli.engines.execution import Execution, Recorder
 from gradcheck_cli.engines.framework import Framework
-from gradcheck_cli.engines.promotion import Proof, prove
+from gradcheck_cli.engines.promotion import prove
 from gradcheck_cli.engines.walker import Prepared
 
 
@@ -26,35 +27,61 @@ def with_operations(
     precision costs the trace nothing but the operations; its `note` says why.
     """
     request = problem.trace
-    if request is None or request.target is None:
+    if request is None or (request.target is None and request.output_target is None):
         return trace
     if problem.mode not in FIRST_ORDER or problem.dtype != problem.rounding:
         return trace
-    name = request.input or problem.wrt[0]
+    entry = 0.0 if block is None else float(block[request.row, request.column])
     try:
         with np.errstate(all="ignore"):
             run = _reverse if problem.mode == "reverse" else _forward
-            execution = run(fw, prepared, problem, name)
-            if block is None or not _same(execution, block[request.row, request.column]):
-                return replace(trace, note="a run that is written down gives another gradient")
-            proof = prove(execution, request.target, FORMATS[problem.dtype])
-    except Exception as error:  # a kernel that has no float64, a shape that is another's
+            execution = run(fw, prepared, problem, request.input or problem.wrt[0])
+            return _proven(execution, trace, request, entry, FORMATS[problem.dtype])
+    except Exception as raised:  # a kernel that has no float64, a shape that is another's
+        error = (raised.__cause__ or raised) if isinstance(raised, NodeFault) else raised
         words = str(error).strip().splitlines() or [""]
-        proof = Proof(note=f"not run again exactly: {type(error).__name__}: {words[0]}")
-    return replace(
-        trace,
-        operations=proof.operations,
-        culprits=proof.culprits,
-        repaired=proof.repaired,
-        note=proof.note,
-    )
+        return replace(trace, note=f"not run again exactly: {type(error).__name__}: {words[0]}")
 
 
-def _same(execution: Execution, entry: float) -> bool:
+def _proven(
+    execution: Execution, trace: Trace, request: TraceRequest, entry: float, format: FloatFormat
+) -> Trace:
+    """The trace with what spoils the entry and what spoils the output, each where it is asked
+    for."""
+    if request.target is not None:
+        if not _same(execution, entry, request.target, format):
+            return replace(trace, note="a run that is written down gives another gradient")
+        proof = prove(execution, request.target, format)
+        trace = replace(
+            trace,
+            operations=proof.operations,
+            culprits=proof.culprits,
+            repaired=proof.repaired,
+            note=proof.note,
+        )
+    if request.output_target is not None:
+        execution = replace(execution, target=execution.output, place=request.output)
+        proof = prove(execution, request.output_target, format)
+        trace = replace(
+            trace,
+            output_operations=proof.operations,
+            output_culprits=proof.culprits,
+            output_repaired=proof.repaired,
+            note=trace.note or proof.note,
+        )
+    return trace
+
+
+def _same(execution: Execution, entry: float, target: float, format: FloatFormat) -> bool:
+    """Whether the run that was written down went wrong as the plain one did: no number both times,
+    or nearer to each other than to the target. (A framework may compile the one and not the other.)
+    """
     if execution.target is None:
         return entry == 0
     again = execution.values(execution.target).ravel()[execution.place]
-    return bool(again == entry or (np.isnan(again) and np.isnan(entry)))
+    if not np.isfinite([again, entry]).all():
+        return bool(np.isfinite(again) == np.isfinite(entry))
+    return bool(abs(again - entry) <= max(abs(entry - target), float(format.ulp(target))))
 
 
 def _direction(given: Array | None, index: int, shape: tuple[int, ...]) -> Array:
@@ -89,6 +116,7 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
         (found,) = tape.gradient(y, wanted, cotangent, False)
         execution = recorder.execution
         execution.target = None if found is None else recorder.slot_of(found)
+        execution.output = recorder.slot_of(y)
     execution.place = request.column
     return execution
 
@@ -105,8 +133,10 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
         with fw.tangent(inputs[name], recorder.watch(fw.array(column))) as (dual, pushed):
             moved = {**inputs, name: dual}
             values = _walked(recorder, prepared, [moved[k] for k in program.inputs])
-            found = pushed(values[program.output])
+            y = values[program.output]
+            found = pushed(y)
         execution = recorder.execution
+        execution.output = recorder.slot_of(y)
         execution.target = None if found is None else recorder.slot_of(found)
         primal = {recorder.slot_of(value) for value in values if hasattr(value, "shape")}
     execution.place = request.row

@@ -26,6 +26,8 @@ IN_EVERY_PRECISION: tuple[CauseKind, ...] = (
     "masked branch",
 )
 
+OF_THE_OUTPUT = ("GC203", "GC303")
+
 
 @dataclass(frozen=True, slots=True)
 class Sought:
@@ -48,50 +50,54 @@ def sought(code: str, traces: Traces) -> Sought | None:
     }.get(code)
 
 
+@dataclass(frozen=True, slots=True)
+class _Executed:
+    """What the engine says of the operations that it executed: for the output where the finding is
+    about that, else for the entry."""
+
+    operations: tuple[Operation, ...]
+    culprits: tuple[Operation, ...]
+    repaired: float | None
+
+
+def _executed(traces: Traces, code: str) -> _Executed:
+    trace = traces.narrow
+    if code in OF_THE_OUTPUT:
+        operations, places = trace.output_operations, trace.output_culprits
+        repaired = trace.output_repaired
+    else:
+        operations, places, repaired = trace.operations, trace.culprits, trace.repaired
+    return _Executed(operations, tuple(operations[i] for i in places), repaired)
+
+
 def blame(traces: Traces, code: str) -> Cause | None:
     """The operation that is to blame for a finding with this code, or None where none is found."""
     wanted = sought(code, traces)
     if wanted is None:
         return None
-    if culprits := _culprits(traces, code):
-        return _cause(traces, code, culprits[0], culprits)
+    executed = _executed(traces, code)
+    if executed.culprits:
+        return _cause(traces, code, executed.culprits[0], executed)
     found = first_bad(traces, wanted.bad, backward_first=wanted.backward_first)
     if found is None:
-        found = _worst(traces, code)
-    return None if found is None else _cause(traces, code, _executed(traces, found), ())
+        found = max(executed.operations, key=lambda op: op.error, default=None)
+    return None if found is None else _cause(traces, code, _named(executed, found), executed)
 
 
-def _culprits(traces: Traces, code: str) -> tuple[Operation, ...]:
-    """The smallest set that repairs the entry. What spoils a value is found in the forward pass."""
-    found = tuple(traces.narrow.operations[i] for i in traces.narrow.culprits)
-    forward = any(op.phase == "forward" for op in found)
-    return found if forward or code not in ("GC203", "GC303") else ()
-
-
-def _worst(traces: Traces, code: str) -> Operation | None:
-    """The executed operation with the largest local error."""
-    found = [
-        op
-        for op in traces.narrow.operations
-        if op.phase == "forward" or code not in ("GC203", "GC303")
-    ]
-    return max(found, key=lambda op: op.error, default=None)
-
-
-def _executed(traces: Traces, found: Operation) -> Operation:
+def _named(executed: _Executed, found: Operation) -> Operation:
     """What the engine executed there, where that is known: the worst operation of the same node in
     the same phase."""
     same = [
         op
-        for op in traces.narrow.operations
+        for op in executed.operations
         if (op.node, op.phase) == (found.node, found.phase) and found.name == UNNAMED
     ]
     return max(same, key=lambda op: op.error, default=found)
 
 
-def _cause(traces: Traces, code: str, op: Operation, culprits: tuple[Operation, ...]) -> Cause:
+def _cause(traces: Traces, code: str, op: Operation, executed: _Executed) -> Cause:
     kind: CauseKind = "sensitivity" if code == "GC502" else kind_of(traces, op)
-    proof, proven = _proof(traces, code, op, kind, culprits)
+    proof, proven = _proof(traces, code, op, kind, executed)
     index = _place(traces, op)
     node = traces.program.nodes[index]
     return Cause(
@@ -106,21 +112,21 @@ def _cause(traces: Traces, code: str, op: Operation, culprits: tuple[Operation, 
         engine_op=op.name or None,
         proven=proven,
         proof=proof,
-        repaired=traces.narrow.repaired if culprits else None,
+        repaired=executed.repaired if executed.culprits else None,
     )
 
 
 def _proof(
-    traces: Traces, code: str, op: Operation, kind: CauseKind, culprits: tuple[Operation, ...]
+    traces: Traces, code: str, op: Operation, kind: CauseKind, executed: _Executed
 ) -> tuple[str, bool]:
     """A sentence, and whether it was shown by a run."""
     if code == "GC502":
         return "rounding the inputs moves the truth as far as the error that was seen", True
+    what = "output" if code in OF_THE_OUTPUT else "gradient"
     if kind == "genuine overflow":
-        what = "output" if code == "GC203" else "gradient"
         return f"the exact {what} is larger than any number of {traces.fmt.name}", True
-    if culprits:
-        return proof_of(traces, culprits), traces.narrow.repaired is not None
+    if executed.culprits:
+        return proof_of(traces, executed.culprits, what), executed.repaired is not None
     if kind in IN_EVERY_PRECISION and _same_when_wider(traces, op):
         return (
             "float64 does the same with the same finite numbers: it is no matter of rounding",

@@ -114,17 +114,32 @@ def _not_finite(traces: Traces, op: Operation) -> CauseKind:
     if np.isnan(op.result) and zero and infinite and node and node.op == "multiply":
         return "0*inf"
     if np.isnan(op.result) and (infinite or not any(op.inputs)):
-        return "indeterminate form"
+        return _left_the_range(op) or "indeterminate form"
     return "domain edge" if edge else "overflow"
+
+
+def _left_the_range(op: Operation) -> CauseKind | None:
+    """Why the zeros or infinities that went in are none in exact arithmetic."""
+    known = op.name != UNNAMED and np.isfinite(op.exact)
+    for seen, exact in zip(op.inputs, op.exact_inputs, strict=True):
+        # of numbers beyond float64, it is only seen that the exact result is one
+        if seen == 0 and (exact != 0 or (known and np.isnan(op.result))):
+            return "underflow"
+        if np.isinf(seen) and (np.isfinite(exact) or known):
+            return "overflow"
+    return None
 
 
 def _derivative_lost(traces: Traces, op: Operation) -> CauseKind:
     node = node_of(traces, op)
     nan, zero, infinite = np.isnan(op.result), 0.0 in op.inputs, np.any(np.isinf(op.inputs))
-    if nan and zero and op.node is not None and node and elementwise(node.op):
-        return silenced(traces, op.node) or ("0*inf" if infinite else "indeterminate form")
-    if nan and zero and infinite:
-        return "0*inf"
+    quiet = nan and zero and node is not None and elementwise(node.op)
+    if quiet and op.node is not None and (how := silenced(traces, op.node)):
+        return how
+    if nan and (lost := _left_the_range(op)):
+        return lost
+    if nan and zero:
+        return "0*inf" if infinite else "indeterminate form"
     if _overflows(traces, op):
         return "overflow" if handed_over(traces, op) else "square inside the derivative"
     if not np.isfinite(op.exact) or _at_singular_point(traces, node):
@@ -133,6 +148,8 @@ def _derivative_lost(traces: Traces, op: Operation) -> CauseKind:
 
 
 def _too_small(traces: Traces, op: Operation) -> CauseKind:
+    if op.phase != "forward" and op.node is not None and _reads_limit(traces, op, op.node, [1.0]):
+        return "saturation"
     if op.phase != "forward" and not handed_over(traces, op):
         return "square inside the derivative"
     flushed = op.result == 0 and abs(op.exact) >= traces.fmt.smallest_subnormal
@@ -298,19 +315,39 @@ def _same_somewhere(traces: Traces, node: Node) -> bool:
 
 
 def _reads_result(traces: Traces, op: Operation, index: int) -> bool:
-    """Whether the node's own result went into the derivative, or its limit did."""
+    """Whether the node's own result went into the derivative, or a limit that it has reached."""
     y = traces.narrow.values.get(index)
     if y is None:
         return False
     results = np.ravel(np.asarray(y, dtype=np.float64))
+    read = _from_elsewhere(traces, op, index) - {0.0}
+    # where the result is 1 in size, so is every power of it; where it is 0, its exponential is 1
+    return any(np.any(results == x) for x in read) or _reads_limit(traces, op, index, [0.0, 1.0])
+
+
+def _reads_limit(traces: Traces, op: Operation, index: int, limits: Sequence[float]) -> bool:
+    ones = not {1.0, -1.0}.isdisjoint(_from_elsewhere(traces, op, index))
+    return ones and index in traces.narrow.values and _at_limit(traces, index, limits)
+
+
+def _from_elsewhere(traces: Traces, op: Operation, index: int) -> set[float]:
+    """The numbers that went in, but for the node's arguments, their negatives and their squares:
+    these were not made from the result."""
     arguments = [traces.narrow.values.get(i) for i in traces.program.nodes[index].args]
-    theirs = [np.ravel(np.asarray(a, dtype=np.float64)) for a in arguments if a is not None]
-    numbers = {x for x in op.inputs if np.isfinite(x) and not any(np.any(a == x) for a in theirs)}
-    if any(np.any(results == x) for x in numbers - {0.0}):
-        return True
-    # at its limit, 1 in size, every power of it is 1; at 0, its exponential is
-    limit = (np.abs(results) == 1.0) | (np.abs(results) <= traces.fmt.unit_roundoff)
-    return bool(np.any(limit)) and not {1.0, -1.0}.isdisjoint(numbers)
+    known = [np.ravel(np.asarray(a, dtype=np.float64)) for a in arguments if a is not None]
+    sizes = np.abs(np.concatenate(known)) if known else np.zeros(0)
+    return {
+        x
+        for x in op.inputs
+        if np.isfinite(x) and not np.any((sizes == abs(x)) | (sizes * sizes == abs(x)))
+    }
+
+
+def _at_limit(traces: Traces, index: int, limits: Sequence[float]) -> bool:
+    """Whether the dtype can no longer tell the node's result from one of `limits`."""
+    results = np.abs(np.ravel(np.asarray(traces.narrow.values[index], dtype=np.float64)))
+    off = np.abs(results[:, None] - np.asarray(limits))
+    return bool(np.any(off <= traces.fmt.unit_roundoff))
 
 
 def _squares_leave(traces: Traces, op: Operation) -> bool:

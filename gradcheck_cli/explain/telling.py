@@ -23,7 +23,7 @@ def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     exact, result = op.exact, op.result
     where = "" if op.phase == "forward" else f"{op.phase} "
     if kind == "genuine overflow" and traces.target is not None:
-        return f"the truth does not fit {name}: {_size(traces.target)} > {traces.fmt.largest:.3g}"
+        return f"the truth does not fit {name}: {traces.target:.3g} > {traces.fmt.largest:.3g}"
     if kind in ("masked branch", "0*inf") and not np.isfinite(op.result):
         whose = "its value" if op.phase == "forward" else "its derivative"
         how = "not selected" if kind == "masked branch" else "multiplied by zero"
@@ -87,7 +87,8 @@ def _by_numbers(traces: Traces, op: Operation, shown: str) -> str:
     fmt, exact, result = traces.fmt, op.exact, op.result
     known = not np.isnan(exact)
     if known and np.isinf(result) and abs(exact) > fmt.largest:
-        return f"overflows {fmt.name}: {shown} = {_size(exact)} > {fmt.largest:.3g}"
+        size = f" = {exact:.3g}" if np.isfinite(exact) else ""  # beyond float64 too
+        return f"overflows {fmt.name}: {shown}{size} > {fmt.largest:.3g}"
     if result == 0 and 0 < abs(exact) < fmt.smallest_normal:
         return f"underflows {fmt.name}: {shown} = {exact:.3g} < {fmt.smallest_normal:.3g}"
     if result == 0 and exact != 0 and np.isfinite(exact):
@@ -97,11 +98,6 @@ def _by_numbers(traces: Traces, op: Operation, shown: str) -> str:
     if np.isfinite(exact):
         return f"{shown} = {number(result)}, exactly {exact:.6g}"
     return f"{shown} = {number(result)}"
-
-
-def _size(exact: float) -> str:
-    """A number that may be beyond float64."""
-    return f"{exact:.3g}" if np.isfinite(exact) else f"more than {np.finfo(np.float64).max:.3g}"
 
 
 def _shown(traces: Traces, op: Operation) -> str:
@@ -204,14 +200,14 @@ def quoted(text: str) -> str:
     return f"`{plain}`" if len(plain) <= LONGEST else f"`{plain[: LONGEST - 3]}...`"
 
 
-def proof_of(traces: Traces, culprits: Sequence[Operation]) -> str:
-    """What was done exactly, and that it was enough."""
+def proof_of(traces: Traces, culprits: Sequence[Operation], what: str) -> str:
+    """What was done exactly, and that it was enough for `what`."""
     names = list(dict.fromkeys(_name(traces, op) for op in culprits))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     told = ", ".join(names[:NAMED]) + more
     if len(names) == 1:
-        return f"with {told} alone done exactly the gradient is right"
-    return f"with {told} done exactly, and nothing else, the gradient is right"
+        return f"with {told} alone done exactly the {what} is right"
+    return f"with {told} done exactly, and nothing else, the {what} is right"
 
 
 def _name(traces: Traces, op: Operation) -> str:
