@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.specfile import read
-from tests.conftest import decide
+from tests.acceptance.mistakes import MISTAKES, Mistake
+from tests.conftest import Judged, decide
 
 LAYERS = sorted((Path(__file__).parents[2] / "specs" / "layers").glob("*.yaml"))
 ENGINES = ("reference", "torch", "tensorflow")
@@ -83,3 +85,42 @@ def test_a_factor_of_0_999_in_a_layer_is_found(name: str, tmp_path: Path) -> Non
     assert wrong
     assert all(finding.span is not None for finding in wrong)
     assert {finding.span.line for finding in wrong if finding.span} == {len(lines)}
+
+
+def with_its_own_gradient(layer: str, mistake: Mistake, rule: str, folder: Path) -> Judged:
+    """The layer with a part whose gradient is `rule`, judged on every engine."""
+    text = re.sub(r"(?m)^order: 2\n", "", text_of(layer))
+    assert text.count(mistake.line) == 1
+    text = text.replace(mistake.line, mistake.calls)
+    indented = textwrap.indent(textwrap.dedent(rule).strip("\n"), "  ")
+    path = folder / f"{layer}.yaml"
+    path.write_text(text.replace("model: |\n", f"model: |\n{indented}\n\n"), "utf-8")
+    return decide(replace(spec_of(path), modes=("reverse",)), "float32", named=False)
+
+
+def test_every_layer_has_a_mistake() -> None:
+    assert {title.partition(":")[0] for title in MISTAKES} == set(NAMES)
+
+
+@pytest.mark.parametrize("title", MISTAKES)
+def test_a_gradient_by_hand_is_right_without_its_mistake(title: str, tmp_path: Path) -> None:
+    mistake = MISTAKES[title]
+    judged = with_its_own_gradient(title.partition(":")[0], mistake, mistake.rule, tmp_path)
+    assert judged.passed, judged.findings
+
+
+@pytest.mark.parametrize("title", MISTAKES)
+def test_a_mistake_of_a_person_is_found_on_every_engine_at_its_line(
+    title: str, tmp_path: Path
+) -> None:
+    layer, mistake = title.partition(":")[0], MISTAKES[title]
+    assert mistake.rule.count(mistake.right) == 1
+    rule = mistake.rule.replace(mistake.right, mistake.wrong)
+    judged = with_its_own_gradient(layer, mistake, rule, tmp_path)
+    lines = judged.case.spec.source.text.splitlines()
+    (place,) = [number for number, line in enumerate(lines, 1) if mistake.calls in line]
+    for engine in ENGINES:
+        causes = [finding.cause for finding in judged.of("GC101", engine=engine)]
+        assert causes
+        assert {cause and cause.span.line for cause in causes} == {place}
+        assert all(cause and f"{cause.op}(" in mistake.calls for cause in causes)
