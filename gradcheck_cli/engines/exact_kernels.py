@@ -65,7 +65,14 @@ def moved(
             places.append(x)
     everything = np.empty(len(pool), dtype=object)
     everything[:] = pool
-    return [everything[np.asarray(y).astype(np.int64)] for y in move(places)]
+    return [_taken(everything, np.asarray(y).astype(np.int64)) for y in move(places)]
+
+
+def _taken(pool: High, places: np.ndarray[Any, Any]) -> High:
+    """As `pool[places]`, but an array also where there is one place alone."""
+    made = np.empty(places.shape, dtype=object)
+    made[...] = pool[places]
+    return made
 
 
 def nothing_where(condition: Any, x: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,14 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed
 from gradcheck_cli.engines.lowerings import Missing, bound
 from gradcheck_cli.engines.tensorflow_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.tensorflow_recorder import TensorFlowRecorder
 
 _THREADS = 2  # several engines share the machine, and specs are small
 _LACKS = (  # how TensorFlow says that an op has no kernel, or no gradient, for a dtype
@@ -81,6 +85,7 @@ class _TensorFlow:
 
         self._tf = tf
         self._calls = table
+        self._recorder: TensorFlowRecorder | None = None
         self.kinds = {"float": tf.as_dtype(dtype), "int": tf.int64, "bool": tf.bool}
 
     def lowering(self, op: str) -> Call | Missing | None:
@@ -125,9 +130,19 @@ class _TensorFlow:
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         return parameter - rate * gradient
 
+    def recorder(self) -> Recorder:
+        from gradcheck_cli.engines.tensorflow_recorder import TensorFlowRecorder
+
+        self._recorder = TensorFlowRecorder()
+        return self._recorder
+
     def custom(self, rule: Rule) -> Call:
         def stated(*args: Any) -> tuple[Any, Callable[[Any], list[Any]]]:
-            return rule.value(*args), lambda upstream: rule.pull(upstream, args)
+            # A tape calls a stated gradient by itself: a recorder must be told for which node.
+            pull: Callable[..., list[Any]] = rule.pull
+            if self._recorder is not None:
+                pull = self._recorder.on_behalf_of_this(pull)
+            return rule.value(*args), lambda upstream: pull(upstream, args)
 
         stated.__name__ = rule.name
         made: Call = self._tf.custom_gradient(stated)
