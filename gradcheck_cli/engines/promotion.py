@@ -48,6 +48,7 @@ REMAINING = 0.25
 
 SHOWN = 64
 SINGLE = 4  # operations tried alone
+SPOILERS = 2  # operations that round alone
 RUNS = 9  # of the recorded list, from the first operation that changes, at most
 
 
@@ -66,12 +67,14 @@ class Proof:
 class _Found:
     """An operation with a local error: its place among the steps; `severe` where it loses more than
     a quarter of the digits. It is a `victim` where an exact input is no number of the dtype: then
-    not it left the range, but what gave the input."""
+    not it left the range, but what gave the input. It `inherits` where its result is off by far
+    more than its own error: what came in was wrong already."""
 
     place: int
     operation: Operation
     severe: bool
     victim: bool
+    inherits: bool
 
 
 def prove(execution: Execution, target: float, format: FloatFormat) -> Proof:
@@ -123,7 +126,29 @@ def _local_errors(
             severe = bool(max(errors[index], lost[index]) > bits)
             shown = _operation(execution, step, slot, index, float(errors[index]), exact)
             victim = _out_of_range(execution, step, shown.index, errors.shape, exact)
-            yield _Found(place, shown, severe, victim)
+            yield _Found(
+                place,
+                shown,
+                severe,
+                victim,
+                severe
+                and _inherits(execution, slot, index, max(errors[index], lost[index]), exact),
+            )
+
+
+def _inherits(
+    execution: Execution,
+    slot: int,
+    index: tuple[np.intp, ...],
+    own: float,
+    exact: Mapping[int, High],
+) -> bool:
+    """Whether the result of the run lost a quarter of the digits more than the operation alone."""
+    format = execution.slots[slot].format
+    if format is None:
+        return False
+    errors, lost = _errors(np.asarray(exact[slot])[index], execution.values(slot)[index], format)
+    return bool(max(float(errors), float(lost)) > own * 2.0 ** (REMAINING * format.bits))
 
 
 def _out_of_range(
@@ -272,31 +297,61 @@ class _Search:
         if not self._wrong or not reachable or not found:
             return (), None
         causes = [i for i, one in enumerate(found) if one.severe and not one.victim]
-        for i in causes[:SINGLE]:
+        # The last operation always repairs alone; where what came into it was wrong, it proves
+        # nothing.
+        own = [i for i in causes if not found[i].inherits] or causes
+        for i in own[:SINGLE]:
             error = self._repaired(found, [i])
             if error is not None:
                 return (i,), error
         severe = [i for i, one in enumerate(found) if one.severe]
-        tried = causes if len(causes) == 1 else []
+        tried = causes if causes == own and len(causes) == 1 else []
         for every in (causes, severe, list(range(len(found)))):
             if every and every != tried:
                 tried = every
                 error = self._repaired(found, every)
                 if error is not None:
-                    return self._shrunk(found, every, error)
+                    kept = [] if own == causes else self._spoilers(found, own)
+                    return self._shrunk(found, every, kept, error)
         return (), None
 
+    def _spoilers(self, found: Sequence[_Found], own: Sequence[int]) -> list[int]:
+        """The first of those that spoil the entry when they round and nothing else does."""
+        for i in own[:SPOILERS]:
+            self._runs += 1
+            if self._error(self._rounded(found[i].place)) > self._enough:
+                return [i]
+        return []
+
+    def _rounded(self, place: int) -> float:
+        """The entry with every operation done exactly but for the one at `place`."""
+        execution = self._execution
+        step = execution.steps[place]
+        changed: dict[int, High] = {
+            slot: self._numbers.lift(result)
+            for slot, result in zip(step.results, _alone(execution, step, self._exact), strict=True)
+        }
+        for later in self._needed:
+            step = execution.steps[later]
+            if later > place and any(slot in changed for slot in step.args):
+                args = [changed.get(slot, self._exact[slot]) for slot in step.args]
+                changed.update(zip(step.results, self._numbers.apply(step, args), strict=True))
+        slot = execution.target
+        assert slot is not None
+        return float(to_float(changed.get(slot, self._exact[slot])).ravel()[execution.place])
+
     def _shrunk(
-        self, found: Sequence[_Found], every: list[int], error: float
+        self, found: Sequence[_Found], every: list[int], kept: Sequence[int], error: float
     ) -> tuple[tuple[int, ...], float]:
-        """Leaves out what it can, half of the rest at a time, as long as runs are left. What comes
-        late is left out first: the early ones are the causes."""
+        """Leaves out what it can but for `kept`, half of the rest at a time, as long as runs are
+        left. What comes late is left out first: the early ones are the causes."""
         chosen = list(every)
         size = max(len(chosen) // 2, 1)
         end = len(chosen)
         while self._runs < RUNS and len(chosen) > 1:
-            rest = chosen[: max(end - size, 0)] + chosen[end:]
-            again = self._repaired(found, rest) if rest else None
+            left_out = set(chosen[max(end - size, 0) : end]).difference(kept)
+            rest = [i for i in chosen if i not in left_out]
+            again = self._repaired(found, rest) if rest and rest != chosen else None
             if again is not None:
                 chosen, error = rest, again
             end -= size

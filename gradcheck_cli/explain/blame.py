@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.report import Cause, CauseKind
 from gradcheck_cli.explain.causes import kind_of
-from gradcheck_cli.explain.producers import UNNAMED, first_bad
+from gradcheck_cli.explain.producers import UNNAMED, first_bad, first_nan
 from gradcheck_cli.explain.surroundings import accumulated
 from gradcheck_cli.explain.telling import detail_of, proof_of, story_of
 from gradcheck_cli.explain.traces import Bad, Traces, lossy, not_finite, vanished
@@ -77,7 +77,8 @@ def blame(traces: Traces, code: str) -> Cause | None:
         return None
     executed = _executed(traces, code)
     if executed.culprits:
-        return _cause(traces, code, executed.culprits[0], executed)
+        first = executed.culprits[0]
+        return _cause(traces, code, first_nan(traces, first) or first, executed)
     found = first_bad(traces, wanted.bad, backward_first=wanted.backward_first)
     if found is None:
         found = max(executed.operations, key=lambda op: op.error, default=None)

@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import CONSTANT, INPUT
-from gradcheck_cli.explain.traces import Bad, Traces, vanished
+from gradcheck_cli.explain.traces import Bad, Traces, not_a_number, vanished
 from gradcheck_cli.explain.values import element, first_index
 
 UNNAMED = ""  # what an operation is called of which only its node is known
@@ -44,6 +44,17 @@ def _vanished_before(traces: Traces, found: Operation) -> Operation | None:
     if overflows or not any(np.any(traces.bad(vanished, i, derivative=False)) for i in args):
         return None
     return _forward(traces, vanished)
+
+
+def first_nan(traces: Traces, op: Operation) -> Operation | None:
+    """The operation of the forward pass that made the nan on which the derivative `op` is taken,
+    if it is."""
+    if op.node is None or op.phase == "forward":
+        return None
+    taken = (op.node, *traces.program.nodes[op.node].args)
+    if not any(np.any(traces.bad(not_a_number, i, derivative=False)) for i in taken):
+        return None
+    return _forward(traces, not_a_number)
 
 
 def _forward(traces: Traces, bad: Bad) -> Operation | None:

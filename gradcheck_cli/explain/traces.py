@@ -88,6 +88,11 @@ def not_finite(narrow: Array, wide: Array | None) -> Array:
     return np.asarray(~np.isfinite(narrow))
 
 
+def not_a_number(narrow: Array, wide: Array | None) -> Array:
+    """Elements that are nan."""
+    return np.asarray(np.isnan(narrow))
+
+
 def vanished(narrow: Array, wide: Array | None) -> Array:
     """Elements that are zero, but not in the wider precision."""
     if wide is None or np.shape(wide) != np.shape(narrow):

@@ -32,7 +32,7 @@ def stated(forward: str, rule: str) -> str:
         ("1 / exp(x)", 100.0, "GC201", "exp", None),
         ("sqrt(x * x)", 1e-30, "GC202", "multiply", None),
         ("log(1 + exp(x))", 100.0, "GC203", "exp", None),
-        ("(exp(x) - 1) / x", 1e-4, "GC301", "exp", None),
+        ("(exp(x) - 1) / x", 1e-4, "GC301", "subtract", None),
         ("1 / exp(x)", 60.0, "GC302", "divide", None),
         (stated("sin(x)", "-u * cos(x)"), 0.5, "GC101", "f", "wrong sign"),
         (stated("sin(x)", "u * cos(x) * 1.25"), 0.5, "GC101", "f", "factor 1.25"),
