@@ -281,6 +281,10 @@ def _transposed(
     name: str, attributes: Any, inputs: Any, outputs: Any, tangents: Any, floating: list[int]
 ) -> list[Any]:
     moving = [i for i, x in enumerate(inputs) if backprop_util.IsTrainable(x)]
+    inputs = list(inputs)
+    for i in moving:
+        if any(inputs[i] is x for x in inputs[:i]):  # x * x has two arguments all the same
+            inputs[i] = tf.raw_ops.Identity(input=inputs[i])
     watched = [inputs[i] for i in moving]
     with tf.GradientTape() as transposed:
         with tf.GradientTape() as tape:

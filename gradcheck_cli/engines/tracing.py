@@ -118,6 +118,9 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
         execution.target = None if found is None else recorder.slot_of(found)
         execution.output = recorder.slot_of(y)
     execution.place = request.column
+    for step in execution.steps:  # cotangents are added up for the input itself
+        if step.node is None and execution.target in step.results:
+            step.node = program.inputs[name]
     return execution
 
 
