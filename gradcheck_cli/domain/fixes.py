@@ -1,0 +1,114 @@
+"""What may repair an unstable gradient, and how it did when it was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.truth import Truth
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A program that may stand in place of the original.
+
+    `before` and `after` are the formulas of the part that differs, `model` the whole new formula,
+    `rules` the rewrites in order ("1 / exp(x) -> exp(-x)"), `condition` a formula: where it is true
+    the two are equal (empty: wherever the old one has a value), `holds` the same as a program,
+    `kink` what the new one has where the old one has no
+    derivative. `custom`: a derivative is stated. `part` computes what differs, and nothing else.
+    """
+
+    program: Program
+    before: str
+    after: str
+    model: str
+    rules: tuple[str, ...]
+    part: Program
+    condition: str = ""
+    holds: Program | None = None
+    kink: str = ""
+    custom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FixRequest:
+    """Asks the reference worker to screen candidates for the program of `truth`.
+
+    `known` is the truth at the failing point; `bounds` in `truth` are where inputs may vary.
+    """
+
+    truth: TruthRequest
+    known: Truth
+    candidates: tuple[Candidate, ...]
+    modes: tuple[Mode, ...]
+
+    @property
+    def dtype(self) -> str:
+        return self.truth.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What an array of numbers must be: between `lower` and `upper`, of which `value` is the
+    middle. Where they are -inf and inf any finite number will do."""
+
+    value: Array
+    lower: Array
+    upper: Array
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPoint:
+    """Inputs at which the original has a truth: its output, and its gradients by mode and block.
+
+    `near` points lie in the neighbourhood of the failing one, others elsewhere in its domain.
+    """
+
+    values: Mapping[str, Array]
+    output: Target
+    gradients: Mapping[tuple[Mode, str], Target]
+    near: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A candidate and the points at which it is to be tried, the failing one first. `worst` is its
+    error in the reference engine, in ulps."""
+
+    candidate: Candidate
+    points: tuple[TrialPoint, ...]
+    worst: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """The answer to a FixRequest: candidates that are worth an engine's time, best first."""
+
+    trials: tuple[Trial, ...]
+
+
+def met(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
+    """Which of the numbers are what they must be. A truth below the smallest normal number may have
+    been flushed, and one beyond the largest is an infinity."""
+    with np.errstate(all="ignore"):
+        right = (numbers >= target.lower) & (numbers <= target.upper)
+        tiny = fmt.smallest_normal
+        right |= (np.abs(target.value) < tiny) & (np.abs(numbers) <= tiny)
+        right |= np.isinf(numbers) & (fmt.round(target.value) == numbers)
+    return np.asarray(right)
+
+
+def ulps_off(target: Target, numbers: Array, fmt: FloatFormat) -> float:
+    """The largest error of the numbers in ulps of the target, 0 where that is met by flushing."""
+    with np.errstate(all="ignore"):
+        error = np.abs(numbers - target.value) / fmt.ulp(target.value)
+    flushed = np.abs(target.value) < fmt.smallest_normal
+    known = np.isfinite(target.value) & ~(flushed & met(target, numbers, fmt))
+    return float(np.max(np.where(np.isnan(error), np.inf, error), where=known, initial=0.0))

@@ -1,0 +1,220 @@
+"""Programs as shared, immutable expressions, so that a part can be replaced without renumbering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Program
+from gradcheck_cli.formula.errors import Problem
+from gradcheck_cli.formula.program import Builder
+from gradcheck_cli.formula.shapes import Shape, infer
+from reference_engine.op import TABLE
+
+
+class Misfit(Exception):
+    """An expression whose shapes do not go together: no candidate."""
+
+
+class Expr:
+    """An operation, input or constant; equal ones of a forest are the same object.
+
+    `origin` is the node of the program that it stood for first, None for what a rewrite made.
+    """
+
+    __slots__ = ("args", "custom", "keywords", "kind", "name", "op", "origin", "shape", "value")
+
+    def __init__(
+        self,
+        op: str,
+        args: tuple[Expr, ...],
+        keywords: Mapping[str, Any],
+        shape: Shape,
+        kind: str,
+        *,
+        value: bool | int | float | None = None,
+        name: str | None = None,
+        custom: CustomGradient | None = None,
+        origin: int | None = None,
+    ) -> None:
+        self.op = op
+        self.args = args
+        self.keywords = keywords
+        self.shape = shape
+        self.kind = kind
+        self.value = value
+        self.name = name
+        self.custom = custom
+        self.origin = origin
+
+
+class Forest:
+    """All expressions of one search. Raises Misfit where an operation does not fit."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._known: dict[Any, Expr] = {}
+        self._shapes: dict[Any, tuple[Shape, str]] = {}
+        self._memory: dict[Any, Any] = {}  # shapes that programs were built with
+        self.of_node: list[Expr] = []
+        for index, node in enumerate(program.nodes):
+            args = tuple(self.of_node[i] for i in node.args)
+            key = self._key(node.op, args, node.keywords, node.value, node.name, node.custom)
+            expr = self._known.get(key)
+            if expr is None:
+                expr = self._known[key] = Expr(
+                    node.op,
+                    args,
+                    node.keywords,
+                    node.shape,
+                    node.kind,
+                    value=node.value,
+                    name=node.name,
+                    custom=node.custom,
+                    origin=index,
+                )
+            self.of_node.append(expr)
+        self.output = self.of_node[program.output]
+
+    def constant(self, value: bool | int | float) -> Expr:
+        kind = {bool: "bool", int: "int", float: "float"}[type(value)]
+        return self._interned(CONSTANT, (), {}, (), kind, value=value)
+
+    def call(self, op: str, *args: Expr, **keywords: Any) -> Expr:
+        """A row of the table on these arguments; keywords that are left out have their defaults."""
+        row = TABLE[op]
+        complete = {name: keywords.pop(name, default) for name, default in row.keywords.items()}
+        complete.update(keywords)
+        shapes = tuple(arg.shape for arg in args)
+        kinds = tuple(arg.kind for arg in args)
+        key = (op, shapes, kinds, repr(sorted(complete.items())))
+        found = self._shapes.get(key)
+        if found is None:
+            try:
+                found = infer(row, shapes, kinds, complete)
+            except (Problem, TypeError, KeyError) as problem:
+                raise Misfit(str(problem)) from problem
+            self._shapes[key] = found
+        return self._interned(op, args, complete, *found)
+
+    def custom(self, rule: CustomGradient, args: Sequence[Expr], shape: Shape) -> Expr:
+        return self._interned(CUSTOM, tuple(args), {}, shape, "float", custom=rule)
+
+    def replaced(self, root: Expr, old: Expr, new: Expr) -> Expr:
+        """`root` with `new` wherever `old` stood. Raises Misfit where the shapes differ."""
+        if (old.shape, old.kind) != (new.shape, new.kind):
+            raise Misfit(f"{new.shape} in place of {old.shape}")
+        done = {id(old): new}
+        for expr in ordered(root, stop=old):
+            if id(expr) in done:
+                continue
+            args = tuple(done[id(arg)] for arg in expr.args)
+            if all(a is b for a, b in zip(args, expr.args, strict=True)):
+                done[id(expr)] = expr
+            else:
+                done[id(expr)] = self._interned(
+                    expr.op,
+                    args,
+                    expr.keywords,
+                    expr.shape,
+                    expr.kind,
+                    value=expr.value,
+                    name=expr.name,
+                    custom=expr.custom,
+                    origin=expr.origin,
+                )
+        return done[id(root)]
+
+    def to_program(self, root: Expr, span: Span) -> Program:
+        """The program whose output is `root`; what a rewrite made stands at `span`."""
+        builder = Builder(self._memory)
+        nodes = self.program.nodes
+        place: dict[int, int] = {}
+        for name, index in self.program.inputs.items():
+            node = nodes[index]
+            place[id(self.of_node[index])] = builder.input(name, node.shape, node.kind, node.span)
+        for expr in ordered(root):
+            if id(expr) in place:
+                continue
+            where = span if expr.origin is None else nodes[expr.origin].span
+            text = "" if expr.origin is None else nodes[expr.origin].text
+            args = [place[id(arg)] for arg in expr.args]
+            if expr.op == CONSTANT:
+                assert expr.value is not None
+                index = builder.constant(expr.value, where, text or repr(expr.value))
+            elif expr.op == CUSTOM:
+                assert expr.custom is not None
+                index = builder.custom(expr.custom, CUSTOM, args, where, text)
+            else:
+                index = builder.op(TABLE[expr.op], args, expr.keywords, where, text)
+            if expr.name is not None:
+                builder.call_it(index, expr.name)
+            place[id(expr)] = index
+        return builder.program((place[id(root)],), self.program.text)
+
+    def _interned(
+        self,
+        op: str,
+        args: tuple[Expr, ...],
+        keywords: Mapping[str, Any],
+        shape: Shape,
+        kind: str,
+        *,
+        value: bool | int | float | None = None,
+        name: str | None = None,
+        custom: CustomGradient | None = None,
+        origin: int | None = None,
+    ) -> Expr:
+        key = self._key(op, args, keywords, value, name, custom)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Expr(
+                op,
+                args,
+                keywords,
+                shape,
+                kind,
+                value=value,
+                name=name,
+                custom=custom,
+                origin=origin,
+            )
+        return found
+
+    def _key(
+        self,
+        op: str,
+        args: Iterable[Expr],
+        keywords: Mapping[str, Any],
+        value: bool | int | float | None,
+        name: str | None,
+        custom: CustomGradient | None,
+    ) -> Any:
+        # 0.0 and -0.0, 1 and 1.0 and True are different constants
+        return (
+            op,
+            tuple(map(id, args)),
+            repr(sorted(keywords.items())) if keywords else "",
+            type(value).__name__,
+            repr(value),
+            name if op == INPUT else None,
+            id(custom),
+        )
+
+
+def ordered(root: Expr, stop: Expr | None = None) -> list[Expr]:
+    """`root` and everything that it is made of, arguments first; nothing below `stop`."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    waiting: list[tuple[Expr, bool]] = [(root, False)]
+    while waiting:
+        expr, ready = waiting.pop()
+        if ready:
+            order.append(expr)
+        elif id(expr) not in seen:
+            seen.add(id(expr))
+            waiting.append((expr, True))
+            if expr is not stop:
+                waiting += [(arg, False) for arg in reversed(expr.args)]
+    return order

@@ -1,0 +1,342 @@
+"""Where a pattern fits.
+
+`log(1 + exp(x))` fits modulo commutation and association, at any depth of sums and products:
+inside a longer sum or product it fits a part of it, and a factor before a sum or the reciprocal of
+a product is no obstacle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gradcheck_cli.explain.algebra.normal_form import (
+    COMMUTATIVE,
+    Algebra,
+    Norm,
+    arithmetic,
+    factors_of,
+    terms_of,
+)
+from gradcheck_cli.explain.algebra.patterns import NUMBERS, KeywordVariable
+
+Bindings = Mapping[str, Any]
+
+SAME_NUMBER = 2e-6
+"""Relative: a constant like log(2) is often written with seven digits, and rounded to float32."""
+
+
+def match(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bindings]:
+    """Every way in which the whole of `t` fits `p`, as bindings that go on from `b`."""
+    if p.kind == "variable":
+        bound = b.get(p.op)
+        if bound is not None:
+            if bound is t:
+                yield b
+        elif p.op not in NUMBERS or t.kind == "number":
+            yield {**b, p.op: t}
+    elif p.kind == "number":
+        if t.kind == "number" and same_number(p.value, t.value):
+            yield b
+    elif p.kind == "call":
+        yield from _match_call(algebra, p, t, b)
+    elif p.kind == "product":
+        yield from _match_product(algebra, p, t, b)
+    elif p.kind == "sum":
+        yield from _match_sum(algebra, p, t, b)
+
+
+def same_number(a: float, b: float) -> bool:
+    return a == b or abs(a - b) <= SAME_NUMBER * max(abs(a), abs(b))
+
+
+def bound_value(algebra: Algebra, p: Norm, b: Bindings) -> Norm | None:
+    """The value of a pattern whose variables are all bound, else None."""
+    if p.kind == "variable":
+        found: Norm | None = b.get(p.op)
+        return found
+    if p.kind == "number":
+        return algebra.number(p.value)
+    if p.kind == "call":
+        args = [bound_value(algebra, arg, b) for arg in p.args]
+        known = [arg for arg in args if arg is not None]
+        if len(known) < len(args):
+            return None
+        keywords: dict[str, Any] = {}
+        for name, value in p.keywords.items():
+            if isinstance(value, KeywordVariable):
+                if value.name not in b:
+                    return None
+                keywords.update(b[value.name] if value.rest else {name: b[value.name]})
+            else:
+                keywords[name] = value
+        return arithmetic(algebra, p.op, known, keywords)
+    parts: list[tuple[Norm, float]] = []
+    for part, weight in p.parts:
+        value = bound_value(algebra, part, b)
+        if value is None:
+            return None
+        parts.append((value, weight))
+    if p.kind == "product":
+        return algebra.product(parts, p.value)
+    return algebra.sum(parts, p.value)
+
+
+def _match_call(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bindings]:
+    if p.op == "power" and p.args[1].kind == "variable" and t.kind == "product":
+        # a constant power has become a product
+        if t.value == 1 and len(t.parts) == 1 and p.args[1].op in NUMBERS:
+            base, exponent = t.parts[0]
+            for found in match(algebra, p.args[0], base, b):
+                yield {**found, p.args[1].op: algebra.number(exponent)}
+        return
+    if t.kind != "call" or t.op != p.op or len(t.args) != len(p.args):
+        return
+    known = _match_keywords(p.keywords, t.keywords, b)
+    if known is None:
+        return
+    orders = [t.args, t.args[::-1]] if p.op in COMMUTATIVE else [t.args]
+    for order in orders:
+        yield from _match_all(algebra, p.args, order, known)
+
+
+def _match_all(
+    algebra: Algebra, ps: tuple[Norm, ...], ts: tuple[Norm, ...], b: Bindings
+) -> Iterator[Bindings]:
+    if not ps:
+        yield b
+        return
+    # what is all variables is matched last: by then they are bound
+    i = min(range(len(ps)), key=lambda j: ps[j].kind == "variable")
+    for found in match(algebra, ps[i], ts[i], b):
+        yield from _match_all(algebra, ps[:i] + ps[i + 1 :], ts[:i] + ts[i + 1 :], found)
+
+
+def _match_keywords(
+    p: Mapping[str, Any], t: Mapping[str, Any], b: Bindings
+) -> dict[str, Any] | None:
+    found = dict(b)
+    for name, wanted in p.items():
+        value: Any
+        if isinstance(wanted, KeywordVariable) and wanted.rest:
+            value = {other: v for other, v in t.items() if other not in p}
+        else:
+            value = t.get(name)
+        if isinstance(wanted, KeywordVariable):
+            if wanted.name in found and found[wanted.name] != value:
+                return None
+            found[wanted.name] = value
+        elif value != wanted:
+            return None
+    return found
+
+
+def _match_product(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bindings]:
+    coefficient, factors = factors_of(t)
+    rest = algebra.product(factors, coefficient / p.value if p.value else math.inf)
+    yield from _factors(algebra, _compound_first(p.parts), rest, b, whole=True)
+
+
+def _compound_first(
+    parts: tuple[tuple[Norm, float], ...],
+) -> tuple[tuple[Norm, float], ...]:
+    return tuple(sorted(parts, key=lambda part: part[0].kind == "variable"))
+
+
+def _factors(
+    algebra: Algebra,
+    ps: tuple[tuple[Norm, float], ...],
+    t: Norm,
+    b: Bindings,
+    *,
+    whole: bool,
+    rest_key: str = "",
+) -> Iterator[Bindings]:
+    """Factor by factor. `whole`: nothing of `t` may be left over; else what is left over is bound
+    to `rest_key`."""
+    if not ps:
+        if not whole:
+            yield {**b, rest_key: t}
+        elif t.kind == "number" and same_number(t.value, 1.0):
+            yield b
+        return
+    (p, exponent), others = ps[0], ps[1:]
+    value = bound_value(algebra, p, b)
+    if value is not None:
+        divided = algebra.product([(t, 1.0), (value, -exponent)])
+        if whole or _simpler(t, divided):
+            yield from _factors(algebra, others, divided, b, whole=whole, rest_key=rest_key)
+        return
+    if p.kind == "variable" and not others:
+        yield from _match_root_of(algebra, p, exponent, t, b, whole, rest_key)
+        return
+    for factor, own in factors_of(t)[1]:
+        if own == exponent:
+            left = algebra.product([(t, 1.0), (factor, -own)])
+            for found in match(algebra, p, factor, b):
+                yield from _factors(algebra, others, left, found, whole=whole, rest_key=rest_key)
+
+
+def _match_root_of(
+    algebra: Algebra, p: Norm, exponent: float, t: Norm, b: Bindings, whole: bool, rest_key: str
+) -> Iterator[Bindings]:
+    """The last factor of a pattern is a free variable: it takes everything, and one that stands
+    for a constant takes the coefficient."""
+    if p.op in NUMBERS:
+        coefficient, factors = factors_of(t)
+        left = algebra.product(factors)
+        if coefficient != 1 and abs(exponent) == 1 and not (whole and factors):
+            known = b if whole else {**b, rest_key: left}
+            yield from match(algebra, p, algebra.number(coefficient**exponent), known)
+        return
+    if not whole:
+        b = {**b, rest_key: algebra.number(1.0)}
+    if t.kind == "number":
+        return  # nothing is left for it
+    if exponent == 1:
+        yield from match(algebra, p, t, b)
+        return
+    coefficient, factors = factors_of(t)
+    if not factors or coefficient <= 0 or exponent == 0:
+        return
+    if exponent == int(exponent) and any((e / exponent) % 1 for _, e in factors):
+        return
+    if exponent < 0 and any(e > 0 for _, e in factors):
+        return  # x / y is no reciprocal
+    root = algebra.product([(f, e / exponent) for f, e in factors], coefficient ** (1 / exponent))
+    if algebra.power(root, exponent) is t:
+        yield from match(algebra, p, root, b)
+
+
+def _simpler(before: Norm, after: Norm) -> bool:
+    """Whether dividing took factors away."""
+    return len(factors_of(after)[1]) < len(factors_of(before)[1])
+
+
+def _match_sum(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bindings]:
+    constant = terms_of(algebra, t)[0]
+    if t.kind != "sum" and not any(q.kind == "variable" for q, _ in p.parts):
+        return
+    free = any(q.kind == "variable" for q, _ in p.parts)
+    if p.value != 0:
+        if not same_number(p.value, constant):
+            return
+        t = algebra.sum([(t, 1.0)], -constant)
+    elif constant != 0 and not free:
+        return
+    yield from _terms(algebra, _compound_first(p.parts), t, b, 1.0, whole=True)
+
+
+def _terms(
+    algebra: Algebra,
+    ps: tuple[tuple[Norm, float], ...],
+    t: Norm,
+    b: Bindings,
+    scale: float,
+    *,
+    whole: bool,
+    rest_key: str = "",
+) -> Iterator[Bindings]:
+    """Term by term of scale * pattern."""
+    if not ps:
+        if not whole:
+            yield {**b, rest_key: t}
+        elif t.kind == "number" and abs(t.value) < 1e-12:
+            yield b
+        return
+    (p, weight), others = ps[0], ps[1:]
+    value = bound_value(algebra, p, b)
+    if value is not None:
+        left = algebra.sum([(t, 1.0), (value, -weight * scale)])
+        if whole or _fewer(algebra, t, left):
+            yield from _terms(algebra, others, left, b, scale, whole=whole, rest_key=rest_key)
+        return
+    if p.kind == "variable" and not others:
+        if t.kind == "number" and p.op not in NUMBERS:
+            return  # nothing is left for it
+        known = b if whole else {**b, rest_key: algebra.number(0.0)}
+        yield from match(algebra, p, algebra.scaled(t, 1 / (weight * scale)), known)
+        return
+    for term, own in terms_of(algebra, t)[1]:
+        left = algebra.sum([(t, 1.0), (term, -own)])
+        ratio = own / (weight * scale)
+        for found in match(algebra, p, algebra.scaled(term, ratio), b):
+            yield from _terms(algebra, others, left, found, scale, whole=whole, rest_key=rest_key)
+
+
+def _fewer(algebra: Algebra, before: Norm, after: Norm) -> bool:
+    """Whether subtracting took terms away."""
+    return _term_count(algebra, after) < _term_count(algebra, before)
+
+
+def _term_count(algebra: Algebra, norm: Norm) -> int:
+    constant, terms = terms_of(algebra, norm)
+    return len(terms) + (constant != 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A pattern fits a part of a value: value = scale * pattern^exponent (+ or *) rest."""
+
+    bindings: Bindings
+    scale: float = 1.0
+    exponent: float = 1.0
+    added: Norm | None = None
+    times: Norm | None = None
+
+
+def fits(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
+    """Every way in which a part of `t` at its top fits `p`."""
+    if p.kind == "product":
+        yield from _fits_product(algebra, p, t)
+    elif p.kind == "sum":
+        yield from _fits_sum(algebra, p, t)
+    else:
+        for found in match(algebra, p, t, {}):
+            yield Fit(found)
+
+
+_REST = "(rest)"
+
+
+def _fits_product(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
+    if t.kind != "product":
+        return
+    for exponent in (1.0, -1.0):
+        parts = tuple((q, e * exponent) for q, e in _compound_first(p.parts))
+        start = algebra.scaled(t, 1 / _scale(p.value, exponent))
+        for found in _factors(algebra, parts, start, {}, whole=False, rest_key=_REST):
+            rest = found[_REST]
+            bindings = {name: value for name, value in found.items() if name != _REST}
+            yield Fit(bindings, exponent=exponent, times=rest)
+
+
+def _scale(value: float, exponent: float) -> float:
+    return value if exponent == 1 else 1 / value
+
+
+def _fits_sum(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
+    if t.kind != "sum":
+        return
+    parts = _compound_first(p.parts)
+    (first, weight), others = parts[0], parts[1:]
+    if first.kind == "variable":  # x + 1 alone: the whole sum, as it stands
+        for found in match(algebra, p, t, {}):
+            yield Fit(found)
+        return
+    for term, own in t.parts:
+        scale = own / weight
+        left = algebra.sum([(t, 1.0), (term, -own)], -p.value * scale)
+        if p.value and not same_number(t.value, p.value * scale):
+            left_constant = terms_of(algebra, left)[0]
+            if abs(left_constant) >= abs(t.value):
+                continue
+        elif p.value:
+            left = algebra.sum([(left, 1.0)], -terms_of(algebra, left)[0])
+        for found in match(algebra, first, term, {}):
+            rests = _terms(algebra, others, left, found, scale, whole=False, rest_key=_REST)
+            for rest in rests:
+                bindings = {name: value for name, value in rest.items() if name != _REST}
+                yield Fit(bindings, scale=scale, added=rest[_REST])

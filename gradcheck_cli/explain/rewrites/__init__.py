@@ -1,0 +1,35 @@
+"""The catalogue of stable forms: `from -> to`, each with the condition on which the two are equal.
+
+A rule only proposes. What it proposes counts after it was tried: value and gradient against the
+truth, at the failing point and around it. No rule adds an epsilon or clips: that changes the
+function, and often makes its gradient zero without a word.
+"""
+
+from __future__ import annotations
+
+from gradcheck_cli.explain.rewrites import (
+    cancellation,
+    exponential,
+    hyperbolic,
+    logistic,
+    masks,
+    matrices,
+    norms,
+    series,
+    special,
+)
+from gradcheck_cli.explain.rewrites.rule import Rewrite
+
+CATALOGUE: tuple[Rewrite, ...] = (
+    *exponential.RULES,
+    *logistic.RULES,
+    *hyperbolic.RULES,
+    *special.RULES,
+    *norms.RULES,
+    *cancellation.RULES,
+    *series.RULES,
+    *masks.RULES,
+    *matrices.RULES,
+)
+
+__all__ = ["CATALOGUE"]

@@ -1,0 +1,48 @@
+"""Differences of nearly equal numbers.
+
+Sources: Hamming, Numerical methods for scientists and engineers, ch. 3; Kahan, Miscalculating area
+and angles of a needle-like triangle, 2014; Smith, Algorithm 116, CACM 5, 1962; Herbie,
+core/rules.rkt (flip--, flip3--, diff-sin, diff-cos, frac-sub).
+"""
+
+from __future__ import annotations
+
+from gradcheck_cli.explain.rewrites.rule import Rewrite, rule
+
+RULES: tuple[Rewrite, ...] = (
+    rule("sqrt(x) - sqrt(y)", "(x - y) / (sqrt(x) + sqrt(y))", "x > 0", "y > 0"),
+    rule("sqrt(1 + x) - 1", "x / (1 + sqrt(1 + x))", "x > -1"),
+    rule("sqrt(b ** 2 + y) - b", "y / (sqrt(b ** 2 + y) + b)", "b > 0"),
+    rule(
+        "cbrt(x) - cbrt(y)",
+        "(x - y) / (cbrt(x) ** 2 + cbrt(x) * cbrt(y) + cbrt(y) ** 2)",
+        "(x != 0) | (y != 0)",
+    ),
+    rule("1 / x - 1 / y", "(y - x) / (x * y)"),
+    rule("log(x) - log(y)", "log1p((x - y) / y)", "x > 0", "y > 0"),
+    rule("a ** 2 - b ** 2", "(a - b) * (a + b)"),
+    rule("a ** 2 - 2 * a * b + b ** 2", "(a - b) ** 2"),
+    rule("a ** 2 + 2 * a * b + b ** 2", "(a + b) ** 2"),
+    rule("x ** 2 - 2 * x + 1", "(x - 1) ** 2"),
+    rule("x ** 2 + 2 * x + 1", "(x + 1) ** 2"),
+    rule("x ** 3 - 3 * x ** 2 + 3 * x - 1", "(x - 1) ** 3"),
+    rule("x ** 3 + 3 * x ** 2 + 3 * x + 1", "(x + 1) ** 3"),
+    rule("sin(x) - sin(y)", "2 * cos((x + y) / 2) * sin((x - y) / 2)"),
+    rule("cos(x) - cos(y)", "-2 * sin((x + y) / 2) * sin((x - y) / 2)"),
+    rule("tan(x) - tan(y)", "sin(x - y) / (cos(x) * cos(y))"),
+    rule("atan(x) - atan(y)", "atan2(x - y, 1 + x * y)", "1 + x * y > 0"),
+    rule("1 - cos(x)", "2 * sin(x / 2) ** 2"),
+    rule("(1 - cos(x)) / sin(x)", "tan(x / 2)"),
+    rule(
+        "(a + b + c_) / 2 * ((a + b + c_) / 2 - a) * ((a + b + c_) / 2 - b)"
+        " * ((a + b + c_) / 2 - c_)",
+        "(a + (b + c_)) * (c_ - (a - b)) * (c_ + (a - b)) * (a + (b - c_)) / 16",
+        "a >= b",
+        "b >= c_",
+    ),
+    rule(
+        "(a * u + b * v) / (u ** 2 + v ** 2)",
+        "(a + b * (v / u)) / (u + v * (v / u))",
+        "abs(u) >= abs(v)",
+    ),
+)

@@ -1,0 +1,99 @@
+"""The logistic function, softmax, and the losses made of them.
+
+Sources: PyTensor, rewriting/math.py (local_1msigmoid, local_log1p_plusminus_exp,
+local_odds_sigmoid, sigm_times_exp); TensorFlow, nn_impl.py (sigmoid_cross_entropy_with_logits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gradcheck_cli.explain.algebra.expressions import Expr
+from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
+
+
+def _one_axis(x: Expr, axis: Any) -> int | None:
+    """The axis that a reduction runs over, if it is a single one."""
+    if axis is None:
+        return 0 if len(x.shape) == 1 else None
+    if isinstance(axis, tuple):
+        return axis[0] if len(axis) == 1 else None
+    return int(axis)
+
+
+@by_hand()
+def softmax_by_hand(site: Site) -> Iterator[Expr]:
+    """exp(x) / sum(exp(x), axis) -> softmax(x, axis)"""
+    for fit in site.fits("exp(x) / sum(exp(x), axis=A, keepdims=B)"):
+        x = site.workshop.expr(fit.bindings["x"])
+        axis = _one_axis(x, fit.bindings["A"])
+        if axis is not None and (fit.bindings["B"] or len(x.shape) == 1):
+            yield site.fitted(site.call("softmax", x, axis=axis - len(x.shape) * (axis >= 0)), fit)
+
+
+@by_hand()
+def log_softmax_by_hand(site: Site) -> Iterator[Expr]:
+    """x - logsumexp(x, axis) -> log_softmax(x, axis)"""
+    for fit in site.fits("x - logsumexp(x, axis=A, keepdims=B)"):
+        x = site.workshop.expr(fit.bindings["x"])
+        axis = _one_axis(x, fit.bindings["A"])
+        if axis is not None and (fit.bindings["B"] or len(x.shape) == 1):
+            made = site.call("log_softmax", x, axis=axis - len(x.shape) * (axis >= 0))
+            yield site.fitted(made, fit)
+
+
+@by_hand()
+def one_of_log_softmax(site: Site) -> Iterator[Expr]:
+    """log_softmax(x)[i] -> -softplus(logsumexp(the others) - x[i])"""
+    for fit in site.fits("log_softmax(x, axis=A)[I]"):
+        x, index = site.workshop.expr(fit.bindings["x"]), fit.bindings["I"]
+        if len(x.shape) != 1 or len(index) != 1 or not isinstance(index[0], int):
+            continue
+        i = index[0] % x.shape[0]
+        mine = site.call("getitem", x, index=(index[0],))
+        parts = [slice(None, i, None)] * (i > 0) + [slice(i + 1, None, None)] * (i + 1 < x.shape[0])
+        if x.shape[0] == 2:
+            others = site.call("getitem", x, index=(1 - i,))
+        else:
+            pieces = [site.call("getitem", x, index=(part,)) for part in parts]
+            joined = pieces[0] if len(pieces) == 1 else site.call("concatenate", *pieces, axis=0)
+            others = site.call("logsumexp", joined)
+        shop = site.workshop
+        yield site.fitted(shop.negative(site.call("softplus", shop.subtract(others, mine))), fit)
+
+
+RULES: tuple[Rewrite, ...] = (
+    rule("1 / (1 + exp(x))", "sigmoid(-x)"),
+    rule("exp(x) / (1 + exp(x))", "sigmoid(x)"),
+    rule("exp(a) / (exp(a) + exp(b))", "sigmoid(a - b)"),
+    rule("1 - sigmoid(x)", "sigmoid(-x)"),
+    rule("log(sigmoid(x))", "-softplus(-x)"),
+    rule("log(sigmoid(x))", "log_sigmoid(x)"),
+    rule("log(1 - sigmoid(x))", "-softplus(x)"),
+    rule("log1p(-sigmoid(x))", "-softplus(x)"),
+    rule("exp(x) * sigmoid(-x)", "sigmoid(x)"),
+    rule("sigmoid(x) / (1 - sigmoid(x))", "exp(x)"),
+    rule("log(sigmoid(x) / (1 - sigmoid(x)))", "x"),
+    rule("sigmoid(x) / sigmoid(-x)", "exp(x)"),
+    rule("logit(sigmoid(x))", "x"),
+    rule("sigmoid(logit(x))", "x", "x > 0", "x < 1"),
+    rule("log(x / (1 - x))", "logit(x)", "x > 0", "x < 1"),
+    rule("bce(sigmoid(z), y, **K)", "bce_with_logits(z, y, **K)"),
+    rule("y * log(sigmoid(z)) + (1 - y) * log(1 - sigmoid(z))", "y * z - softplus(z)"),
+    rule("sigmoid(a) - sigmoid(b)", "-sigmoid(a) * sigmoid(-b) * expm1(b - a)"),
+    rule(
+        "log(sigmoid(a) - sigmoid(b))",
+        "log1mexp(a - b) - softplus(-a) - softplus(b)",
+        "a > b",
+    ),
+    rule("(1 - sigmoid(x)) ** n", "exp(-n * softplus(x))"),
+    rule("(1 - sigmoid(x)) ** y", "exp(-y * softplus(x))"),
+    softmax_by_hand,
+    log_softmax_by_hand,
+    one_of_log_softmax,
+    rule("log(softmax(x, **K))", "log_softmax(x, **K)"),
+    rule("log(softmax(x, **K)[I])", "log_softmax(x, **K)[I]"),
+    rule("exp(log_softmax(x, **K))", "softmax(x, **K)"),
+    rule("x * tanh(softplus(x))", "mish(x)"),
+)

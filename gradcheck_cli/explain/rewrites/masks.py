@@ -1,0 +1,122 @@
+"""Masked branches: what is not chosen must not be computed where it is not finite.
+
+Source: JAX FAQ, gradients contain NaN where using where (the double where).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradcheck_cli.domain.program import CONSTANT, INPUT
+from gradcheck_cli.explain.algebra.expressions import Expr, Misfit, ordered
+from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
+
+_SAFE = (1, 0)
+"""Numbers at which most functions are finite, with their derivatives."""
+
+
+def _leaves(branch: Expr, mask: Expr) -> list[Expr]:
+    """Floating inputs of a branch that go with the mask element by element."""
+    found = []
+    for expr in ordered(branch):
+        if expr.op == INPUT and expr.kind == "float":
+            try:
+                fits = np.broadcast_shapes(expr.shape, mask.shape)
+            except ValueError:
+                return []
+            if fits in (expr.shape, mask.shape):
+                found.append(expr)
+    return found
+
+
+def _shielded(site: Site, branch: Expr, keep: Expr, chosen: bool, safe: int) -> Expr:
+    """The branch with every input replaced by `safe` where the branch is not used."""
+    forest, shop = site.workshop.forest, site.workshop
+    result = branch
+    for leaf in _leaves(branch, keep):
+        other = shop.number(safe)
+        pair = (leaf, other) if chosen else (other, leaf)
+        shielded = forest.call("where", keep, *pair)
+        if shielded.shape != leaf.shape:
+            raise Misfit("the mask makes the input longer")
+        result = forest.replaced(result, leaf, shielded)
+    return result
+
+
+@by_hand(last=True)
+def double_where(site: Site) -> Iterator[Expr]:
+    """where(c, f(x), g) -> where(c, f(where(c, x, safe)), g)"""
+    expr = site.expr
+    if expr.op != "where":
+        return
+    mask, yes, no = expr.args
+    for safe in _SAFE:
+        for first, second in ((True, False), (False, True), (True, True)):
+            a = _shielded(site, yes, mask, True, safe) if first else yes
+            b = _shielded(site, no, mask, False, safe) if second else no
+            if a is not yes or b is not no:
+                yield site.call("where", mask, a, b)
+
+
+@by_hand(last=True)
+def mask_by_multiplication(site: Site) -> Iterator[Expr]:
+    """m * f(x) -> where(m != 0, m * f(where(m != 0, x, safe)), 0)"""
+    expr = site.expr
+    if expr.op != "multiply":
+        return
+    for mask, masked in (expr.args, expr.args[::-1]):
+        value = site.value(mask)
+        if value is None or not np.any(value == 0) or CONSTANT in (mask.op, masked.op):
+            continue
+        here = site.call("not_equal", mask, site.workshop.number(0))
+        for safe in _SAFE:
+            inside = site.call("multiply", mask, _shielded(site, masked, here, True, safe))
+            yield site.call("where", here, inside, site.workshop.number(0))
+
+
+@by_hand(last=True)
+def product_with_zero(site: Site) -> Iterator[Expr]:
+    """m * x -> where(m != 0, m * where(m != 0, x, 1), 0), where x may be infinite"""
+    expr = site.expr
+    if expr.op != "multiply":
+        return
+    for mask, masked in (expr.args, expr.args[::-1]):
+        value = site.value(mask)
+        if value is None or not np.any(value == 0) or mask.op == CONSTANT:
+            continue
+        here = site.call("not_equal", mask, site.workshop.number(0))
+        kept = site.call("where", here, masked, site.workshop.number(1))
+        if kept.shape == masked.shape:
+            inside = site.call("multiply", mask, kept)
+            yield site.call("where", here, inside, site.workshop.number(0))
+
+
+RULES: tuple[Rewrite, ...] = (
+    double_where,
+    mask_by_multiplication,
+    product_with_zero,
+    rule(
+        "y * log(x)",
+        "where(y == 0, 0, y * log(where(y == 0, 1, x)))",
+        "(x > 0) | (y == 0)",
+        kink="0 where y = 0",
+        last=True,
+    ),
+    rule(
+        "y * log(1 - x)",
+        "where(y == 0, 0, y * log1p(-where(y == 0, 0, x)))",
+        "(x < 1) | (y == 0)",
+        kink="0 where y = 0",
+        last=True,
+    ),
+    rule(
+        "x ** y",
+        "where(y == 0, 1, x ** where(y == 0, 1, y))",
+        "(x > 0) | (y == 0)",
+        kink="1 where y = 0",
+        last=True,
+    ),
+    rule("minimum(exp(x), c)", "exp(minimum(x, log(c)))", "c > 0"),
+)

@@ -1,0 +1,146 @@
+"""One rule of the catalogue of rewrites."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.explain.algebra.building import Workshop
+from gradcheck_cli.explain.algebra.expressions import Expr, Misfit
+from gradcheck_cli.explain.algebra.matching import Fit, fits
+from gradcheck_cli.explain.algebra.normal_form import Norm
+from gradcheck_cli.explain.algebra.patterns import parsed, pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a rule puts in the place of an expression, and where the two are equal."""
+
+    rule: Rewrite
+    new: Expr
+    conditions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An expression that a rule looks at. `value` has the value of an expression at the failing
+    point, in float64 (None where it is not known)."""
+
+    workshop: Workshop
+    expr: Expr
+    fmt: FloatFormat
+    value: Callable[[Expr], Array | None]
+
+    def fits(self, text: str) -> Iterator[Fit]:
+        """Where a pattern fits the expression."""
+        wanted, target = pattern(text), self.workshop.norm(self.expr)
+        if wanted.kind == target.kind:
+            yield from fits(self.workshop.algebra, wanted, target)
+
+    def call(self, op: str, *args: Expr, **keywords: Any) -> Expr:
+        return self.workshop.forest.call(op, *args, **keywords)
+
+    def fitted(self, new: Expr, fit: Fit) -> Expr:
+        """The whole expression with `new` for the part that fitted."""
+        return self.workshop.fitted(new, fit)
+
+
+class Rewrite:
+    """`left -> right`, equal in value and gradient where all conditions hold.
+
+    kink    what the right side has at a point where the left has no derivative
+    last    it fits nearly everywhere, and prepares for no other rule
+    """
+
+    text: str
+    conditions: tuple[str, ...]
+    kink: str
+    last: bool = False
+
+    def proposals(self, site: Site) -> Iterator[Proposal]:
+        """What may stand in place of the expression."""
+        raise NotImplementedError
+
+
+class Rule(Rewrite):
+    """A rule whose sides are formulas."""
+
+    def __init__(
+        self, left: str, right: str, *conditions: str, kink: str = "", last: bool = False
+    ) -> None:
+        self.left = left
+        self.right = right
+        self.text = f"{left} -> {right}"
+        self.conditions = conditions
+        self.kink = kink
+        self.last = last
+
+    @cached_property
+    def _pattern(self) -> Norm:
+        return pattern(self.left)
+
+    @cached_property
+    def _templates(self) -> tuple[ast.expr, ...]:
+        return tuple(parsed(text) for text in (self.right, *self.conditions))
+
+    def proposals(self, site: Site) -> Iterator[Proposal]:
+        shop = site.workshop
+        target = shop.norm(site.expr)
+        if target.kind != self._pattern.kind and self._pattern.op != "power":
+            return
+        right, *conditions = self._templates
+        for fit in fits(shop.algebra, self._pattern, target):
+            try:
+                new = shop.fitted(shop.instance(right, fit.bindings), fit)
+                stated = tuple(shop.instance(text, fit.bindings) for text in conditions)
+            except (Misfit, ZeroDivisionError, OverflowError):
+                continue
+            yield Proposal(self, new, stated)
+
+
+Function = Callable[[Site], Iterator[Any]]
+
+
+class Handwritten(Rewrite):
+    """A rule that needs code: a function whose docstring begins with `left -> right`.
+
+    It yields expressions, or pairs of an expression and its conditions.
+    """
+
+    def __init__(self, function: Function, last: bool = False) -> None:
+        assert function.__doc__ is not None
+        self.text = function.__doc__.splitlines()[0].rstrip(".")
+        self.conditions = ()
+        self.kink = ""
+        self.last = last
+        self._function = function
+
+    def proposals(self, site: Site) -> Iterator[Proposal]:
+        found = self._function(site)
+        while True:
+            try:
+                made = next(found)
+            except StopIteration:
+                return
+            except (Misfit, ZeroDivisionError, OverflowError):
+                return
+            new, conditions = made if isinstance(made, tuple) else (made, ())
+            yield Proposal(self, new, tuple(conditions))
+
+
+def rule(left: str, right: str, *conditions: str, kink: str = "", last: bool = False) -> Rule:
+    """A rule whose sides are formulas, with the conditions on which they are equal."""
+    return Rule(left, right, *conditions, kink=kink, last=last)
+
+
+def by_hand(last: bool = False) -> Callable[[Function], Handwritten]:
+    """Makes a function a rule."""
+
+    def decorate(function: Function) -> Handwritten:
+        return Handwritten(function, last)
+
+    return decorate

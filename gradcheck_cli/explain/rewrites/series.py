@@ -1,0 +1,186 @@
+"""Removable singularities: near 0 the Taylor series, elsewhere the formula, in a double where.
+
+The derivative of a quotient like sin(x) / x is a difference of two numbers of the size of 1 / x, so
+the series goes out to |x| = 1, where that costs two bits and no more. (DLMF 4.19, 4.24, 4.33.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from gradcheck_cli.domain.dtypes import FloatFormat
+from gradcheck_cli.domain.program import CONSTANT
+from gradcheck_cli.explain.algebra.expressions import Expr, Misfit
+from gradcheck_cli.explain.algebra.patterns import parsed
+from gradcheck_cli.explain.rewrites.rule import Proposal, Rewrite, Site
+
+RADIUS = 1.0
+_MOST_TERMS = 40
+
+
+class Series(Rewrite):
+    """`left` as x^lead * sum of coefficient(k) x^(step k) where |x| < 1."""
+
+    kink = "the limit where x = 0"
+    last = True
+
+    def __init__(
+        self,
+        left: str,
+        coefficient: Callable[[int], float],
+        *conditions: str,
+        step: int = 2,
+        lead: int = 0,
+        argument: str = "x",
+        front: str = "1",
+        far: str = "",
+    ) -> None:
+        """`left` is `front` times x^lead times the series in `argument`, of which `far` is a
+        formula in `u` that is right where |u| >= 1."""
+        self.left = left
+        self.conditions = conditions
+        self._argument = argument
+        self._front = front
+        self._far = far
+        self.text = f"{left} -> its Taylor series near 0, in a double where"
+        self._coefficient = coefficient
+        self._step = step
+        self._lead = lead
+
+    def proposals(self, site: Site) -> Iterator[Proposal]:
+        shop = site.workshop
+        for fit in site.fits(self.left):
+            try:
+                argument = shop.instance(parsed(self._argument), fit.bindings)
+                if argument.op == CONSTANT:
+                    continue
+                front = shop.instance(parsed(self._front), fit.bindings)
+                new = site.fitted(self._double_where(site, argument, front, fit.bindings), fit)
+                stated = [shop.instance(parsed(text), fit.bindings) for text in self.conditions]
+            except (Misfit, ZeroDivisionError, OverflowError):
+                continue
+            yield Proposal(self, new, tuple(stated))
+
+    def _double_where(self, site: Site, x: Expr, front: Expr, bindings: Mapping[str, Any]) -> Expr:
+        shop, call = site.workshop, site.call
+        lead = None
+        if x.op == "sqrt" and self._step == 2 and self._lead % 2 == 0:
+            # the square of a root is no root: nothing is infinite at 0
+            square = x.args[0]
+            near = call("less", square, shop.number(RADIUS))
+            away = call("sqrt", call("where", near, shop.number(1), square))
+            lead = shop.power(square, self._lead // 2) if self._lead else None
+        else:
+            near = call("less", call("abs", x), shop.number(RADIUS))
+            square = shop.power(x, self._step)
+            away = call("where", near, shop.number(1), x)
+            lead = shop.power(x, self._lead) if self._lead else None
+        series = self._polynomial(site, square)
+        if lead is not None:
+            series = shop.multiply(lead, series)
+        series = shop.multiply(front, series)
+        if self._far:
+            far = shop.instance(parsed(self._far), {**bindings, "u": away})
+        else:
+            far = shop.instance(parsed(self.left), {"x": away})
+        return call("where", near, series, far)
+
+    def _polynomial(self, site: Site, u: Expr) -> Expr:
+        """By Horner's rule."""
+        shop = site.workshop
+        coefficients = _coefficients(self._coefficient, site.fmt)
+        total = shop.number(coefficients[-1])
+        for c in reversed(coefficients[:-1]):
+            total = shop.add(shop.number(c), shop.multiply(u, total))
+        return total
+
+
+@cache
+def _coefficients(coefficient: Callable[[int], float], fmt: FloatFormat) -> tuple[float, ...]:
+    """As many as the derivative needs at |x| = 1: the first that are left out are below half an
+    ulp of it, k times the coefficient."""
+    found: list[float] = []
+    for k in range(_MOST_TERMS):
+        c = coefficient(k)
+        found.append(c)
+        size = max(abs(c) * max(j, 1) for j, c in enumerate(found[:3]))
+        # every other coefficient of some series is 0
+        if k > 2 and all(2 * j * abs(found[j]) < fmt.unit_roundoff * size for j in (k - 1, k)):
+            return tuple(found[:-2])
+    return tuple(found)
+
+
+def _alternating(factorial: Callable[[int], int]) -> Callable[[int], float]:
+    return lambda k: (-1) ** k / math.factorial(factorial(k))
+
+
+def _positive(factorial: Callable[[int], int]) -> Callable[[int], float]:
+    return lambda k: 1 / math.factorial(factorial(k))
+
+
+@cache
+def bernoulli(n: int) -> float:
+    """B_n, with B_1 = -1/2 (DLMF 24.2.1)."""
+    from fractions import Fraction
+
+    numbers: list[Fraction] = []
+    for m in range(n + 1):
+        total = sum((math.comb(m + 1, k) * b for k, b in enumerate(numbers)), Fraction(0))
+        numbers.append(Fraction(1) if m == 0 else -total / (m + 1))
+    return float(numbers[n])
+
+
+def _langevin(k: int) -> float:
+    """coth x - 1/x = sum over n >= 1 of 4^n B_2n x^(2n - 1) / (2n)! (DLMF 4.33.6)."""
+    n = k + 1
+    return 4.0**n * bernoulli(2 * n) / math.factorial(2 * n)
+
+
+def _planck(k: int) -> float:
+    """x / (e^x - 1) = sum of B_k x^k / k! (DLMF 24.2.1)."""
+    return bernoulli(k) / math.factorial(k)
+
+
+_SINC = _alternating(lambda k: 2 * k + 1)
+_EXPREL = _positive(lambda k: k + 1)
+
+RULES: tuple[Rewrite, ...] = (
+    Series("sin(x) / x", _SINC),
+    Series("sinh(x) / x", _positive(lambda k: 2 * k + 1)),
+    Series("(exp(x) - 1) / x", _EXPREL, step=1),
+    Series("expm1(x) / x", _EXPREL, step=1),
+    Series(
+        "expm1(x * y) / x",
+        _EXPREL,
+        step=1,
+        argument="x * y",
+        front="y",
+        far="y * expm1(u) / u",
+    ),
+    Series(
+        "(x ** y - 1) / y",
+        _EXPREL,
+        "x > 0",
+        step=1,
+        argument="y * log(x)",
+        front="log(x)",
+        far="log(x) * expm1(u) / u",
+    ),
+    Series("(1 - exp(x)) / x", lambda k: -_EXPREL(k), step=1),
+    Series("(1 - cos(x)) / x ** 2", _alternating(lambda k: 2 * k + 2)),
+    Series("(1 - cos(x)) / x", _alternating(lambda k: 2 * k + 2), lead=1),
+    Series("(cosh(x) - 1) / x ** 2", _positive(lambda k: 2 * k + 2)),
+    Series("(x - sin(x)) / x ** 3", _alternating(lambda k: 2 * k + 3)),
+    Series("(sinh(x) - x) / x ** 3", _positive(lambda k: 2 * k + 3)),
+    Series("x - sin(x)", _alternating(lambda k: 2 * k + 3), lead=3),
+    Series("sinh(x) - x", _positive(lambda k: 2 * k + 3), lead=3),
+    Series("exp(x) - 1 - x", _positive(lambda k: k + 2), step=1, lead=2),
+    Series("expm1(x) - x", _positive(lambda k: k + 2), step=1, lead=2),
+    Series("(exp(x) - 1 - x) / x ** 2", _positive(lambda k: k + 2), step=1),
+    Series("1 / tanh(x) - 1 / x", _langevin, lead=1),
+    Series("x / (exp(x) - 1)", _planck, step=1),
+    Series("x / expm1(x)", _planck, step=1),
+)

@@ -1,0 +1,232 @@
+"""Program -> formula text, which reads back as the same program.
+
+A value that the user named keeps its name, and so does what is used more than once; everything
+else stands where it is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Node, Program
+from reference_engine.op import REQUIRED, TABLE
+
+_BINARY = {
+    "add": ("+", 4),
+    "subtract": ("-", 4),
+    "multiply": ("*", 5),
+    "divide": ("/", 5),
+    "matmul": ("@", 5),
+    "power": ("**", 7),
+    "logical_or": ("|", 1),
+    "logical_and": ("&", 2),
+    "less": ("<", 0),
+    "less_equal": ("<=", 0),
+    "greater": (">", 0),
+    "greater_equal": (">=", 0),
+    "equal": ("==", 0),
+    "not_equal": ("!=", 0),
+}
+_UNARY = {"negative": ("-", 6), "logical_not": ("~", 6)}
+_ATOM = 9
+_COMPARISON = 0
+_LOOSEST = 0
+
+
+def statements(program: Program) -> str:
+    """The whole formula: functions with stated gradients, assignments, and the output last."""
+    return "\n".join(_Printer(program).lines())
+
+
+def expression(program: Program, index: int) -> str:
+    """The formula of one node, of names and inputs; what has no name is written out."""
+    printer = _Printer(program, share=False)
+    return printer.defined(index)
+
+
+def number(value: bool | int | float) -> str:
+    """A constant as it is written in a formula."""
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return repr(value)
+
+
+class _Printer:
+    """`share`: what is used more than once gets a name, unless it is short."""
+
+    def __init__(self, program: Program, share: bool = True) -> None:
+        self._program = program
+        self._rules: dict[int, str] = {}  # id of a custom gradient -> the name of its function
+        self._taken = {node.name for node in program.nodes if node.name}
+        self._taken.update(TABLE)
+        self._names = self._named(share)
+
+    def _named(self, share: bool) -> dict[int, str]:
+        """Nodes that are assigned to a name; the later of two of one name gets another."""
+        nodes = self._program.nodes
+        uses = Counter(arg for node in nodes for arg in node.args)
+        names: dict[int, str] = {}
+        given = set(self._program.inputs)
+        for index, node in enumerate(nodes):
+            if node.op in (INPUT, CONSTANT):
+                continue
+            if node.name is not None:
+                names[index] = node.name if node.name not in given else self._fresh(node.name)
+            elif share and uses[index] > 1:
+                names[index] = self._fresh("t")
+            else:
+                continue
+            given.add(names[index])
+        return names
+
+    def _fresh(self, stem: str) -> str:
+        count = 1
+        while f"{stem}{count}" in self._taken:
+            count += 1
+        self._taken.add(f"{stem}{count}")
+        return f"{stem}{count}"
+
+    def lines(self) -> Iterator[str]:
+        yield from self._functions()
+        (output,) = self._program.outputs
+        yield from self._body()
+        if output not in self._names:
+            assert output is not None
+            yield self.defined(output)
+        elif output != max(self._names):
+            yield self._names[output]
+
+    def body(self) -> Iterator[str]:
+        """The statements of a function, with its return."""
+        yield from self._body()
+        results = [
+            "None" if output is None else self._text(output, _LOOSEST)
+            for output in self._program.outputs
+        ]
+        yield f"return {', '.join(results)}"
+
+    def _body(self) -> Iterator[str]:
+        for index, name in self._names.items():
+            yield f"{name} = {self.defined(index)}"
+
+    def _functions(self) -> Iterator[str]:
+        for node in self._program.nodes:
+            if node.custom is not None and id(node.custom) not in self._rules:
+                name = node.custom.name
+                if name in self._taken:
+                    name = self._fresh(name)
+                self._taken.add(name)
+                self._rules[id(node.custom)] = name
+                yield from _function(node.custom, name)
+
+    def defined(self, index: int) -> str:
+        """The formula of a node itself, not its name."""
+        return self._formula(self._program.nodes[index])[0]
+
+    def _text(self, index: int, tightness: int) -> str:
+        """The node as an operand, in brackets where it binds less tightly than `tightness`."""
+        node = self._program.nodes[index]
+        if node.op == INPUT:
+            assert node.name is not None
+            return node.name
+        if index in self._names:
+            return self._names[index]
+        text, binds = self._formula(node)
+        return text if binds >= tightness else f"({text})"
+
+    def _formula(self, node: Node) -> tuple[str, int]:
+        if node.op == INPUT:
+            assert node.name is not None
+            return node.name, _ATOM
+        if node.op == CONSTANT:
+            assert node.value is not None
+            negative = not isinstance(node.value, bool) and math.copysign(1.0, node.value) < 0
+            return number(node.value), _UNARY["negative"][1] if negative else _ATOM
+        if node.op in _BINARY:
+            return self._operator(node)
+        if node.op in _UNARY:
+            sign, binds = _UNARY[node.op]
+            inside = self._program.nodes[node.args[0]]
+            # -(2) is an operation on a number, -2 is a number
+            tight = _ATOM + 1 if inside.op == CONSTANT else binds
+            return f"{sign}{self._text(node.args[0], tight)}", binds
+        if node.op == "getitem":
+            return f"{self._text(node.args[0], _ATOM)}[{_index(node.keywords['index'])}]", _ATOM
+        if node.op == CUSTOM:
+            assert node.custom is not None
+            name = self._rules.get(id(node.custom), node.custom.name)
+            return f"{name}({', '.join(self._text(a, _LOOSEST) for a in node.args)})", _ATOM
+        return self._call(node), _ATOM
+
+    def _operator(self, node: Node) -> tuple[str, int]:
+        sign, binds = _BINARY[node.op]
+        left, right = node.args
+        tight_left, tight_right = binds, binds + 1
+        if node.op == "power":  # binds to the right, and more tightly than a sign before it
+            tight_left, tight_right = binds + 1, _UNARY["negative"][1]
+        elif binds == _COMPARISON:
+            tight_left = tight_right = 1
+        return f"{self._text(left, tight_left)} {sign} {self._text(right, tight_right)}", binds
+
+    def _call(self, node: Node) -> str:
+        row = TABLE[node.op]
+        texts, rest = _keywords(row.keywords, node.keywords)
+        arrays = [self._text(arg, _LOOSEST) for arg in node.args]
+        if row.arrays and row.arrays[-1].startswith("*"):
+            arrays = [f"[{', '.join(arrays)}]"]
+        return f"{node.op}({', '.join([*texts, *arrays, *rest])})"
+
+
+def _keywords(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Texts that stand before the arrays, and keywords that differ from their defaults."""
+    texts, rest = [], []
+    for name, value in given.items():
+        default = defaults[name]
+        if name == "dtype":
+            continue
+        if default is REQUIRED and isinstance(value, str):
+            texts.append(repr(value))
+        elif default is REQUIRED or value != default or type(value) is not type(default):
+            rest.append(f"{name}={_static(value)}")
+    return texts, rest
+
+
+def _static(value: Any) -> str:
+    if isinstance(value, tuple):
+        inner = ", ".join(_static(one) for one in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    return number(value) if isinstance(value, float) else repr(value)
+
+
+def _index(index: tuple[Any, ...]) -> str:
+    return ", ".join(_index_part(part) for part in index)
+
+
+def _index_part(part: Any) -> str:
+    if part is Ellipsis:
+        return "..."
+    if isinstance(part, slice):
+        bounds = ["" if bound is None else str(bound) for bound in (part.start, part.stop)]
+        return ":".join(bounds) + ("" if part.step is None else f":{part.step}")
+    return str(part)
+
+
+def _function(rule: CustomGradient, name: str) -> Iterator[str]:
+    """A function with its stated derivative, as it is written in a formula."""
+    parts = [("vjp", rule.vjp)] + ([("jvp", rule.jvp)] if rule.jvp is not None else [])
+    for suffix, program in parts:
+        assert program is not None
+        yield from _definition(program, f"{name}_{suffix}")
+    stated = f"{name}_vjp" + ("" if rule.jvp is None else f", {name}_jvp")
+    yield f"@custom_gradient({stated})"
+    yield from _definition(rule.forward, name)
+
+
+def _definition(program: Program, name: str) -> Iterator[str]:
+    printer = _Printer(program)
+    yield f"def {name}({', '.join(program.inputs)}):"
+    for line in printer.body():
+        yield "    " + line
