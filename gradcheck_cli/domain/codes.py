@@ -56,6 +56,12 @@ _ROWS: tuple[Code, ...] = (
         "error",
         "The gradient is zero although the dtype can hold the truth.",
     ),
+    Code(
+        "GC303",
+        "unstable-output",
+        "warning",
+        "The value of the formula lost its digits in this dtype, though not to its inputs.",
+    ),
     Code("GC401", "kink", "note", "The function has a kink here: one-sided derivatives differ."),
     Code(
         "GC402", "undefined-derivative", "warning", "There is no finite derivative at this point."

@@ -56,6 +56,16 @@ class TruthBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """C, allowance and R (see `TruthBlock`) of numbers, in their shape and unit. C and R may be inf
+    where they overflow or are not numbers; the allowance is 0 there."""
+
+    condition: Array
+    allowance: Array
+    floor: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Hull:
     """One-sided derivatives along a direction through a kink: every generalised gradient g there
     has lower - error <= <g, direction> <= upper + error, row by row (Clarke 1983, proposition
@@ -86,5 +96,7 @@ class Truth:
     reasons: Mapping[tuple[str, str], str] = field(default_factory=dict)
     uncertified: Mapping[tuple[str, str], str] = field(default_factory=dict)
     hulls: Mapping[str, tuple[Hull, ...]] = field(default_factory=dict)  # by mode
+    output_certified: bool = False  # whether all of the value was enclosed
+    output_cost: Cost | None = None  # None until `TruthRequest.conditioning` asks
     forward: int = 0
     duration_s: float = 0.0

@@ -29,6 +29,7 @@ from gradcheck_cli.judge.findings import (
     source_of,
 )
 from gradcheck_cli.judge.kinks import outside_hull
+from gradcheck_cli.judge.outputs import lost_rows, output_findings, worst_output
 
 
 def suspects(case: Case) -> tuple[Suspect, ...]:
@@ -44,7 +45,7 @@ def suspects(case: Case) -> tuple[Suspect, ...]:
 
 
 def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceRequest | None:
-    """The worst entry, or what should be an output that was lost; None where all is right."""
+    """The worst entry, and what should be an output that is off; None where all is right."""
     worst: tuple[float, TraceRequest] | None = None
     for name, gradient in evaluation.gradients.items():
         block = truth.blocks.get((evaluation.mode, name))
@@ -64,26 +65,15 @@ def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceReques
                     target=target if known else None,
                 ),
             )
-    lost = _lost_output(evaluation, truth)
-    if lost is None:
+    off = worst_output(case, evaluation)
+    if off is None:
         return None if worst is None else worst[1]
     request = TraceRequest(input=case.spec.wrt[0]) if worst is None else worst[1]
-    rows = _lost_rows(case, evaluation)
+    rows = lost_rows(case, evaluation)
     if rows[min(request.row, len(rows) - 1), 0]:
         # nothing is said of the entries of a lost output, so that alone has to be explained
         request = replace(request, target=None)
-    return replace(request, output=lost[0], output_target=lost[1])
-
-
-def _lost_output(evaluation: Evaluation, truth: Truth) -> tuple[int, float | None] | None:
-    """The first element of the flattened output that is no number, and what it should be."""
-    if evaluation.output is None:
-        return None
-    bad = np.flatnonzero(~np.isfinite(np.asarray(evaluation.output, dtype=np.float64)))
-    if not bad.size:
-        return None
-    right = float(np.ravel(np.asarray(truth.output, dtype=np.float64))[bad[0]])
-    return int(bad[0]), right if np.isfinite(right) else None
+    return replace(request, output=off[0], output_target=off[1])
 
 
 def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | None:
@@ -175,9 +165,10 @@ def _check(
 
 
 def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> None:
-    lost = _lost_rows(case, evaluation)
-    if np.any(lost):
-        got.findings.append(_output_finding(case, evaluation))
+    lost = lost_rows(case, evaluation)
+    of_output = list(output_findings(case, evaluation))
+    got.findings.extend(of_output)
+    failed = any(f.severity == "error" for f in of_output)
     convicted = outside_hull(case, evaluation)
     for name in _names(case, evaluation):
         block = case.truth.blocks.get((evaluation.mode, name))  # type: ignore[union-attr]
@@ -202,7 +193,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
         findings = list(engine_findings(case, evaluation, name, block, judged))
         got.findings.extend(findings)
         _merge_point(got, evaluation.mode, name, block, judged)
-        bad = np.any(lost) or any(f.severity == "error" for f in findings)
+        bad = failed or any(f.severity == "error" for f in findings)
         ulps = _max_ulps(judged, block)
         got.checks.append(
             _check(case, evaluation, name, "failed" if bad else "passed", ulps, source_of(block))
@@ -266,33 +257,3 @@ def _wide(case: Case, evaluation: Evaluation, name: str) -> Array | None:
     if other is None or other.failure is not None or name not in other.gradients:
         return None
     return other.gradients[name].values
-
-
-def _lost_rows(case: Case, evaluation: Evaluation) -> Array:
-    """Rows of the Jacobian whose output is nan or infinite, shape (rows, 1)."""
-    if evaluation.output is None:  # forward mode of an input without entries runs nothing
-        return np.zeros((1, 1), dtype=bool)
-    output = np.asarray(evaluation.output, dtype=np.float64).reshape(-1)
-    finite = np.isfinite(output)
-    if evaluation.mode in SECOND or case.projections[evaluation.mode].rows is not None:
-        return np.asarray([[not np.all(finite)]])
-    return ~finite[:, None]
-
-
-def _output_finding(case: Case, evaluation: Evaluation) -> Finding:
-    output = np.asarray(evaluation.output, dtype=np.float64)
-    bad = np.argwhere(~np.isfinite(output))
-    value = float(output[tuple(bad[0])]) if output.ndim else float(output)
-    where = "" if not output.ndim else f" at {tuple(int(i) for i in bad[0])}"
-    exact = np.asarray(case.truth.output if case.truth else np.nan)
-    right = float(exact[tuple(bad[0])]) if exact.ndim else float(exact)
-    note = ""
-    if np.isfinite(right) and abs(right) > FORMATS[case.dtype].largest:
-        note = f"; its true size, {right:.4g}, does not fit {case.dtype}"
-    for name, start in case.spec.points[case.point or 0].items():
-        with np.errstate(all="ignore"):
-            overflown = np.isinf(case.values[name]) & np.isfinite(start.value)
-        if np.any(overflown):
-            note = f"; the input `{name}` is too large for {case.dtype}"
-    message = f"the output{where} is {value}{note}"
-    return finding(case, "GC203", message, evaluation=evaluation)

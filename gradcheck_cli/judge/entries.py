@@ -31,6 +31,7 @@ class Verdict(IntEnum):
     UNDEFINED = 9
     JUMP = 10
     UNDECIDED = 11
+    OVERFLOW = 12  # infinite, and the truth does not fit the dtype either
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,9 @@ def judge_block(
     verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
     right = accepted(g, block, fmt, tolerance)
     undecided = right & too_wide(block, fmt)
-    if np.all(right) and not (np.any(undecided) or np.any(block.kind) or np.any(lost)):
+    overflow = right & np.isinf(g) & (block.kind == PointKind.SMOOTH)
+    remarkable = np.any(undecided) or np.any(overflow) or np.any(block.kind) or np.any(lost)
+    if np.all(right) and not remarkable:
         return Judged(verdict, ulps)  # nearly every block
     verdict[undecided | (block.kind == PointKind.UNDECIDED)] = Verdict.UNDECIDED
     with np.errstate(all="ignore"):
@@ -144,6 +147,7 @@ def judge_block(
     known = block.kind != PointKind.UNDECIDED
     verdict[off & np.isnan(g)] = Verdict.NAN
     verdict[off & np.isinf(g) & known] = Verdict.INFINITE
+    verdict[overflow] = Verdict.OVERFLOW
     verdict = np.where(np.broadcast_to(lost, g.shape), int(Verdict.OUTPUT_LOST), verdict)
     return Judged(verdict, ulps)
 
@@ -183,10 +187,10 @@ def _off(
     allowance = np.where(zero_truth & small, block.floor, block.allowance)
     fine = error <= base + slack * allowance
     wrong = _wrong(g, block, wide, error)
-    lossy = bits > limits.WARNING_BITS * fmt.bits
+    lossy = bits > limits.NOTE_BITS * fmt.bits
     # an entry whose terms cancel has few digits at any accuracy; it is worth a word where the error
     # is large beside the derivatives of this function, too
-    felt = lossy & (error > 2.0 ** (limits.WARNING_BITS * fmt.bits) * fmt.ulp(block.scale))
+    felt = lossy & (error > 2.0 ** (limits.NOTE_BITS * fmt.bits) * fmt.ulp(block.scale))
     if has_tolerance(fmt, tolerance):
         lossy = felt = np.ones_like(lossy)
     underflow = (g == 0) & (np.abs(truth) >= fmt.smallest_normal)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import CODES
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Evaluation, Mode
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Entry, Finding, Severity
@@ -22,6 +22,7 @@ SECOND = ("reverse-over-reverse", "forward-over-reverse")
 OF_THE_ENGINE: dict[Verdict, str] = {
     Verdict.NAN: "GC201",
     Verdict.INFINITE: "GC202",
+    Verdict.OVERFLOW: "GC202",
     Verdict.WRONG: "GC101",
     Verdict.UNDERFLOW: "GC302",
     Verdict.PRECISION: "GC301",
@@ -149,6 +150,12 @@ def source_of(block: TruthBlock) -> str:
     return "finite-difference"
 
 
+def genuine_overflow(what: str, exact: float, fmt: FloatFormat) -> str:
+    """A truth that no way of computing can bring into the dtype."""
+    size = f"{exact:.4g}" if np.isfinite(exact) else "beyond 1.8e308"
+    return f"genuine overflow: {what}, {size}, does not fit {fmt.name}"
+
+
 def engine_findings(
     case: Case, evaluation: Evaluation, name: str, block: TruthBlock, judged: Judged
 ) -> Iterable[Finding]:
@@ -178,10 +185,12 @@ def engine_findings(
 
 
 def _severity(case: Case, verdict: Verdict, judged: Judged, places: Array) -> Severity | None:
+    if verdict is Verdict.OVERFLOW:
+        return "warning"  # no defect: no way of computing does better
     if verdict is not Verdict.PRECISION:
         return None
     lost = np.log2(np.nanmax(judged.ulps[places[:, 0], places[:, 1]]))
-    return "error" if lost > limits.ERROR_BITS * FORMATS[case.dtype].bits else "warning"
+    return "error" if lost > limits.ERROR_BITS * FORMATS[case.dtype].bits else "note"
 
 
 def _message(
@@ -193,8 +202,16 @@ def _message(
     at = places[:, 0], places[:, 1]
     fmt = FORMATS[case.dtype]
     where = "where the truth is a number"
+    rounded = fmt.round(block.value[at])
+    if np.all(np.isinf(rounded)):
+        largest = block.value[at][np.argmax(np.abs(block.value[at]))]
+        where = f"by {genuine_overflow('the truth', float(largest), fmt)}"
     if np.all(np.isin(block.kind[at], (PointKind.UNDEFINED, PointKind.JUMP))):
         where = "at a point without a derivative"
+    elif np.all(block.kind[at] == PointKind.KINK):
+        where = "at a kink"
+    elif np.all(block.kind[at] == PointKind.UNDECIDED):
+        where = "where nothing is known of the truth"
     worst = judged.ulps[at][np.isfinite(judged.ulps[at])]
     bits = min(np.log2(np.max(worst, initial=1.0)), fmt.bits)
     return {

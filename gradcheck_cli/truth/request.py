@@ -93,6 +93,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
         dtype=request.dtype,
         output=np.where(value.sure, value.value, plain),
         output_error=np.where(value.sure, value.radius, rough),
+        output_certified=bool(np.all(value.sure)),
         blocks=blocks,
         reasons=reasons,
         uncertified={key: c.reason for key, c in certificates.items() if c.reason},

@@ -43,6 +43,11 @@ class RecordedProgram:
                     slots[index] = TABLE[node.op](*[slots[i] for i in node.args], **node.keywords)
         self.output = slots[program.output]
 
+    def sensitivities(self, flat: int, fmt: FloatFormat) -> tuple[float, list[float]]:
+        """`sensitivity_sums` of element `flat` of the output."""
+        number = EntryTape._pick_entry(self.output, flat)
+        return sensitivity_sums(number, self.leaves.values(), fmt)
+
     def gradient(self, output: Any, cotangent: Array) -> dict[str, Any]:
         """<cotangent, d output / d leaf> for every leaf, recorded; a leaf without one is left
         out."""

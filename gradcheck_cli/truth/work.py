@@ -12,9 +12,10 @@ from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Problem, Projection
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.truth import Cost
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.truth.blocks import Differences
-from gradcheck_cli.truth.conditioning import Conditioning, conditioning
+from gradcheck_cli.truth.conditioning import conditioning
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Sampled, Values
 from gradcheck_cli.truth.gradients import Float64Gradients, block_shapes, float64_gradients
@@ -44,7 +45,7 @@ class Work:
     swallowed: Array
     nowhere: Array
     difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
-    rounding_cache: dict[tuple[Mode, str], Conditioning] | None = None
+    rounding_cache: dict[tuple[Mode, str], Cost] | None = None
     evaluations: int = 0
 
     @cached_property

@@ -32,7 +32,7 @@ def outcome(expected: str, *results: SpecResult) -> Outcome:
     [
         ("GC201", [("GC201", "error")], True),
         ("GC201", [("GC201", "error"), ("GC401", "note")], True),
-        ("GC201", [("GC201", "error"), ("GC301", "warning")], False),
+        ("GC201", [("GC201", "error"), ("GC303", "warning")], False),
         ("GC201", [("GC202", "error")], False),
         ("GC201", [], False),
         ("GC401", [("GC401", "note")], True),

@@ -48,9 +48,9 @@ def single(g: Any, truth: TruthBlock, **fields: Any) -> Case:
         (None, AT_KINK, None, [], "passed"),
         (NAN, block(1.0), 1.0, [("GC201", "error")], "failed"),
         (INF, block(1.0), 1.0, [("GC202", "error")], "failed"),
-        (1 + 2**-16, block(1.0), 1.0, [("GC301", "warning")], "passed"),  # 7 of 24 bits
+        (1 + 2**-16, block(1.0), 1.0, [("GC301", "note")], "passed"),  # 7 of 24 bits
         (1 + 2**-9, block(1.0), 1.0, [("GC301", "error")], "failed"),  # 14 of 24 bits
-        (1 + 2**-11, block(1.0), 1.0, [("GC301", "warning")], "passed"),  # exactly half
+        (1 + 2**-11, block(1.0), 1.0, [("GC301", "note")], "passed"),  # exactly half
         (0.0, block(1.0), 1.0, [("GC302", "error")], "failed"),
         (0.5, AT_KINK, None, [("GC401", "note")], "passed"),
         (2.0, AT_KINK, 2.0, [("GC101", "error")], "failed"),
@@ -124,11 +124,19 @@ def test_gradient_of_another_dtype() -> None:
 
 
 def test_lost_output_silences_its_gradient() -> None:
-    made = case([answer({"x": NAN}, output=INF)], {"x": block(1.0)}, output=2e43)
+    made = case([answer({"x": NAN}, output=INF)], {"x": block(1.0)}, output=2e30)
     (finding,) = judge(made)[1]
     assert (finding.code, finding.severity, finding.input) == ("GC203", "error", None)
-    assert finding.message == "the output is inf; its true size, 2e+43, does not fit float32"
+    assert finding.message == "the output is inf"
     assert statuses(made) == ["failed"]
+
+
+@pytest.mark.parametrize(("output", "severity"), [(INF, "warning"), (NAN, "error"), (-INF, "error")])
+def test_output_that_does_not_fit_is_told_so(output: float, severity: str) -> None:
+    made = case([answer({"x": NAN}, output=output)], {"x": block(1.0)}, output=2e43)
+    (finding,) = judge(made)[1]
+    assert (finding.code, finding.severity) == ("GC203", severity)
+    assert "genuine overflow: its exact value, 2e+43, does not fit float32" in finding.message
 
 
 def test_only_the_rows_of_the_lost_output_are_silent() -> None:
@@ -380,7 +388,7 @@ COMPUTED: list[tuple[str, Mapping[str, Any], str, str, list[str]]] = [
     ("exp(-x)", {"x": 2.0}, "float32", "reverse", []),
     ("1 / exp(x)", {"x": 100.0}, "float32", "reverse", ["GC201"]),
     ("1 / exp(x)", {"x": 60.0}, "float32", "reverse", ["GC302"]),
-    ("sqrt(x * x)", {"x": 1e-30}, "float32", "reverse", ["GC202"]),
+    ("sqrt(x * x)", {"x": 1e-30}, "float32", "reverse", ["GC202", "GC303"]),
     ("exp(x)", {"x": 100.0}, "float32", "reverse", ["GC203"]),
     ("(exp(x) - 1) / x", {"x": 1e-4}, "float32", "reverse", ["GC301"]),
     ("abs(x)", {"x": 0.0}, "float64", "forward", ["GC401"]),

@@ -101,9 +101,9 @@ def test_lost_output_comes_before_everything(g: float) -> None:
 @pytest.mark.parametrize(
     ("g", "truth", "expected"),
     [
-        (INF, 2 * LARGEST, Verdict.CORRECT),
-        (-INF, -2 * LARGEST, Verdict.CORRECT),
-        (INF, INF, Verdict.CORRECT),
+        (INF, 2 * LARGEST, Verdict.OVERFLOW),
+        (-INF, -2 * LARGEST, Verdict.OVERFLOW),
+        (INF, INF, Verdict.OVERFLOW),
         (-INF, 2 * LARGEST, Verdict.INFINITE),
         (INF, LARGEST, Verdict.INFINITE),
         (INF, LARGEST / 2, Verdict.INFINITE),

@@ -185,7 +185,7 @@ def test_second_derivative_is_called_by_its_name() -> None:
 def test_the_worst_entry_decides_how_grave_a_loss_is() -> None:
     light = of_vector([1 + 2**-14, 1.0], [1.0, 1.0], wide=[1.0, 1.0])
     grave = of_vector([1 + 2**-14, 1.01], [1.0, 1.0], wide=[1.0, 1.0])
-    assert (light.code, light.severity) == ("GC301", "warning")
+    assert (light.code, light.severity) == ("GC301", "note")
     assert (grave.code, grave.severity) == ("GC301", "error")
     assert [entry.index for entry in grave.entries] == [(1,), (0,)]
 
@@ -193,12 +193,12 @@ def test_the_worst_entry_decides_how_grave_a_loss_is() -> None:
 @pytest.mark.parametrize(
     ("dtype", "lost", "severity"),
     [
-        ("float64", 14, "warning"),
-        ("float64", 26, "warning"),
+        ("float64", 14, "note"),
+        ("float64", 26, "note"),
         ("float64", 27, "error"),
-        ("float32", 7, "warning"),
+        ("float32", 7, "note"),
         ("float32", 13, "error"),
-        ("bfloat16", 3, "warning"),
+        ("bfloat16", 3, "note"),
         ("bfloat16", 5, "error"),
         ("float16", 6, "error"),
     ],

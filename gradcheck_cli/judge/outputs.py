@@ -1,0 +1,175 @@
+"""The value of the program itself: lost (GC203), or far from the exact one (GC303)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import Evaluation
+from gradcheck_cli.domain.report import Entry, Finding
+from gradcheck_cli.judge import limits
+from gradcheck_cli.judge.entries import Mask, error_in_ulps, legitimately_flushed
+from gradcheck_cli.judge.findings import SECOND, finding, genuine_overflow
+
+
+def lost_rows(case: Case, evaluation: Evaluation) -> Mask:
+    """Rows of the Jacobian whose output is nan or infinite, shape (rows, 1)."""
+    output = _flat(evaluation)
+    if output is None:  # forward mode of an input without entries runs nothing
+        return np.zeros((1, 1), dtype=bool)
+    finite = np.isfinite(output)
+    if evaluation.mode in SECOND or case.projections[evaluation.mode].rows is not None:
+        return np.asarray([[not np.all(finite)]])
+    return np.asarray(~finite[:, None])
+
+
+def worst_output(case: Case, evaluation: Evaluation) -> tuple[int, float | None] | None:
+    """The element of the flattened output that is off most, and what it should be where that is
+    known; None where all are right. What is no number comes first."""
+    output = _flat(evaluation)
+    if output is None or case.truth is None:
+        return None
+    exact = np.ravel(case.truth.output)
+    lost = ~np.isfinite(output)
+    if np.any(lost):
+        place = int(np.argmax(lost))
+    elif _speaks_for_its_engine(case, evaluation):
+        off = ~_accepted(case, output)
+        if not np.any(off):
+            return None
+        ulps = error_in_ulps(output, exact, FORMATS[case.dtype])
+        place = int(np.argmax(np.where(off, ulps, -1.0)))
+    else:
+        return None
+    right = float(exact[place])
+    return place, right if np.isfinite(right) else None
+
+
+def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
+    """GC203 where an element of the output is no number, else GC303 where one has lost its
+    digits."""
+    output = _flat(evaluation)
+    if output is None:
+        return
+    lost = ~np.isfinite(output)
+    if np.any(lost):
+        yield _lost(case, evaluation, output, int(np.argmax(lost)))
+    elif case.truth is not None and _speaks_for_its_engine(case, evaluation):
+        ulps = error_in_ulps(output, np.ravel(case.truth.output), FORMATS[case.dtype])
+        unstable = _unstable(case, output, ulps)
+        if np.any(unstable):
+            yield _far_off(case, evaluation, output, ulps, unstable)
+
+
+def _flat(evaluation: Evaluation) -> Array | None:
+    if evaluation.output is None:
+        return None
+    return np.asarray(evaluation.output, dtype=np.float64).reshape(-1)
+
+
+def _speaks_for_its_engine(case: Case, evaluation: Evaluation) -> bool:
+    """Every mode computes the same value: it is judged once an engine."""
+    mine = (e for e in case.evaluations if e.engine == evaluation.engine and e.output is not None)
+    return next(mine, None) is evaluation
+
+
+def _accepted(case: Case, output: Array) -> Mask:
+    """Elements that are right, or of which nothing is known."""
+    truth, fmt = case.truth, FORMATS[case.dtype]
+    assert truth is not None
+    exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
+    with np.errstate(all="ignore"):
+        right = np.abs(output - exact) <= bar + limits.FEW_ULPS * fmt.ulp(exact)
+    right |= (
+        ~np.isfinite(exact)
+        | (not truth.output_certified)
+        | legitimately_flushed(output, exact, fmt)
+    )
+    return np.asarray(right)
+
+
+def _unstable(case: Case, output: Array, ulps: Array) -> Mask:
+    """Elements that lost more than half of their digits to this way of computing them: not to the
+    rounding of the inputs, and not where terms cancel to a zero that no way of computing hits."""
+    truth, fmt = case.truth, FORMATS[case.dtype]
+    assert truth is not None
+    if truth.output_cost is None:
+        return np.zeros(output.shape, dtype=bool)
+    cost, exact = truth.output_cost, np.ravel(truth.output)
+    granted = np.fmax(np.ravel(cost.condition), np.ravel(cost.allowance))
+    base = np.ravel(truth.output_error) + limits.FEW_ULPS * fmt.ulp(exact)
+    with np.errstate(all="ignore"):
+        unexplained = np.abs(output - exact) > base + limits.FIRST_ORDER_SLACK * granted
+        lost = np.log2(np.maximum(ulps, 1.0)) > limits.ERROR_BITS * fmt.bits
+    return np.asarray(~_accepted(case, output) & unexplained & lost & (exact != 0))
+
+
+def _far_off(
+    case: Case, evaluation: Evaluation, output: Array, ulps: Array, unstable: Mask
+) -> Finding:
+    truth, fmt = case.truth, FORMATS[case.dtype]
+    assert truth is not None
+    places = np.flatnonzero(unstable)
+    places = places[np.argsort(-ulps[places], kind="stable")]
+    worst = int(places[0])
+    exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
+    many = "the output" if output.size == 1 else f"{len(places)} of {output.size} outputs"
+    if output[worst] == 0:
+        what = f"zero, although {fmt.name} can hold the exact value"
+    else:
+        bits = min(np.log2(ulps[worst]), fmt.bits)
+        what = f"{bits:.0f} of {fmt.bits} bits lost in {fmt.name}"
+    shape = np.shape(truth.output)
+    entries = tuple(
+        Entry(
+            index=tuple(int(i) for i in np.unravel_index(place, shape)) if shape else (),
+            computed=float(output[place]),
+            truth=float(exact[place]),
+            truth_error=float(bar[place]),
+            finite_difference=None,
+            finite_difference_error=None,
+            ulps=float(ulps[place]),
+        )
+        for place in places[: limits.SHOWN]
+    )
+    return finding(
+        case,
+        "GC303",
+        f"{many}: {what}",
+        evaluation=evaluation,
+        entries=entries,
+        more=len(places) - len(entries),
+        truth_source="certified",
+    )
+
+
+def _lost(case: Case, evaluation: Evaluation, output: Array, place: int) -> Finding:
+    shape = np.shape(np.asarray(evaluation.output))
+    index = tuple(int(i) for i in np.unravel_index(place, shape)) if shape else ()
+    value = float(output[place])
+    where = f" at {index}" if index else ""
+    right = float(np.ravel(case.truth.output)[place]) if case.truth is not None else np.nan
+    fmt = FORMATS[case.dtype]
+    message = f"the output{where} is {value}"
+    if (cut := _input_too_large(case)) is not None:
+        message += f"; the input `{cut}` is too large for {case.dtype}"
+    elif _overflows(right, fmt):
+        message += f": {genuine_overflow('its exact value', right, fmt)}"
+        if fmt.round(right) == value:  # as it should
+            return finding(case, "GC203", message, severity="warning", evaluation=evaluation)
+    return finding(case, "GC203", message, evaluation=evaluation)
+
+
+def _overflows(exact: float, fmt: FloatFormat) -> bool:
+    return bool(np.isinf(fmt.round(exact)))
+
+
+def _input_too_large(case: Case) -> str | None:
+    for name, start in case.spec.points[case.point or 0].items():
+        with np.errstate(all="ignore"):
+            if np.any(np.isinf(case.values[name]) & np.isfinite(start.value)):
+                return name
+    return None
