@@ -54,6 +54,10 @@ def moved(
     """
     from reference_engine.arithmetic.ball_choices import NOTHING
 
+    if not any(isinstance(x, np.ndarray) and x.dtype == object for x in args):
+        return list(move(args))  # indices, or a mask
+    if not any(isinstance(x, np.ndarray) and x.dtype == object for x in args):
+        return [np.asarray(y) for y in move(args)]  # whole numbers, of a shape
     pool: list[Any] = [NOTHING]
     places = []
     for x in args:
