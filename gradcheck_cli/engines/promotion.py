@@ -1,9 +1,5 @@
 """Which executed operations spoil a derivative: local errors, and the proof by promotion.
 
-The local error of an operation is what it does wrong by itself: its exact inputs, rounded to the
-dtype, through this one operation, against the exact result (Panchekha et al., PLDI 2015, section
-4.3). An operation that is wrong because of its inputs has none.
-
 The proof: an operation is *done exactly* when its result is replaced by the exact one, kept in high
 precision. An operation that takes such a number runs in high precision on it, its other inputs as
 they are in the run, and rounds its result to the digits of the dtype. A result that the dtype has
@@ -16,35 +12,26 @@ same way; Fevotte and Lathuiliere, Verrou, look for the smallest set by delta de
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.engines.execution import Execution, High, Step
+from gradcheck_cli.engines.local_errors import REMAINING, ROUNDING, Found, alone, local_errors
 from gradcheck_cli.engines.shadow import (
     MOST_BITS,
     Numbers,
-    differences,
     fits,
     given,
-    is_finite,
     numbers_for,
     shadow,
     shaped,
     sharp,
     to_float,
 )
-
-# Functions of a library are right to 1 or 2 ulps, its backward kernels round two or three times.
-ROUNDING = 4.0
-
-# The part of the digits that may still be missing for an entry to count as repaired: what the
-# rounding of other operations costs remains, and the condition of the rest. It is where judging
-# begins to warn.
-REMAINING = 0.25
 
 SHOWN = 64
 SINGLE = 4  # operations tried alone
@@ -61,20 +48,6 @@ class Proof:
     culprits: tuple[int, ...] = ()
     repaired: float | None = None
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """An operation with a local error: its place among the steps; `severe` where it loses more than
-    a quarter of the digits. It is a `victim` where an exact input is no number of the dtype: then
-    not it left the range, but what gave the input. It `inherits` where its result is off by far
-    more than its own error: what came in was wrong already."""
-
-    place: int
-    operation: Operation
-    severe: bool
-    victim: bool
-    inherits: bool
 
 
 def prove(execution: Execution, target: float, format: FloatFormat) -> Proof:
@@ -95,168 +68,22 @@ def prove(execution: Execution, target: float, format: FloatFormat) -> Proof:
     if numbers.balls and not sharp(exact[execution.target], execution.place, format):
         numbers = Numbers(MOST_BITS)
         exact = shadow(execution, needed, numbers)
-    found = list(_local_errors(execution, needed, exact))
+    found = list(local_errors(execution, needed, exact))
     if len(found) > SHOWN:
         worst = sorted(found, key=lambda one: (one.severe, one.operation.error))[-SHOWN:]
         found = sorted(worst, key=lambda one: one.place)
     search = _Search(execution, exact, numbers, target, format)
     culprits, repaired = search.smallest(found)
-    # What left the range below is off by less than the smallest number: said only where it matters.
-    shown = [i for i, one in enumerate(found) if i in culprits or one.operation.error > ROUNDING]
+    # What left the range below is off by less than the smallest number, and what has no value may
+    # be masked: said only where it matters.
+    shown = [
+        i
+        for i, one in enumerate(found)
+        if i in culprits or (one.operation.error > ROUNDING and (search.wrong or not one.singular))
+    ]
     operations = tuple(found[i].operation for i in shown)
-    return Proof(operations, tuple(shown.index(i) for i in culprits), repaired)
-
-
-def _local_errors(
-    execution: Execution, needed: Sequence[int], exact: Mapping[int, High]
-) -> Iterator[_Found]:
-    for place in needed:
-        step = execution.steps[place]
-        for slot, result in zip(step.results, _alone(execution, step, exact), strict=True):
-            format = execution.slots[slot].format
-            if step.moves and format is not None:
-                continue
-            errors, lost = _errors(exact[slot], result, format)
-            if not errors.size or max(errors.max(), lost.max()) <= ROUNDING:
-                continue
-            bits = 1.0 if format is None else 2.0 ** (REMAINING * format.bits)
-            # what was lost counts first: an underflow is large there and half an ulp in the other
-            order = np.where(lost > bits, np.inf, lost) + np.where(errors > bits, errors, 0)
-            index = np.unravel_index(int(np.argmax(order)), errors.shape)
-            severe = bool(max(errors[index], lost[index]) > bits)
-            shown = _operation(execution, step, slot, index, float(errors[index]), exact)
-            victim = _out_of_range(execution, step, shown.index, errors.shape, exact)
-            yield _Found(
-                place,
-                shown,
-                severe,
-                victim,
-                severe
-                and _inherits(execution, slot, index, max(errors[index], lost[index]), exact),
-            )
-
-
-def _inherits(
-    execution: Execution,
-    slot: int,
-    index: tuple[np.intp, ...],
-    own: float,
-    exact: Mapping[int, High],
-) -> bool:
-    """Whether the result of the run lost a quarter of the digits more than the operation alone."""
-    format = execution.slots[slot].format
-    if format is None:
-        return False
-    errors, lost = _errors(np.asarray(exact[slot])[index], execution.values(slot)[index], format)
-    return bool(max(float(errors), float(lost)) > own * 2.0 ** (REMAINING * format.bits))
-
-
-def _out_of_range(
-    execution: Execution,
-    step: Step,
-    index: tuple[int, ...],
-    shape: tuple[int, ...],
-    exact: Mapping[int, High],
-) -> bool:
-    """Whether an exact input of the element is no number of its dtype; of an argument of which no
-    single element meets it, any."""
-    for slot in step.args:
-        format = execution.slots[slot].format
-        if format is not None:
-            x = np.asarray(exact[slot])
-            met = _place(x.shape, index, shape)
-            if not np.all(fits(x if met is None else x[met], format)):
-                return True
-    return False
-
-
-def _alone(execution: Execution, step: Step, exact: Mapping[int, High]) -> list[Array]:
-    """The operation in the dtype on its exact inputs, rounded."""
-    same = True
-    args = []
-    for slot in step.args:
-        native = execution.slots[slot].native
-        if not isinstance(native, (int, float)):
-            rounded = to_float(exact[slot])
-            format = execution.slots[slot].format
-            if format is not None:
-                rounded = format.round(rounded)
-            if not np.array_equal(
-                rounded, execution.values(slot), equal_nan=rounded.dtype.kind == "f"
-            ):
-                same = False
-                native = execution.conversions.native(rounded, native)
-        args.append(native)
-    if same:
-        return [execution.values(slot) for slot in step.results]
-    return [np.asarray(execution.conversions.numpy(y)) for y in step.low(args)]
-
-
-def _errors(exact: High, result: Array, format: FloatFormat | None) -> tuple[Array, Array]:
-    """Of each element: the error in ulps of the format; the same in units of the last of the digits
-    that the number would have, were it not below the range.
-
-    inf where only one of the two is finite, or where a decision goes the other way.
-    """
-    if format is None:
-        wrong = np.where(np.asarray(to_float(exact) != result), np.inf, 0.0)
-        return wrong, wrong
-    near = to_float(exact)
-    finite = is_finite(exact)
-    with np.errstate(all="ignore"):
-        off = differences(exact, np.asarray(result, np.float64))
-        ulps = off / format.ulp(near)
-        relative = off / np.abs(near) * 2.0 ** (format.bits - 1)
-    both = finite & np.isfinite(result)
-    only_one = np.where(finite == np.isfinite(result), 0.0, np.inf)
-    # two infinities of different signs, or an infinity and a nan
-    unlike = ~finite & ~np.isfinite(result) & ~np.isnan(near) & (near != result)
-    only_one = np.where(unlike, np.inf, only_one)
-    lost = np.where(both & (off > 0), np.where(np.isnan(relative), np.inf, relative), 0.0)
-    return np.where(both, ulps, only_one), np.where(both, np.maximum(lost, 0), only_one)
-
-
-def _operation(
-    execution: Execution,
-    step: Step,
-    slot: int,
-    index: tuple[np.intp, ...],
-    error: float,
-    exact: Mapping[int, High],
-) -> Operation:
-    at = tuple(int(i) for i in index)
-    shape = np.shape(exact[slot])
-    return Operation(
-        name=step.name,
-        phase=step.phase,
-        node=step.node,
-        index=at,
-        inputs=tuple(_met(execution.values(i), at, shape) for i in step.args),
-        exact_inputs=tuple(_met(exact[i], at, shape) for i in step.args),
-        result=float(execution.values(slot)[at]),
-        exact=float(to_float(np.asarray(exact[slot])[at])),
-        error=error,
-    )
-
-
-def _met(x: High, index: tuple[int, ...], shape: tuple[int, ...]) -> float:
-    """The one element of an argument that meets the element of the result by broadcasting; nan
-    where there is none."""
-    x = np.asarray(x)
-    met = _place(x.shape, index, shape)
-    return float("nan") if met is None else float(to_float(x[met]))
-
-
-def _place(
-    own: tuple[int, ...], index: tuple[int, ...], shape: tuple[int, ...]
-) -> tuple[int, ...] | None:
-    try:
-        if np.broadcast_shapes(own, shape) != shape:
-            return None
-    except ValueError:
-        return None
-    last = index[len(shape) - len(own) :]
-    return tuple(0 if n == 1 else i for i, n in zip(last, own, strict=True))
+    places = tuple(shown.index(i) for i in culprits)
+    return Proof(operations, places, repaired, "" if culprits else search.unexplained)
 
 
 class _Search:
@@ -279,9 +106,32 @@ class _Search:
         self._runs = 0
         assert execution.target is not None
         before = self._error(float(execution.values(execution.target).ravel()[execution.place]))
-        all_digits = 2.0**format.bits
-        self._enough = max(ROUNDING, min(before, all_digits) ** REMAINING)
-        self._wrong = before > ROUNDING
+        self.wrong = before > ROUNDING
+        self._reachable = bool(np.isfinite(target) and np.isfinite(format.round(target)))
+        self._exactly = float(to_float(exact[execution.target]).ravel()[execution.place])
+        self._enough = self._limit(min(before, 2.0**format.bits))
+
+    def _limit(self, before: float) -> float:
+        """The error up to which the entry counts as repaired.
+
+        A quarter of the lost digits may still be missing: what the rounding of other operations
+        costs remains, and the condition of the rest. A framework's own constants are rounded too,
+        and what that costs even exact arithmetic cannot repair; the roundings on the way are worth
+        that several times.
+        """
+        limit = max(ROUNDING, float(before**REMAINING))
+        constants = self._error(self._exactly)
+        return max(limit, ROUNDING * constants) if constants <= before**0.5 else limit
+
+    @property
+    def unexplained(self) -> str:
+        """What there is to say where nothing repairs the entry: exact arithmetic may not either."""
+        if not (self.wrong and self._reachable) or self._error(self._exactly) <= self._enough:
+            return ""
+        return (
+            f"the same operations in exact arithmetic give {self._exactly:.9g}: "
+            "what is wrong is not their rounding"
+        )
 
     def _error(self, value: float) -> float:
         if value == self._target:
@@ -290,12 +140,12 @@ class _Search:
             return float("inf")
         return abs(value - self._target) / float(self._format.ulp(self._target))
 
-    def smallest(self, found: Sequence[_Found]) -> tuple[tuple[int, ...], float | None]:
+    def smallest(self, found: Sequence[Found]) -> tuple[tuple[int, ...], float | None]:
         """Places in `found` that repair the entry, and its error then; nothing where none do, or
         where there is nothing to repair (the entry is right, or the dtype has no number for it)."""
-        reachable = np.isfinite(self._target) and np.isfinite(self._format.round(self._target))
-        if not self._wrong or not reachable or not found:
+        if not self.wrong or not self._reachable:
             return (), None
+        usable = [i for i, one in enumerate(found) if not one.singular]
         causes = [i for i, one in enumerate(found) if one.severe and not one.victim]
         # The last operation always repairs alone; where what came into it was wrong, it proves
         # nothing.
@@ -306,7 +156,7 @@ class _Search:
                 return (i,), error
         severe = [i for i, one in enumerate(found) if one.severe]
         tried = causes if causes == own and len(causes) == 1 else []
-        for every in (causes, severe, list(range(len(found)))):
+        for every in (causes, severe, usable):
             if every and every != tried:
                 tried = every
                 error = self._repaired(found, every)
@@ -315,7 +165,7 @@ class _Search:
                     return self._shrunk(found, every, kept, error)
         return (), None
 
-    def _spoilers(self, found: Sequence[_Found], own: Sequence[int]) -> list[int]:
+    def _spoilers(self, found: Sequence[Found], own: Sequence[int]) -> list[int]:
         """The first of those that spoil the entry when they round and nothing else does."""
         for i in own[:SPOILERS]:
             self._runs += 1
@@ -329,7 +179,7 @@ class _Search:
         step = execution.steps[place]
         changed: dict[int, High] = {
             slot: self._numbers.lift(result)
-            for slot, result in zip(step.results, _alone(execution, step, self._exact), strict=True)
+            for slot, result in zip(step.results, alone(execution, step, self._exact), strict=True)
         }
         for later in self._needed:
             step = execution.steps[later]
@@ -341,7 +191,7 @@ class _Search:
         return float(to_float(changed.get(slot, self._exact[slot])).ravel()[execution.place])
 
     def _shrunk(
-        self, found: Sequence[_Found], every: list[int], kept: Sequence[int], error: float
+        self, found: Sequence[Found], every: list[int], kept: Sequence[int], error: float
     ) -> tuple[tuple[int, ...], float]:
         """Leaves out what it can but for `kept`, half of the rest at a time, as long as runs are
         left. What comes late is left out first: the early ones are the causes."""
@@ -361,7 +211,7 @@ class _Search:
                 size, end = max(size // 2, 1), len(chosen)
         return tuple(chosen), error
 
-    def _repaired(self, found: Sequence[_Found], chosen: Sequence[int]) -> float | None:
+    def _repaired(self, found: Sequence[Found], chosen: Sequence[int]) -> float | None:
         """The entry's error with these done exactly, or None where that does not repair it."""
         self._runs += 1
         error = self._error(self._entry({found[i].place for i in chosen}))

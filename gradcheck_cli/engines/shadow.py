@@ -125,6 +125,17 @@ def to_float(x: High) -> Array:
     return np.array(flat, np.float64).reshape(x.shape)
 
 
+def to_shown(x: High) -> float:
+    """The nearest float64 to one number; one that lies beyond them is shown as the last of them."""
+    near = float(to_float(x))
+    if np.isinf(near) and is_finite(x):
+        return float(np.copysign(np.finfo(np.float64).max, near))
+    if near == 0 and not is_zero(x):
+        one = np.asarray(x).item()
+        return 5e-324 if one > 0 else -5e-324
+    return near
+
+
 def is_finite(x: High) -> Array:
     """Which numbers are finite; a ball beyond float64 is."""
     x = np.asarray(x)
@@ -156,10 +167,11 @@ def fits(x: High, format: FloatFormat) -> Array:
     size = np.abs(to_float(x))
     finite = is_finite(x)
     inside = (np.abs(format.round(size)) <= format.largest) & (size >= format.smallest_normal)
-    return np.asarray(~finite | (size == 0) & _is_zero(x) | inside)
+    return np.asarray(~finite | (size == 0) & is_zero(x) | inside)
 
 
-def _is_zero(x: High) -> Array:
+def is_zero(x: High) -> Array:
+    """Which numbers are 0; a ball below float64 is not."""
     x = np.asarray(x)
     if x.dtype != object:
         return np.asarray(x == 0)

@@ -161,7 +161,8 @@ class TensorFlowRecorder:
     def _write(self, name: str, inputs: list[Any], attributes: Any, outputs: list[Any]) -> None:
         if name in ZEROS:
             for y in outputs:
-                self.execution.slots[self._slot(y)].structural = True
+                if y.dtype.is_floating:
+                    self.execution.slots[self._slot(y)].structural = True
             return
         floats = [x for x in inputs if x.dtype.is_floating or x.dtype.is_bool]
         known = [x for x in inputs if x._id in self._places]

@@ -133,6 +133,23 @@ def _arithmetic(name: str) -> Kernel:
     return lambda a, b: row(name)(exact.as_numbers(a), exact.as_numbers(b))
 
 
+def _averaged(x: Any, reduction: int) -> Any:
+    """ATen's codes: 0 is none, 1 the mean, 2 the sum."""
+    return x if reduction == 0 else row("mean" if reduction == 1 else "sum")(x)
+
+
+def _cross_entropy(p: Any, y: Any, weight: Any = None, reduction: int = 1) -> Any:
+    """Without the bounds that the kernel puts to its logarithms: they are its deviation."""
+    terms = -(row("xlogy")(y, p) + row("xlog1py")(1 - y, -p))
+    return _averaged(terms if weight is None else terms * weight, reduction)
+
+
+def _cross_entropy_backward(g: Any, p: Any, y: Any, weight: Any = None, reduction: int = 1) -> Any:
+    slope = (p - y) / (p * (1 - p))
+    slope = slope if weight is None else slope * weight
+    return g * slope / (p.size if reduction == 1 else 1)
+
+
 _SAME_NAME = (
     *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "reciprocal"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh"),
@@ -182,6 +199,8 @@ KERNELS: dict[str, Kernel] = {
     **dict.fromkeys(("_to_copy", "to"), lambda x, *how, **more: exact.as_numbers(x)),
     "polygamma": lambda n, x: row("polygamma")(x, n=n),
     "dot": exact.dot,
+    "binary_cross_entropy": _cross_entropy,
+    "binary_cross_entropy_backward": _cross_entropy_backward,
     "tanh_backward": exact.tanh_grad,
     "sigmoid_backward": exact.sigmoid_grad,
     "threshold_backward": _threshold_backward,

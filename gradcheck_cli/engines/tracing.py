@@ -101,11 +101,9 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
     assert request is not None
     program = prepared.program
     recorder = fw.recorder()
+    arrays = {k: (fw.leaf if k == name else fw.array)(problem.values[k]) for k in program.inputs}
     with recorder.recording():
-        inputs = {
-            k: recorder.watch((fw.leaf if k == name else fw.array)(problem.values[k]))
-            for k in program.inputs
-        }
+        inputs = {k: recorder.watch(array) for k, array in arrays.items()}
         with fw.tape([inputs[name]]) as (tape, wanted):
             moved = {**inputs, name: wanted[0]}
             values = _walked(recorder, prepared, [moved[k] for k in program.inputs])
@@ -130,10 +128,11 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
     program = prepared.program
     columns = problem.projection.columns or {}
     recorder = fw.recorder()
+    arrays = {k: fw.array(problem.values[k]) for k in program.inputs}
+    column = fw.array(_direction(columns.get(name), request.column, tuple(arrays[name].shape)))
     with recorder.recording():
-        inputs = {k: recorder.watch(fw.array(problem.values[k])) for k in program.inputs}
-        column = _direction(columns.get(name), request.column, tuple(inputs[name].shape))
-        with fw.tangent(inputs[name], recorder.watch(fw.array(column))) as (dual, pushed):
+        inputs = {k: recorder.watch(array) for k, array in arrays.items()}
+        with fw.tangent(inputs[name], recorder.watch(column)) as (dual, pushed):
             moved = {**inputs, name: dual}
             values = _walked(recorder, prepared, [moved[k] for k in program.inputs])
             y = values[program.output]
