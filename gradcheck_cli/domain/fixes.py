@@ -89,9 +89,11 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """The answer to a FixRequest: candidates that are worth an engine's time, best first."""
+    """The answer to a FixRequest: candidates that are worth an engine's time, best first.
+    `untried`: too few points had a truth to try any."""
 
     trials: tuple[Trial, ...]
+    untried: bool = False
 
 
 def met(target: Target, numbers: Array, fmt: FloatFormat) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from gradcheck_cli.domain.place import Source, Span
@@ -59,6 +59,33 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class Fix:
+    """A stable form that was tried by the engine of the finding, in its dtype and mode.
+
+    `before` and `after` are the formulas of the part that differs, `model` is the whole new
+    formula, `rules` are the rewrites in order. The two are equal where `condition` is true (empty:
+    wherever the old one has a value); `kink` says what the new one has where the old one has no
+    derivative. `custom`: not the formula changes, but the derivative of an operation is stated.
+    `value` is what came out for the worst entry, with an error of `ulps_after`; of the fresh
+    `points` that it was tried at it was right at `right`. `code` is Python by framework.
+    """
+
+    before: str
+    after: str
+    model: str
+    rules: tuple[str, ...]
+    condition: str
+    kink: str
+    custom: bool
+    value: float | None
+    ulps_before: float | None
+    ulps_after: float | None
+    points: int
+    right: int
+    code: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One judged number. `index` has the output's index first where the output is not a scalar."""
 
@@ -89,6 +116,8 @@ class Finding:
     truth_source: str | None = None  # "confirmed", "finite-difference", "undecided", ...
     cause: Cause | None = None
     pattern: str | None = None
+    fix: Fix | None = None
+    no_fix: str = ""  # why there is none, where one was looked for
     detail: str = ""  # e.g. a short traceback
     repeat: str = ""
     fingerprint: str = ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Node, Program
@@ -38,12 +38,12 @@ _LOOSEST = 0
 
 def statements(program: Program) -> str:
     """The whole formula: functions with stated gradients, assignments, and the output last."""
-    return "\n".join(_Printer(program).lines())
+    return "\n".join(Printer(program).lines())
 
 
 def expression(program: Program, index: int) -> str:
     """The formula of one node, of names and inputs; what has no name is written out."""
-    printer = _Printer(program, share=False)
+    printer = Printer(program, share=False)
     return printer.defined(index)
 
 
@@ -54,8 +54,11 @@ def number(value: bool | int | float) -> str:
     return repr(value)
 
 
-class _Printer:
-    """`share`: what is used more than once gets a name, unless it is short."""
+class Printer:
+    """Writes one program. `share`: what is used more than once gets a name.
+
+    What writes in other words than the formula's replaces `number`, `call` and `function`.
+    """
 
     def __init__(self, program: Program, share: bool = True) -> None:
         self._program = program
@@ -90,7 +93,7 @@ class _Printer:
         return f"{stem}{count}"
 
     def lines(self) -> Iterator[str]:
-        yield from self._functions()
+        yield from self.functions()
         (output,) = self._program.outputs
         yield from self._body()
         if output not in self._names:
@@ -112,7 +115,8 @@ class _Printer:
         for index, name in self._names.items():
             yield f"{name} = {self.defined(index)}"
 
-    def _functions(self) -> Iterator[str]:
+    def functions(self) -> Iterator[str]:
+        """The definitions of the functions with stated derivatives."""
         for node in self._program.nodes:
             if node.custom is not None and id(node.custom) not in self._rules:
                 name = node.custom.name
@@ -120,7 +124,7 @@ class _Printer:
                     name = self._fresh(name)
                 self._taken.add(name)
                 self._rules[id(node.custom)] = name
-                yield from _function(node.custom, name)
+                yield from self.function(node.custom, name)
 
     def defined(self, index: int) -> str:
         """The formula of a node itself, not its name."""
@@ -144,7 +148,7 @@ class _Printer:
         if node.op == CONSTANT:
             assert node.value is not None
             negative = not isinstance(node.value, bool) and math.copysign(1.0, node.value) < 0
-            return number(node.value), _UNARY["negative"][1] if negative else _ATOM
+            return self.number(node.value), _UNARY["negative"][1] if negative else _ATOM
         if node.op in _BINARY:
             return self._operator(node)
         if node.op in _UNARY:
@@ -158,8 +162,12 @@ class _Printer:
         if node.op == CUSTOM:
             assert node.custom is not None
             name = self._rules.get(id(node.custom), node.custom.name)
-            return f"{name}({', '.join(self._text(a, _LOOSEST) for a in node.args)})", _ATOM
-        return self._call(node), _ATOM
+            return self.applied(name, [self._text(a, _LOOSEST) for a in node.args]), _ATOM
+        return self.call(node, [self.argument(arg) for arg in node.args]), _ATOM
+
+    def argument(self, index: int) -> str:
+        """A node as an argument of a call."""
+        return self._text(index, _LOOSEST)
 
     def _operator(self, node: Node) -> tuple[str, int]:
         sign, binds = _BINARY[node.op]
@@ -171,10 +179,22 @@ class _Printer:
             tight_left = tight_right = 1
         return f"{self._text(left, tight_left)} {sign} {self._text(right, tight_right)}", binds
 
-    def _call(self, node: Node) -> str:
+    def number(self, value: bool | int | float) -> str:
+        """A constant."""
+        return number(value)
+
+    def function(self, rule: CustomGradient, name: str) -> Iterator[str]:
+        """The definition of a function with a stated derivative."""
+        return _function(rule, name)
+
+    def applied(self, name: str, args: Sequence[str]) -> str:
+        """A call of such a function."""
+        return f"{name}({', '.join(args)})"
+
+    def call(self, node: Node, arrays: list[str]) -> str:
+        """A call of a row on arguments that are written already."""
         row = TABLE[node.op]
         texts, rest = _keywords(row.keywords, node.keywords)
-        arrays = [self._text(arg, _LOOSEST) for arg in node.args]
         if row.arrays and row.arrays[-1].startswith("*"):
             arrays = [f"[{', '.join(arrays)}]"]
         return f"{node.op}({', '.join([*texts, *arrays, *rest])})"
@@ -226,7 +246,7 @@ def _function(rule: CustomGradient, name: str) -> Iterator[str]:
 
 
 def _definition(program: Program, name: str) -> Iterator[str]:
-    printer = _Printer(program)
+    printer = Printer(program)
     yield f"def {name}({', '.join(program.inputs)}):"
     for line in printer.body():
         yield "    " + line

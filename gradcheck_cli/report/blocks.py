@@ -10,6 +10,7 @@ from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Finding, SpecError, SpecResult
 from gradcheck_cli.report.entries import entries_table
+from gradcheck_cli.report.fixes import fix_lines
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.reasons import reason_lines
 from gradcheck_cli.report.style import (
@@ -48,6 +49,7 @@ def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) ->
         axes = depth(result.readings[0].output) if result.readings else 0
         lines += entries_table(group, result.output_name, axes, style)
         lines += _explanation(group, detail, style)
+        lines += fix_lines(group, style)
     if first.detail:
         lines += _detail(first.detail, style)
     if first.allowed:

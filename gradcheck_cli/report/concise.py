@@ -7,6 +7,7 @@ from typing import TextIO
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
 from gradcheck_cli.report.blocks import code_name, finding_span
 from gradcheck_cli.report.entries import entry_label
+from gradcheck_cli.report.fixes import short_fix
 from gradcheck_cli.report.style import Style, plain
 from gradcheck_cli.report.values import depth
 from gradcheck_cli.report.window import place
@@ -52,8 +53,9 @@ def _finding_line(finding: Finding, result: SpecResult) -> str:
     )
     told = " ".join(plain(word) for word in words if word)
     message = " ".join(finding.message.split())
+    fix = f" (fix: {plain(short_fix(finding))})" if short_fix(finding) else ""
     allowed = f" (allowed: {plain(finding.reason)})" if finding.allowed else ""
-    return f"{where}: {told} {plain(message)}{allowed}"
+    return f"{where}: {told} {plain(message)}{fix}{allowed}"
 
 
 def _error_line(error: SpecError) -> str:

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any, TextIO
 
-from gradcheck_cli.domain.report import Cause, Check, Finding, Report, SpecError, SpecResult
+from gradcheck_cli.domain.report import Cause, Check, Finding, Fix, Report, SpecError, SpecResult
 from gradcheck_cli.report.blocks import code_name
 from gradcheck_cli.report.style import Style
 from gradcheck_cli.report.summary import finding_counts, status_count
@@ -98,7 +98,8 @@ def _finding(finding: Finding, result: SpecResult) -> dict[str, Any]:
         "ulps": _number(worst.ulps) if worst else None,
         "cause": _cause(finding.cause),
         "pattern": finding.pattern,
-        "fix": None,
+        "fix": _fix(finding.fix),
+        "no_fix": finding.no_fix or None,
         "location": {
             "path": result.source.path,
             "line": finding.span.line,
@@ -107,6 +108,25 @@ def _finding(finding: Finding, result: SpecResult) -> dict[str, Any]:
         "fingerprint": finding.fingerprint,
         "repeat": finding.repeat,
         "allowed": finding.allowed,
+    }
+
+
+def _fix(fix: Fix | None) -> dict[str, Any] | None:
+    if fix is None:
+        return None
+    return {
+        "before": fix.before,
+        "after": fix.after,
+        "ulps_before": _number(fix.ulps_before),
+        "ulps_after": _number(fix.ulps_after),
+        "code": dict(fix.code),
+        "value": _number(fix.value),
+        "model": fix.model,
+        "rules": list(fix.rules),
+        "condition": fix.condition,
+        "kink": fix.kink,
+        "custom_gradient": fix.custom,
+        "points": {"tried": fix.points, "right": fix.right},
     }
 
 

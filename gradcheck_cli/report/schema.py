@@ -132,11 +132,30 @@ def _finding() -> Schema:
             ]
         },
         pattern=_TEXT_OR_NULL,
-        fix={"type": "null", "description": "Kept for a rewrite that was tried."},
+        fix={"anyOf": [_fix(), {"type": "null"}]},
+        no_fix={**_TEXT_OR_NULL, "description": "Why there is none, where one was looked for."},
         location=_object(path=_TEXT, line=_PLACE, column=_PLACE),
         fingerprint=_TEXT,
         repeat=_TEXT,
         allowed={"type": "boolean"},
+    )
+
+
+def _fix() -> Schema:
+    """A stable form that was tried by the engine of the finding."""
+    return _object(
+        before=_TEXT,
+        after=_TEXT,
+        ulps_before=_NUMBER_OR_NULL,
+        ulps_after=_NUMBER_OR_NULL,
+        code=_mapping(_TEXT, "Python with a function f of the inputs, by framework."),
+        value={**_NUMBER_OR_NULL, "description": "What came out for the worst entry."},
+        model={**_TEXT, "description": "The whole new formula."},
+        rules={**_list(_TEXT), "description": "The rewrites in order."},
+        condition={**_TEXT, "description": "Where the two are equal; empty: everywhere."},
+        kink={**_TEXT, "description": "What it has where the old one has no derivative."},
+        custom_gradient={"type": "boolean", "description": "A derivative is stated."},
+        points=_object(tried=_COUNT, right=_COUNT),
     )
 
 

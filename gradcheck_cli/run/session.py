@@ -1,4 +1,5 @@
-"""A run from specs to events: plan, evaluate, look twice at what is suspect, judge, settle."""
+"""A run from specs to events: plan, evaluate, look twice at what is suspect, judge, try fixes for
+what is unstable, settle."""
 
 from __future__ import annotations
 
@@ -17,19 +18,20 @@ from gradcheck_cli.domain.evaluation import (
     TrainingProblem,
 )
 from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
+from gradcheck_cli.domain.fixes import FixRequest, Screened
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Check, Finding, Reading, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.registry import Registered, engines
-from gradcheck_cli.explain import explain
+from gradcheck_cli.explain import explain, fixing
 from gradcheck_cli.judge import judge, judge_training, suspects
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
 from gradcheck_cli.run.settle import reading, settle, training_result
 
-Kind = Literal["first", "path", "traced", "wide", "truth", "exact", "near"]
-_Question = tuple[Kind, int, Problem | TrainingProblem | TruthRequest]
+Kind = Literal["first", "path", "traced", "wide", "truth", "exact", "near", "screen", "trial"]
+_Question = tuple[Kind, int, Problem | TrainingProblem | TruthRequest | FixRequest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class _Work:
 
     plan: Plan
     waiting: int = 0
-    looked_twice: bool = False
+    stages: int = 0  # that were gone through after the first answers
     evaluations: list[dict[str, list[Evaluation]]] = field(default_factory=list)
     traced: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
     wide: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
@@ -58,6 +60,10 @@ class _Work:
     near: list[Training | None] = field(default_factory=list)
     seconds: dict[str | None, float] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)  # in order, each once
+    judged: dict[int, tuple[Sequence[Check], Sequence[Finding]]] = field(default_factory=dict)
+    screened: dict[int, Screened] = field(default_factory=dict)
+    tried: list[tuple[int, fixing.Tried]] = field(default_factory=list)  # the look, and what
+    trials: dict[int, Evaluation] = field(default_factory=dict)  # by the place in `tried`
 
 
 def run(specs: Iterable[Spec], options: RunOptions) -> Iterator[Event]:
@@ -155,7 +161,7 @@ class _Session:
             truths.append(("near", i, problem))
         self._ask(number, None, truths)
         if not work.waiting:  # nothing that an engine could do
-            self._finish(number)
+            self._advance(number)
 
     def _ask(self, number: int, engine: str | None, asked: Sequence[_Question]) -> None:
         """Gives a task to an engine's worker, or (None) to the reference worker for the truth."""
@@ -175,11 +181,15 @@ class _Session:
         work.seconds[key.engine] = work.seconds.get(key.engine, 0.0) + done.seconds
         for (kind, index), answer in zip(key.places, _filled(done), strict=True):
             _keep(work, kind, index, answer)
-        if work.waiting == 0 and not work.looked_twice:
-            work.looked_twice = True
-            self._look_twice(key.spec)
-        if work.waiting == 0:
-            self._finish(key.spec)
+        self._advance(key.spec)
+
+    def _advance(self, number: int) -> None:
+        """Goes on with a spec until it has to wait for answers."""
+        work = self._works[number]
+        stages = (self._look_twice, self._judge, self._try_fixes, self._finish)
+        while work.waiting == 0 and work.stages < len(stages):
+            work.stages += 1
+            stages[work.stages - 1](number)
 
     def _look_twice(self, number: int) -> None:
         """Asks once more about what is suspect: with a trace, in another precision, and for the
@@ -188,6 +198,8 @@ class _Session:
         questions: dict[str, list[_Question]] = {}
         truths: list[_Question] = []
         for i, look in enumerate(work.plan.looks):
+            if not any(work.evaluations[i].values()):
+                continue
             suspected = suspects(_case(work, i))
             for suspect in suspected:
                 mine = look.problems[suspect.engine]
@@ -204,6 +216,35 @@ class _Session:
             self._ask(number, engine, asked)
         self._ask(number, None, truths)
 
+    def _judge(self, number: int) -> None:
+        """Finds what is wrong, and asks the reference worker which fixes are worth a trial."""
+        work = self._works[number]
+        requests: list[_Question] = []
+        for index, look in enumerate(work.plan.looks):
+            case = _case(work, index)
+            if not case.evaluations:
+                continue
+            checks, found = judge(case)
+            findings = explain(case, found)
+            work.judged[index] = (checks, findings)
+            request = fixing.request(case, look.truth, findings)
+            if request is not None:
+                requests.append(("screen", index, request))
+        self._ask(number, None, requests)
+
+    def _try_fixes(self, number: int) -> None:
+        """Asks the engines with findings for what is left of the fixes."""
+        work = self._works[number]
+        questions: dict[str, list[_Question]] = {}
+        for index, screened in work.screened.items():
+            findings = work.judged[index][1]
+            for tried, problem in fixing.problems(_case(work, index), screened, findings):
+                place = len(work.tried)
+                work.tried.append((index, tried))
+                questions.setdefault(tried.engine, []).append(("trial", place, problem))
+        for engine, asked in questions.items():
+            self._ask(number, engine, asked)
+
     def _finish(self, number: int) -> None:
         work = self._works[number]
         plan = work.plan
@@ -214,9 +255,14 @@ class _Session:
             case = _case(work, index)
             if not case.evaluations:
                 continue
-            more_checks, more_findings = judge(case)
+            more_checks, more_findings = work.judged[index]
             checks += more_checks
-            findings += explain(case, more_findings)
+            answers = {
+                tried: work.trials[place]
+                for place, (about, tried) in enumerate(work.tried)
+                if about == index and place in work.trials
+            }
+            findings += fixing.with_fixes(case, more_findings, work.screened.get(index), answers)
             made = (reading(plan, look, evaluation) for evaluation in case.evaluations)
             readings += [one for one in made if one is not None]
         ends = []
@@ -326,6 +372,13 @@ def _keep(work: _Work, kind: Kind, index: int, answer: Any) -> None:
         work.exact[index] = answer
     elif kind == "near":
         work.near[index] = answer
+    elif kind == "trial":
+        work.trials[index] = answer
+    elif kind == "screen":
+        if isinstance(answer, Failure):
+            work.notes[f"no fix was tried: {answer.message}"] = None
+        else:
+            work.screened[index] = answer
     elif isinstance(answer, Failure):  # of the truth, which has no engine to be a finding of
         work.notes[f"the truth could not be computed: {answer.message}"] = None
     elif kind == "truth":

@@ -98,6 +98,7 @@ def _answer(engine: Engine, question: Any) -> Any:
         Training,
         TrainingProblem,
     )
+    from gradcheck_cli.domain.fixes import FixRequest
 
     name = engine.capabilities.name
     try:
@@ -105,6 +106,10 @@ def _answer(engine: Engine, question: Any) -> Any:
             from gradcheck_cli.truth import compute
 
             return compute(question)
+        if isinstance(question, FixRequest):
+            from gradcheck_cli.truth.trial import screen
+
+            return screen(question)
         if isinstance(question, TrainingProblem):
             return engine.train(question)
         return engine.evaluate(question)

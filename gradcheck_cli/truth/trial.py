@@ -34,11 +34,11 @@ from gradcheck_cli.truth.fresh import fresh_points
 from gradcheck_cli.truth.gradients import float64_gradients
 from gradcheck_cli.truth.plain import PlainFunction, inlined
 
-POINTS = 12  # fresh points at which a candidate is tried
-DRAWN = 30  # points that are drawn for them; at some the original has no truth
-LEAST = 6  # half of the points must have one, or nothing was tried
+POINTS = 8  # fresh points at which a candidate is tried
+DRAWN = 24  # points that are drawn for them; at some the original has no truth
+LEAST = 4  # half of the points must have one, or nothing was tried
 TRIED = 12  # candidates that are tried at all points, and
-KEPT = 4  # of these, those that go to the engines
+KEPT = 3  # of these, those that go to the engines
 
 # What a stable form may be off by, in ulps: each of its operations, of which there may be a dozen,
 # rounds once. The same in the judge, where more is only looked at again.
@@ -67,7 +67,7 @@ def screen(request: FixRequest) -> Screened:
         return Screened(())
     points = [failing, *_fresh(asked)]
     if len(points) <= LEAST:
-        return Screened(())
+        return Screened((), untried=True)
     excused = [_worst(asked, request.truth.program, point, engine) is None for point in points]
     trials: list[Trial] = []
     for trial in sorted(alive, key=_merit)[:TRIED]:
@@ -181,7 +181,7 @@ def _widened(
     """The point with what rounding may cost the candidate there."""
     fmt = FORMATS[request.dtype]
     there = replace(request, program=rounded(inlined(program), fmt.name), values=point.values)
-    costs = conditioning(there, float64_gradients(there, engine).true, engine)
+    costs = conditioning(there, float64_gradients(there, engine).true)
     gradients = {}
     for key, target in point.gradients.items():
         cost = costs[key]

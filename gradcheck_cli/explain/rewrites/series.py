@@ -105,12 +105,21 @@ def _coefficients(coefficient: Callable[[int], float], fmt: FloatFormat) -> tupl
     found: list[float] = []
     for k in range(_MOST_TERMS):
         c = coefficient(k)
-        found.append(c)
+        found.append(_short(c, fmt))
         size = max(abs(c) * max(j, 1) for j, c in enumerate(found[:3]))
         # every other coefficient of some series is 0
         if k > 2 and all(2 * j * abs(found[j]) < fmt.unit_roundoff * size for j in (k - 1, k)):
             return tuple(found[:-2])
     return tuple(found)
+
+
+def _short(value: float, fmt: FloatFormat) -> float:
+    """The shortest decimal that is rounded to the same number of the format."""
+    for digits in range(1, 17):
+        short = float(f"{value:.{digits - 1}e}")
+        if fmt.round(short) == fmt.round(value):
+            return short
+    return value
 
 
 def _alternating(factorial: Callable[[int], int]) -> Callable[[int], float]:

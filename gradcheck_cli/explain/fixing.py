@@ -1,0 +1,259 @@
+"""Fixes for the findings of a case: what to ask, whom to ask, and what to make of the answers.
+
+A fix is looked for in three steps. `request` proposes candidates, for the reference worker to
+screen. `problems` are those that are left, at the points where they are tried, for the engines with
+findings. `with_fixes` takes the best that did right. Nothing is run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case, TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Evaluation, Mode, Problem
+from gradcheck_cli.domain.fixes import FixRequest, Screened, Trial, TrialPoint, met
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.report import Finding, Fix
+from gradcheck_cli.explain.candidates import propose
+from gradcheck_cli.explain.code import code_of
+
+UNSTABLE = ("GC201", "GC202", "GC203", "GC301", "GC302", "GC303")
+NONE_HELPS = "no rewrite of the catalogue helps here, and no stated derivative"
+NOT_TRIED = "none could be tried: too few points around this one have a truth"
+DOES_NOT_FIT = "the exact number does not fit {}: no way of writing it helps"
+NOT_TAKEN = "a stated derivative would help, which {} does not take in {} mode"
+HOPELESS = ("genuine overflow", "subnormal flush")  # causes that no rewrite removes
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One evaluation of a trial: by whom, of which candidate (None: the original), at which of its
+    points."""
+
+    engine: str
+    mode: Mode
+    trial: int | None
+    point: int
+
+
+def request(case: Case, truth: TruthRequest, findings: Sequence[Finding]) -> FixRequest | None:
+    """What the reference worker is to screen for the findings of a case, or None."""
+    wanted = [finding for finding in findings if _wants_fix(finding)]
+    if not wanted or case.truth is None:
+        return None
+    blamed = [f.cause.node for f in wanted if f.cause is not None and f.cause.node is not None]
+    candidates = propose(case.spec.program, case.dtype, case.values, tuple(dict.fromkeys(blamed)))
+    modes = tuple(mode for mode in FIRST_ORDER if any(f.mode == mode for f in wanted))
+    if not candidates or not modes:
+        return None
+    return FixRequest(truth, case.truth, candidates, modes)
+
+
+def _wants_fix(finding: Finding) -> bool:
+    if finding.code not in UNSTABLE or finding.engine is None or finding.mode not in FIRST_ORDER:
+        return False
+    hopeless = finding.cause is not None and finding.cause.kind in HOPELESS
+    return not (hopeless or finding.allowed or finding.severity == "note")
+
+
+def problems(
+    case: Case, screened: Screened, findings: Iterable[Finding]
+) -> Iterator[tuple[Tried, Problem]]:
+    """Every evaluation that the engines are asked for: the candidates at all of their points, and
+    the original at the fresh ones."""
+    asked = dict.fromkeys((f.engine, f.mode) for f in findings if _wants_fix(f))
+    for engine, mode in asked:
+        assert engine is not None
+        for number, trial in enumerate(screened.trials):
+            for i, point in enumerate(trial.points):
+                program = trial.candidate.program
+                yield (
+                    Tried(engine, mode, number, i),  # type: ignore[arg-type]
+                    _problem(case, program, point, mode),  # type: ignore[arg-type]
+                )
+        for i, point in enumerate(_fresh(screened)):
+            yield (
+                Tried(engine, mode, None, i),  # type: ignore[arg-type]
+                _problem(case, case.spec.program, point, mode),  # type: ignore[arg-type]
+            )
+
+
+def _fresh(screened: Screened) -> list[TrialPoint]:
+    """The fresh points of all trials, each once."""
+    points = {id(p.values): p for trial in screened.trials for p in trial.points[1:]}
+    return list(points.values())
+
+
+def _problem(case: Case, program: Program, point: TrialPoint, mode: Mode) -> Problem:
+    projection = case.projections[mode]
+    return Problem(program, point.values, case.spec.wrt, case.dtype, case.dtype, mode, projection)
+
+
+def with_fixes(
+    case: Case,
+    findings: Sequence[Finding],
+    screened: Screened | None,
+    answers: Mapping[Tried, Evaluation],
+) -> tuple[Finding, ...]:
+    """The findings, each with the best candidate that its engine did right with, or with why there
+    is none."""
+    results = {
+        (engine, mode): _Results(case, screened or Screened(()), answers, engine, mode)
+        for engine, mode in dict.fromkeys((f.engine, f.mode) for f in findings if _wants_fix(f))
+    }
+    best = _order(results.values())
+    return tuple(_with_fix(case, f, screened, results, best) for f in findings)
+
+
+def _with_fix(
+    case: Case,
+    finding: Finding,
+    screened: Screened | None,
+    results: Mapping[tuple[str | None, str | None], _Results],
+    best: Sequence[int],
+) -> Finding:
+    if not _wants_fix(finding):
+        if finding.cause is not None and finding.cause.kind == "genuine overflow":
+            return replace(finding, no_fix=DOES_NOT_FIT.format(case.dtype))
+        return finding
+    mine = results[finding.engine, finding.mode]
+    for number in best:
+        if number in mine.right:
+            return replace(finding, fix=mine.fix(number, finding))
+    if mine.refused.intersection(best):
+        return replace(finding, no_fix=NOT_TAKEN.format(finding.engine, finding.mode))
+    untried = screened is not None and screened.untried
+    return replace(finding, no_fix=NOT_TRIED if untried else NONE_HELPS)
+
+
+def _order(results: Iterable[_Results]) -> list[int]:
+    """Candidates that did right somewhere: first those that did so for most engines, then in the
+    order of the screening."""
+    counts: dict[int, int] = {}
+    for result in results:
+        for number in result.right:
+            counts[number] = counts.get(number, 0) + 1
+    return sorted(counts, key=lambda number: (-counts[number], number))
+
+
+class _Results:
+    """How the candidates did in one engine and mode. `right`: by number, how many fresh points
+    each was right at, and how many there were. `refused`: stated derivatives that the engine does
+    not take."""
+
+    def __init__(
+        self,
+        case: Case,
+        screened: Screened,
+        answers: Mapping[Tried, Evaluation],
+        engine: str | None,
+        mode: str | None,
+    ) -> None:
+        self._case = case
+        self._screened = screened
+        self._answers = answers
+        self._who: tuple[str, Mode] = (engine, mode)  # type: ignore[assignment]
+        self.right: dict[int, tuple[int, int]] = {}
+        self.refused: set[int] = set()
+        places = {id(point.values): i for i, point in enumerate(_fresh(screened))}
+        for number, trial in enumerate(screened.trials):
+            counted = self._counted(number, trial, places)
+            if counted is not None:
+                self.right[number] = counted
+            elif trial.candidate.custom and self._refuses(number):
+                self.refused.add(number)
+
+    def _counted(
+        self, number: int, trial: Trial, places: Mapping[int, int]
+    ) -> tuple[int, int] | None:
+        """(right, fresh points), or None where the candidate did not stand the trial: it is right
+        at the failing point, at half of the points near it, and wrong only where the original is
+        wrong too."""
+        engine, mode = self._who
+        right, near, near_wrong = 0, 0, 0
+        for i, point in enumerate(trial.points):
+            good = self._good(Tried(engine, mode, number, i), point)
+            if i == 0 and not good:
+                return None
+            if i == 0:
+                continue
+            right += good
+            near += point.near
+            near_wrong += point.near and not good
+            if not good and self._good(Tried(engine, mode, None, places[id(point.values)]), point):
+                return None
+        return (right, len(trial.points) - 1) if 2 * near_wrong <= near else None
+
+    def _refuses(self, number: int) -> bool:
+        answer = self._answers.get(Tried(*self._who, number, 0))
+        failure = None if answer is None else answer.failure
+        return failure is not None and failure.kind == "unsupported"
+
+    def _good(self, tried: Tried, point: TrialPoint) -> bool:
+        answer = self._answers.get(tried)
+        if answer is None or answer.failure is not None or answer.output is None:
+            return False
+        fmt = FORMATS[self._case.dtype]
+        if not np.all(met(point.output, answer.output, fmt)):
+            return False
+        for name in self._case.spec.wrt:
+            gradient = answer.gradients.get(name)
+            target = point.gradients[tried.mode, name]
+            if gradient is None or gradient.values is None:
+                return False
+            if not np.all(met(target, gradient.values, fmt)):
+                return False
+        return True
+
+    def fix(self, number: int, finding: Finding) -> Fix:
+        """The candidate as the fix of a finding."""
+        engine, mode = self._who
+        candidate = self._screened.trials[number].candidate
+        right, points = self.right[number]
+        value = self._at_entry(self._answers[Tried(engine, mode, number, 0)], finding)
+        entry = finding.entries[0] if finding.entries else None
+        return Fix(
+            before=candidate.before,
+            after=candidate.after,
+            model=candidate.model,
+            rules=candidate.rules,
+            condition=candidate.condition,
+            kink=candidate.kink,
+            custom=candidate.custom,
+            value=value,
+            ulps_before=entry.ulps if entry else None,
+            ulps_after=self._off(value, entry.truth if entry else None),
+            points=points,
+            right=right,
+            code=code_of(candidate.part),
+        )
+
+    def _off(self, value: float | None, truth: float | None) -> float | None:
+        if value is None or truth is None or not np.isfinite(truth):
+            return None
+        return float(abs(value - truth) / FORMATS[self._case.dtype].ulp(truth))
+
+    def _at_entry(self, answer: Evaluation, finding: Finding) -> float | None:
+        """What the candidate gives for the worst entry of the finding."""
+        if not finding.entries:
+            return None
+        index = finding.entries[0].index
+        if finding.input is None:
+            return None if answer.output is None else _at(answer.output, index)
+        values = answer.gradients[finding.input].values
+        assert values is not None
+        projection = self._case.projections[self._who[1]]
+        output = self._case.spec.program.nodes[self._case.spec.program.output].shape
+        rows = output if projection.rows is None else (len(projection.rows),)
+        given = (projection.columns or {}).get(finding.input)
+        shape = np.shape(self._case.values[finding.input])
+        columns = shape if given is None else (len(given),)
+        return _at(values.reshape((*rows, *columns)), index)
+
+
+def _at(values: Array, index: Sequence[int]) -> float | None:
+    return float(values[tuple(index)]) if len(index) == values.ndim else None

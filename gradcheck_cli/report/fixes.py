@@ -1,0 +1,104 @@
+"""What to write instead, and how that did when it was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from gradcheck_cli.domain.report import Finding, Fix
+from gradcheck_cli.report.groups import described
+from gradcheck_cli.report.numbers import DISTINCT_DIGITS, significant, ulps
+from gradcheck_cli.report.style import DIM, Style, labelled, plain
+
+_FRAMEWORKS = ("torch", "tensorflow")
+
+
+def fix_lines(group: Sequence[Finding], style: Style) -> list[Text]:
+    """The fixes of a group of findings, each once, and why there is none for the others."""
+    fixes: dict[str, list[tuple[Finding, Fix]]] = {}
+    without: dict[str, list[Finding]] = {}
+    for finding in group:
+        if finding.fix is not None:
+            fixes.setdefault(finding.fix.model, []).append((finding, finding.fix))
+        elif finding.no_fix:
+            without.setdefault(finding.no_fix, []).append(finding)
+    lines: list[Text] = []
+    for members in fixes.values():
+        lines += _fix(members, group, style)
+    for reason, findings in without.items():
+        whose = f" in {described(findings, among=group)}" if len(findings) < len(group) else ""
+        lines += labelled("fix", f"none{whose}: {reason}", style)
+    return lines
+
+
+def short_fix(finding: Finding) -> str:
+    """For one line: the formula, if it is a short one."""
+    if finding.fix is None or "\n" in finding.fix.after:
+        return ""
+    return finding.fix.after
+
+
+def _fix(members: list[tuple[Finding, Fix]], group: Sequence[Finding], style: Style) -> list[Text]:
+    finding, fix = members[0]
+    tried = _tried(finding, fix)
+    lines: list[Text]
+    if "\n" in fix.after:
+        what = "state the derivative" if fix.custom else "write"
+        lines = labelled("fix", f"{what}, in place of {_one_line(fix.before)}:", style)
+        lines += [Text("          " + plain(line)) for line in fix.after.splitlines()]
+        lines += labelled("", tried, style) if tried else []
+    else:
+        place = "" if fix.model == fix.after else f"in place of {_one_line(fix.before)}"
+        lines = labelled(
+            "fix", "   ".join(part for part in (fix.after, place, tried) if part), style
+        )
+    for detail in _details(members, group):
+        lines += [Text(line.plain, style=DIM) for line in labelled("", detail, style)]
+    if style.verbose:
+        lines += _code(members, style)
+    return lines
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _tried(finding: Finding, fix: Fix) -> str:
+    if fix.value is None:
+        return ""
+    value = significant(fix.value, DISTINCT_DIGITS.get(finding.dtype or "float64", 17))
+    error = "" if fix.ulps_after is None else f", {ulps(fix.ulps_after)}"
+    return f"tried at this point: {value}{error}"
+
+
+def _details(members: list[tuple[Finding, Fix]], group: Sequence[Finding]) -> list[str]:
+    fix = members[0][1]
+    by_count: dict[tuple[int, int], list[Finding]] = {}
+    for finding, one in members:
+        by_count.setdefault((one.right, one.points), []).append(finding)
+    details = []
+    for (right, points), findings in by_count.items():
+        whole = len(by_count) == 1 and len(findings) == len(group)
+        who = "" if whole else f" in {described(findings, among=group)}"
+        details.append(f"right at {right} of {points} fresh points around it{who}")
+    if fix.condition:
+        details.append(f"equal where {_one_line(fix.condition)}")
+    if fix.kink:
+        details.append(f"where the old formula has no derivative: {fix.kink}")
+    return details
+
+
+def _code(members: list[tuple[Finding, Fix]], style: Style) -> list[Text]:
+    """Python for the frameworks among the engines of the findings; for both without one."""
+    fix = members[0][1]
+    engines = {finding.engine for finding, _ in members}
+    wanted = [name for name in _FRAMEWORKS if name in engines] or list(_FRAMEWORKS)
+    lines: list[Text] = []
+    for name in wanted:
+        if name in fix.code:
+            lines += labelled("code", f"{name}:", style)
+            lines += [
+                Text("          " + plain(line), style=DIM) for line in fix.code[name].splitlines()
+            ]
+    return lines
