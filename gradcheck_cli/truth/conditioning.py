@@ -9,7 +9,8 @@ pass), and u the unit roundoff of the judged dtype:
 (Higham, Accuracy and Stability of Numerical Algorithms, section 1.6 and 3; first order.) An
 operation of a well-behaved program costs about as much as the inputs' own rounding; the allowance
 is R with each operation's part cut off at BENIGN times that. What R has above it is the program's
-instability.
+instability. A factorisation moves its matrix by u times its norm, whichever entry is asked for:
+that part of R is allowed as it is.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.truth import Cost, Truth
 from gradcheck_cli.engines.reference import ReferenceEngine
+from gradcheck_cli.truth.along import OUTPUT, Derivatives
 from gradcheck_cli.truth.gradients import block_shapes, float64_gradients
-from gradcheck_cli.truth.plain import PlainFunction, inlined
-from gradcheck_cli.truth.tape import EntryTape, RecordedProgram
+from gradcheck_cli.truth.plain import inlined
+from gradcheck_cli.truth.tape import EntryTape, RecordedProgram, Sums
 
 # An operation whose rounding moves the result by up to 8 times what half an ulp of every input (or
 # of the result) does is taken as benign: the dot product of a well-conditioned problem reaches 2
@@ -38,15 +40,15 @@ EXACT_NODES = 600  # and the longest program for that
 # Random sign vectors for larger blocks. Where all of them happen to move an entry little, its
 # roundings look like instability: of 4, one entry in 1000 did; of 8, one in a million should.
 SAMPLES = 8
-PERTURBATION = (
-    2.0**-26
-)  # relative: far above float64's rounding, far below where second order counts
+# Of the norm of what is factorised: far above float64's rounding, far below where second order
+# counts.
+PERTURBATION = 2.0**-26
 
 
 def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> Truth:
     """The truth with C, allowance and R in every block."""
     true = float64_gradients(request, engine).true
-    costs = conditioning(request, true, engine)
+    costs = conditioning(request, true)
     blocks = dict(truth.blocks)
     for (mode, name), cost in costs.items():
         blocks[mode, name] = replace(
@@ -67,13 +69,7 @@ def _of_output(request: TruthRequest, output: Array) -> Cost:
         run = RecordedProgram(program, request.values, request.dtype)
         raw = _gathered((1, flat.size), lambda _, k: run.sensitivities(k, fmt))
     else:
-        function = PlainFunction(program, request.dtype)
-        raw = _perturbed(
-            request,
-            {"": flat},
-            lambda values: {"": function(values).reshape(1, -1)},
-            fmt.unit_roundoff,
-        )[""]
+        raw = _sampled(request, None, {OUTPUT: flat}, fmt.unit_roundoff)[OUTPUT]
     cost = _finish(raw, flat, fmt.ulp(flat))
     shape = np.shape(output)
     known = np.where(np.isfinite(cost.condition), cost.condition, 0.0)
@@ -83,7 +79,6 @@ def _of_output(request: TruthRequest, output: Array) -> Cost:
 def conditioning(
     request: TruthRequest,
     true: Mapping[tuple[Mode, str], Array],
-    engine: ReferenceEngine,
     dtype: str | None = None,
 ) -> dict[tuple[Mode, str], Cost]:
     """Cost of every block; `dtype` (default: the judged one) sets the unit roundoff."""
@@ -96,7 +91,8 @@ def conditioning(
         if small:
             blocks = _exact(request, mode, fmt)
         else:
-            blocks = _sampled(request, mode, true, engine, fmt.unit_roundoff)
+            mine = {name: true[mode, name] for name in shapes}
+            blocks = _sampled(request, mode, mine, fmt.unit_roundoff)
         for name, raw in blocks.items():
             result[mode, name] = _finish(raw, true[mode, name], fmt.ulp(true[mode, name]))
     return result
@@ -104,15 +100,19 @@ def conditioning(
 
 @dataclass(slots=True)
 class _Raw:
-    condition: Array  # (rows, columns)
-    parts: list[Array]  # one an operation, each (rows, columns)
-    floor: Array
+    """All of shape (rows, columns): C, one part of R an operation, and what backward stable
+    algorithms add to R, which no way of computing avoids."""
+
+    condition: Array
+    parts: list[Array]
+    backward: Array
 
 
 def _finish(raw: _Raw, true: Array, ulp: Array) -> Cost:
-    condition, floor = (np.where(np.isnan(a), np.inf, a) for a in (raw.condition, raw.floor))
+    floor = sum(raw.parts, raw.backward)
+    condition, floor = (np.where(np.isnan(a), np.inf, a) for a in (raw.condition, floor))
     benign = BENIGN * (np.where(np.isfinite(condition), condition, 0.0) + ulp / 2)
-    allowance = sum((np.fmin(part, benign) for part in raw.parts), np.zeros_like(true))
+    allowance = sum((np.fmin(part, benign) for part in raw.parts), raw.backward)
     known = np.isfinite(allowance) & np.isfinite(floor)
     return Cost(condition, np.where(known, allowance, 0.0), floor)
 
@@ -126,67 +126,55 @@ def _exact(request: TruthRequest, mode: Mode, fmt: FloatFormat) -> dict[str, _Ra
     }
 
 
-def _gathered(
-    shape: tuple[int, int], sensitivities: Callable[[int, int], tuple[float, list[float]]]
-) -> _Raw:
+def _gathered(shape: tuple[int, int], sensitivities: Callable[[int, int], Sums]) -> _Raw:
     """The sums of every entry of a block."""
-    condition = np.zeros(shape)
+    condition, backward = np.zeros(shape), np.zeros(shape)
     by_op: dict[int, Array] = {}
     for row, column in np.ndindex(shape):
-        condition[row, column], at_ops = sensitivities(row, column)
-        for i, part in enumerate(at_ops):
+        sums = sensitivities(row, column)
+        condition[row, column], backward[row, column] = sums.inputs, sums.backward
+        for i, part in enumerate(sums.operations):
             by_op.setdefault(i, np.zeros(shape))[row, column] = part
-    parts = list(by_op.values())
-    return _Raw(condition, parts, sum(parts, np.zeros(shape)))
+    return _Raw(condition, list(by_op.values()), backward)
 
 
 def _sampled(
-    request: TruthRequest,
-    mode: Mode,
-    true: Mapping[tuple[Mode, str], Array],
-    engine: ReferenceEngine,
-    u: float,
+    request: TruthRequest, mode: Mode | None, true: Mapping[str, Array], u: float
 ) -> dict[str, _Raw]:
-    """The sums by samples (`_perturbed`)."""
-    names = list(block_shapes(request, mode))
-    only = replace(
-        request, projections={mode: request.projections[mode]}, program=inlined(request.program)
-    )
-
-    def blocks_at(values: Mapping[str, Array]) -> dict[str, Array]:
-        there = float64_gradients(replace(only, values=values), engine).true
-        return {name: there[mode, name] for name in names}
-
-    return _perturbed(request, {name: true[mode, name] for name in names}, blocks_at, u)
-
-
-def _perturbed(
-    request: TruthRequest,
-    true: Mapping[str, Array],
-    function: Callable[[Mapping[str, Array]], Mapping[str, Array]],
-    u: float,
-) -> dict[str, _Raw]:
-    """C from random relative perturbations of the inputs; each operation is taken to cost as
-    much."""
+    """C from derivatives along random signs of the inputs; each operation is taken to cost as much.
+    With no mode, of the output."""
     rng = np.random.default_rng([request.seed, 1])
-    largest = {name: np.zeros_like(block) for name, block in true.items()}
+    derivatives = Derivatives(request)
+    moved = {name: np.zeros_like(block) for name, block in true.items()}
+    backward = {name: np.zeros_like(block) for name, block in true.items()}
     for _ in range(SAMPLES):
-        moved = {
-            name: value * (1 + PERTURBATION * rng.choice([-1.0, 1.0], size=np.shape(value)))
-            if np.asarray(value).dtype.kind == "f"
-            else value
-            for name, value in request.values.items()
+        signs = {
+            name: x * rng.choice([-1.0, 1.0], size=x.shape)
+            for name, x in zip(derivatives.names, derivatives.xs, strict=True)
         }
-        there = function(moved)
-        for name, block in true.items():
-            with np.errstate(all="ignore"):
-                change = np.abs(there[name] - block) * (u / PERTURBATION)
-            largest[name] = np.fmax(largest[name], np.where(np.isfinite(change), change, 0.0))
+        _enlarge(moved, derivatives.along(mode, signs), 0.0, u)
+        if derivatives.factorises():
+            there = derivatives.perturbed(mode, PERTURBATION, rng)
+            _enlarge(backward, there, true, u / PERTURBATION)
     operations = float(sum(1 for node in request.program.nodes if node.args))
     result: dict[str, _Raw] = {}
     for name, block in true.items():
-        condition = 2 * largest[name]
+        condition = 2 * moved[name]
         # roundings are independent: together they cost about the root of their number
         part = np.sqrt(2 * operations) * (condition + u * np.abs(block))
-        result[name] = _Raw(condition, [part], part)
+        result[name] = _Raw(condition, [part], 2 * backward[name])
     return result
+
+
+def _enlarge(
+    largest: dict[str, Array],
+    there: Mapping[str, Array],
+    here: Mapping[str, Array] | float,
+    factor: float,
+) -> None:
+    """Keep the larger of what was seen and factor |there - here|."""
+    for name, seen in largest.items():
+        start = here if isinstance(here, float) else here[name]
+        with np.errstate(all="ignore"):
+            change = np.abs(there[name] - start) * factor
+        largest[name] = np.fmax(seen, np.where(np.isfinite(change), change, 0.0))

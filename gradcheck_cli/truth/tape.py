@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,35 +16,59 @@ from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.plain import constant
 
 
+def run_nodes(
+    program: Program,
+    values: Mapping[str, Any],
+    rounding: str,
+    constants: Callable[[Any], Any] = lambda value: value,
+) -> list[Any]:
+    """The value of every node on arrays, tensors, duals, ...; floating constants are rounded to
+    `rounding` and then handed to `constants`."""
+    from reference_engine.op import TABLE
+
+    fmt = FORMATS[rounding]
+    slots: list[Any] = [None] * len(program.nodes)
+    for name, index in program.inputs.items():
+        slots[index] = values[name]
+    with np.errstate(all="ignore"):
+        for index, node in enumerate(program.nodes):
+            if node.op == CONSTANT:
+                value = constant(node, fmt)
+                slots[index] = constants(value) if node.kind == "float" else value
+            elif node.op != INPUT:
+                slots[index] = TABLE[node.op](*[slots[i] for i in node.args], **node.keywords)
+    return slots
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """How far a number moves: `inputs`, when they are off by half an ulp; `operations`, when each
+    rounds, in the order of the tape; `backward`, when what backward stable algorithms take is off
+    by its whole norm, all of them together."""
+
+    inputs: float
+    operations: list[float]
+    backward: float
+
+
 class RecordedProgram:
     """A program run once in float64 on the tape. Every floating input is a leaf; so are constants,
     which are exact, but what is computed from them alone is rounded too."""
 
     def __init__(self, program: Program, values: Mapping[str, Array], rounding: str) -> None:
         from reference_engine import tensor
-        from reference_engine.op import TABLE
 
-        fmt = FORMATS[rounding]
-        self.leaves: dict[str, Any] = {}
-        slots: list[Any] = [None] * len(program.nodes)
-        for name, index in program.inputs.items():
-            value = np.asarray(values[name])
-            floating = value.dtype.kind == "f"
-            slots[index] = tensor(value, requires_grad=True) if floating else value
-            if floating:
-                self.leaves[name] = slots[index]
-        with np.errstate(all="ignore"):
-            for index, node in enumerate(program.nodes):
-                if node.op == CONSTANT:
-                    value = constant(node, fmt)
-                    slots[index] = (
-                        tensor(value, requires_grad=True) if node.kind == "float" else value
-                    )
-                elif node.op != INPUT:
-                    slots[index] = TABLE[node.op](*[slots[i] for i in node.args], **node.keywords)
+        def leaf(value: Any) -> Any:
+            return tensor(value, requires_grad=True)
+
+        arrays = {name: np.asarray(values[name]) for name in program.inputs}
+        self.leaves: dict[str, Any] = {
+            name: leaf(array) for name, array in arrays.items() if array.dtype.kind == "f"
+        }
+        slots = run_nodes(program, {**arrays, **self.leaves}, rounding, leaf)
         self.output = slots[program.output]
 
-    def sensitivities(self, flat: int, fmt: FloatFormat) -> tuple[float, list[float]]:
+    def sensitivities(self, flat: int, fmt: FloatFormat) -> Sums:
         """`sensitivity_sums` of element `flat` of the output."""
         number = EntryTape._pick_entry(self.output, flat)
         return sensitivity_sums(number, self.leaves.values(), fmt)
@@ -64,9 +89,7 @@ class RecordedProgram:
         }
 
 
-def sensitivity_sums(
-    number: Any, leaves: Iterable[Any], fmt: FloatFormat
-) -> tuple[float, list[float]]:
+def sensitivity_sums(number: Any, leaves: Iterable[Any], fmt: FloatFormat) -> Sums:
     """How far a recorded scalar s moves when `leaves` are off by half an ulp, and when each
     operation on the way rounds: u * sum |ds/dx| |x| over the leaves, and, for each operation that
     rounds in the order of the tape, sum |ds/dv| (u |v| + eta) over its result v. The smallest
@@ -76,16 +99,19 @@ def sensitivity_sums(
     from reference_engine.traced import to_array
 
     if not isinstance(number, Node) or number.op is None:
-        return 0.0, []
+        return Sums(0.0, [], 0.0)
     by_op: list[float] = []
+    backward = 0.0
     u, eta = fmt.unit_roundoff, fmt.smallest_subnormal
 
     def observe(record: Any, bar: Any) -> None:
+        nonlocal backward
         if not record.op.exact:
             size = np.abs(to_array(bar))
             moved = np.where(size == 0, 0.0, size * (u * _rounded_at(record) + eta))  # not 0 * inf
-            backward = u * _moved_by_inputs(record, bar) if record.op.rounding == "inputs" else 0.0
-            by_op.append(float(np.sum(moved)) + backward)
+            by_op.append(float(np.sum(moved)))
+            if record.op.rounding == "inputs":
+                backward += u * _moved_by_inputs(record, bar)
 
     with np.errstate(all="ignore"):
         reached = pull_back([(number, np.ones(()))], observe=observe)
@@ -93,7 +119,7 @@ def sensitivity_sums(
             u * float(np.sum(np.abs(to_array(bar) * to_array(leaf))))
             for leaf, bar in ((v, reached[v.record]) for v in leaves if v.record in reached)
         )
-    return at_leaves, by_op[::-1]
+    return Sums(at_leaves, by_op[::-1], backward)
 
 
 def _rounded_at(record: Any) -> Array:
@@ -136,7 +162,7 @@ class EntryTape:
         self._run = RecordedProgram(program, request.values, request.dtype)
         self._rows: dict[object, dict[str, Any]] = {}
 
-    def sensitivities(self, name: str, row: int, column: int) -> tuple[float, list[float]]:
+    def sensitivities(self, name: str, row: int, column: int) -> Sums:
         """`sensitivity_sums` of one entry; zeros where it does not depend on anything."""
         if self._mode in ("reverse", "forward"):
             gradient = self._first(row).get(name)
@@ -148,7 +174,7 @@ class EntryTape:
         part = self._pick(self._rows[first, row].get(second), second, column)
         return self._sums(part)
 
-    def _sums(self, number: Any) -> tuple[float, list[float]]:
+    def _sums(self, number: Any) -> Sums:
         return sensitivity_sums(number, self._run.leaves.values(), self._fmt)
 
     def _first(self, row: int) -> dict[str, Any]:
@@ -191,7 +217,7 @@ def output_noise_sums(
             if rows is None
             else (run.output * np.asarray(rows[k], dtype=np.float64)).sum()
         )
-        leaves, by_op = sensitivity_sums(number, run.leaves.values(), FORMATS["float64"])
+        sums = sensitivity_sums(number, run.leaves.values(), FORMATS["float64"])
         # what is not a number belongs to another output: 0 * inf on the way back
-        at_ops[k], at_inputs[k] = np.nansum(by_op), leaves
+        at_ops[k], at_inputs[k] = np.nansum([*sums.operations, sums.backward]), sums.inputs
     return at_ops, at_inputs

@@ -38,7 +38,7 @@ POINTS = 8  # fresh points at which a candidate is tried
 DRAWN = 24  # points that are drawn for them; at some the original has no truth
 LEAST = 4  # half of the points must have one, or nothing was tried
 TRIED = 12  # candidates that are tried at all points, and
-KEPT = 3  # of these, those that go to the engines
+KEPT = 5  # of these, those that go to the engines
 
 # What a stable form may be off by, in ulps: each of its operations, of which there may be a dozen,
 # rounds once. The same in the judge, where more is only looked at again.

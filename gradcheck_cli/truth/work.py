@@ -59,7 +59,7 @@ class Work:
         def of_block() -> tuple[Array, Array]:
             if self.rounding_cache is None:
                 true = self.gradients.true
-                self.rounding_cache = conditioning(self.request, true, self.engine, "float64")
+                self.rounding_cache = conditioning(self.request, true, "float64")
             cost = self.rounding_cache[mode, name]
             return cost.condition, cost.floor
 

@@ -8,7 +8,13 @@ import pytest
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Projection
-from gradcheck_cli.truth.tape import EntryTape, RecordedProgram, output_noise_sums, sensitivity_sums
+from gradcheck_cli.truth.tape import (
+    EntryTape,
+    RecordedProgram,
+    Sums,
+    output_noise_sums,
+    sensitivity_sums,
+)
 from tests.conftest import array, program_of
 
 U = FORMATS["float64"].unit_roundoff
@@ -79,36 +85,38 @@ def test_constants_are_exact_but_not_what_is_made_of_them() -> None:
     # d/dx x^0.1 = 0.1 x^(0.1 - 1): the exponent rounds by u 0.9, which log x magnifies
     tape = entry_tape("x ** 0.1", "reverse", Projection(), x=1e-30)
     gradient = 0.1 * 1e-30**-0.9
-    at_inputs, at_ops = tape.sensitivities("x", 0, 0)
-    assert at_inputs / U == pytest.approx(0.9 * gradient)
-    assert sum(at_ops) / U >= 0.9 * abs(np.log(1e-30)) * gradient
+    sums = tape.sensitivities("x", 0, 0)
+    assert sums.inputs / U == pytest.approx(0.9 * gradient)
+    assert sum(sums.operations) / U >= 0.9 * abs(np.log(1e-30)) * gradient
 
 
 @pytest.mark.parametrize("mode", ["reverse", "forward"])
 def test_sums_of_a_gradient_entry(mode: str) -> None:
     # d/dx x^3 y = 3 x^2 y: inputs move it by (2 + 1) u
     tape = entry_tape("x ** 3 * y", mode, Projection(), x=2.0, y=5.0)
-    at_inputs, at_ops = tape.sensitivities("x", 0, 0)
-    assert at_inputs / U == pytest.approx(3 * 60)
-    assert sum(at_ops) / U >= 60
+    sums = tape.sensitivities("x", 0, 0)
+    assert sums.inputs / U == pytest.approx(3 * 60)
+    assert sum(sums.operations) / U >= 60
 
 
 def test_sums_of_a_second_derivative() -> None:
     tape = entry_tape("x ** 3 * y", "reverse-over-reverse", Projection(), x=2.0, y=5.0)
-    at_inputs, _ = tape.sensitivities("x.x", 0, 0)
-    assert at_inputs / U == pytest.approx(2 * 60)  # 6 x y
-    at_inputs, _ = tape.sensitivities("y.y", 0, 0)
-    assert at_inputs == 0.0
+    sums = tape.sensitivities("x.x", 0, 0)
+    assert sums.inputs / U == pytest.approx(2 * 60)  # 6 x y
+    sums = tape.sensitivities("y.y", 0, 0)
+    assert sums.inputs == 0.0
 
 
 def test_sums_of_a_directional_derivative() -> None:
     columns = {"x": np.array([[1.0, 10.0]])}
     x = np.array([1.0, 2.0])
     tape = entry_tape("sum(x * x)", "forward", Projection(columns=columns), x=x)
-    at_inputs, _ = tape.sensitivities("x", 0, 0)
-    assert at_inputs / U == pytest.approx(2 * 1 + 20 * 2)
+    sums = tape.sensitivities("x", 0, 0)
+    assert sums.inputs / U == pytest.approx(2 * 1 + 20 * 2)
 
 
 def test_number_that_was_not_recorded_reacts_to_nothing() -> None:
     run = RecordedProgram(program_of("x * 1", {"x": 1.0}), {"x": np.array(1.0)}, "float64")
-    assert sensitivity_sums(np.array(3.0), run.leaves.values(), FORMATS["float64"]) == (0.0, [])
+    assert sensitivity_sums(np.array(3.0), run.leaves.values(), FORMATS["float64"]) == Sums(
+        0.0, [], 0.0
+    )
