@@ -36,6 +36,7 @@ class Slot:
     native: Native
     format: FloatFormat | None
     structural: bool = False
+    numbers: Array | None = None  # in NumPy's words, once they were asked for
 
     @property
     def size(self) -> int:
@@ -98,10 +99,11 @@ class Execution:
 
     def values(self, slot: int) -> Array:
         """The numbers of a slot as float64, integers or booleans."""
-        native = self.slots[slot].native
-        if isinstance(native, (bool, int, float)):
-            return np.asarray(native)
-        return self.conversions.numpy(native)
+        kept = self.slots[slot]
+        if kept.numbers is None:
+            plain = isinstance(kept.native, (bool, int, float))
+            kept.numbers = np.asarray(kept.native if plain else self.conversions.numpy(kept.native))
+        return kept.numbers
 
     def needed(self) -> list[int]:
         """The places of the steps that the target depends on, in order."""

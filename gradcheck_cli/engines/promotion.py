@@ -22,11 +22,13 @@ from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.engines.execution import Execution, High, Step
 from gradcheck_cli.engines.local_errors import REMAINING, ROUNDING, Found, alone, local_errors
 from gradcheck_cli.engines.shadow import (
+    FIRST_BITS,
+    FLOAT64,
     MOST_BITS,
     Numbers,
     fits,
+    fits_balls,
     given,
-    numbers_for,
     shadow,
     shaped,
     sharp,
@@ -61,13 +63,10 @@ def prove(execution: Execution, target: float, format: FloatFormat) -> Proof:
     needed = execution.needed()
     if not needed:
         return Proof()  # the derivative is a constant
-    numbers = numbers_for(execution, needed)
-    if not numbers.balls and format.name == "float64":
+    shadowed = _shadowed(execution, needed, target, format)
+    if shadowed is None:
         return Proof(note="the run is too large to be done again in more than float64")
-    exact = shadow(execution, needed, numbers)
-    if numbers.balls and not sharp(exact[execution.target], execution.place, format):
-        numbers = Numbers(MOST_BITS)
-        exact = shadow(execution, needed, numbers)
+    numbers, exact = shadowed
     found = list(local_errors(execution, needed, exact))
     if len(found) > SHOWN:
         worst = sorted(found, key=lambda one: (one.severe, one.operation.error))[-SHOWN:]
@@ -84,6 +83,39 @@ def prove(execution: Execution, target: float, format: FloatFormat) -> Proof:
     operations = tuple(found[i].operation for i in shown)
     places = tuple(shown.index(i) for i in culprits)
     return Proof(operations, places, repaired, "" if culprits else search.unexplained)
+
+
+def _shadowed(
+    execution: Execution, needed: Sequence[int], target: float, format: FloatFormat
+) -> tuple[Numbers, dict[int, High]] | None:
+    """The exact values, in the cheapest numbers that will do.
+
+    float64 does where its traced entry is the target, and a normal number (0 may be what has
+    underflowed there too): what it loses on the way does not matter then. It has to do where the
+    run is too large for balls; None if it is the dtype itself.
+    """
+    assert execution.target is not None
+    small = fits_balls(execution, needed)
+    if format.name != "float64":
+        exact = shadow(execution, needed, FLOAT64)
+        entry = float(to_float(exact[execution.target]).ravel()[execution.place])
+        sure = abs(target) >= format.smallest_normal and _ulps(entry, target, format) <= ROUNDING
+        if sure or not small:
+            return FLOAT64, exact
+    for bits in (FIRST_BITS, MOST_BITS) if small else ():
+        numbers = Numbers(bits)
+        exact = shadow(execution, needed, numbers)
+        if bits == MOST_BITS or sharp(exact[execution.target], execution.place, format):
+            return numbers, exact
+    return None
+
+
+def _ulps(value: float, target: float, format: FloatFormat) -> float:
+    if value == target:
+        return 0.0
+    if not np.isfinite(value):
+        return float("inf")
+    return abs(value - target) / float(format.ulp(target))
 
 
 class _Search:
@@ -128,17 +160,14 @@ class _Search:
         """What there is to say where nothing repairs the entry: exact arithmetic may not either."""
         if not (self.wrong and self._reachable) or self._error(self._exactly) <= self._enough:
             return ""
+        how = "exact arithmetic" if self._numbers.balls else "float64"
         return (
-            f"the same operations in exact arithmetic give {self._exactly:.9g}: "
+            f"the same operations in {how} give {self._exactly:.9g}: "
             "what is wrong is not their rounding"
         )
 
     def _error(self, value: float) -> float:
-        if value == self._target:
-            return 0.0
-        if not np.isfinite(value):
-            return float("inf")
-        return abs(value - self._target) / float(self._format.ulp(self._target))
+        return _ulps(value, self._target, self._format)
 
     def smallest(self, found: Sequence[Found]) -> tuple[tuple[int, ...], float | None]:
         """Places in `found` that repair the entry, and its error then; nothing where none do, or

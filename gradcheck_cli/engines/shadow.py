@@ -1,11 +1,11 @@
 """A recorded run once more, in numbers of more digits: beside every array x its exact x*.
 
 Inputs and constants are the rounded ones; every operation, those of the derivative alike, runs on
-exact numbers. Small runs are done in balls of so many bits that what is absorbed or cancelled in
-float64 is still there, and no exponential overflows; an operation without an enclosure, or one that
-balls cannot decide, runs its float64 kernel on their midpoints. Large runs are done in float64
-throughout. (Sanchez-Stern et al., Finding root causes of floating point error, PLDI 2018; the
-derivative's own operations are added here.)
+exact numbers: float64 where that will do, else balls of so many bits that what is absorbed or
+cancelled in float64 is still there, and no exponential overflows. An operation without an
+enclosure, or one that balls cannot decide, runs its float64 kernel on their midpoints. Runs that
+are too large for balls are done in float64 in any case. (Sanchez-Stern et al., Finding root causes
+of floating point error, PLDI 2018; the derivative's own operations are added here.)
 """
 
 from __future__ import annotations
@@ -63,14 +63,17 @@ class Numbers:
         return [self.lift(y) for y in results]
 
 
-def numbers_for(execution: Execution, needed: Sequence[int]) -> Numbers:
-    """Balls, unless the run is too large for them."""
+FLOAT64 = Numbers(None)
+
+
+def fits_balls(execution: Execution, needed: Sequence[int]) -> bool:
+    """Whether the run is small enough to be done in balls."""
     total = 0
     for place in needed:
         step = execution.steps[place]
         sizes = [execution.slots[i].size for i in (*step.args, *step.results)]
         total += max(sizes, default=0)
-    return Numbers(FIRST_BITS if total <= MOST_IN_BALLS else None)
+    return total <= MOST_IN_BALLS
 
 
 def shadow(execution: Execution, needed: Sequence[int], numbers: Numbers) -> dict[int, High]:
@@ -145,7 +148,8 @@ def is_finite(x: High) -> Array:
 
 
 def differences(exact: High, rounded: Array) -> Array:
-    """|exact - rounded| as float64, taken exactly; nan where either is not finite."""
+    """|exact - rounded| as float64, at least: of a ball, the distance to its nearer end, so that a
+    zero that balls cannot tell from one is no error. nan where either is not finite."""
     exact = np.asarray(exact)
     if exact.dtype != object:
         return np.asarray(np.abs(exact - rounded), np.float64)
@@ -155,7 +159,7 @@ def differences(exact: High, rounded: Array) -> Array:
 
     with precision(MOST_BITS):
         flat = [
-            float(abs(one - arb(other)).mid())
+            float((one - arb(other)).abs_lower())
             for one, other in zip(exact.ravel(), rounded.ravel().tolist(), strict=True)
         ]
     return np.array(flat, np.float64).reshape(exact.shape)
