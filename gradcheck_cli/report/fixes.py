@@ -11,6 +11,7 @@ from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import DISTINCT_DIGITS, significant, ulps
 from gradcheck_cli.report.style import DIM, Style, labelled, plain
 
+FEW_ULPS = 4.0  # what goes without saying; a fix that is farther off stood its trial all the same
 _FRAMEWORKS = ("torch", "tensorflow")
 
 
@@ -69,7 +70,8 @@ def _tried(finding: Finding, fix: Fix) -> str:
         return ""
     value = significant(fix.value, DISTINCT_DIGITS.get(finding.dtype or "float64", 17))
     error = "" if fix.ulps_after is None else f", {ulps(fix.ulps_after)}"
-    return f"tried at this point: {value}{error}"
+    explained = ", no more than rounding explains" if (fix.ulps_after or 0.0) > FEW_ULPS else ""
+    return f"tried at this point: {value}{error}{explained}"
 
 
 def _details(members: list[tuple[Finding, Fix]], group: Sequence[Finding]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,14 @@ class BallProgram:
         for name, index in self.program.inputs.items():
             value = np.asarray(request.values[name])
             self._template[index] = exactly(value) if value.dtype.kind == "f" else value
+        moving = {self.program.inputs[name] for name in self.wrt}
+        for index, node in enumerate(self.program.nodes):
+            if not moving.isdisjoint(node.args):
+                moving.add(index)
+        self._still = frozenset(range(len(self.program.nodes))) - moving
 
     def __call__(self, *xs: Any) -> Any:
+        from reference_engine.arithmetic.ball_choices import noting_ties
         from reference_engine.arithmetic.balls import exactly
         from reference_engine.traced import Traced
 
@@ -48,7 +55,9 @@ class BallProgram:
                     whole = node.op == "power" and k == 1 and np.ndim(args[k]) == 0
                     # the rule for a whole exponent is shorter
                     args[k] = int(args[k]) if whole else exactly(args[k])
-            slots[index] = self._rows[node.op](*args, **node.keywords)
+            # a tie between numbers that do not move (a mask of zeros and ones) is none
+            with noting_ties() if index in self._still else nullcontext():
+                slots[index] = self._rows[node.op](*args, **node.keywords)
         return slots[self.program.output]
 
 

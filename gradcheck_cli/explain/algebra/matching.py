@@ -199,6 +199,9 @@ def _match_root_of(
         yield from match(algebra, p, t, b)
         return
     coefficient, factors = factors_of(t)
+    if not whole:  # (c x)^2 is better left as c^2 x^2: roots of constants round
+        b = {**b, rest_key: algebra.number(coefficient)}
+        coefficient, t = 1.0, algebra.product(factors)
     if not factors or coefficient <= 0 or exponent == 0:
         return
     if exponent == int(exponent) and any((e / exponent) % 1 for _, e in factors):
