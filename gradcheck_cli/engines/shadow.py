@@ -175,8 +175,8 @@ def fits(x: High, format: FloatFormat) -> Array:
 
 
 def is_zero(x: High) -> Array:
-    """Which numbers are 0; a ball below float64 is not."""
+    """Which numbers are 0, or cannot be told from it; one below float64 that can is not."""
     x = np.asarray(x)
     if x.dtype != object:
         return np.asarray(x == 0)
-    return np.array([one == 0 for one in x.ravel()], np.bool_).reshape(x.shape)
+    return np.array([one.contains(0) for one in x.ravel()], np.bool_).reshape(x.shape)
