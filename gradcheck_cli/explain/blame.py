@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.program import INPUT
 from gradcheck_cli.domain.report import Cause, CauseKind
 from gradcheck_cli.explain.causes import kind_of
 from gradcheck_cli.explain.producers import UNNAMED, first_bad, first_nan
@@ -102,7 +103,7 @@ def _cause(traces: Traces, code: str, op: Operation, executed: _Executed) -> Cau
     index = _place(traces, op)
     node = traces.program.nodes[index]
     return Cause(
-        op=op.name if op.node is None else node.op,
+        op=node.op if op.node is not None and node.op != INPUT else op.name or node.op,
         phase="backward" if op.phase == "backward" else "forward",
         span=node.span,
         text=node.text,

@@ -18,7 +18,7 @@ from gradcheck_cli.domain.report import CauseKind
 from gradcheck_cli.explain.alone import Behaviour, behaviour
 from gradcheck_cli.explain.producers import UNNAMED
 from gradcheck_cli.explain.surroundings import absorbed_by, accumulates, handed_over, silenced
-from gradcheck_cli.explain.traces import Traces
+from gradcheck_cli.explain.traces import Traces, limit_of
 from gradcheck_cli.explain.values import element
 from gradcheck_cli.truth.plain import elementwise
 
@@ -86,14 +86,8 @@ def node_of(traces: Traces, op: Operation) -> Node | None:
 
 
 def _overflows(traces: Traces, op: Operation) -> bool:
-    """Whether the exact result is a number that the dtype is too small for.
-
-    An executed operation of which only one result is finite has an exact one beyond float64 where
-    that reads inf. Of a node in a wider run, inf is inf.
-    """
-    if np.isinf(op.exact):
-        return op.name != UNNAMED
-    return bool(np.isfinite(op.exact) and traces.fmt.round(abs(op.exact)) > traces.fmt.largest)
+    """Whether the exact result is a number that the dtype is too small for."""
+    return bool(np.isfinite(op.exact) and abs(op.exact) > limit_of(traces.fmt))
 
 
 def _row_at(node: Node | None, numbers: Sequence[float]) -> Behaviour | None:
@@ -120,12 +114,10 @@ def _not_finite(traces: Traces, op: Operation) -> CauseKind:
 
 def _left_the_range(op: Operation) -> CauseKind | None:
     """Why the zeros or infinities that went in are none in exact arithmetic."""
-    known = op.name != UNNAMED and np.isfinite(op.exact)
     for seen, exact in zip(op.inputs, op.exact_inputs, strict=True):
-        # of numbers beyond float64, it is only seen that the exact result is one
-        if seen == 0 and (exact != 0 or (known and np.isnan(op.result))):
+        if seen == 0 and exact != 0:
             return "underflow"
-        if np.isinf(seen) and (np.isfinite(exact) or known):
+        if np.isinf(seen) and np.isfinite(exact):
             return "overflow"
     return None
 
@@ -139,7 +131,8 @@ def _derivative_lost(traces: Traces, op: Operation) -> CauseKind:
     if nan and (lost := _left_the_range(op)):
         return lost
     if nan and zero:
-        return "0*inf" if infinite else "indeterminate form"
+        # of a node in a run, the infinite factor is the derivative itself
+        return "0*inf" if infinite or (quiet and op.name == UNNAMED) else "indeterminate form"
     if _overflows(traces, op):
         return "overflow" if handed_over(traces, op) else "square inside the derivative"
     if not np.isfinite(op.exact) or _at_singular_point(traces, node):
@@ -221,8 +214,8 @@ def _is_sum(op: Operation) -> bool:
     terms = [x for x in op.exact_inputs if np.isfinite(x)]
     if len(terms) == 1:
         pairs = [(1.0, terms[0]), (1.0, terms[0] ** 2)]
-    elif len(terms) == 2:
-        pairs = [(terms[0], terms[1])]
+    elif terms:
+        pairs = [(sum(terms[:-1]), terms[-1])]
     else:
         return False
     for a, b in pairs:

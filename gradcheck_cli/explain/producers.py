@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import CONSTANT, INPUT
-from gradcheck_cli.explain.traces import Bad, Traces, not_a_number, vanished
+from gradcheck_cli.explain.traces import Bad, Traces, not_a_number, not_finite, vanished
 from gradcheck_cli.explain.values import element, first_index
 
 UNNAMED = ""  # what an operation is called of which only its node is known
@@ -22,7 +22,9 @@ UNNAMED = ""  # what an operation is called of which only its node is known
 def first_bad(traces: Traces, bad: Bad, *, backward_first: bool = False) -> Operation | None:
     """The operation that made the first number that is `bad`, or None where the traces show
     none."""
-    phases = [_forward, _tangent if traces.forward_mode else _backward]
+    phases = [_forward, _derivative]
+    if bad is not_finite:  # an infinity may be wanted, what is made of it is not
+        phases.insert(1, lambda traces, bad: _forward(traces, not_a_number))
     for phase in reversed(phases) if backward_first else phases:
         found = phase(traces, bad)
         if found is not None:
@@ -47,14 +49,21 @@ def _vanished_before(traces: Traces, found: Operation) -> Operation | None:
 
 
 def first_nan(traces: Traces, op: Operation) -> Operation | None:
-    """The operation of the forward pass that made the nan on which the derivative `op` is taken,
-    if it is."""
-    if op.node is None or op.phase == "forward":
+    """The operation that made the nan which the derivative `op` only took up, if it did: in the
+    forward pass, or on the way of the tangents."""
+    if op.node is None or op.phase == "forward" or not np.isnan(op.result):
         return None
     taken = (op.node, *traces.program.nodes[op.node].args)
-    if not any(np.any(traces.bad(not_a_number, i, derivative=False)) for i in taken):
-        return None
-    return _forward(traces, not_a_number)
+    if any(np.any(traces.bad(not_a_number, i, derivative=False)) for i in taken):
+        return _forward(traces, not_a_number)
+    if op.phase == "tangent":
+        found = _tangent(traces, not_finite)
+        return found if found is not None and found.node != op.node else None
+    return None
+
+
+def _derivative(traces: Traces, bad: Bad) -> Operation | None:
+    return _tangent(traces, bad) if traces.forward_mode else _backward(traces, bad)
 
 
 def _forward(traces: Traces, bad: Bad) -> Operation | None:
@@ -84,11 +93,20 @@ def backward_place(traces: Traces, bad: Bad) -> tuple[int, int, tuple[int, ...]]
         if np.any(traces.bad(bad, index, derivative=True)):
             continue
         for arg in nodes[index].args:
-            if arg in traces.narrow.derivatives:
-                mask = traces.bad(bad, arg, derivative=True)
-                if np.any(mask):
-                    return index, arg, first_index(mask)
+            if arg not in traces.narrow.derivatives or _bad_elsewhere(traces, bad, arg):
+                continue
+            mask = traces.bad(bad, arg, derivative=True)
+            if np.any(mask):
+                return index, arg, first_index(mask)
     return None
+
+
+def _bad_elsewhere(traces: Traces, bad: Bad, index: int) -> bool:
+    """Whether a use of the node had a bad cotangent itself: then it passed that on."""
+    return any(
+        user in traces.narrow.derivatives and np.any(traces.bad(bad, user, derivative=True))
+        for user in traces.users(index)
+    )
 
 
 def _backward(traces: Traces, bad: Bad) -> Operation | None:

@@ -28,8 +28,8 @@ def silenced(traces: Traces, index: int) -> Silence | None:
             continue
         seen.add(here)
         y_bar = traces.narrow.derivatives.get(here)
-        if y_bar is None or not np.any(_zero_or_nan(y_bar)):
-            continue
+        if y_bar is None or not (traces.forward_mode or np.any(_zero_or_nan(y_bar))):
+            continue  # a tangent does not tell what becomes of it
         for user in traces.users(here):
             if how := _silences(traces, traces.program.nodes[user], here):
                 return how
@@ -116,10 +116,10 @@ def accumulates(traces: Traces, op: Operation) -> bool:
 
 def accumulated(traces: Traces, op: Operation) -> int | None:
     """The node with several uses whose cotangent came out of `op`."""
-    if len([x for x in op.inputs if np.isfinite(x)]) != 2 or not np.isfinite(op.result):
+    if len(op.inputs) < 2 or not np.all(np.isfinite([*op.inputs, op.result])):
         return None
     near = 4 * float(traces.fmt.ulp(max(map(abs, op.inputs))))
-    if abs(op.inputs[0] + op.inputs[1] - op.result) > near:
+    if abs(sum(op.inputs) - op.result) > near:
         return None
     for index in traces.narrow.derivatives:
         if traces.number(index, op.index, derivative=True) != op.result:

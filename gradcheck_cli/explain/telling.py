@@ -10,10 +10,11 @@ from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.report import CauseKind
 from gradcheck_cli.explain.producers import UNNAMED, backward_place
 from gradcheck_cli.explain.surroundings import accumulated
-from gradcheck_cli.explain.traces import Traces, not_finite
+from gradcheck_cli.explain.traces import FAR, Traces, limit_of, not_finite
 from gradcheck_cli.explain.values import application, called, element, number
 
 LONGEST = 40  # characters of the formula that a sentence quotes
+SHOWN_TERMS = 4  # of a sum
 NAMED = 3  # operations that a proof names; the others are counted
 
 
@@ -34,9 +35,7 @@ def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     if kind == "absorbed epsilon":
         return f"a constant is absorbed in {name}: {_equation(op, shown)}"
     if (index := accumulated(traces, op)) is not None and op.phase == "backward":
-        seen, right = (
-            " + ".join(number(x, 9) for x in parts) for parts in (op.inputs, op.exact_inputs)
-        )
+        seen, right = (_sum_of(parts) for parts in (op.inputs, op.exact_inputs))
         right = "" if right == seen else f"{right} = "
         return (
             f"the parts of the derivative by {quoted(traces.program.nodes[index].text)} cancel: "
@@ -58,6 +57,11 @@ def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     if op.name == UNNAMED and op.phase != "forward":
         return where + _derivative_by_numbers(traces, op)
     return where + _by_numbers(traces, op, shown)
+
+
+def _sum_of(parts: Sequence[float]) -> str:
+    told = [number(x, 9) for x in parts[:SHOWN_TERMS]]
+    return " + ".join(told + ["..."] * (len(parts) > SHOWN_TERMS))
 
 
 def _equation(op: Operation, shown: str) -> str:
@@ -85,9 +89,8 @@ def _derivative_by_numbers(traces: Traces, op: Operation) -> str:
 
 def _by_numbers(traces: Traces, op: Operation, shown: str) -> str:
     fmt, exact, result = traces.fmt, op.exact, op.result
-    known = not np.isnan(exact)
-    if known and np.isinf(result) and abs(exact) > fmt.largest:
-        size = f" = {exact:.3g}" if np.isfinite(exact) else ""  # beyond float64 too
+    if np.isinf(result) and np.isfinite(exact) and abs(exact) > limit_of(fmt):
+        size = f" = {exact:.3g}" if abs(exact) < FAR else ""
         return f"overflows {fmt.name}: {shown}{size} > {fmt.largest:.3g}"
     if result == 0 and 0 < abs(exact) < fmt.smallest_normal:
         return f"underflows {fmt.name}: {shown} = {exact:.3g} < {fmt.smallest_normal:.3g}"
@@ -138,6 +141,11 @@ def _derivative_story(traces: Traces, op: Operation) -> str:
     if op.node is None:
         return f"{called(op.name, op.inputs)} = {number(op.result)}"
     node = traces.program.nodes[op.node]
+    told = f"{called(op.name, op.inputs)} = {number(op.result)}"
+    if np.isfinite(op.exact):
+        told += f", exactly {number(op.exact)}"
+    if (index := accumulated(traces, op)) is not None:
+        return f"the parts by {quoted(traces.program.nodes[index].text)}: {told}"
     args = [np.asarray(traces.narrow.values.get(i, np.nan)) for i in node.args]
     own = application(node, args, op.index)
     if op.name == UNNAMED and op.phase == "tangent":
@@ -146,9 +154,6 @@ def _derivative_story(traces: Traces, op: Operation) -> str:
     upstream = "" if y_bar is None or op.phase == "tangent" else f", upstream {number(y_bar)}"
     if op.name == UNNAMED:
         return _step_back(traces, op.node, node.args, op.index, op.result)
-    told = f"{called(op.name, op.inputs)} = {number(op.result)}"
-    if np.isfinite(op.exact):
-        told += f", exactly {number(op.exact)}"
     return f"in the derivative of {own}{upstream}: {told}"
 
 
@@ -213,5 +218,8 @@ def proof_of(traces: Traces, culprits: Sequence[Operation], what: str) -> str:
 def _name(traces: Traces, op: Operation) -> str:
     if op.node is None:
         return f"`{op.name}`"
+    index = accumulated(traces, op) if op.phase == "backward" else None
+    if index is not None:
+        return f"the sum of the parts by {quoted(traces.program.nodes[index].text)}"
     text = quoted(traces.program.nodes[op.node].text)
     return text if op.phase == "forward" else f"the derivative of {text}"

@@ -18,6 +18,15 @@ Bad = Callable[[Array, Array | None], Array]
 LOST_BITS = 0.25
 
 
+# An exact number beyond float64 is written down as the last one of it.
+FAR = float(np.finfo(np.float64).max)
+
+
+def limit_of(fmt: FloatFormat) -> float:
+    """The size above which an exact number is too large for the format."""
+    return fmt.largest if fmt.largest < FAR else float(np.nextafter(FAR, 0))
+
+
 @dataclass(frozen=True, slots=True)
 class Traces:
     """`narrow` in the judged dtype, `wide` in float64 (None where the dtype is float64 itself).

@@ -10,6 +10,8 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Node
 from gradcheck_cli.truth.plain import elementwise
 
+SHOWN = 4  # numbers that went into one operation; few take more than three
+
 INFIX = {
     "add": "+",
     "subtract": "-",
@@ -66,9 +68,10 @@ def called(name: str, numbers: Sequence[float]) -> str:
     """An engine's operation with the numbers that went in: "aten.mul.Tensor(1.14e+26, 2)". Those
     of which no single one met the element are left out."""
     known = [n for n in numbers if not np.isnan(n)] or list(numbers)
+    more = ", ..." if len(known) > SHOWN else ""
     op = next((sign for sign in ("add", "subtract") if sign[:3] in name.lower()), name)
     digits = _digits(op, list(known))
-    return f"{name}({', '.join(number(n, digits) for n in known)})"
+    return f"{name}({', '.join(number(n, digits) for n in known[:SHOWN])}{more})"
 
 
 def _digits(op: str, values: Sequence[float | None]) -> int:
