@@ -161,13 +161,17 @@ def _given(
             arrays.append((_array(frame, row, name, value, part), part))
         elif isinstance(value, Static):
             keywords[name] = value.value
-            default = row.keywords[name]
-            if not (value.value is None and default is None):
+            if not (value.value is None and _may_be_none(row, name)):
                 wrong |= not fits(frame, row.name, name, value.value, part, usage(row))
         else:
             wrong = True
             frame.context.fail(part, "GC904", *_must_be_known(row, name))
     return None if wrong else (arrays, keywords)
+
+
+def _may_be_none(row: Signature, name: str) -> bool:
+    """Where that is the default, and for the axis of a reduction: all of them."""
+    return row.keywords[name] is None or (name == "axis" and "keepdims" in row.keywords)
 
 
 def _array(frame: Frame, row: Signature, name: str, value: Value, part: ast.expr) -> Value:

@@ -9,6 +9,7 @@ from .writing import helps, mistakes, output, program
     ("text", "shape", "keywords"),
     [
         ("sum(x)", (), {"axis": None, "keepdims": False}),
+        ("logsumexp(x, axis=None)", (), {"axis": None, "keepdims": False}),
         ("sum(x, axis=0)", (2,), {"axis": 0, "keepdims": False}),
         ("sum(x, 0, True)", (1, 2), {"axis": 0, "keepdims": True}),
         ("mean(x, axis=(0, 1))", (), {"axis": (0, 1), "keepdims": False}),
