@@ -175,7 +175,8 @@ def _off(
 ) -> Array:
     """Verdicts for finite entries of smooth points that are off: wrong, unstable or
     ill-conditioned."""
-    truth, error = block.value, np.abs(g - block.value)
+    with np.errstate(all="ignore"):
+        truth, error = block.value, np.abs(g - block.value)
     base = block.error + _tolerated(truth, fmt, tolerance)
     slack = limits.FIRST_ORDER_SLACK
     bits = np.log2(np.maximum(ulps, 1.0))
@@ -184,7 +185,8 @@ def _off(
     # terms that cancel is right as long as it is small beside the derivative nearby
     zero_truth = np.abs(truth) <= block.error
     small = block.floor <= 2.0 ** -(limits.DECIDABLE * fmt.bits) * block.scale
-    allowance = np.where(zero_truth & small, block.floor, block.allowance)
+    left = np.fmax(np.where(small, block.floor, block.allowance), fmt.ulp(block.scale))
+    allowance = np.where(zero_truth, left, block.allowance)
     fine = error <= base + slack * allowance
     wrong = _wrong(g, block, wide, error)
     lossy = bits > limits.NOTE_BITS * fmt.bits
@@ -221,12 +223,18 @@ def _wrong(g: Array, block: TruthBlock, wide: Array | None, error: Array) -> Mas
     differs from the truth in float64, and the engine follows it.
     """
     same = limits.SAME_ERROR * error
-    stated = np.isfinite(block.stated) & (np.abs(block.stated - block.value) > block.error)
-    stated &= np.abs(block.stated - block.value) >= same
+    with np.errstate(all="ignore"):  # a truth beyond any float64 is an infinity
+        change = np.abs(block.stated - block.value)
+        stated = np.isfinite(change) & (change > block.error) & (change >= same)
     if wide is None:
         return np.asarray(stated)
     with np.errstate(all="ignore"):
-        still = np.isfinite(wide) & (np.abs(wide - block.value) >= same) & (wide != 0)
+        still = (
+            np.isfinite(wide)
+            & np.isfinite(block.value)
+            & (np.abs(wide - block.value) >= same)
+            & (wide != 0)
+        )
         repeated = still & (np.abs(g - wide) <= same)
         follows = ~np.isfinite(wide) | (np.abs(wide - block.value) >= same)
     return np.asarray(repeated | (stated & follows))

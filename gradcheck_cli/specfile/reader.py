@@ -221,10 +221,11 @@ class _Sense:
         return tuple(names)
 
     def _finite(self, names: Iterable[str], inputs: Inputs) -> None:
-        """A gradient needs a point: nan and inf are values for data only."""
+        """A gradient needs a point: nan is a value for data only. At an infinity a program may
+        still have one, as behind a mask."""
         for index, point in enumerate(inputs.points):
             for name in names:
-                bad = ~np.isfinite(point[name].value) if name in point else np.zeros(())
+                bad = np.isnan(point[name].value) if name in point else np.zeros(())
                 if not np.any(bad):
                     continue
                 at_point: Path = ("points", index, name)

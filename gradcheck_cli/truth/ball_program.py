@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
-from gradcheck_cli.truth.plain import constant, inlined
+from gradcheck_cli.truth.plain import constant, inlined, moving
 
 
 class BallProgram:
@@ -22,6 +22,7 @@ class BallProgram:
 
         self.program: Program = inlined(request.program)
         self.wrt = request.wrt
+        self._moving = moving(self.program, request.wrt)
         self._rows = TABLE
         fmt = FORMATS[request.dtype]
         self._template: list[Any] = [None] * len(self.program.nodes)
@@ -32,11 +33,6 @@ class BallProgram:
         for name, index in self.program.inputs.items():
             value = np.asarray(request.values[name])
             self._template[index] = exactly(value) if value.dtype.kind == "f" else value
-        moving = {self.program.inputs[name] for name in self.wrt}
-        for index, node in enumerate(self.program.nodes):
-            if not moving.isdisjoint(node.args):
-                moving.add(index)
-        self._still = frozenset(range(len(self.program.nodes))) - moving
 
     def __call__(self, *xs: Any) -> Any:
         from reference_engine.arithmetic.ball_choices import noting_ties
@@ -56,7 +52,7 @@ class BallProgram:
                     # the rule for a whole exponent is shorter
                     args[k] = int(args[k]) if whole else exactly(args[k])
             # a tie between numbers that do not move (a mask of zeros and ones) is none
-            with noting_ties() if index in self._still else nullcontext():
+            with noting_ties() if index not in self._moving else nullcontext():
                 slots[index] = self._rows[node.op](*args, **node.keywords)
         return slots[self.program.output]
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.classify import Sides
 from gradcheck_cli.truth.directions import Slope
+from gradcheck_cli.truth.plain import moving
 
 # An error bar below 2^-8 of the judged dtype's ulp cannot be seen in any figure that the user gets;
 # only a wider one is worth the walk over every operation that tells the float64 gradient's error.
@@ -200,15 +202,15 @@ def unconstrained(merged: Merged) -> Merged:
     )
 
 
-def is_on_a_kink(program_nodes: list[Array], program: object) -> bool:
-    """Whether some operation stands exactly on a kink, tie or jump of its own row."""
-    from gradcheck_cli.domain.program import Program
+def is_on_a_kink(program_nodes: list[Array], program: Program, wrt: Iterable[str]) -> bool:
+    """Whether some operation on what depends on `wrt` stands exactly on a kink, tie or jump of its
+    own row."""
     from reference_engine.op import TABLE
 
-    assert isinstance(program, Program)
+    moved = moving(program, wrt)
     for node in program.nodes:
         row = TABLE.get(node.op)
-        if row is None:
+        if row is None or moved.isdisjoint(node.args):
             continue
         at = row.at_kink(*[program_nodes[i] for i in node.args], **node.keywords)
         if at is not None and np.any(at):

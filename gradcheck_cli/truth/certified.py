@@ -34,7 +34,7 @@ second."""
 
 KINK = "an operation stands exactly on a kink, a tie or a jump"
 DOMAIN = "the derivative has no value in exact arithmetic: a pole, or outside of the domain"
-STRANGE = "an input is not a finite number"
+STRANGE = "an input is nan"
 WIDE = f"the enclosure is still too wide at {MOST_BITS} bits"
 TOO_MUCH = "enclosing it would take too many operations"
 
@@ -130,7 +130,7 @@ class _Ziv(ABC):
         """Double the precision until all is sure; else, why not."""
         from reference_engine.arithmetic.balls import NotInBalls, Undecided, precision
 
-        if not all(np.all(np.isfinite(x)) for x in self._xs):
+        if any(np.any(np.isnan(x)) for x in self._xs):
             return STRANGE
         cost = operations(self._function.program) * self._passes()
         bits, spent = FIRST_BITS, 0.0

@@ -10,7 +10,7 @@ pass), and u the unit roundoff of the judged dtype:
 operation of a well-behaved program costs about as much as the inputs' own rounding; the allowance
 is R with each operation's part cut off at BENIGN times that. What R has above it is the program's
 instability. A factorisation moves its matrix by u times its norm, whichever entry is asked for:
-that part of R is allowed as it is.
+that part of R is allowed as far as inputs that are off by u times their norm explain it.
 """
 
 from __future__ import annotations
@@ -100,19 +100,21 @@ def conditioning(
 
 @dataclass(slots=True)
 class _Raw:
-    """All of shape (rows, columns): C, one part of R an operation, and what backward stable
-    algorithms add to R, which no way of computing avoids."""
+    """All of shape (rows, columns): C, one part of R an operation, what backward stable algorithms
+    add to R, and what inputs that are off by u times their norm do."""
 
     condition: Array
     parts: list[Array]
     backward: Array
+    norms: Array
 
 
 def _finish(raw: _Raw, true: Array, ulp: Array) -> Cost:
     floor = sum(raw.parts, raw.backward)
     condition, floor = (np.where(np.isnan(a), np.inf, a) for a in (raw.condition, floor))
     benign = BENIGN * (np.where(np.isfinite(condition), condition, 0.0) + ulp / 2)
-    allowance = sum((np.fmin(part, benign) for part in raw.parts), raw.backward)
+    norms = BENIGN * (np.where(np.isfinite(raw.norms), raw.norms, 0.0) + ulp / 2)
+    allowance = sum((np.fmin(part, benign) for part in raw.parts), np.fmin(raw.backward, norms))
     known = np.isfinite(allowance) & np.isfinite(floor)
     return Cost(condition, np.where(known, allowance, 0.0), floor)
 
@@ -128,14 +130,15 @@ def _exact(request: TruthRequest, mode: Mode, fmt: FloatFormat) -> dict[str, _Ra
 
 def _gathered(shape: tuple[int, int], sensitivities: Callable[[int, int], Sums]) -> _Raw:
     """The sums of every entry of a block."""
-    condition, backward = np.zeros(shape), np.zeros(shape)
+    condition, backward, norms = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     by_op: dict[int, Array] = {}
     for row, column in np.ndindex(shape):
         sums = sensitivities(row, column)
         condition[row, column], backward[row, column] = sums.inputs, sums.backward
+        norms[row, column] = sums.norms
         for i, part in enumerate(sums.operations):
             by_op.setdefault(i, np.zeros(shape))[row, column] = part
-    return _Raw(condition, list(by_op.values()), backward)
+    return _Raw(condition, list(by_op.values()), backward, norms)
 
 
 def _sampled(
@@ -147,13 +150,14 @@ def _sampled(
     derivatives = Derivatives(request)
     moved = {name: np.zeros_like(block) for name, block in true.items()}
     backward = {name: np.zeros_like(block) for name, block in true.items()}
+    norms = {name: np.zeros_like(block) for name, block in true.items()}
     for _ in range(SAMPLES):
-        signs = {
-            name: x * rng.choice([-1.0, 1.0], size=x.shape)
-            for name, x in zip(derivatives.names, derivatives.xs, strict=True)
-        }
-        _enlarge(moved, derivatives.along(mode, signs), 0.0, u)
+        xs = dict(zip(derivatives.names, derivatives.xs, strict=True))
+        signs = {name: rng.choice([-1.0, 1.0], size=x.shape) for name, x in xs.items()}
+        _enlarge(moved, derivatives.along(mode, {n: x * signs[n] for n, x in xs.items()}), 0.0, u)
         if derivatives.factorises():
+            whole = {n: _root_mean_square(x) * signs[n] for n, x in xs.items()}
+            _enlarge(norms, derivatives.along(mode, whole), 0.0, u)
             there = derivatives.perturbed(mode, PERTURBATION, rng)
             _enlarge(backward, there, true, u / PERTURBATION)
     operations = float(sum(1 for node in request.program.nodes if node.args))
@@ -162,8 +166,12 @@ def _sampled(
         condition = 2 * moved[name]
         # roundings are independent: together they cost about the root of their number
         part = np.sqrt(2 * operations) * (condition + u * np.abs(block))
-        result[name] = _Raw(condition, [part], 2 * backward[name])
+        result[name] = _Raw(condition, [part], 2 * backward[name], 2 * norms[name])
     return result
+
+
+def _root_mean_square(x: Array) -> float:
+    return float(np.linalg.norm(np.ravel(x)) / np.sqrt(max(x.size, 1)))
 
 
 def _enlarge(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -72,6 +72,15 @@ def frozen(
             inputs[name] = index
             complete[name] = np.asarray(at_point[index])
     return Program(tuple(nodes), inputs, program.outputs, program.text), complete
+
+
+def moving(program: Program, wrt: Iterable[str]) -> frozenset[int]:
+    """The nodes that depend on an input of `wrt`: on kinks of others nothing hangs."""
+    reached = {program.inputs[name] for name in wrt}
+    for index, node in enumerate(program.nodes):
+        if node.op != STOP and not reached.isdisjoint(node.args):
+            reached.add(index)
+    return frozenset(reached)
 
 
 def constant(node: Node, fmt: FloatFormat) -> Any:

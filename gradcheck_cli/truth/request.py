@@ -62,7 +62,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
     """All of it but the costs of rounding."""
     program = inlined(request.program)
     at_point = PlainFunction(program, request.dtype).nodes(request.values)
-    structural = is_on_a_kink(at_point, program)
+    structural = is_on_a_kink(at_point, program, request.wrt)
     value = certify_output(request)
     work = Work(
         request,

@@ -44,11 +44,12 @@ def run_nodes(
 class Sums:
     """How far a number moves: `inputs`, when they are off by half an ulp; `operations`, when each
     rounds, in the order of the tape; `backward`, when what backward stable algorithms take is off
-    by its whole norm, all of them together."""
+    by u times its norm, all of them together; `norms`, when the inputs are."""
 
     inputs: float
     operations: list[float]
     backward: float
+    norms: float
 
 
 class RecordedProgram:
@@ -99,7 +100,7 @@ def sensitivity_sums(number: Any, leaves: Iterable[Any], fmt: FloatFormat) -> Su
     from reference_engine.traced import to_array
 
     if not isinstance(number, Node) or number.op is None:
-        return Sums(0.0, [], 0.0)
+        return Sums(0.0, [], 0.0, 0.0)
     by_op: list[float] = []
     backward = 0.0
     u, eta = fmt.unit_roundoff, fmt.smallest_subnormal
@@ -115,11 +116,15 @@ def sensitivity_sums(number: Any, leaves: Iterable[Any], fmt: FloatFormat) -> Su
 
     with np.errstate(all="ignore"):
         reached = pull_back([(number, np.ones(()))], observe=observe)
-        at_leaves = sum(
-            u * float(np.sum(np.abs(to_array(bar) * to_array(leaf))))
-            for leaf, bar in ((v, reached[v.record]) for v in leaves if v.record in reached)
-        )
-    return Sums(at_leaves, by_op[::-1], backward)
+        pairs = [(to_array(v), to_array(reached[v.record])) for v in leaves if v.record in reached]
+        at_leaves = sum(u * float(np.sum(np.abs(x * x_bar))) for x, x_bar in pairs)
+        norms = sum(u * _by_norm(x, x_bar) for x, x_bar in pairs)
+    return Sums(at_leaves, by_op[::-1], backward, norms)
+
+
+def _by_norm(x: Array, x_bar: Array) -> float:
+    """How far s moves at most when x is off by its whole norm."""
+    return float(np.linalg.norm(np.ravel(x_bar)) * np.linalg.norm(np.ravel(x)))
 
 
 def _rounded_at(record: Any) -> Array:
@@ -146,7 +151,7 @@ def _moved_by_inputs(record: Any, bar: Any) -> float:
     moved = 0.0
     for i, x_bar in zip(wanted, x_bars, strict=True):
         if x_bar is not None and shape_of(x_bar):
-            moved += float(np.linalg.norm(np.ravel(x_bar)) * np.linalg.norm(np.ravel(xs[i])))
+            moved += _by_norm(xs[i], to_array(x_bar))
     return moved
 
 

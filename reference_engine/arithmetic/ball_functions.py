@@ -59,7 +59,12 @@ def _density(x: Any) -> Any:
     return e / (1 + e) ** 2
 
 
+NOTHING = arb("-inf")
+
+
 def _logaddexp(a: Any, b: Any) -> Any:
+    if a == NOTHING or b == NOTHING:  # the exponential of one of them is exactly 0
+        return b if a == NOTHING else a
     return a + softplus(b - a) if a.mid() >= b.mid() else b + softplus(a - b)
 
 

@@ -267,13 +267,14 @@ def test_names_mean_one_thing() -> None:
     ]
 
 
-def test_a_gradient_needs_a_finite_point_and_data_does_not() -> None:
+def test_a_gradient_needs_a_point_and_data_does_not() -> None:
     assert mistakes("inputs: {x: [1, .nan]}\nmodel: sum(x)") == [
         "GC903 1:13-22 inputs.x: `x` holds nan, where there is no gradient to check"
     ]
-    assert mistakes("inputs: {x: 1}\npoints: [{x: 2}, {x: -inf}]\nmodel: x ** 2") == [
-        "GC903 2:22-26 points[1].x: `x` holds -inf, where there is no gradient to check"
+    assert mistakes("inputs: {x: 1}\npoints: [{x: 2}, {x: .nan}]\nmodel: x ** 2") == [
+        "GC903 2:22-26 points[1].x: `x` holds nan, where there is no gradient to check"
     ]
+    assert spec("inputs: {x: -inf}\nmodel: exp(x)").inputs["x"].value == -np.inf
     data = (
         "inputs: {x: 1, m: {value: [-.inf, inf, 'nan'], requires_grad: false}}\nmodel: sum(x * m)"
     )

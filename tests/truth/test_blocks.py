@@ -195,4 +195,5 @@ def test_second_derivative_at_a_kink_of_the_gradient_is_anything() -> None:
 def test_operations_on_a_kink_of_their_own(formula: str, inputs: dict, on: bool) -> None:
     values = {name: array(value) for name, value in inputs.items()}
     program = program_of(formula, values)
-    assert is_on_a_kink(PlainFunction(program, "float64").nodes(values), program) is on
+    nodes = PlainFunction(program, "float64").nodes(values)
+    assert is_on_a_kink(nodes, program, values) is on

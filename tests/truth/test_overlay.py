@@ -85,6 +85,22 @@ def test_what_cannot_be_enclosed_says_why_and_has_differences(
     assert np.all(block.confirmed)
 
 
+@pytest.mark.parametrize(
+    ("formula", "inputs", "gradient"),
+    [
+        ("where(x < 1, cos(x), 0.0)", {"x": np.inf}, {"x": 0.0}),
+        ("logaddexp(x, y)", {"x": -np.inf, "y": 3.0}, {"x": 0.0, "y": 1.0}),
+        ("exp(-x) * y", {"x": np.inf, "y": 3.0}, {"x": 0.0, "y": 0.0}),
+    ],
+)
+def test_infinite_inputs(formula: str, inputs: dict, gradient: dict) -> None:
+    truth = truth_of(formula, inputs)
+    for name, expected in gradient.items():
+        block = truth.blocks["reverse", name]
+        assert block.certified[0, 0]
+        assert block.value[0, 0] == expected
+
+
 def test_value_is_exact() -> None:
     truth = truth_of("(1 + x) - 1", {"x": 1e-17})
     assert truth.output == 1e-17
@@ -95,3 +111,11 @@ def test_a_stopped_gradient_is_held() -> None:
     block = truth_of("stop_gradient(x * x) * x", {"x": 3.0}).blocks["reverse", "x"]
     assert block.certified[0, 0]
     assert block.value[0, 0] == 9
+
+
+@pytest.mark.parametrize("formula", ["sum(where(m > 0, x * x, 0.0))", "sum(relu(m) * x * x)"])
+def test_a_tie_among_data_is_no_kink(formula: str) -> None:
+    truth = truth_of(formula, {"x": [2.0, 3.0], "m": [0.0, 1.0]}, wrt=["x"])
+    block = truth.blocks["reverse", "x"]
+    assert np.all(block.certified)
+    assert block.value.tolist() == [[0.0, 6.0]]

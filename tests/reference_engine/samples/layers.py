@@ -66,7 +66,7 @@ ROWS: dict[str, list[Sample]] = {
         _attention((2,), (2, 2, 1, 1), scale=0.5),
         _attention((1, 1), (2, 3, 2, 1), is_causal=True),
         _attention((), (1, 1, 1, 1)),
-        _attention((), (3, 2, 2, 1), is_causal=True, scale=2.0),
+        _attention((), (3, 2, 2, 1), is_causal=True, scale=0.5),
     ],
     "masked_attention": [
         _attention((), (2, 3, 2, 2), SOME),
