@@ -36,6 +36,7 @@ ROWS: tuple[Row, ...] = (
     ("cause as the hint", lambda t: t.verdict == "found", lambda t: t.agrees, None),
     ("cause proven", lambda t: t.verdict == "found", lambda t: t.proven, PROVEN),
     ("fix offered", lambda t: t.kind in DEFECTS and t.fixable, lambda t: bool(t.fix), FIXED),
+    ("  right when run again", lambda t: bool(t.fix), lambda t: not _bad(t.fixed), 1.0),
     (
         "as in the data",
         lambda t: bool(t.measured) and bool(t.expected) and t.engine != "reference",
@@ -83,21 +84,26 @@ def print_table(report: dict[str, Any], told: list[Told]) -> None:
         [t for t in told if t.verdict == "found" and t.fixable and not t.fix],
         short=True,
     )
+    _print_lines("wrong fixes", [t for t in told if t.fix and _bad(t.fixed)], fix=True)
     causes = [t for t in told if t.verdict == "found" and not t.agrees]
     print(f"\nother causes than the hints: {len(causes)}")
     for one in causes:
         print(f"  {one.id} {one.engine}: {one.cause or 'none'}, hint {one.hint}")
 
 
-def _print_lines(title: str, told: list[Told], short: bool = False) -> None:
+def _print_lines(title: str, told: list[Told], short: bool = False, fix: bool = False) -> None:
     """Engines of which the same is said share a line."""
     print(f"\n{title}: {len(told)}")
-    groups: dict[tuple[Any, ...], list[str]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for one in told:
-        key = (one.id, one.kind, one.expected, one.measured, one.said)
-        groups.setdefault(key[:1] if short else key, []).append(one.engine)
-    for key, engines in groups.items():
-        print(f"  {key[0]} {', '.join(engines)}", end="")
-        print("" if short else f" ({key[1]}; data {key[2]}, here {key[3] or '-'})")
-        for line in () if short else key[4] or ("nothing was said",):
+        head = f"{one.id} ({one.kind}; data {one.expected or '-'}, here {one.measured or '-'})"
+        lines = one.said or ("nothing was said",)
+        if short:
+            head, lines = one.id, ()
+        if fix:
+            head, lines = f"{one.id}: {one.fixed}", (one.fix,)
+        groups.setdefault((head, lines), []).append(one.engine)
+    for (head, lines), engines in groups.items():
+        print(f"  {head}: {', '.join(engines)}")
+        for line in lines:
             print(f"      {line}")

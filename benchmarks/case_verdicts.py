@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import case_classes as classes
 from mpmath import mpf
 
-from gradcheck_cli.domain.report import Finding, SpecError, SpecResult
+from gradcheck_cli.domain.report import Finding, Fix, SpecError, SpecResult
 from reference_engine.op import find
 
 ENGINES = {"reference": None, "torch": "torch", "tensorflow": "tf"}  # and how the data call them
@@ -44,6 +45,7 @@ class Told:
     said        every finding, as a line
     cause       the operation that is blamed; `agrees` with the hint in the data; `proven` or not
     fix         the formula that is offered; `fixable` where the data know one
+    fixed       the class of that formula's gradient, or of its value where that is worse
     subnormal   the true gradient is: a zero is right
     """
 
@@ -60,15 +62,31 @@ class Told:
     proven: bool = False
     fix: str = ""
     fixable: bool = False
+    fixed: str = ""
     subnormal: bool = False
 
 
+def offers(rows: list[dict[str, Any]], results: Mapping[str, SpecResult]) -> dict[str, str]:
+    """The whole formulas of the fixes that are offered for the cases, by names for their specs."""
+    found: dict[str, str] = {}
+    for row in rows:
+        for finding in results[row["id"]].findings if row["id"] in results else ():
+            if finding.fix and finding.engine:
+                found[offer(row, finding.engine, finding.fix)] = finding.fix.model
+    return found
+
+
+def offer(row: dict[str, Any], engine: str, fix: Fix) -> str:
+    return f"{row['id']}.{engine}.{zlib.crc32(fix.model.encode()):08x}"
+
+
 def judged(row: dict[str, Any], results: Mapping[str, SpecResult], mode: str) -> Iterator[Told]:
-    """What was said of a case and of its fix, engine by engine, in one mode."""
+    """What was said of a case and of its fix, engine by engine, in one mode. `results` has the
+    fixes that are offered (`offers`) too."""
     for engine, theirs in ENGINES.items():
         # The data's classes are those of reverse mode.
         told = theirs if mode == "reverse" else None
-        yield _of_case(row, results[row["id"]], engine, told, mode)
+        yield _of_case(row, results, engine, told, mode)
         fix = results.get(row["id"] + FIX)
         if fix and (theirs or "torch") in row["fix_verified"]:
             yield _of_fix(row, fix, engine, mode)
@@ -96,8 +114,13 @@ def refused(row: dict[str, Any], errors: Mapping[str, list[SpecError]]) -> Itera
 
 
 def _of_case(
-    row: dict[str, Any], result: SpecResult, engine: str, theirs: str | None, mode: str
+    row: dict[str, Any],
+    results: Mapping[str, SpecResult],
+    engine: str,
+    theirs: str | None,
+    mode: str,
 ) -> Told:
+    result = results[row["id"]]
     measured, value = _measured(row, result, engine, mode)
     kind, expected = _expected(row, theirs, measured, value)
     if kind in DEFECTS and measured not in DEFECTIVE and value not in DEFECTIVE:
@@ -114,7 +137,7 @@ def _of_case(
     wanted = [f for f in grave if _finds(f, kind)]
     verdict = "found" if wanted else "missed"
     causes = [f.cause for f in wanted if f.cause]
-    fixes = [fix for f in wanted if (fix := getattr(f, "fix", None))]
+    fixes = [f.fix for f in wanted if f.fix]
     return Told(
         *told,
         verdict,
@@ -124,10 +147,16 @@ def _of_case(
         cause=causes[0].op if causes else "",
         hint=row["culprit_op"],
         agrees=bool(causes) and causes[0].op in _operations(row["culprit_op"]),
-        proven=bool(causes) and bool(getattr(causes[0], "proven", False)),
-        fix=str(fixes[0].after) if fixes else "",
+        proven=bool(causes) and causes[0].proven,
+        fix=fixes[0].after if fixes else "",
+        fixed=_fixed(row, results[offer(row, engine, fixes[0])], engine, mode) if fixes else "",
         fixable=bool(row["fix"]) and (theirs or "torch") in row["fix_verified"],
     )
+
+
+def _fixed(row: dict[str, Any], result: SpecResult, engine: str, mode: str) -> str:
+    gradient, value = _measured(row, result, engine, mode)
+    return next((name for name in (gradient, value) if name in DEFECTIVE), "ok")
 
 
 def _operations(hint: str) -> set[str]:
@@ -193,7 +222,7 @@ def _measured(row: dict[str, Any], result: SpecResult, engine: str, mode: str) -
             gradient = value = ""
             if row["true_gradient"] is not None:
                 gradient = classes.classified(gradients, row["true_gradient"], row["dtype"])
-            if row["true_value"] is not None:
+            if row["true_value"] not in (None, "nan"):
                 value = classes.classified(reading.output, row["true_value"], row["dtype"])
             return gradient, value
     return "error", "error"

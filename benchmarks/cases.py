@@ -19,7 +19,7 @@ from typing import Any
 
 import case_classes as classes
 from case_table import print_table, summary
-from case_verdicts import FIX, Told, judged, refused
+from case_verdicts import FIX, Told, judged, offers, refused
 from mpmath import mpf, nstr
 
 from gradcheck_cli import specfile
@@ -42,6 +42,8 @@ TRANSLATED = (
     (r"\blog1mexp\(([^()]*)\)", r"log1mexp(-(\1))"),
 )
 
+Formulas = dict[str, tuple[dict[str, Any], str]]  # a case and a formula, by the spec's name
+
 TRUTH_AGREES = 1e-12  # relative; `true_gradient` is rounded to float64
 
 
@@ -53,26 +55,36 @@ def load(path: Path, only: set[str]) -> list[dict[str, Any]]:
     return [row for row in rows if not only or row["id"] in only]
 
 
-def specs_of(rows: list[dict[str, Any]]) -> tuple[dict[str, Spec], dict[str, list[SpecError]]]:
-    """The specs of the cases and of their verified fixes, and what cannot be read, by name."""
+def formulas_of(rows: list[dict[str, Any]]) -> Formulas:
+    """The cases and their verified fixes, by names for their specs, in our words."""
+    found: Formulas = {}
+    for row in rows:
+        found[row["id"]] = (row, translated(row["expression"]))
+        if row["fix"] and row["fix_verified"]:
+            found[row["id"] + FIX] = (row, translated(row["fix"]))
+    return found
+
+
+def translated(formula: str) -> str:
+    for theirs, ours in TRANSLATED:
+        formula = re.sub(theirs, ours, formula)
+    return formula
+
+
+def specs_of(formulas: Formulas) -> tuple[dict[str, Spec], dict[str, list[SpecError]]]:
+    """Specs of these formulas at the points of their cases, and what cannot be read, by name."""
     specs: dict[str, Spec] = {}
     errors: dict[str, list[SpecError]] = {}
-    for row in rows:
-        formulas = {row["id"]: row["expression"]}
-        if row["fix"] and row["fix_verified"]:
-            formulas[row["id"] + FIX] = row["fix"]
-        for name, formula in formulas.items():
-            read, mistakes = specfile.read(f"{name}.yaml", document(name, row, formula))
-            specs.update((spec.name, spec) for spec in read)
-            if mistakes:
-                errors[name] = mistakes
+    for name, (row, formula) in formulas.items():
+        read, mistakes = specfile.read(f"{name}.yaml", document(name, row, formula))
+        specs.update((spec.name, spec) for spec in read)
+        if mistakes:
+            errors[name] = mistakes
     return specs, errors
 
 
 def document(name: str, row: dict[str, Any], formula: str) -> str:
     """A case as the text of a spec; JSON is YAML."""
-    for theirs, ours in TRANSLATED:
-        formula = re.sub(theirs, ours, formula)
     keys = {"name": name, "inputs": row["inputs"], "wrt": row["wrt"], "dtypes": [row["dtype"]]}
     return json.dumps({**keys, "model": formula})
 
@@ -113,9 +125,14 @@ def main() -> int:
     rows = load(arguments.file, set(filter(None, arguments.only.split(","))))
     modes = ("reverse", "forward") if arguments.forward else ("reverse",)
     options = RunOptions(modes=Layered(override=modes))
-    specs, errors = specs_of(rows)
+    specs, errors = specs_of(formulas_of(rows))
     started = time.monotonic()
     results = results_of(specs, options)
+    by_name = {row["id"]: row for row in rows}
+    models = {
+        name: (by_name[name.split(".")[0]], model) for name, model in offers(rows, results).items()
+    }
+    results |= results_of(specs_of(models)[0], options)
     seconds = time.monotonic() - started
     tables: dict[str, Any] = {}
     for mode in modes:
