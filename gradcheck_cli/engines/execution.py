@@ -95,6 +95,8 @@ class Execution:
         return len(self.slots) - 1
 
     def add_step(self, step: Step) -> None:
+        if all(self.slots[i].format is None for i in (*step.args, *step.results)):
+            step.exact = None  # indices and masks are exact as they are
         self.steps.append(step)
 
     def values(self, slot: int) -> Array:

@@ -175,7 +175,7 @@ class TensorFlowRecorder:
         ]
         results = tuple(self._slot(y) for y in outputs)
         rest = [None if i in holes else x for i, x in enumerate(inputs)]
-        call = _Call(name, rest, holes, tuple(attributes or ()), len(outputs))
+        call = _Call(name, rest, holes, _stated(attributes), len(outputs))
         step = Step(
             name=name,
             args=tuple(self._slot(inputs[i]) for i in holes),
@@ -192,6 +192,13 @@ class TensorFlowRecorder:
             self._recorded[id(attributes)] = attributes, self.node
         if self._backward and self.node is None:
             self._sums.update(dict.fromkeys(results, step))
+
+
+def _stated(attributes: Any) -> tuple[Any, ...]:
+    """Without those that were left at their defaults."""
+    flat = tuple(attributes or ())
+    pairs = zip(flat[::2], flat[1::2], strict=True)
+    return tuple(part for name, value in pairs if value is not None for part in (name, value))
 
 
 class _Call:
@@ -299,6 +306,7 @@ def _transposed(
             aids,
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
+        bars = [tf.convert_to_tensor(bar) for bar in bars]  # indexing gives IndexedSlices
     given = [tangents[i] for i in moving]
     found: list[Any] = transposed.gradient(bars, aids, output_gradients=given)
     return found
