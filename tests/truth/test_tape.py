@@ -118,5 +118,5 @@ def test_sums_of_a_directional_derivative() -> None:
 def test_number_that_was_not_recorded_reacts_to_nothing() -> None:
     run = RecordedProgram(program_of("x * 1", {"x": 1.0}), {"x": np.array(1.0)}, "float64")
     assert sensitivity_sums(np.array(3.0), run.leaves.values(), FORMATS["float64"]) == Sums(
-        0.0, [], 0.0
+        0.0, [], 0.0, 0.0
     )
