@@ -46,6 +46,12 @@ def numbers(nested: Any) -> list[Any]:
     return [mpf(one) if one is not None else mpf("nan") for one in flat(nested)]
 
 
+def without_truth(computed: Any) -> str:
+    """nan or inf where one is in it; nothing more can be said."""
+    found = numbers(computed)
+    return "nan" if any(map(isnan, found)) else "inf" if any(map(isinf, found)) else ""
+
+
 def classified(computed: Any, truth: Any, dtype: str) -> str:
     """What `computed` is where `truth` is right: ok, inaccurate, wrong, zero, inf or nan; "flush"
     where nothing is wrong but that a subnormal number became zero. The worst entry counts.

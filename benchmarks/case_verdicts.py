@@ -215,11 +215,12 @@ def _expected(
 
 
 def _measured(row: dict[str, Any], result: SpecResult, engine: str, mode: str) -> tuple[str, str]:
-    """The classes of this run's gradient and value; empty where the data have no truth."""
+    """The classes of this run's gradient and value; empty where the data have no truth, but for
+    values that are not finite."""
     for reading in result.readings:
         if reading.engine == engine and reading.mode == mode:
             gradients = [reading.gradients.get(name) for name in row["wrt"]]
-            gradient = value = ""
+            gradient, value = "", classes.without_truth(reading.output)
             if row["true_gradient"] is not None:
                 gradient = classes.classified(gradients, row["true_gradient"], row["dtype"])
             if row["true_value"] not in (None, "nan"):
