@@ -30,7 +30,7 @@ CAUSES: dict[CauseKind, str] = {
     "underflow": "An intermediate number is too small for the dtype and becomes zero, or keeps "
     "only a few digits, although the gradient itself would fit.",
     "subnormal flush": "A number below the smallest normal one is set to zero, as processors and "
-    "frameworks may do.",
+    "frameworks may do, or is taken for zero.",
     "cancellation": "Terms that are nearly equal are subtracted: the digits that they share go, "
     "and what their rounding left behind is all that remains.",
     "absorption": "A term is so small beside the other one that the sum rounds it away, and what "
@@ -70,7 +70,7 @@ EXPLAINED = 4.0
 def kind_of(traces: Traces, op: Operation) -> CauseKind:
     """The word of the vocabulary for what `op` did."""
     fmt, target = traces.fmt, traces.target
-    if target is not None and np.isfinite(target) and fmt.round(abs(target)) > fmt.largest:
+    if target is not None and np.isinf(fmt.round(target)):
         return "genuine overflow"
     if not np.isfinite(op.result):
         return _not_finite(traces, op) if op.phase == "forward" else _derivative_lost(traces, op)
@@ -191,7 +191,8 @@ def _magnified(traces: Traces, op: Operation, exactly: Behaviour | None) -> Caus
     else:
         theirs = any(x != traces.fmt.round(x) for x in op.exact_inputs if np.isfinite(x))
     if not theirs:
-        return "inaccurate kernel"
+        flushed = any(0 < abs(x) < traces.fmt.smallest_normal for x in op.inputs)
+        return "subnormal flush" if flushed else "inaccurate kernel"
     lost = absorbed_by(traces, op.node)
     if lost is None:
         return "sensitivity"

@@ -55,7 +55,9 @@ def _unstable(case: Case, finding: Finding) -> Cause | None:
 
 def _target(case: Case, finding: Finding) -> float | None:
     """What the worst entry, or the largest number of an output that was lost, should be."""
-    if finding.code == "GC203" and case.truth is not None and np.size(case.truth.output):
+    if finding.code == "GC203":
+        if case.truth is None or not case.truth.output_certified or not np.size(case.truth.output):
+            return None
         sizes = np.abs(np.asarray(case.truth.output, dtype=np.float64))
         return None if np.all(np.isnan(sizes)) else float(np.nanmax(sizes))
     return finding.entries[0].truth if finding.entries else None

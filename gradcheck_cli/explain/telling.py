@@ -24,7 +24,8 @@ def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     exact, result = op.exact, op.result
     where = "" if op.phase == "forward" else f"{op.phase} "
     if kind == "genuine overflow" and traces.target is not None:
-        return f"the truth does not fit {name}: {traces.target:.3g} > {traces.fmt.largest:.3g}"
+        size = f"{abs(traces.target):.3g}" if np.isfinite(traces.target) else "more than 1.8e+308"
+        return f"the truth does not fit {name}: {size} > {traces.fmt.largest:.3g}"
     if kind in ("masked branch", "0*inf") and not np.isfinite(op.result):
         whose = "its value" if op.phase == "forward" else "its derivative"
         how = "not selected" if kind == "masked branch" else "multiplied by zero"

@@ -80,6 +80,7 @@ def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | 
     fmt = FORMATS[case.dtype]
     off = ~accepted(g, block, fmt, case.spec.tolerance)
     off |= too_wide(block, fmt)  # which the cost of rounding may settle
+    off |= np.isinf(g)  # if it is right, what left the range is to be named all the same
     if not np.any(off):
         return None
     ulps = error_in_ulps(g, block.value, fmt)
