@@ -35,7 +35,7 @@ from gradcheck_cli.engines.shadow import (
     to_float,
 )
 
-SHOWN = 64
+SHOWN = 64  # operations, but for the culprits
 SINGLE = 4  # operations tried alone
 SPOILERS = 2  # operations that round alone
 RUNS = 9  # of the recorded list, from the first operation that changes, at most
@@ -68,21 +68,27 @@ def prove(execution: Execution, target: float, format: FloatFormat) -> Proof:
         return Proof(note="the run is too large to be done again in more than float64")
     numbers, exact = shadowed
     found = list(local_errors(execution, needed, exact))
-    if len(found) > SHOWN:
-        worst = sorted(found, key=lambda one: (one.severe, one.operation.error))[-SHOWN:]
-        found = sorted(worst, key=lambda one: one.place)
     search = _Search(execution, exact, numbers, target, format)
     culprits, repaired = search.smallest(found)
-    # What left the range below is off by less than the smallest number, and what has no value may
-    # be masked: said only where it matters.
-    shown = [
-        i
-        for i, one in enumerate(found)
-        if i in culprits or (one.operation.error > ROUNDING and (search.wrong or not one.singular))
-    ]
+    shown = _shown(found, culprits, search.wrong)
     operations = tuple(found[i].operation for i in shown)
     places = tuple(shown.index(i) for i in culprits)
     return Proof(operations, places, repaired, "" if culprits else search.unexplained)
+
+
+def _shown(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> list[int]:
+    """The places of the culprits and of the worst others, in order.
+
+    What left the range below is off by less than the smallest number, and what has no value may be
+    masked: both are said only where they matter.
+    """
+    others = [
+        i
+        for i, one in enumerate(found)
+        if i not in culprits and one.operation.error > ROUNDING and (wrong or not one.singular)
+    ]
+    others.sort(key=lambda i: (found[i].victim, -found[i].operation.error, i))
+    return sorted([*culprits, *others[: max(SHOWN - len(culprits), 0)]])
 
 
 def _shadowed(
