@@ -207,15 +207,15 @@ def _rounding(node: Node | None) -> str:
 
 
 def _is_sum(op: Operation) -> bool:
-    """Whether the result is the sum or the difference of the two numbers that went in, or of 1 and
-    the only one or its square.
+    """Whether the result is the sum or the difference of the numbers that went in; in a derivative,
+    also of 1 and the only one or its square.
 
-    Where much cancels, no other operation on numbers of ordinary size gives this.
+    Where much cancels, no other operation on numbers of ordinary size gives this (but log near 1).
     """
     terms = [x for x in op.exact_inputs if np.isfinite(x)]
-    if len(terms) == 1:
+    if len(terms) == 1 and op.phase != "forward":
         pairs = [(1.0, terms[0]), (1.0, terms[0] ** 2)]
-    elif terms:
+    elif len(terms) > 1:
         pairs = [(sum(terms[:-1]), terms[-1])]
     else:
         return False
