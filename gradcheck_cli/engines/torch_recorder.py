@@ -210,6 +210,12 @@ def _as_given(given: Sequence[Any], widened: bool) -> tuple[Any, Any]:
 class _Mode(TorchDispatchMode):  # type: ignore[misc]
     """Hands every operation to the recorder."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here, and to keep the compiler away it would be imported first: two
+        seconds."""
+        return False
+
     def __init__(self, recorder: TorchRecorder) -> None:
         super().__init__()
         self._recorder = recorder
