@@ -10,8 +10,9 @@ import numpy as np
 from reference_engine.arithmetic.floats import Array, in_float32
 from reference_engine.op import Op, Point, register
 from reference_engine.ops.reductions import sum_
+from reference_engine.ops.selection import where
 from reference_engine.rules import Reduction, SelfAdjoint, Tangents, axes_of
-from reference_engine.traced import Value
+from reference_engine.traced import Value, to_array
 
 FAMILY = "neural"
 AXIS = {"axis": -1}
@@ -69,8 +70,33 @@ def _softmax_value(x: Any, axis: Any = -1) -> Any:
     return e
 
 
+def _leading(weights: Value, axis: Any) -> Array:
+    """True at one largest element along the axes. Which one is a matter of accuracy alone."""
+    plain = to_array(weights).astype(np.float64)
+    axes = axes_of(axis, plain.ndim)
+    kept = [i for i in range(plain.ndim) if i not in axes]
+    order = (*kept, *axes)
+    moved = np.transpose(plain, order)
+    mask = np.zeros(moved.shape, np.bool_)
+    if plain.size:
+        shape = (*moved.shape[: len(kept)], math.prod(moved.shape[len(kept) :]))
+        places = moved.reshape(shape).argmax(axis=-1)[..., None]
+        np.put_along_axis(mask.reshape(shape), places, True, axis=-1)
+    return np.transpose(mask, np.argsort(order))
+
+
+def _total(values: Value, axis: Any) -> Value:
+    return sum_(values, axis=axis, keepdims=True)
+
+
+def _from_leading(g: Value, leading: Array, axis: Any) -> Value:
+    """g less its value at the leading element."""
+    return g - _total(where(leading, g, 0.0), axis)
+
+
 def _softmax_product(g: Value, y: Value, x: Value, axis: Any = -1) -> Value:
-    return y * (g - sum_(y * g, axis=axis, keepdims=True))
+    g = _from_leading(g, _leading(y, axis), axis)
+    return y * (g - _total(y * g, axis))
 
 
 softmax: Op = register(
@@ -82,6 +108,8 @@ softmax: Op = register(
         keywords=AXIS,
         formula="exp(x) / sum(exp(x)) along an axis",
         derivative="y_dot = y (x_dot - sum(y x_dot)), a symmetric matrix",
+        stability="x_dot is counted from its value at the largest y: where that is nearly 1, "
+        "x_dot - sum(y x_dot) would cancel",
         domain=DOMAIN,
         points=(
             Point("an x = -inf", "limit", MASKED, ([0.0, 0.0, 0.0],), value=[0.0, 0.5, 0.5]),
@@ -93,18 +121,29 @@ softmax: Op = register(
 
 
 def _log_softmax_push(x_dot: Value, y: Value, x: Value, axis: Any = -1) -> Value:
-    return x_dot - sum_(softmax(x, axis=axis) * x_dot, axis=axis, keepdims=True)
+    x_dot = _from_leading(x_dot, _leading(x, axis), axis)
+    return x_dot - _total(softmax(x, axis=axis) * x_dot, axis)
+
+
+def _log_softmax_pull(y_bar: Value, y: Value, x: Value, axis: Any = -1) -> Value:
+    """y_bar - p sum(y_bar); at the largest p, 1 - p is the sum of the others."""
+    p, leading = softmax(x, axis=axis), _leading(x, axis)
+    others = _total(where(leading, 0.0, p), axis)
+    theirs = _total(where(leading, 0.0, y_bar), axis)
+    return where(leading, y_bar * others - p * theirs, y_bar - p * _total(y_bar, axis))
 
 
 log_softmax: Op = register(
     Op(
         "log_softmax",
         _log_softmax_value,
-        Tangents(_log_softmax_push),
+        Tangents(_log_softmax_push, transposes=(_log_softmax_pull,)),
         family=FAMILY,
         keywords=AXIS,
         formula="x - logsumexp(x) along an axis",
         derivative="y_dot = x_dot - sum(softmax(x) x_dot)",
+        stability="1 - softmax at the largest x is the sum of the others, and x_dot is counted "
+        "from its value there",
         domain=DOMAIN,
         points=(
             Point("an x = -inf", "limit", MASKED, ([1.0, -0.5, -0.5],)),
