@@ -115,9 +115,10 @@ def output(command: str, spec: str) -> str:
 def main() -> None:
     if "--outputs" in sys.argv[1:]:
         refresh_outputs()
+    made = documents()  # before anything is removed
     for old in (DOCS / "ops").glob("*.md"):
         old.unlink()
-    for path, text in documents().items():
+    for path, text in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
 
