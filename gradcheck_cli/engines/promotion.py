@@ -36,9 +36,11 @@ from gradcheck_cli.engines.shadow import (
 )
 
 SHOWN = 64  # operations, but for the culprits
-SINGLE = 4  # operations tried alone
+SINGLE = 3  # operations tried alone
 SPOILERS = 2  # operations that round alone
-RUNS = 9  # of the recorded list, from the first operation that changes, at most
+# Of the recorded list, from the first operation that changes, at most: with the recording and the
+# two traced looks that makes nine.
+RUNS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ class _Search:
 
     def _spoilers(self, found: Sequence[Found], own: Sequence[int]) -> list[int]:
         """The first of those that spoil the entry when they round and nothing else does."""
-        for i in own[:SPOILERS]:
+        for i in own[: min(SPOILERS, RUNS - self._runs)]:
             self._runs += 1
             if self._error(self._rounded(found[i].place)) > self._enough:
                 return [i]
@@ -247,7 +249,10 @@ class _Search:
         return tuple(chosen), error
 
     def _repaired(self, found: Sequence[Found], chosen: Sequence[int]) -> float | None:
-        """The entry's error with these done exactly, or None where that does not repair it."""
+        """The entry's error with these done exactly, or None where that does not repair it, or no
+        runs are left."""
+        if self._runs >= RUNS:
+            return None
         self._runs += 1
         error = self._error(self._entry({found[i].place for i in chosen}))
         return error if error <= self._enough else None
