@@ -79,7 +79,9 @@ class _Search:
         found: list[_Rewritten] = []
         for width in WIDTHS:
             following: list[_Rewritten] = []
-            going_on = [made for made in level if not any(s.rule.last for s in made.steps)]
+            going_on = [
+                made for made in level if not any(s.rule.last or s.rule.broad for s in made.steps)
+            ]
             for made in sorted(going_on, key=_rank)[:width]:
                 for more in self._again(made):
                     if id(more.root) not in seen:
@@ -99,7 +101,7 @@ class _Search:
         seeds = [made.new, *self._blamed] if made.steps else self._blamed
         for expr, distance in _around(made.root, seeds, far):
             for proposal in self._proposals(expr):
-                if made.steps and proposal.rule.last:
+                if made.steps and proposal.rule.broad:
                     continue
                 try:
                     root = self._forest.replaced(made.root, expr, proposal.new)

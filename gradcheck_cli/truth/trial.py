@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from gradcheck_cli.domain.fixes import (
 )
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
+from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.engines.walker import rounded
 from gradcheck_cli.truth.certified import certify, certify_output
@@ -50,17 +52,16 @@ DOMAIN_POINTS = 64
 
 def screen(request: FixRequest) -> Screened:
     """The best candidates, with the points and what they must give there."""
-    engine = ReferenceEngine()
-    engine.load()
+    engine = _reference()
     asked = replace(
         request.truth,
         program=rounded(request.truth.program, request.dtype),
         projections={mode: request.truth.projections[mode] for mode in request.modes},
     )
-    failing = _failing_point(asked, request.known)
+    failing = failing_point(asked, request.known)
     alive: list[Trial] = []
     for candidate in request.candidates:
-        worst = _worst(asked, candidate.program, failing, engine)
+        worst = worst_error(asked, candidate.program, failing, engine)
         if worst is not None:
             alive.append(Trial(candidate, (), worst))
     if not alive:
@@ -68,14 +69,14 @@ def screen(request: FixRequest) -> Screened:
     points = [failing, *_fresh(asked)]
     if len(points) <= LEAST:
         return Screened((), untried=True)
-    excused = [_worst(asked, request.truth.program, point, engine) is None for point in points]
+    excused = [worst_error(asked, request.truth.program, point, engine) is None for point in points]
     trials: list[Trial] = []
     for trial in sorted(alive, key=_merit)[:TRIED]:
         tried = _tried(asked, trial.candidate, points, excused, engine)
         if tried is not None:
             trials.append(tried)
     kept = sorted(trials, key=_merit)[:KEPT]
-    return Screened(tuple(_complete(asked, trial, engine) for trial in kept))
+    return Screened(tuple(_complete(asked, trial) for trial in kept))
 
 
 def _merit(trial: Trial) -> tuple[bool, int, int]:
@@ -90,7 +91,7 @@ def _tried(
     candidate: Candidate,
     points: Sequence[TrialPoint],
     excused: Sequence[bool],
-    engine: ReferenceEngine,
+    engine: Engine,
 ) -> Trial | None:
     """The candidate at every point, or None where it is wrong and must not be."""
     worst, near, wrong = 0.0, 0, 0
@@ -99,7 +100,7 @@ def _tried(
         if not _holds(request, candidate, point.values):
             continue
         kept.append(point)
-        off = _worst(request, candidate.program, point, engine)
+        off = worst_error(request, candidate.program, point, engine)
         if off is None and not excuse:
             return None
         near += point.near
@@ -117,14 +118,15 @@ def _holds(request: TruthRequest, candidate: Candidate, values: Mapping[str, Arr
     return bool(np.all(plain.nodes(values)[candidate.holds.output]))
 
 
-def _complete(request: TruthRequest, trial: Trial, engine: ReferenceEngine) -> Trial:
+def _complete(request: TruthRequest, trial: Trial) -> Trial:
     """The trial with what rounding may cost the candidate at each point."""
     program = trial.candidate.program
-    points = tuple(_widened(request, program, point, engine) for point in trial.points)
+    points = tuple(_widened(request, program, point) for point in trial.points)
     return _with_condition(request, replace(trial, points=points))
 
 
-def _failing_point(request: TruthRequest, known: Truth) -> TrialPoint:
+def failing_point(request: TruthRequest, known: Truth) -> TrialPoint:
+    """The point of the request, with its truth in the modes of the request."""
     output = np.asarray(known.output, np.float64)
     error = np.where(np.isfinite(output), known.output_error, np.inf)
     middle = np.where(np.isfinite(output), output, np.nan)
@@ -175,13 +177,18 @@ def _fresh(request: TruthRequest) -> list[TrialPoint]:
     return found
 
 
-def _widened(
-    request: TruthRequest, program: Program, point: TrialPoint, engine: ReferenceEngine
-) -> TrialPoint:
+@cache
+def _reference() -> ReferenceEngine:
+    engine = ReferenceEngine()
+    engine.load()
+    return engine
+
+
+def _widened(request: TruthRequest, program: Program, point: TrialPoint) -> TrialPoint:
     """The point with what rounding may cost the candidate there."""
     fmt = FORMATS[request.dtype]
     there = replace(request, program=rounded(inlined(program), fmt.name), values=point.values)
-    costs = conditioning(there, float64_gradients(there, engine).true)
+    costs = conditioning(there, float64_gradients(there, _reference()).true)
     gradients = {}
     for key, target in point.gradients.items():
         cost = costs[key]
@@ -219,7 +226,7 @@ def _evaluated(
     program: Program,
     values: Mapping[str, Array],
     mode: Mode,
-    engine: ReferenceEngine,
+    engine: Engine,
 ) -> tuple[Array, Mapping[str, Array]] | None:
     """Output and gradients in the judged dtype; None where there are none."""
     problem = Problem(
@@ -244,8 +251,8 @@ def _evaluated(
     return answer.output, gradients
 
 
-def _worst(
-    request: TruthRequest, program: Program, point: TrialPoint, engine: ReferenceEngine
+def worst_error(
+    request: TruthRequest, program: Program, point: TrialPoint, engine: Engine
 ) -> float | None:
     """The largest error of a candidate in ulps, None where it is wrong. The roundings that it may
     have are looked at only where a few ulps do not explain the error."""
@@ -256,7 +263,7 @@ def _worst(
         if found[mode] is None:
             return None
     if not _all_met(found, _narrowest(point, fmt), fmt) and not _all_met(
-        found, _widened(request, program, point, engine), fmt
+        found, _widened(request, program, point), fmt
     ):
         return None
     return max(

@@ -117,6 +117,10 @@ class Workshop:
         made: Expr = norm.expr
         return made
 
+    def rebuilt(self, norm: Norm) -> Expr:
+        """An expression with this normal form, made of its parts anew."""
+        return self.expr(norm) if norm.kind == "atom" else self._made(norm)
+
     def _made(self, norm: Norm) -> Expr:
         if norm.kind == "number":
             return self.number(norm.value)

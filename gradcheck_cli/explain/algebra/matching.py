@@ -174,9 +174,27 @@ def _factors(
         return
     for factor, own in factors_of(t)[1]:
         if own == exponent:
-            left = algebra.product([(t, 1.0), (factor, -own)])
-            for found in match(algebra, p, factor, b):
-                yield from _factors(algebra, others, left, found, whole=whole, rest_key=rest_key)
+            for scale in _scales(p, factor, own):
+                turned = algebra.scaled(factor, 1 / scale)
+                left = algebra.product([(t, 1.0), (factor, -own)], scale**own)
+                for found in match(algebra, p, turned, b):
+                    yield from _factors(
+                        algebra, others, left, found, whole=whole, rest_key=rest_key
+                    )
+
+
+def _scales(p: Norm, t: Norm, exponent: float) -> list[float]:
+    """Numbers that a sum among factors may be a multiple of the pattern's by: 1, and what makes the
+    constants equal; without constants, -1."""
+    if p.kind != "sum" or t.kind != "sum":
+        return [1.0]
+    if p.value == 0 or t.value == 0:
+        turns = p.value == t.value and exponent == int(exponent)
+        return [1.0, -1.0] if turns else [1.0]
+    ratio = t.value / p.value
+    if ratio < 0 and exponent != int(exponent):
+        return []
+    return [1.0] if same_number(ratio, 1.0) else [ratio]
 
 
 def _match_root_of(
@@ -214,8 +232,8 @@ def _match_root_of(
 
 
 def _simpler(before: Norm, after: Norm) -> bool:
-    """Whether dividing took factors away."""
-    return len(factors_of(after)[1]) < len(factors_of(before)[1])
+    """Whether dividing took a factor away, or put another in its place."""
+    return len(factors_of(after)[1]) <= len(factors_of(before)[1])
 
 
 def _match_sum(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bindings]:

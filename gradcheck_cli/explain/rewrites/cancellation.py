@@ -7,9 +7,23 @@ core/rules.rkt (flip--, flip3--, diff-sin, diff-cos, frac-sub).
 
 from __future__ import annotations
 
-from gradcheck_cli.explain.rewrites.rule import Rewrite, rule
+from collections.abc import Iterator
+
+from gradcheck_cli.explain.algebra.expressions import Expr, ordered
+from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
+
+
+@by_hand()
+def what_cancels(site: Site) -> Iterator[Expr]:
+    """x + y - y -> x, x * y / y -> x, sqrt(x) ** 2 -> x"""
+    shop = site.workshop
+    simple = shop.rebuilt(shop.norm(site.expr))
+    if len(ordered(simple)) < len(ordered(site.expr)):
+        yield simple
+
 
 RULES: tuple[Rewrite, ...] = (
+    what_cancels,
     rule("sqrt(x) - sqrt(y)", "(x - y) / (sqrt(x) + sqrt(y))", "x > 0", "y > 0"),
     rule("sqrt(1 + x) - 1", "x / (1 + sqrt(1 + x))", "x > -1"),
     rule("sqrt(b ** 2 + y) - b", "y / (sqrt(b ** 2 + y) + b)", "b > 0"),
@@ -44,5 +58,23 @@ RULES: tuple[Rewrite, ...] = (
         "(a * u + b * v) / (u ** 2 + v ** 2)",
         "(a + b * (v / u)) / (u + v * (v / u))",
         "abs(u) >= abs(v)",
+    ),
+    rule(
+        "x ** -0.5 - y ** -0.5",
+        "(y - x) / (sqrt(x) * sqrt(y) * (sqrt(x) + sqrt(y)))",
+        "x > 0",
+        "y > 0",
+    ),
+    rule("1 - a / (a + b)", "b / (a + b)"),
+    rule("1 - 1 / (1 + x)", "x / (1 + x)"),
+    rule("acos(1 - x)", "2 * asin(sqrt(x / 2))", "x > 0", "x < 2"),
+    rule(
+        "acos(sin(a) * sin(b) + cos(a) * cos(b) * cos(t))",
+        "2 * asin(sqrt(sin((a - b) / 2) ** 2 + cos(a) * cos(b) * sin(t / 2) ** 2))",
+    ),
+    rule(
+        "sqrt(a ** 2 + b ** 2 - 2 * a * b * cos(t))",
+        "hypot(a - b, 2 * sqrt(a * b) * sin(t / 2))",
+        "a * b > 0",
     ),
 )

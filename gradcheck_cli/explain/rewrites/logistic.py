@@ -6,6 +6,7 @@ local_odds_sigmoid, sigm_times_exp); TensorFlow, nn_impl.py (sigmoid_cross_entro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,17 +34,6 @@ def softmax_by_hand(site: Site) -> Iterator[Expr]:
 
 
 @by_hand()
-def log_softmax_by_hand(site: Site) -> Iterator[Expr]:
-    """x - logsumexp(x, axis) -> log_softmax(x, axis)"""
-    for fit in site.fits("x - logsumexp(x, axis=A, keepdims=B)"):
-        x = site.workshop.expr(fit.bindings["x"])
-        axis = _one_axis(x, fit.bindings["A"])
-        if axis is not None and (fit.bindings["B"] or len(x.shape) == 1):
-            made = site.call("log_softmax", x, axis=axis - len(x.shape) * (axis >= 0))
-            yield site.fitted(made, fit)
-
-
-@by_hand()
 def one_of_log_softmax(site: Site) -> Iterator[Expr]:
     """log_softmax(x)[i] -> -softplus(logsumexp(the others) - x[i])"""
     for fit in site.fits("log_softmax(x, axis=A)[I]"):
@@ -63,6 +53,30 @@ def one_of_log_softmax(site: Site) -> Iterator[Expr]:
         yield site.fitted(shop.negative(site.call("softplus", shop.subtract(others, mine))), fit)
 
 
+@by_hand()
+def mean_of_softmax(site: Site) -> Iterator[Expr]:
+    """sum(a * exp(x), axis) / sum(exp(x), axis) -> sum(a * softmax(x, axis), axis)"""
+    for fit in site.fits("sum(a * exp(x), axis=A, keepdims=B) / sum(exp(x), axis=A, keepdims=B)"):
+        x, a = (site.workshop.expr(fit.bindings[name]) for name in "xa")
+        axis = _one_axis(x, fit.bindings["A"])
+        if axis is not None:
+            softmax = site.call("softmax", x, axis=axis - len(x.shape) * (axis >= 0))
+            weighted = site.workshop.multiply(a, softmax)
+            keywords = {"axis": fit.bindings["A"], "keepdims": fit.bindings["B"]}
+            yield site.fitted(site.call("sum", weighted, **keywords), fit)
+
+
+@by_hand()
+def log_of_mean(site: Site) -> Iterator[Expr]:
+    """log(mean(exp(x), axis)) -> logsumexp(x, axis) - log(n)"""
+    for fit in site.fits("log(mean(exp(x), axis=A, keepdims=B))"):
+        x, axis = site.workshop.expr(fit.bindings["x"]), fit.bindings["A"]
+        total = site.call("logsumexp", x, axis=axis, keepdims=fit.bindings["B"])
+        count = math.prod(x.shape) // max(math.prod(total.shape), 1)
+        shop = site.workshop
+        yield site.fitted(shop.subtract(total, shop.number(math.log(count))), fit)
+
+
 RULES: tuple[Rewrite, ...] = (
     rule("1 / (1 + exp(x))", "sigmoid(-x)"),
     rule("exp(x) / (1 + exp(x))", "sigmoid(x)"),
@@ -77,8 +91,6 @@ RULES: tuple[Rewrite, ...] = (
     rule("log(sigmoid(x) / (1 - sigmoid(x)))", "x"),
     rule("sigmoid(x) / sigmoid(-x)", "exp(x)"),
     rule("logit(sigmoid(x))", "x"),
-    rule("sigmoid(logit(x))", "x", "x > 0", "x < 1"),
-    rule("log(x / (1 - x))", "logit(x)", "x > 0", "x < 1"),
     rule("bce(sigmoid(z), y, **K)", "bce_with_logits(z, y, **K)"),
     rule("y * log(sigmoid(z)) + (1 - y) * log(1 - sigmoid(z))", "y * z - softplus(z)"),
     rule("sigmoid(a) - sigmoid(b)", "-sigmoid(a) * sigmoid(-b) * expm1(b - a)"),
@@ -90,10 +102,15 @@ RULES: tuple[Rewrite, ...] = (
     rule("(1 - sigmoid(x)) ** n", "exp(-n * softplus(x))"),
     rule("(1 - sigmoid(x)) ** y", "exp(-y * softplus(x))"),
     softmax_by_hand,
-    log_softmax_by_hand,
     one_of_log_softmax,
     rule("log(softmax(x, **K))", "log_softmax(x, **K)"),
     rule("log(softmax(x, **K)[I])", "log_softmax(x, **K)[I]"),
-    rule("exp(log_softmax(x, **K))", "softmax(x, **K)"),
-    rule("x * tanh(softplus(x))", "mish(x)"),
+    rule("exp(x) / (1 + exp(x)) ** 2", "sigmoid(x) * sigmoid(-x)"),
+    rule("2 * sigmoid(x) - 1", "tanh(x / 2)"),
+    rule("softplus(x) - x", "softplus(-x)"),
+    rule("softplus(x) - softplus(-x)", "x"),
+    rule("log_sigmoid(x) - log_sigmoid(-x)", "x"),
+    rule("logaddexp(a, b) - a", "softplus(b - a)"),
+    mean_of_softmax,
+    log_of_mean,
 )

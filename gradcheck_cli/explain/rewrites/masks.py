@@ -45,7 +45,7 @@ def _shielded(site: Site, branch: Expr, keep: Expr, chosen: bool, safe: int) -> 
     return result
 
 
-@by_hand(last=True)
+@by_hand(broad=True)
 def double_where(site: Site) -> Iterator[Expr]:
     """where(c, f(x), g) -> where(c, f(where(c, x, safe)), g)"""
     expr = site.expr
@@ -60,7 +60,7 @@ def double_where(site: Site) -> Iterator[Expr]:
                 yield site.call("where", mask, a, b)
 
 
-@by_hand(last=True)
+@by_hand(broad=True)
 def mask_by_multiplication(site: Site) -> Iterator[Expr]:
     """m * f(x) -> where(m != 0, m * f(where(m != 0, x, safe)), 0)"""
     expr = site.expr
@@ -76,47 +76,29 @@ def mask_by_multiplication(site: Site) -> Iterator[Expr]:
             yield site.call("where", here, inside, site.workshop.number(0))
 
 
-@by_hand(last=True)
-def product_with_zero(site: Site) -> Iterator[Expr]:
-    """m * x -> where(m != 0, m * where(m != 0, x, 1), 0), where x may be infinite"""
-    expr = site.expr
-    if expr.op != "multiply":
-        return
-    for mask, masked in (expr.args, expr.args[::-1]):
-        value = site.value(mask)
-        if value is None or not np.any(value == 0) or mask.op == CONSTANT:
-            continue
-        here = site.call("not_equal", mask, site.workshop.number(0))
-        kept = site.call("where", here, masked, site.workshop.number(1))
-        if kept.shape == masked.shape:
-            inside = site.call("multiply", mask, kept)
-            yield site.call("where", here, inside, site.workshop.number(0))
-
-
 RULES: tuple[Rewrite, ...] = (
     double_where,
     mask_by_multiplication,
-    product_with_zero,
     rule(
         "y * log(x)",
         "where(y == 0, 0, y * log(where(y == 0, 1, x)))",
         "(x > 0) | (y == 0)",
         kink="0 where y = 0",
-        last=True,
+        broad=True,
     ),
     rule(
         "y * log(1 - x)",
         "where(y == 0, 0, y * log1p(-where(y == 0, 0, x)))",
         "(x < 1) | (y == 0)",
         kink="0 where y = 0",
-        last=True,
+        broad=True,
     ),
     rule(
         "x ** y",
         "where(y == 0, 1, x ** where(y == 0, 1, y))",
         "(x > 0) | (y == 0)",
         kink="1 where y = 0",
-        last=True,
+        broad=True,
     ),
     rule("minimum(exp(x), c)", "exp(minimum(x, log(c)))", "c > 0"),
 )

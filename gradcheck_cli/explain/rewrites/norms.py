@@ -6,8 +6,10 @@ numerical algorithms, 1.9 and 27.8; JAX FAQ, gradients contain NaN where using w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from gradcheck_cli.domain.program import CONSTANT
 from gradcheck_cli.explain.algebra.expressions import Expr
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
 
@@ -52,6 +54,31 @@ def mean_of_squares(site: Site) -> Iterator[Expr]:
         yield site.fitted(site.call("sum", small, axis=axis, keepdims=fit.bindings["B"]), fit)
 
 
+@by_hand()
+def spread_by_sums(site: Site) -> Iterator[Expr]:
+    """sum(x ** 2) - sum(x) ** 2 / n -> sum((x - mean(x)) ** 2)"""
+    text = "sum(x ** 2, axis=A, keepdims=B) - c * sum(x, axis=A, keepdims=B) ** 2"
+    for fit in site.fits(text):
+        x, axis = site.workshop.expr(fit.bindings["x"]), fit.bindings["A"]
+        mean = site.call("mean", x, axis=axis, keepdims=True)
+        count = math.prod(x.shape) / math.prod(mean.shape)
+        if abs(fit.bindings["c"].value * count - 1) > 1e-6:
+            continue
+        shop = site.workshop
+        squares = shop.power(shop.subtract(x, mean), 2)
+        total = site.call("sum", squares, axis=axis, keepdims=fit.bindings["B"])
+        yield site.fitted(total, fit)
+
+
+@by_hand()
+def halves(site: Site) -> Iterator[Expr]:
+    """(a + b) / 2 -> a / 2 + b / 2"""
+    expr, shop = site.expr, site.workshop
+    if expr.op == "divide" and expr.args[0].op == "add" and expr.args[1].op == CONSTANT:
+        by = expr.args[1]
+        yield shop.add(*(shop.divide(part, by) for part in expr.args[0].args))
+
+
 RULES: tuple[Rewrite, ...] = (
     rule("sqrt(x ** 2)", "abs(x)"),
     rule("abs(x ** 2)", "x ** 2"),
@@ -59,7 +86,6 @@ RULES: tuple[Rewrite, ...] = (
     rule("sqrt(1 + x ** 2)", "hypot(1, x)"),
     rule("sqrt(sum(x ** 2, **K))", "norm(x, **K)"),
     scaled_root_of_squares,
-    rule("norm(x, ord=2, **K) ** 2", "sum(x ** 2, **K)", kink="0 where x = 0"),
     rule(
         "mean(x ** 2, axis=A, keepdims=B) - mean(x, axis=A, keepdims=B) ** 2",
         "mean((x - mean(x, axis=A, keepdims=True)) ** 2, axis=A, keepdims=B)",
@@ -69,7 +95,7 @@ RULES: tuple[Rewrite, ...] = (
         "sum((a - b) ** 2, **K)",
     ),
     rule("sqrt(relu(x))", _SAFE_ROOT, kink="0 where x <= 0"),
-    rule("sqrt(x)", _SAFE_ROOT, "x >= 0", kink="0 where x = 0", last=True),
+    rule("sqrt(x)", _SAFE_ROOT, "x >= 0", kink="0 where x = 0", broad=True),
     rule("x ** 2 / y ** 2", "(x / y) ** 2"),
     rule("sum(x, **K) / c", "sum(x / c, **K)"),
     rule("sum(x, **K) / y", "sum(x / y, **K)"),
@@ -81,5 +107,23 @@ RULES: tuple[Rewrite, ...] = (
         "acos(sum(a * b) / (norm(a) * norm(b)))",
         "2 * atan2(norm(a / norm(a) - b / norm(b)), norm(a / norm(a) + b / norm(b)))",
     ),
-    rule("acos(x)", "2 * atan2(sqrt(1 - x), sqrt(1 + x))", "abs(x) < 1"),
+    rule("sqrt(a ** 2 + b ** 2 + e ** 2)", "hypot(hypot(a, b), e)"),
+    rule("x / (1 + x ** 2)", "x / hypot(1, x) / hypot(1, x)"),
+    rule("x / (a ** 2 + b ** 2)", "x / hypot(a, b) / hypot(a, b)"),
+    rule("x ** 2 / (1 + x ** 2)", "(x / hypot(1, x)) ** 2"),
+    rule("asin(a / sqrt(a ** 2 + b ** 2))", "atan2(a, abs(b))", "b != 0"),
+    rule("atan(a / b)", "atan2(a, b)", "b > 0"),
+    rule("sqrt(a * b)", "sqrt(a) * sqrt(b)", "a > 0", "b > 0", broad=True),
+    rule("x * y / z", "x / z * y", broad=True),
+    rule("1 / (1 / x + 1 / y)", "x * y / (x + y)"),
+    rule("1 / (1 + 1 / x)", "x / (1 + x)"),
+    rule(
+        "mean(x * y, axis=A, keepdims=B)"
+        " - mean(x, axis=A, keepdims=B) * mean(y, axis=A, keepdims=B)",
+        "mean((x - mean(x, axis=A, keepdims=True)) * (y - mean(y, axis=A, keepdims=True)),"
+        " axis=A, keepdims=B)",
+    ),
+    rule("dot(a, a) + dot(b, b) - 2 * dot(a, b)", "sum((a - b) ** 2)"),
+    spread_by_sums,
+    halves,
 )

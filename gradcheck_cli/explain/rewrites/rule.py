@@ -53,13 +53,15 @@ class Rewrite:
     """`left -> right`, equal in value and gradient where all conditions hold.
 
     kink    what the right side has at a point where the left has no derivative
-    last    it fits nearly everywhere, and prepares for no other rule
+    last    it prepares for no other rule
+    broad   it fits nearly everywhere: it stands alone
     """
 
     text: str
     conditions: tuple[str, ...]
     kink: str
     last: bool = False
+    broad: bool = False
 
     def proposals(self, site: Site) -> Iterator[Proposal]:
         """What may stand in place of the expression."""
@@ -70,14 +72,14 @@ class Rule(Rewrite):
     """A rule whose sides are formulas."""
 
     def __init__(
-        self, left: str, right: str, *conditions: str, kink: str = "", last: bool = False
+        self, left: str, right: str, *conditions: str, kink: str = "", broad: bool = False
     ) -> None:
         self.left = left
         self.right = right
         self.text = f"{left} -> {right}"
         self.conditions = conditions
         self.kink = kink
-        self.last = last
+        self.broad = broad
 
     @cached_property
     def _pattern(self) -> Norm:
@@ -111,12 +113,12 @@ class Handwritten(Rewrite):
     It yields expressions, or pairs of an expression and its conditions.
     """
 
-    def __init__(self, function: Function, last: bool = False) -> None:
+    def __init__(self, function: Function, broad: bool = False) -> None:
         assert function.__doc__ is not None
         self.text = function.__doc__.splitlines()[0].rstrip(".")
         self.conditions = ()
         self.kink = ""
-        self.last = last
+        self.broad = broad
         self._function = function
 
     def proposals(self, site: Site) -> Iterator[Proposal]:
@@ -132,15 +134,15 @@ class Handwritten(Rewrite):
             yield Proposal(self, new, tuple(conditions))
 
 
-def rule(left: str, right: str, *conditions: str, kink: str = "", last: bool = False) -> Rule:
+def rule(left: str, right: str, *conditions: str, kink: str = "", broad: bool = False) -> Rule:
     """A rule whose sides are formulas, with the conditions on which they are equal."""
-    return Rule(left, right, *conditions, kink=kink, last=last)
+    return Rule(left, right, *conditions, kink=kink, broad=broad)
 
 
-def by_hand(last: bool = False) -> Callable[[Function], Handwritten]:
+def by_hand(broad: bool = False) -> Callable[[Function], Handwritten]:
     """Makes a function a rule."""
 
     def decorate(function: Function) -> Handwritten:
-        return Handwritten(function, last)
+        return Handwritten(function, broad)
 
     return decorate

@@ -17,7 +17,6 @@ from gradcheck_cli.explain.algebra.expressions import Expr, Misfit
 from gradcheck_cli.explain.algebra.patterns import parsed
 from gradcheck_cli.explain.rewrites.rule import Proposal, Rewrite, Site
 
-RADIUS = 1.0
 _MOST_TERMS = 40
 
 
@@ -37,6 +36,7 @@ class Series(Rewrite):
         argument: str = "x",
         front: str = "1",
         far: str = "",
+        radius: float = 1.0,
     ) -> None:
         """`left` is `front` times x^lead times the series in `argument`, of which `far` is a
         formula in `u` that is right where |u| >= 1."""
@@ -45,6 +45,7 @@ class Series(Rewrite):
         self._argument = argument
         self._front = front
         self._far = far
+        self._radius = radius
         self.text = f"{left} -> its Taylor series near 0, in a double where"
         self._coefficient = coefficient
         self._step = step
@@ -70,11 +71,11 @@ class Series(Rewrite):
         if x.op == "sqrt" and self._step == 2 and self._lead % 2 == 0:
             # the square of a root is no root: nothing is infinite at 0
             square = x.args[0]
-            near = call("less", square, shop.number(RADIUS))
+            near = call("less", square, shop.number(self._radius**2))
             away = call("sqrt", call("where", near, shop.number(1), square))
             lead = shop.power(square, self._lead // 2) if self._lead else None
         else:
-            near = call("less", call("abs", x), shop.number(RADIUS))
+            near = call("less", call("abs", x), shop.number(self._radius))
             square = shop.power(x, self._step)
             away = call("where", near, shop.number(1), x)
             lead = shop.power(x, self._lead) if self._lead else None
@@ -91,7 +92,7 @@ class Series(Rewrite):
     def _polynomial(self, site: Site, u: Expr) -> Expr:
         """By Horner's rule."""
         shop = site.workshop
-        coefficients = _coefficients(self._coefficient, site.fmt)
+        coefficients = _coefficients(self._coefficient, site.fmt, self._radius**self._step)
         total = shop.number(coefficients[-1])
         for c in reversed(coefficients[:-1]):
             total = shop.add(shop.number(c), shop.multiply(u, total))
@@ -99,16 +100,20 @@ class Series(Rewrite):
 
 
 @cache
-def _coefficients(coefficient: Callable[[int], float], fmt: FloatFormat) -> tuple[float, ...]:
-    """As many as the derivative needs at |x| = 1: the first that are left out are below half an
-    ulp of it, k times the coefficient."""
+def _coefficients(
+    coefficient: Callable[[int], float], fmt: FloatFormat, edge: float
+) -> tuple[float, ...]:
+    """As many as the derivative needs at the edge, where a power more is a factor of `edge`: the
+    first that are left out are below half an ulp of it, k times the coefficient."""
     found: list[float] = []
     for k in range(_MOST_TERMS):
         c = coefficient(k)
         found.append(_short(c, fmt))
-        size = max(abs(c) * max(j, 1) for j, c in enumerate(found[:3]))
+        size = max(abs(c) * max(j, 1) * edge**j for j, c in enumerate(found[:3]))
         # every other coefficient of some series is 0
-        if k > 2 and all(2 * j * abs(found[j]) < fmt.unit_roundoff * size for j in (k - 1, k)):
+        if k > 2 and all(
+            2 * j * abs(found[j]) * edge**j < fmt.unit_roundoff * size for j in (k - 1, k)
+        ):
             return tuple(found[:-2])
     return tuple(found)
 
@@ -146,6 +151,12 @@ def _langevin(k: int) -> float:
     """coth x - 1/x = sum over n >= 1 of 4^n B_2n x^(2n - 1) / (2n)! (DLMF 4.33.6)."""
     n = k + 1
     return 4.0**n * bernoulli(2 * n) / math.factorial(2 * n)
+
+
+def _tanh(k: int) -> float:
+    """tanh x = sum over n >= 1 of 4^n (4^n - 1) B_2n x^(2n - 1) / (2n)! (DLMF 4.33.3)."""
+    n = k + 1
+    return 4.0**n * (4.0**n - 1) * bernoulli(2 * n) / math.factorial(2 * n)
 
 
 def _planck(k: int) -> float:
@@ -192,4 +203,13 @@ RULES: tuple[Rewrite, ...] = (
     Series("1 / tanh(x) - 1 / x", _langevin, lead=1),
     Series("x / (exp(x) - 1)", _planck, step=1),
     Series("x / expm1(x)", _planck, step=1),
+    Series("atan(x) / x", lambda k: (-1) ** k / (2 * k + 1), radius=0.5),
+    Series("tanh(x) / x", _tanh, radius=0.5),
+    Series("tan(x) / x", lambda k: abs(_tanh(k)), radius=0.5),
+    Series("log1p(x) / x", lambda k: (-1) ** k / (k + 1), step=1, radius=0.25),
+    Series("log(1 + x) / x", lambda k: (-1) ** k / (k + 1), step=1, radius=0.25),
+    Series("x - log1p(x)", lambda k: (-1) ** k / (k + 2), step=1, lead=2, radius=0.25),
+    Series("x - log(1 + x)", lambda k: (-1) ** k / (k + 2), step=1, lead=2, radius=0.25),
+    Series("x - tanh(x)", lambda k: -_tanh(k + 1), lead=3, radius=0.5),
+    Series("x - atan(x)", lambda k: (-1) ** k / (2 * k + 3), lead=3, radius=0.5),
 )

@@ -34,6 +34,10 @@ RULES: tuple[Rewrite, ...] = (
         "y * log(x) + y * (y - 1) / (2 * x) * (1 - (2 * y - 1) / (6 * x))",
         "x > 1e5 * (1 + abs(y))",
     ),
-    rule("x * log(y)", "xlogy(x, y)", "y > 0", last=True),
-    rule("x * log1p(y)", "xlog1py(x, y)", "y > -1", last=True),
+    rule("1 - ndtr(x)", "ndtr(-x)"),
+    rule("lgamma(x + 1) - lgamma(x)", "log(x)", "x > 0"),
+    rule("digamma(x + 1) - digamma(x)", "1 / x", "x > 0"),
+    rule("log(i1(x))", "log(i1e(x)) + x", "x > 0"),
+    rule("exp(-x) * i0(x)", "i0e(x)", "x >= 0"),
+    rule("exp(-x) * i1(x)", "i1e(x)", "x >= 0"),
 )
