@@ -127,7 +127,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One engine, dtype, mode and input that was judged."""
+    """One engine, dtype, mode and input that was judged. `truth_error_ulps` is the widest error bar
+    of the truth of a smooth entry, the radius where the truth is certified."""
 
     engine: str
     dtype: str
@@ -137,6 +138,7 @@ class Check:
     point: int | None = None
     max_ulps: float | None = None
     truth: str = "undecided"
+    truth_error_ulps: float | None = None
     forward: int = 0
     backward: int = 0
     duration_s: float = 0.0

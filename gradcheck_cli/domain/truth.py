@@ -96,6 +96,9 @@ class Truth:
     reasons: Mapping[tuple[str, str], str] = field(default_factory=dict)
     uncertified: Mapping[tuple[str, str], str] = field(default_factory=dict)
     hulls: Mapping[str, tuple[Hull, ...]] = field(default_factory=dict)  # by mode
+    fallback: str = (
+        ""  # in a sentence, why differences stand in for a certified truth, where they do
+    )
     output_certified: bool = False  # whether all of the value was enclosed
     output_cost: Cost | None = None  # None until `TruthRequest.conditioning` asks
     forward: int = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradcheck_cli.domain.case import Case, Suspect
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, TraceRequest
 from gradcheck_cli.domain.report import Check, Finding, Status
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
@@ -148,7 +148,13 @@ def _names(case: Case, evaluation: Evaluation) -> list[str]:
 
 
 def _check(
-    case: Case, evaluation: Evaluation, name: str, status: Status, ulps: float | None, truth: str
+    case: Case,
+    evaluation: Evaluation,
+    name: str,
+    status: Status,
+    ulps: float | None,
+    truth: str,
+    known: float | None = None,
 ) -> Check:
     return Check(
         engine=evaluation.engine,
@@ -159,6 +165,7 @@ def _check(
         point=case.point,
         max_ulps=ulps,
         truth=truth,
+        truth_error_ulps=known,
         forward=evaluation.forward,
         backward=evaluation.backward,
         duration_s=evaluation.duration_s,
@@ -197,8 +204,23 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
         bad = failed or any(f.severity == "error" for f in findings)
         ulps = _max_ulps(judged, block)
         got.checks.append(
-            _check(case, evaluation, name, "failed" if bad else "passed", ulps, source_of(block))
+            _check(
+                case,
+                evaluation,
+                name,
+                "failed" if bad else "passed",
+                ulps,
+                source_of(block),
+                _widest_bar(block, FORMATS[case.dtype]),
+            )
         )
+
+
+def _widest_bar(block: TruthBlock, fmt: FloatFormat) -> float | None:
+    """The widest error bar of the truth in ulps; None where one is not bounded."""
+    smooth = block.kind == PointKind.SMOOTH
+    bars = block.error[smooth] / fmt.ulp(block.value[smooth])
+    return float(np.max(bars)) if bars.size and np.all(np.isfinite(bars)) else None
 
 
 def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:

@@ -72,6 +72,7 @@ def _check(check: Check) -> dict[str, Any]:
         "status": check.status,
         "max_ulps": _number(check.max_ulps),
         "truth": check.truth,
+        "truth_error_ulps": _number(check.truth_error_ulps),
         "evaluations": {"forward": check.forward, "backward": check.backward},
         "duration_s": _number(check.duration_s),
     }

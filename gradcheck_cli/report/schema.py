@@ -76,6 +76,10 @@ def _result() -> Schema:
                 status={"enum": ["passed", "failed", "error"]},
                 max_ulps=_NUMBER_OR_NULL,
                 truth={**_TEXT, "description": "Where the truth came from."},
+                truth_error_ulps={
+                    **_NUMBER_OR_NULL,
+                    "description": "Its widest error bar; the radius where it is certified.",
+                },
                 evaluations=_object(forward=_COUNT, backward=_COUNT),
                 duration_s={"type": "number", "minimum": 0},
             )

@@ -280,7 +280,7 @@ class _Session:
             findings,
             readings,
             ends,
-            [*work.notes, *self._broken_engines(plan)],
+            [*work.notes, *_fallbacks(work), *self._broken_engines(plan)],
             max(work.seconds.values(), default=0.0),
         )
 
@@ -309,6 +309,17 @@ class _Session:
             results=tuple(self._results[number] for number in sorted(self._results)),
             interrupted=interrupted,
         )
+
+
+def _fallbacks(work: _Work) -> Iterator[str]:
+    """Where differences had to stand in for a certified truth, as sentences."""
+    told: dict[str, list[str]] = {}
+    for look, truth in zip(work.plan.looks, work.truths, strict=True):
+        if truth is not None and truth.fallback:
+            told.setdefault(truth.fallback, []).append(look.dtype)
+    for reason, dtypes in told.items():
+        where = ", ".join(dict.fromkeys(dtypes))
+        yield f"{where}: not certified, {reason}; finite differences and float64 decide"
 
 
 def _work(plan: Plan) -> _Work:

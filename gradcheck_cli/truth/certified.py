@@ -27,10 +27,9 @@ OUTPUT = "output"
 ABSORBED = 1074 + 53  # bits in which 1 + x differs from 1 for every x of float64
 NARROW = 8  # a radius of 2^-8 ulp cannot be seen in any figure that the user gets
 
-BUDGET = 60_000
+BUDGET = 300_000
 """Scalar operations of all passes at FIRST_BITS together. A pass takes 0.3 (products of matrices)
-to 6 microseconds (transcendental functions) an operation, so that this is a fraction of a
-second."""
+to 6 microseconds (transcendental functions) an operation, so that this is a second or two."""
 
 KINK = "an operation stands exactly on a kink, a tie or a jump"
 DOMAIN = "the derivative has no value in exact arithmetic: a pole, or outside of the domain"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.engines.walker import rounded
 from gradcheck_cli.truth.blocks import Differences, Merged, is_on_a_kink, merge, unconstrained
-from gradcheck_cli.truth.certified import Certificate, certify, certify_output
+from gradcheck_cli.truth.certified import DOMAIN, KINK, Certificate, certify, certify_output
 from gradcheck_cli.truth.conditioning import with_costs
 from gradcheck_cli.truth.gradients import block_shapes
 from gradcheck_cli.truth.hulls import hulls_of
@@ -93,6 +93,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
         dtype=request.dtype,
         output=np.where(value.sure, value.value, plain),
         output_error=np.where(value.sure, value.radius, rough),
+        fallback=_fallback(certificates.values()),
         output_certified=bool(np.all(value.sure)),
         blocks=blocks,
         reasons=reasons,
@@ -100,6 +101,13 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
         hulls=hulls,
         forward=work.evaluations,
     )
+
+
+def _fallback(certificates: Iterable[Certificate]) -> str:
+    """Why differences stand in for a certificate; a point without a derivative has none by
+    nature."""
+    reasons = [c.reason for c in certificates if c.reason not in ("", KINK, DOMAIN)]
+    return reasons[0] if reasons else ""
 
 
 def _settle_outputs(work: Work, mode: Mode, merged: Merged) -> None:

@@ -131,7 +131,9 @@ def test_lost_output_silences_its_gradient() -> None:
     assert statuses(made) == ["failed"]
 
 
-@pytest.mark.parametrize(("output", "severity"), [(INF, "warning"), (NAN, "error"), (-INF, "error")])
+@pytest.mark.parametrize(
+    ("output", "severity"), [(INF, "warning"), (NAN, "error"), (-INF, "error")]
+)
 def test_output_that_does_not_fit_is_told_so(output: float, severity: str) -> None:
     made = case([answer({"x": NAN}, output=output)], {"x": block(1.0)}, output=2e43)
     (finding,) = judge(made)[1]
@@ -322,7 +324,9 @@ def test_check_counts_the_passes() -> None:
     made = single(1.0, block(1.0))
     counted = replace(made.evaluations[0], forward=3, backward=2, duration_s=0.25)
     (check,) = judge(replace(made, evaluations=(counted,), point=4))[0]
-    expected = Check("torch", "float32", "reverse", "x", "passed", 4, 0.0, "confirmed", 3, 2, 0.25)
+    expected = Check(
+        "torch", "float32", "reverse", "x", "passed", 4, 0.0, "confirmed", 0.0, 3, 2, 0.25
+    )
     assert check == expected
 
 

@@ -119,3 +119,16 @@ def test_a_tie_among_data_is_no_kink(formula: str) -> None:
     block = truth.blocks["reverse", "x"]
     assert np.all(block.certified)
     assert block.value.tolist() == [[0.0, 6.0]]
+
+
+@pytest.mark.parametrize(
+    ("formula", "x", "told"),
+    [
+        ("sum(eigvalsh(x) ** 2)", [[2.0, 1.0], [1.0, 3.0]], "eigvalsh has no enclosure"),
+        ("abs(x)", 0.0, ""),  # what has no derivative has no certificate by nature
+        ("exp(x)", 1.0, ""),
+    ],
+)
+def test_who_falls_back_says_why(formula: str, x: object, told: str) -> None:
+    fallback = truth_of(formula, {"x": x}).fallback
+    assert told in fallback if told else fallback == ""
