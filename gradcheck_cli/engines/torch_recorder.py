@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -244,14 +244,20 @@ def _written(func: Any) -> list[int]:
     return [i for i, a in enumerate(arguments) if a.alias_info and a.alias_info.is_write]
 
 
+@cache
+def _takes_arrays(func: Any) -> tuple[bool, ...]:
+    """Of each argument, whether it is an array, or a number in an array's place."""
+    return tuple(str(argument.type) in ("Tensor", "number") for argument in func._schema.arguments)
+
+
 def _numbers(func: Any, args: Any) -> set[int]:
     """The leaves that are numbers where an array could stand."""
     found = set()
     position = 0
-    for argument, given in zip(func._schema.arguments, args, strict=False):
-        if isinstance(given, (int, float)) and str(argument.type) in ("Tensor", "number"):
+    for array, given in zip(_takes_arrays(func), args, strict=False):
+        if array and isinstance(given, (int, float)):
             found.add(position)
-        position += len(tree_flatten(given)[0])
+        position += len(tree_flatten(given)[0]) if isinstance(given, (list, tuple)) else 1
     return found
 
 
