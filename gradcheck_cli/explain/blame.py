@@ -13,7 +13,7 @@ from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import INPUT
 from gradcheck_cli.domain.report import Cause, CauseKind
 from gradcheck_cli.explain.causes import kind_of
-from gradcheck_cli.explain.producers import UNNAMED, first_bad, first_nan
+from gradcheck_cli.explain.producers import UNNAMED, first_bad, first_nan, first_zero
 from gradcheck_cli.explain.surroundings import accumulated
 from gradcheck_cli.explain.telling import detail_of, proof_of, story_of
 from gradcheck_cli.explain.traces import Bad, Traces, lossy, not_finite, vanished
@@ -81,6 +81,8 @@ def blame(traces: Traces, code: str) -> Cause | None:
         first = executed.culprits[0]
         return _cause(traces, code, first_nan(traces, first) or first, executed)
     found = first_bad(traces, wanted.bad, backward_first=wanted.backward_first)
+    if found is None and code == "GC302":
+        found = first_zero(traces)
     if found is None:
         found = max(executed.operations, key=lambda op: op.error, default=None)
     return None if found is None else _cause(traces, code, _named(executed, found), executed)
@@ -134,7 +136,7 @@ def _proof(
             "float64 does the same with the same finite numbers: it is no matter of rounding",
             True,
         )
-    return "", False
+    return traces.narrow.note, False
 
 
 def _same_when_wider(traces: Traces, op: Operation) -> bool:

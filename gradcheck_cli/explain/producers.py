@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import CONSTANT, INPUT
-from gradcheck_cli.explain.traces import Bad, Traces, not_a_number, not_finite, vanished
+from gradcheck_cli.explain.traces import Bad, Traces, not_a_number, not_finite, vanished, zero
 from gradcheck_cli.explain.values import element, first_index
 
 UNNAMED = ""  # what an operation is called of which only its node is known
@@ -60,6 +60,12 @@ def first_nan(traces: Traces, op: Operation) -> Operation | None:
         found = _tangent(traces, not_finite)
         return found if found is not None and found.node != op.node else None
     return None
+
+
+def first_zero(traces: Traces) -> Operation | None:
+    """The operation whose derivative made the first zero of a cotangent or tangent, in whatever
+    precision."""
+    return _derivative(traces, zero)
 
 
 def _derivative(traces: Traces, bad: Bad) -> Operation | None:

@@ -80,11 +80,13 @@ def _derivative_by_numbers(traces: Traces, op: Operation) -> str:
         return f"derivative gives {number(result)}"
     if np.isinf(result) and abs(exact) > fmt.largest:
         return f"overflows {fmt.name}: {exact:.3g} > {fmt.largest:.3g}"
-    if result == 0 and abs(exact) < fmt.smallest_normal:
-        return f"underflows {fmt.name}: {exact:.3g} becomes 0"
     assert op.node is not None
     node = traces.program.nodes[op.node]
     name = node.custom.name if node.custom else node.op
+    if result == exact:
+        return f"of {name} gives {number(result)} in every precision"
+    if result == 0 and abs(exact) < fmt.smallest_normal:
+        return f"underflows {fmt.name}: {exact:.3g} becomes 0"
     return f"of {name} gives {number(result)}, exactly {exact:.6g}"
 
 

@@ -102,6 +102,11 @@ def not_a_number(narrow: Array, wide: Array | None) -> Array:
     return np.asarray(np.isnan(narrow))
 
 
+def zero(narrow: Array, wide: Array | None) -> Array:
+    """Elements that are zero."""
+    return np.asarray(np.asarray(narrow) == 0)
+
+
 def vanished(narrow: Array, wide: Array | None) -> Array:
     """Elements that are zero, but not in the wider precision."""
     if wide is None or np.shape(wide) != np.shape(narrow):
