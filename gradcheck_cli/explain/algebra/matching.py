@@ -351,10 +351,8 @@ def _fits_sum(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
         scale = own / weight
         left = algebra.sum([(t, 1.0), (term, -own)], -p.value * scale)
         if p.value and not same_number(t.value, p.value * scale):
-            left_constant = terms_of(algebra, left)[0]
-            if abs(left_constant) >= abs(t.value):
-                continue
-        elif p.value:
+            continue
+        if p.value:
             left = algebra.sum([(left, 1.0)], -terms_of(algebra, left)[0])
         for found in match(algebra, first, term, {}):
             rests = _terms(algebra, others, left, found, scale, whole=False, rest_key=_REST)

@@ -1,0 +1,73 @@
+"""What is proposed for an unstable formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.fixes import Candidate
+from gradcheck_cli.explain.candidates import MOST, propose
+from tests.conftest import array, program_of
+
+
+def proposed(formula: str, blame: str = "", **values: Any) -> dict[str, Candidate]:
+    """The candidates by the formulas that they put in place."""
+    program = program_of(formula, values)
+    blamed = [i for i, node in enumerate(program.nodes) if node.op == blame]
+    arrays = {name: array(value) for name, value in values.items()}
+    return {c.after: c for c in propose(program, "float32", arrays, blamed)}
+
+
+def test_a_rewrite_and_what_it_replaces() -> None:
+    candidate = proposed("y = 3 * (1 / exp(x))\ny + 1", x=100.0)["exp(-x)"]
+    assert candidate.before == "1 / exp(x)"
+    assert candidate.model == "3 * exp(-x) + 1"
+    assert candidate.rules == ("1 / exp(x) -> exp(-x)",)
+    assert not candidate.custom
+
+
+def test_through_intermediate_names_and_helper_functions() -> None:
+    formula = "def part(t):\n    return exp(t)\ns = part(x)\np = s / sum(s)\nsum(w * p)"
+    assert proposed(formula, x=[100.0, 101.0], w=[1.0, 2.0])["softmax(x)"].before == "s / sum(s)"
+
+
+def test_two_rewrites_one_after_the_other() -> None:
+    found = proposed("log(0.5 * (1 + erf(x / 1.4142135623730951)))", x=-6.0)
+    assert len(found["log_ndtr(x)"].rules) == 2
+
+
+def test_two_rewrites_in_two_places() -> None:
+    found = proposed("log(1 + exp(x)) * (1 / exp(y))", x=100.0, y=100.0)
+    assert "softplus(x) * exp(-y)" in found
+
+
+def test_a_condition_is_stated_and_must_hold_at_the_point() -> None:
+    assert proposed("log(a / b)", a=1e-30, b=1e20)["log(a) - log(b)"].condition == "a > 0 and b > 0"
+    assert "log(a) - log(b)" not in proposed("log(a / b)", a=-1e-30, b=-1e20)
+
+
+def test_the_derivative_of_what_is_to_blame_is_stated() -> None:
+    (candidate,) = (c for c in proposed("2 * tanh(x)", "tanh", x=10.0).values() if c.custom)
+    assert candidate.before == "tanh(x)"
+    assert candidate.program.has_custom_gradient
+    assert candidate.model.endswith("2 * stable_tanh(x)")
+
+
+def test_nothing_adds_an_epsilon_or_clips() -> None:
+    for formula in ("log(p)", "sqrt(sum(p ** 2))", "p / sum(p)", "log(softmax(p))"):
+        for candidate in proposed(formula, p=[0.0, 1.0]).values():
+            assert "clip" not in candidate.model
+            assert "1e-" not in candidate.model
+
+
+def test_no_candidate_loses_an_input() -> None:
+    assert all("y" in c.model for c in proposed("x * y / y", x=1.0, y=1e-30).values())
+
+
+def test_a_large_program_is_searched_near_the_blame_only() -> None:
+    lines = ["t = exp(x)", *["t = tanh(t + 1 / exp(x))"] * 400, "sum(t)"]
+    program = program_of("\n".join(lines), {"x": np.ones(3)})
+    blamed = [len(program.nodes) - 3]
+    found = propose(program, "float32", {"x": np.ones(3)}, blamed)
+    assert 0 < len(found) <= MOST
