@@ -26,6 +26,9 @@ from gradcheck_cli.truth.poles import swallowed_poles
 from gradcheck_cli.truth.sizes import on_the_way, scale
 from gradcheck_cli.truth.work import SECOND, Work, differences_of, sampled
 
+# Columns for which a difference is taken beside a certified truth: each costs some twenty
+# evaluations, and nothing hangs on them.
+SECOND_OPINION = 16
 SWALLOWED = "float64 meets a pole on the way to the output, which is finite nevertheless"
 
 
@@ -64,9 +67,11 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
     at_point = PlainFunction(program, request.dtype).nodes(request.values)
     structural = is_on_a_kink(at_point, program, request.wrt)
     value = certify_output(request)
+    plain = np.asarray(at_point[program.output], np.float64)
     work = Work(
         request,
         engine,
+        plain,
         structural,
         on_the_way(program, at_point),
         swallowed_poles(program, at_point),
@@ -87,7 +92,6 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
             if merged.reason:
                 reasons[mode, name] = merged.reason
         hulls[mode] = _hulls(work, mode, blocks)
-    plain = np.asarray(at_point[program.output], np.float64)
     rough = from_size(plain, len(program.nodes))
     return Truth(
         dtype=request.dtype,
@@ -146,6 +150,7 @@ def _block(
         with np.errstate(all="ignore"):
             # both by the same engine in float64: what that loses to rounding, both lose
             change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
+    costly = work.request.conditioning  # then its size matters
     taken = not np.all(np.isnan(differences.value))
     return TruthBlock(
         value=merged.value,
@@ -161,7 +166,7 @@ def _block(
         stated=merged.value + change,
         confirmed=merged.confirmed,
         certified=zeros.astype(np.bool_) if certificate is None else certificate.sure,
-        scale=scale(work, name, differences) if taken else zeros,
+        scale=scale(work, name, differences) if costly or taken else zeros,
     )
 
 
@@ -172,18 +177,20 @@ def _mode_blocks(
     is not sure."""
     names = block_shapes(work.request, mode)
     mine = {name: certificates[mode, name] for name in names if (mode, name) in certificates}
-    if mine and not work.request.conditioning and all(np.all(c.sure) for c in mine.values()):
+    columns = {name.rpartition(".")[2]: shape[1] for name, shape in names.items()}
+    wanted = work.request.conditioning and sum(columns.values()) <= SECOND_OPINION
+    if mine and not wanted and all(np.all(c.sure) for c in mine.values()):
         for name, certificate in mine.items():
             yield name, alone(certificate), Differences.empty(*names[name])
         return
-    for name, merged, differences in _bydifferences_of(work, mode):
+    for name, merged, differences in _by_differences(work, mode):
         _settle_outputs(work, mode, merged)
         if name in mine:
             merged = overlaid(merged, mine[name])
         yield name, merged, differences
 
 
-def _bydifferences_of(work: Work, mode: Mode) -> Iterator[tuple[str, Merged, Differences]]:
+def _by_differences(work: Work, mode: Mode) -> Iterator[tuple[str, Merged, Differences]]:
     for name, differences in differences_of(work, mode).items():
         gradient = work.gradients.true[mode, name]
         spread = work.gradients.spread[mode, name]

@@ -20,7 +20,7 @@ def _natural_size(work: Work, name: str, shape: tuple[int, ...]) -> Array:
     """|output| / |input| by entry, in `shape`: a derivative as large as the function itself; second
     order, |output| / (|one input| |other input|). Where values cancel, the output is as large as
     those on the way."""
-    outputs = np.abs(np.asarray(work.gradients.output, dtype=np.float64)).reshape(-1, 1)
+    outputs = np.abs(work.output).reshape(-1, 1)
     first, _, second = name.rpartition(".")
     if first or outputs.shape[0] != shape[0]:  # rows are projections
         outputs = np.full((1, 1), _largest(outputs))

@@ -33,13 +33,15 @@ MOVED_ROWS = 4  # and at other points than the one in question, two a column
 class Work:
     """What is shared between the blocks of one request.
 
-    `structural`: some operation stands exactly on a kink of its own; `on_the_way` is the largest
-    number on the way to the output. Masks of the output's shape: `swallowed`, what is finite
-    although a pole lies on the way to it; `nowhere`, what has no value in exact arithmetic.
+    `output` is the float64 value, `on_the_way` the largest number on the way to it. `structural`:
+    some operation stands exactly on a kink of its own. Masks of the output's shape: `swallowed`,
+    what is finite although a pole lies on the way to it; `nowhere`, what has no value in exact
+    arithmetic.
     """
 
     request: TruthRequest
     engine: ReferenceEngine
+    output: Array
     structural: bool
     on_the_way: float
     swallowed: Array
