@@ -14,7 +14,7 @@ from gradcheck_cli.domain.program import INPUT
 from gradcheck_cli.domain.report import Cause, CauseKind
 from gradcheck_cli.explain.causes import kind_of
 from gradcheck_cli.explain.producers import UNNAMED, first_bad, first_nan, first_zero
-from gradcheck_cli.explain.surroundings import accumulated
+from gradcheck_cli.explain.surroundings import accumulated, joint
 from gradcheck_cli.explain.telling import detail_of, proof_of, story_of
 from gradcheck_cli.explain.traces import Bad, Traces, lossy, not_finite, vanished
 
@@ -104,8 +104,9 @@ def _cause(traces: Traces, code: str, op: Operation, executed: _Executed) -> Cau
     proof, proven = _proof(traces, code, op, kind, executed)
     index = _place(traces, op)
     node = traces.program.nodes[index]
+    nobody = node.op == INPUT or (op.node is None and index == traces.program.output)
     return Cause(
-        op=node.op if op.node is not None and node.op != INPUT else op.name or node.op,
+        op=op.name or node.op if nobody else node.op,
         phase="backward" if op.phase == "backward" else "forward",
         span=node.span,
         text=node.text,
@@ -151,9 +152,8 @@ def _same_when_wider(traces: Traces, op: Operation) -> bool:
 
 
 def _place(traces: Traces, op: Operation) -> int:
-    """The node to point at. An operation that runs for no node of its own adds up the parts of a
-    cotangent: that node is meant whose cotangent came out."""
-    if op.node is not None:
-        return op.node
-    index = accumulated(traces, op)
-    return traces.program.output if index is None else index
+    """The node to point at: where the uses meet whose parts of a derivative `op` adds up, else its
+    own."""
+    if op.phase == "backward" and (index := accumulated(traces, op)) is not None:
+        return joint(traces, index)
+    return traces.program.output if op.node is None else op.node

@@ -78,7 +78,8 @@ def handed_over(traces: Traces, op: Operation) -> bool:
             continue
         with np.errstate(all="ignore"):
             numbers = np.ravel(np.asarray(found, dtype=np.float64))
-            same = (numbers == wanted) | (np.abs(numbers - wanted) <= SAME * abs(wanted))
+            sizes, size = np.abs(numbers), abs(wanted)  # its sign may come last
+            same = (sizes == size) | (np.abs(sizes - size) <= SAME * size)
         if np.any(same):
             return True
     return False
@@ -132,3 +133,18 @@ def accumulated(traces: Traces, op: Operation) -> int | None:
 def _used_twice(traces: Traces, index: int) -> bool:
     users = (traces.program.nodes[user] for user in traces.users(index))
     return any(node.args.count(index) > 1 for node in users)
+
+
+def joint(traces: Traces, index: int) -> int:
+    """Where two uses of node `index` first meet again: the operation to look at when what they send
+    back cancels."""
+    nodes = traces.program.nodes
+    reached: dict[int, set[int]] = {}  # the uses that a node depends on
+    for later in range(index + 1, len(nodes)):
+        found = set().union(*(reached.get(i, set()) for i in nodes[later].args))
+        if index in nodes[later].args:
+            found.add(later)
+        if len(found) > 1:
+            return later
+        reached[later] = found
+    return next(traces.users(index), index)

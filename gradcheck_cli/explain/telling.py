@@ -21,8 +21,6 @@ NAMED = 3  # operations that a proof names; the others are counted
 def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     """Short, for the caret line."""
     shown, name = _shown(traces, op), traces.fmt.name
-    exact, result = op.exact, op.result
-    where = "" if op.phase == "forward" else f"{op.phase} "
     if kind == "genuine overflow" and traces.target is not None:
         size = f"{abs(traces.target):.3g}" if np.isfinite(traces.target) else "more than 1.8e+308"
         return f"the truth does not fit {name}: {size} > {traces.fmt.largest:.3g}"
@@ -36,12 +34,21 @@ def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     if kind == "absorbed epsilon":
         return f"a constant is absorbed in {name}: {_equation(op, shown)}"
     if (index := accumulated(traces, op)) is not None and op.phase == "backward":
-        seen, right = (_sum_of(parts) for parts in (op.inputs, op.exact_inputs))
-        right = "" if right == seen else f"{right} = "
-        return (
-            f"the parts of the derivative by {quoted(traces.program.nodes[index].text)} cancel: "
-            f"{seen} = {number(result, 9)}, exactly {right}{exact:.6g}"
-        )
+        return _parts_cancel(traces, op, index)
+    return _wrong_number(traces, op, kind, shown)
+
+
+def _parts_cancel(traces: Traces, op: Operation, index: int) -> str:
+    seen, right = (_sum_of(parts) for parts in (op.inputs, op.exact_inputs))
+    right = "" if right == seen else f"{right} = "
+    return (
+        f"the parts of the derivative by {quoted(traces.program.nodes[index].text)} cancel: "
+        f"{seen} = {number(op.result, 9)}, exactly {right}{op.exact:.6g}"
+    )
+
+
+def _wrong_number(traces: Traces, op: Operation, kind: CauseKind, shown: str) -> str:
+    exact, result = op.exact, op.result
     if kind == "saturation":
         y = _value(traces, op)
         told = "" if y is None else f" {number(y, 9)}"
@@ -53,8 +60,9 @@ def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
         return f"derivative is {number(result)} on this side of the bound, exactly {exact:.6g}"
     if kind == "tie":
         return f"another branch than the exact one: gives {number(result)}, exactly {exact:.6g}"
-    if kind == "sensitivity" and np.isfinite(exact) and op.phase == "forward":
+    if kind == "sensitivity" and np.isfinite(exact) and op.name != UNNAMED:
         return f"magnifies rounding: {shown} = {result:.9g}, exactly {exact:.9g}"
+    where = "" if op.phase == "forward" else f"{op.phase} "
     if op.name == UNNAMED and op.phase != "forward":
         return where + _derivative_by_numbers(traces, op)
     return where + _by_numbers(traces, op, shown)

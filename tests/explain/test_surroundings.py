@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.evaluation import Operation, Trace
-from gradcheck_cli.explain.surroundings import absorbed_by, accumulated, handed_over, silenced
+from gradcheck_cli.explain.surroundings import (
+    absorbed_by,
+    accumulated,
+    handed_over,
+    joint,
+    silenced,
+)
 from gradcheck_cli.explain.traces import Traces, traces_of
 from gradcheck_cli.truth.plain import PlainFunction
 from tests.conftest import program_of
@@ -89,3 +95,17 @@ def test_parts_of_a_derivative_meet(
     op = Operation("add", "backward", 1, (), inputs, inputs, result, result, 9.0)
     found = accumulated(made, op)
     assert (None if found is None else made.program.nodes[found].op) == expected
+
+
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        ("sqrt(x + 1) - sqrt(x)", "sqrt(x + 1) - sqrt(x)"),
+        ("y = exp(x)\nz = y - x\nz * 2", "y - x"),
+        ("x * x + 1", "x * x"),
+        ("sinh(x) / x", "sinh(x) / x"),
+    ],
+)
+def test_where_two_uses_meet(formula: str, text: str) -> None:
+    made = traces(formula, {})
+    assert made.program.nodes[joint(made, made.program.inputs["x"])].text == text
