@@ -10,6 +10,7 @@ from gradcheck_cli.domain.report import (
     Check,
     Entry,
     Finding,
+    Fix,
     Reading,
     Report,
     SpecError,
@@ -248,4 +249,22 @@ def everything() -> Report:
         wrong_sign(),
         relu_kink(),
         errors=(spec_error(),),
+    )
+
+
+def tried_fix() -> Fix:
+    return Fix(
+        before="1 / exp(x)",
+        after="exp(-x)",
+        model="exp(-x)",
+        rules=("1 / exp(x) -> exp(-x)",),
+        condition="",
+        kink="",
+        custom=False,
+        value=-3.783505853677006e-44,
+        ulps_before=math.nan,
+        ulps_after=0.45,
+        points=8,
+        right=7,
+        code={"torch": "import torch\n\n\ndef f(x):\n    return torch.exp(-x)"},
     )

@@ -86,6 +86,7 @@ def test_a_finding_in_full() -> None:
         },
         "pattern": None,
         "fix": None,
+        "no_fix": None,
         "location": {"path": "specs/reciprocal_exp.yaml", "line": 6, "column": 8},
         "fingerprint": "a1b2c3",
         "repeat": "gradcheck run reciprocal_exp.yaml --engine torch --dtype float32 --seed 0",
@@ -137,3 +138,15 @@ def test_the_schema_refuses_what_is_wrong(path: tuple[Any, ...], value: Any) -> 
         place = place[step]
     place[path[-1]] = value
     assert list(mistakes(report, report_schema()))
+
+
+def test_a_fix_that_was_tried() -> None:
+    from gradcheck_cli.report.json_report import as_json
+
+    fixed = replace(samples.nan_finding("torch"), fix=samples.tried_fix())
+    result = replace(samples.reciprocal_exp(), findings=(fixed,))
+    (finding,) = as_json(samples.report(result))["results"][0]["findings"]
+    assert list(finding["fix"])[:5] == ["before", "after", "ulps_before", "ulps_after", "code"]
+    assert finding["fix"]["after"] == "exp(-x)"
+    assert finding["fix"]["ulps_before"] == "nan"
+    assert finding["fix"]["points"] == {"tried": 8, "right": 7}

@@ -269,3 +269,30 @@ def test_no_orphan_is_left(
     if deadly == signal.SIGINT:
         assert out == "interrupted True\n"
     assert _all_gone(workers, alive)
+
+
+UNSTABLE = "name: unstable\ninputs: {x: 100.0}\nmodel: 3 * (1 / exp(x))\ndtypes: [float32]\n"
+
+
+def test_a_defect_comes_with_a_fix_that_every_engine_tried(spec: Read) -> None:
+    (result,) = _report(_events([spec(UNSTABLE)], _options("reference", "torch"))).results
+    fixes = {finding.engine: finding.fix for finding in result.findings}
+    assert set(fixes) == {"reference", "torch"}
+    for fix in fixes.values():
+        assert fix is not None
+        assert fix.model == "3 * exp(-x)"
+        assert fix.right == fix.points == 8
+
+
+def test_a_fix_is_lost_and_nothing_else_where_it_cannot_be_screened(
+    spec: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gradcheck_cli.explain import fixing
+
+    def broken(*parts: object) -> object:
+        return "no request"
+
+    monkeypatch.setattr(fixing, "request", broken)
+    (result,) = _report(_events([spec(UNSTABLE)], _options("reference"))).results
+    assert {code for code, _ in _codes(result)} == {"GC201"}
+    assert all(finding.fix is None for finding in result.findings)

@@ -1,0 +1,112 @@
+"""Fixes of a case: who is asked what, and what is made of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.evaluation import Evaluation
+from gradcheck_cli.domain.fixes import Screened
+from gradcheck_cli.domain.report import Finding, Fix
+from gradcheck_cli.explain import fixing
+from gradcheck_cli.truth.trial import screen
+from tests.conftest import Judged, loaded
+
+Judge = Callable[..., Judged]
+
+
+def truth_request(found: Judged) -> TruthRequest:
+    case = found.case
+    return TruthRequest(
+        program=case.spec.program,
+        values=case.values,
+        bounds={},
+        wrt=case.spec.wrt,
+        dtype=case.dtype,
+        projections=case.projections,
+    )
+
+
+def fixed(
+    found: Judged, change: Callable[[fixing.Tried, Evaluation], Evaluation] | None = None
+) -> tuple[Finding, ...]:
+    """The findings after the three steps; `change` spoils answers of the engines."""
+    request = fixing.request(found.case, truth_request(found), found.findings)
+    screened = None if request is None else screen(request)
+    answers = {}
+    for tried, problem in fixing.problems(found.case, screened or Screened(()), found.findings):
+        answer = loaded(tried.engine).evaluate(problem)
+        answers[tried] = answer if change is None else change(tried, answer)
+    return fixing.with_fixes(found.case, found.findings, screened, answers)
+
+
+def fix_of(finding: Finding) -> Fix:
+    assert finding.fix is not None, finding.no_fix
+    return finding.fix
+
+
+def test_a_defect_gets_the_form_that_was_tried(judged: Judge) -> None:
+    (finding,) = fixed(judged("2 * (1 / exp(x))", {"x": 100.0}, engines=("reference",)))
+    fix = fix_of(finding)
+    assert (fix.before, fix.after, fix.model) == ("1 / exp(x)", "exp(-x)", "2 * exp(-x)")
+    assert fix.value == pytest.approx(-2 * np.exp(-100.0), abs=1e-44)
+    assert fix.ulps_before is None or np.isnan(fix.ulps_before)
+    assert fix.ulps_after is not None
+    assert fix.ulps_after <= 4
+    assert (fix.right, fix.points) == (8, 8)
+    assert "torch.exp(-x)" in fix.code["torch"]
+
+
+def test_the_entry_that_is_shown_is_the_worst_one(judged: Judge) -> None:
+    (finding,) = fixed(judged("1 / exp(x)", {"x": [1.0, 100.0]}, engines=("reference",)))
+    fix = fix_of(finding)
+    assert finding.entries[0].truth == pytest.approx(fix.value, rel=1e-3, abs=2e-45)
+
+
+def test_one_that_fails_in_the_engine_is_no_fix(judged: Judge) -> None:
+    def spoilt(tried: fixing.Tried, answer: Evaluation) -> Evaluation:
+        wrong = tried.trial is not None and tried.point == 0
+        return replace(answer, output=np.asarray(answer.output) + 1) if wrong else answer
+
+    (finding,) = fixed(judged("1 / exp(x)", {"x": 100.0}, engines=("reference",)), spoilt)
+    assert finding.fix is None
+    assert finding.no_fix == fixing.NONE_HELPS
+
+
+def test_one_that_makes_a_good_point_bad_is_no_fix(judged: Judge) -> None:
+    def spoilt(tried: fixing.Tried, answer: Evaluation) -> Evaluation:
+        if tried.trial is None:
+            return replace(answer, output=np.exp(-np.asarray(0.0)))
+        return answer
+
+    found = judged("1 / exp(x)", {"x": 100.0}, engines=("reference",))
+    (finding,) = fixed(found, spoilt)
+    assert finding.fix is not None  # the original is wrong at these points: nothing is lost
+
+
+def test_genuine_overflow_is_told_so(judged: Judge) -> None:
+    findings = fixed(judged("exp(x) * x", {"x": 100.0}, engines=("reference",)))
+    assert findings
+    assert all(finding.fix is None for finding in findings)
+    assert any("does not fit float32" in finding.no_fix for finding in findings)
+
+
+def test_where_nothing_helps_that_is_said(judged: Judge) -> None:
+    formula = "exp(-sum((a - b) ** 2) / (2 * s * s))"  # 0 / 0 where a = b and s is tiny
+    values: dict[str, Any] = {"s": 1e-23, "a": [1.0, 0.0], "b": [1.0, 0.0]}
+    found = judged(formula, values, engines=("reference",), wrt=("s",))
+    findings = [finding for finding in fixed(found) if finding.severity != "note"]
+    assert findings
+    assert all(finding.fix is None and finding.no_fix for finding in findings)
+
+
+def test_right_gradients_ask_for_nothing(judged: Judge) -> None:
+    found = judged("exp(-x)", {"x": 2.0}, engines=("reference",))
+    assert fixing.request(found.case, truth_request(found), found.findings) is None
+    wrong = judged("floor(x)", {"x": 2.0}, engines=("reference",))
+    assert fixing.request(wrong.case, truth_request(wrong), wrong.findings) is None
