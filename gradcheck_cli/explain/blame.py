@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import INPUT
 from gradcheck_cli.domain.report import Cause, CauseKind
-from gradcheck_cli.explain.causes import kind_of
+from gradcheck_cli.explain.causes import at_edge, kind_of
 from gradcheck_cli.explain.producers import UNNAMED, first_bad, first_nan, first_zero
 from gradcheck_cli.explain.surroundings import accumulated, joint
 from gradcheck_cli.explain.telling import detail_of, proof_of, story_of
@@ -135,6 +135,11 @@ def _proof(
     if kind in IN_EVERY_PRECISION and _same_when_wider(traces, op):
         return (
             "float64 does the same with the same finite numbers: it is no matter of rounding",
+            True,
+        )
+    if kind == "domain edge" and at_edge(traces, op):
+        return (
+            "ball arithmetic has no finite number there either: it is no matter of rounding",
             True,
         )
     return traces.narrow.note, False

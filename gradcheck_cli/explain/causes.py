@@ -253,6 +253,16 @@ def _sum_of_sizes(traces: Traces, node: Node, at: tuple[int, ...]) -> float | No
             return None
 
 
+def at_edge(traces: Traces, op: Operation) -> bool:
+    """Whether the row that `op` runs for has no finite value or derivative at the numbers that it
+    was given, in ball arithmetic or (where that has no enclosure) in float64."""
+    node = node_of(traces, op)
+    if op.phase != "forward":
+        return _at_singular_point(traces, node)
+    at = _row_at(node, op.inputs)
+    return at is not None and at.singular
+
+
 def _at_singular_point(traces: Traces, node: Node | None) -> bool:
     """Whether some element of the arguments is where the row has no finite value or derivative."""
     arrays = [] if node is None else [traces.narrow.values.get(i) for i in node.args]
