@@ -83,6 +83,19 @@ def _matmul(a: Any, b: Any, **how: Any) -> Any:
     return row("matmul")(_swapped(a) if first else a, _swapped(b) if second else b)
 
 
+def _solve(a: Any, b: Any, adjoint: bool = False, **how: Any) -> Any:
+    return row("solve")(_swapped(a) if adjoint else a, b)
+
+
+def _solve_triangular(a: Any, b: Any, lower: bool = True, adjoint: bool = False, **how: Any) -> Any:
+    turned = bool(lower) != bool(adjoint)
+    return row("triangular_solve")(_swapped(a) if adjoint else a, b, lower=turned)
+
+
+def _inverse(a: Any, adjoint: bool = False, **how: Any) -> Any:
+    return row("inv")(_swapped(a) if adjoint else a)
+
+
 def _relu_grad(g: Any, x: Any, **how: Any) -> Any:
     return exact.nothing_where(row("less_equal")(x, 0.0), g)
 
@@ -170,6 +183,11 @@ KERNELS: dict[str, Kernel] = {
     "SoftmaxCrossEntropyWithLogits": _cross_entropy,
     "LeakyRelu": lambda x, alpha=0.2, **how: row("leaky_relu")(x, negative_slope=float(alpha)),
     "L2Loss": lambda x, **how: row("sum")(x * x) / 2,
+    "Cholesky": _plain("cholesky"),
+    "MatrixDeterminant": _plain("det"),
+    "MatrixInverse": _inverse,
+    "MatrixSolve": _solve,
+    "MatrixTriangularSolve": _solve_triangular,
     "TanhGrad": lambda y, g, **how: exact.tanh_grad(g, y),
     "SigmoidGrad": lambda y, g, **how: exact.sigmoid_grad(g, y),
     "SqrtGrad": lambda y, g, **how: g * 0.5 / y,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradcheck_cli.engines import exact_kernels as exact
 from gradcheck_cli.engines.exact_kernels import Kernel, row
 
@@ -128,6 +130,88 @@ def _log_sigmoid_backward(g: Any, x: Any, buffer: Any) -> Any:
     return g * row("sigmoid")(-x)
 
 
+def _silu_backward(g: Any, x: Any) -> Any:
+    return g * row("sigmoid")(x) * (1 + x * row("sigmoid")(-x))
+
+
+def _gelu_backward(g: Any, x: Any, *, approximate: str = "none") -> Any:
+    if approximate != "none":
+        raise TypeError("only the exact gelu is restated")
+    return g * (row("ndtr")(x) + x * row("normal_density")(x))
+
+
+def _elu_backward(
+    g: Any, alpha: float, scale: float, inner: float, from_result: bool, x: Any
+) -> Any:
+    """On the left g (y + alpha scale) from the result y, or g alpha scale exp(x)."""
+    left = float(alpha) * float(scale)
+    slope = x + left if from_result else left * row("exp")(x * inner)
+    return row("where")(row("less_equal")(x, 0.0), g * inner * slope, g * scale)
+
+
+def _leaky_relu_backward(g: Any, x: Any, slope: float, from_result: bool) -> Any:
+    return row("where")(row("greater")(x, 0.0), g, g * float(slope))
+
+
+def _hardtanh_backward(g: Any, x: Any, low: float, high: float) -> Any:
+    outside = row("less_equal")(x, float(low)) | row("greater_equal")(x, float(high))
+    return exact.nothing_where(outside, g)
+
+
+def _mse_backward(g: Any, x: Any, y: Any, reduction: int) -> Any:
+    return 2 * (x - y) * g / (x.size if reduction == 1 else 1)
+
+
+def _huber_backward(g: Any, x: Any, y: Any, reduction: int, delta: float) -> Any:
+    slope = _clamp(x - y, -float(delta), float(delta))
+    return slope * g / (x.size if reduction == 1 else 1)
+
+
+def _with_info(name: str) -> Kernel:
+    """A factorisation that also says whether it was found: 0 is yes."""
+
+    def kernel(x: Any, *how: Any, upper: bool = False, check_errors: bool = False) -> Any:
+        if upper:
+            raise TypeError("only the lower factor is restated")
+        return row(name)(x), np.zeros(x.shape[:-2], np.int32)
+
+    return kernel
+
+
+def _solve_triangular(
+    a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
+    if not left or unitriangular:
+        raise TypeError("only x in a x = b is restated")
+    return row("triangular_solve")(a, b, lower=not upper)
+
+
+def _layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    mean = row("mean")(x, axis=axes, keepdims=True)
+    scale = row("rsqrt")(row("var")(x, axis=axes, keepdims=True) + eps)
+    y = (x - mean) * scale
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias, mean, scale
+
+
+def _layer_norm_backward(
+    g: Any, x: Any, shape: Any, mean: Any, scale: Any, weight: Any, bias: Any, wanted: Any
+) -> Any:
+    rank = x.ndim - len(shape)
+    inner, outer = tuple(range(rank, x.ndim)), tuple(range(rank))
+    y = (x - mean) * scale
+    scaled = g if weight is None else g * weight
+    average = row("mean")(scaled, axis=inner, keepdims=True)
+    along = y * row("mean")(scaled * y, axis=inner, keepdims=True)
+    bars = (
+        scale * (scaled - average - along),
+        row("sum")(g * y, axis=outer),
+        row("sum")(g, axis=outer),
+    )
+    return tuple(bar for bar, asked in zip(bars, wanted, strict=True) if asked)
+
+
 def _arithmetic(name: str) -> Kernel:
     """A row of two numbers, where a mask counts as numbers too."""
     return lambda a, b: row(name)(exact.as_numbers(a), exact.as_numbers(b))
@@ -201,6 +285,20 @@ KERNELS: dict[str, Kernel] = {
     "dot": exact.dot,
     "binary_cross_entropy": _cross_entropy,
     "binary_cross_entropy_backward": _cross_entropy_backward,
+    "silu_backward": _silu_backward,
+    "gelu_backward": _gelu_backward,
+    "elu_backward": _elu_backward,
+    "leaky_relu_backward": _leaky_relu_backward,
+    "hardtanh_backward": _hardtanh_backward,
+    "logit_backward": lambda g, x, eps=None: g / (x * (1 - x)),
+    "mse_loss_backward": _mse_backward,
+    "huber_loss_backward": _huber_backward,
+    "linalg_cholesky_ex": _with_info("cholesky"),
+    "linalg_inv_ex": _with_info("inv"),
+    "linalg_solve_triangular": _solve_triangular,
+    "native_layer_norm": _layer_norm,
+    "native_layer_norm_backward": _layer_norm_backward,
+    "_safe_softmax": lambda x, dim, dtype=None: row("softmax")(x, axis=dim),
     "tanh_backward": exact.tanh_grad,
     "sigmoid_backward": exact.sigmoid_grad,
     "threshold_backward": _threshold_backward,
