@@ -24,15 +24,17 @@ from gradcheck_cli.engines.local_errors import REMAINING, ROUNDING, Found, alone
 from gradcheck_cli.engines.shadow import (
     FIRST_BITS,
     FLOAT64,
+    MOST_AT_ALL,
     MOST_BITS,
+    MOST_IN_BALLS,
     Numbers,
     fits,
-    fits_balls,
     given,
     shadow,
     shaped,
     sharp,
     to_float,
+    work,
 )
 
 SHOWN = 64  # operations, but for the culprits
@@ -65,10 +67,10 @@ def prove(execution: Execution, target: float, format: FloatFormat) -> Proof:
     needed = execution.needed()
     if not needed:
         return Proof()  # the derivative is a constant
-    shadowed = _shadowed(execution, needed, target, format)
-    if shadowed is None:
-        return Proof(note="the run is too large to be done again in more than float64")
-    numbers, exact = shadowed
+    size = work(execution, needed)
+    if size > (MOST_IN_BALLS if format.name == "float64" else MOST_AT_ALL):
+        return Proof(note="the run is too large to be done again in higher precision")
+    numbers, exact = _shadowed(execution, needed, target, format, size <= MOST_IN_BALLS)
     found = list(local_errors(execution, needed, exact))
     search = _Search(execution, exact, numbers, target, format)
     culprits, repaired = search.smallest(found)
@@ -94,28 +96,27 @@ def _shown(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> li
 
 
 def _shadowed(
-    execution: Execution, needed: Sequence[int], target: float, format: FloatFormat
-) -> tuple[Numbers, dict[int, High]] | None:
+    execution: Execution, needed: Sequence[int], target: float, format: FloatFormat, small: bool
+) -> tuple[Numbers, dict[int, High]]:
     """The exact values, in the cheapest numbers that will do.
 
     float64 does where its traced entry is the target, and a normal number (0 may be what has
     underflowed there too): what it loses on the way does not matter then. It has to do where the
-    run is too large for balls; None if it is the dtype itself.
+    run is too large for balls.
     """
     assert execution.target is not None
-    small = fits_balls(execution, needed)
     if format.name != "float64":
         exact = shadow(execution, needed, FLOAT64)
         entry = float(to_float(exact[execution.target]).ravel()[execution.place])
         sure = abs(target) >= format.smallest_normal and _ulps(entry, target, format) <= ROUNDING
         if sure or not small:
             return FLOAT64, exact
-    for bits in (FIRST_BITS, MOST_BITS) if small else ():
-        numbers = Numbers(bits)
+    numbers = Numbers(FIRST_BITS)
+    exact = shadow(execution, needed, numbers)
+    if not sharp(exact[execution.target], execution.place, format):
+        numbers = Numbers(MOST_BITS)
         exact = shadow(execution, needed, numbers)
-        if bits == MOST_BITS or sharp(exact[execution.target], execution.place, format):
-            return numbers, exact
-    return None
+    return numbers, exact
 
 
 def _ulps(value: float, target: float, format: FloatFormat) -> float:

@@ -28,6 +28,10 @@ MOST_BITS = 4096
 # One run in balls takes about 0.2 seconds then; float64 kernels need no more than the engine's own.
 MOST_IN_BALLS = 100_000
 
+# The list is run again up to ten times, and every array of it kept: about a second each, and a
+# gigabyte.
+MOST_AT_ALL = 20_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
@@ -66,14 +70,14 @@ class Numbers:
 FLOAT64 = Numbers(None)
 
 
-def fits_balls(execution: Execution, needed: Sequence[int]) -> bool:
-    """Whether the run is small enough to be done in balls."""
+def work(execution: Execution, needed: Sequence[int]) -> int:
+    """Numbers that one run in another number system computes, about."""
     total = 0
     for place in needed:
         step = execution.steps[place]
         sizes = [execution.slots[i].size for i in (*step.args, *step.results)]
         total += max(sizes, default=0)
-    return total <= MOST_IN_BALLS
+    return total
 
 
 def shadow(execution: Execution, needed: Sequence[int], numbers: Numbers) -> dict[int, High]:

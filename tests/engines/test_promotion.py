@@ -169,3 +169,12 @@ def test_search_is_bounded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     proof = run.prove(total, 40 * float(np.e))
     assert proof.culprits
     assert count <= 9
+
+
+def test_very_large_runs_are_left_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gradcheck_cli.engines import promotion
+
+    monkeypatch.setattr(promotion, "MOST_AT_ALL", 3)
+    proof = run.prove(run("exp", run.given(1.0, 2.0, 3.0, 100.0)), 1.0)
+    assert proof.operations == ()
+    assert "too large" in proof.note
