@@ -53,9 +53,10 @@ def _finding_line(finding: Finding, result: SpecResult) -> str:
     )
     told = " ".join(plain(word) for word in words if word)
     message = " ".join(finding.message.split())
+    cause = f" (cause: {finding.cause.kind}, {plain(finding.cause.op)})" if finding.cause else ""
     fix = f" (fix: {plain(short_fix(finding))})" if short_fix(finding) else ""
     allowed = f" (allowed: {plain(finding.reason)})" if finding.allowed else ""
-    return f"{where}: {told} {plain(message)}{fix}{allowed}"
+    return f"{where}: {told} {plain(message)}{cause}{fix}{allowed}"
 
 
 def _error_line(error: SpecError) -> str:

@@ -78,7 +78,7 @@ def test_on_a_narrow_terminal_there_is_colour_progress_and_no_long_line(tmp_path
 
     from .calling import environment
 
-    (tmp_path / "a.yaml").write_text("inputs: {x: 0}\nmodel: relu(x) + 1 / x\n", "utf-8")
+    (tmp_path / "a.yaml").write_text("inputs: {x: 800}\nmodel: relu(x) + 1 / exp(x)\n", "utf-8")
     master, slave = pty.openpty()
     ioctl(slave, TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
     process = subprocess.Popen(

@@ -18,7 +18,8 @@ def test_one_line_a_finding() -> None:
     assert len(lines) == findings + len(report.errors)
     assert lines[0] == (
         "specs/reciprocal_exp.yaml:6:12: GC201 nan-gradient torch float32 reverse x "
-        "the gradient is nan, and the truth is a number"
+        "the gradient is nan, and the truth is a number "
+        "(cause: overflow, exp)"
     )
     assert lines[2] == (
         "specs/dense.yaml:6:10: GC101 wrong-gradient reference float64 reverse W[0,0] "
