@@ -27,6 +27,11 @@ NEXT = 3  # and between a rewrite and the next one
 SMALL = 30  # nodes of a program in which all places are near
 WIDTHS = (60, 16, 8)  # rewritten programs that are looked at again, by how often they were
 MOST = 40  # candidates; screening one costs about a millisecond
+# Each candidate for a program of 10^5 nodes is another program of as many.
+AFFORDABLE = 40_000
+FEWEST = 4
+PLACES = 200  # that are looked at in one program
+DEEP = 400  # nodes of a program that is rewritten more than once
 LONG = 90  # characters of a formula that stands in one line
 
 
@@ -58,13 +63,16 @@ class _Search:
         self._workshop = Workshop(self._forest)
         self._blamed = [self._forest.of_node[i] for i in blamed] or [self._forest.output]
         self._everywhere = not blamed
+        count = len(program.nodes)
+        self._most = min(MOST, max(FEWEST, AFFORDABLE // count))
+        self._widths = WIDTHS if count <= DEEP else WIDTHS[:1]
         self._known: dict[int, tuple[Proposal, ...]] = {}
         self._held: dict[int, bool] = {}  # conditions at the failing point
         self._numbers: list[Array] | None = None
 
     def candidates(self) -> Iterator[Candidate]:
         found = [*self._rewritten(), *self._custom()]
-        for made in found[:MOST]:
+        for made in found[: self._most]:
             try:
                 candidate = self._candidate(made)
             except Misfit:  # of conditions on arrays of different shapes
@@ -77,7 +85,7 @@ class _Search:
         level = [_Rewritten(root, root, (), 0)]
         seen = {id(root)}
         found: list[_Rewritten] = []
-        for width in WIDTHS:
+        for width in self._widths:
             following: list[_Rewritten] = []
             going_on = [
                 made for made in level if not any(s.rule.last or s.rule.broad for s in made.steps)
@@ -87,6 +95,8 @@ class _Search:
                     if id(more.root) not in seen:
                         seen.add(id(more.root))
                         following.append(more)
+                    if not made.steps and len(following) >= self._most < MOST:
+                        break  # the nearest of a large program
             found += sorted(following, key=_rank)
             level = following
         # the first level is complete, of the others what is nearest
@@ -206,7 +216,19 @@ _SPAN = Span(1, 1, 1, 1)
 
 
 def _rank(made: _Rewritten) -> tuple[int, int]:
-    return made.distance, len(ordered(made.new))
+    return made.distance, _made(made.new)
+
+
+def _made(expr: Expr) -> int:
+    """Operations of an expression that the original does not have."""
+    count, waiting, seen = 0, [expr], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if part.origin is None and id(part) not in seen:
+            seen.add(id(part))
+            count += 1
+            waiting += part.args
+    return count
 
 
 def _around(root: Expr, seeds: Sequence[Expr], far: int) -> list[tuple[Expr, int]]:
@@ -228,7 +250,8 @@ def _around(root: Expr, seeds: Sequence[Expr], far: int) -> list[tuple[Expr, int
                     following.append(neighbour)
                     found.append((neighbour, step))
         level = following
-    return [(expr, step) for expr, step in found if expr.op not in (INPUT, CONSTANT, CUSTOM)]
+    operations = [(e, step) for e, step in found if e.op not in (INPUT, CONSTANT, CUSTOM)]
+    return operations[:PLACES]
 
 
 def _difference(old: Expr, new: Expr) -> tuple[Expr, Expr]:

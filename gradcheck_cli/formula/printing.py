@@ -65,6 +65,7 @@ class Printer:
         self._rules: dict[int, str] = {}  # id of a custom gradient -> the name of its function
         self._taken = {node.name for node in program.nodes if node.name}
         self._taken.update(TABLE)
+        self._counts: Counter[str] = Counter()  # of fresh names, by their stem
         self._names = self._named(share)
 
     def _named(self, share: bool) -> dict[int, str]:
@@ -86,9 +87,10 @@ class Printer:
         return names
 
     def _fresh(self, stem: str) -> str:
-        count = 1
+        count = self._counts[stem] + 1
         while f"{stem}{count}" in self._taken:
             count += 1
+        self._counts[stem] = count
         self._taken.add(f"{stem}{count}")
         return f"{stem}{count}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -97,9 +96,8 @@ def test_genuine_overflow_is_told_so(judged: Judge) -> None:
 
 
 def test_where_nothing_helps_that_is_said(judged: Judge) -> None:
-    formula = "exp(-sum((a - b) ** 2) / (2 * s * s))"  # 0 / 0 where a = b and s is tiny
-    values: dict[str, Any] = {"s": 1e-23, "a": [1.0, 0.0], "b": [1.0, 0.0]}
-    found = judged(formula, values, engines=("reference",), wrt=("s",))
+    formula = "exp(-x * x / 2) / erfc(x / 1.4142135623730951)"  # erfcx has no stable gradient here
+    found = judged(formula, {"x": 15.0}, engines=("reference",))
     findings = [finding for finding in fixed(found) if finding.severity != "note"]
     assert findings
     assert all(finding.fix is None and finding.no_fix for finding in findings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.domain.place import Span
@@ -203,8 +203,11 @@ class Forest:
         )
 
 
-def ordered(root: Expr, stop: Expr | None = None) -> list[Expr]:
-    """`root` and everything that it is made of, arguments first; nothing below `stop`."""
+def ordered(
+    root: Expr, stop: Expr | None = None, known: Container[int] = frozenset()
+) -> list[Expr]:
+    """`root` and everything that it is made of, arguments first; nothing below `stop`, and nothing
+    that is `known` by its id."""
     order: list[Expr] = []
     seen: set[int] = set()
     waiting: list[tuple[Expr, bool]] = [(root, False)]
@@ -212,7 +215,7 @@ def ordered(root: Expr, stop: Expr | None = None) -> list[Expr]:
         expr, ready = waiting.pop()
         if ready:
             order.append(expr)
-        elif id(expr) not in seen:
+        elif id(expr) not in seen and id(expr) not in known:
             seen.add(id(expr))
             waiting.append((expr, True))
             if expr is not stop:

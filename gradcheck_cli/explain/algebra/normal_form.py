@@ -211,15 +211,10 @@ def normal(algebra: Algebra, known: dict[int, Norm], expr: Any) -> Norm:
     if found is None:
         from gradcheck_cli.explain.algebra.expressions import ordered
 
-        for part in ordered_within(expr, known, ordered):
+        for part in ordered(expr, known=known):
             known[id(part)] = _normal(algebra, known, part)
         found = known[id(expr)]
     return found
-
-
-def ordered_within(expr: Any, known: Mapping[int, Norm], ordered: Any) -> list[Any]:
-    """What `expr` is made of and is not known yet, arguments first."""
-    return [part for part in ordered(expr) if id(part) not in known]
 
 
 def _normal(algebra: Algebra, known: Mapping[int, Norm], expr: Any) -> Norm:
