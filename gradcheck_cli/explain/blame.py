@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import INPUT
 from gradcheck_cli.domain.report import Cause, CauseKind
-from gradcheck_cli.explain.causes import at_edge, kind_of
+from gradcheck_cli.explain.causes import at_edge, at_kink, kind_of
 from gradcheck_cli.explain.producers import UNNAMED, first_bad, first_nan, first_zero
 from gradcheck_cli.explain.surroundings import accumulated, joint
 from gradcheck_cli.explain.telling import detail_of, proof_of, story_of
 from gradcheck_cli.explain.traces import Bad, Traces, lossy, not_finite, vanished
+from gradcheck_cli.explain.values import application
 
 # What is wrong in the same way in the wider precision, from the same finite numbers, is no matter
 # of rounding.
@@ -88,6 +91,28 @@ def blame(traces: Traces, code: str) -> Cause | None:
     return None if found is None else _cause(traces, code, _named(executed, found), executed)
 
 
+def blame_tie(traces: Traces) -> Cause | None:
+    """The first operation that lies exactly at a kink or a tie and has a cotangent: what an engine
+    makes of that is its own choice."""
+    for index, node in enumerate(traces.program.nodes):
+        y_bar = traces.narrow.derivatives.get(index)
+        if y_bar is None or not np.any(y_bar) or not at_kink(traces, node):
+            continue
+        args = [np.asarray(traces.narrow.values[i]) for i in node.args]
+        shown = application(node, args, (0,) * len(node.shape))
+        return Cause(
+            op=node.op,
+            phase="forward" if traces.forward_mode else "backward",
+            span=node.span,
+            text=node.text,
+            detail=f"exactly at a kink or a tie: {shown}",
+            story=f"the derivative of {shown} is a choice of the engine's",
+            kind="tie",
+            node=index,
+        )
+    return None
+
+
 def _named(executed: _Executed, found: Operation) -> Operation:
     """What the engine executed there, where that is known: the worst operation of the same node in
     the same phase."""
@@ -137,6 +162,8 @@ def _proof(
             "float64 does the same with the same finite numbers: it is no matter of rounding",
             True,
         )
+    if kind == "absorbed epsilon" and not np.isfinite(op.result):
+        return f"the constant is zero in {traces.fmt.name} before it is added", True
     if kind == "domain edge" and at_edge(traces, op):
         return (
             "ball arithmetic has no finite number there either: it is no matter of rounding",

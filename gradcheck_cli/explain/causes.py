@@ -161,8 +161,8 @@ def _inaccurate(traces: Traces, op: Operation) -> CauseKind:
 
 def _inaccurate_derivative(traces: Traces, op: Operation) -> CauseKind:
     node = node_of(traces, op)
-    if op.result == op.exact:  # no matter of rounding: the kernel's formula is another one
-        return "inaccurate kernel"
+    if op.result == op.exact:  # no matter of rounding, but of a convention or of another formula
+        return "tie" if node is not None and at_kink(traces, node) else "inaccurate kernel"
     if node is not None and (branch := _other_branch(traces, op, node)):
         return branch
     if accumulates(traces, op):
@@ -304,6 +304,18 @@ def _arguments(
         known = [x for x in numbers if x is not None]
         found.append(known if len(known) == len(numbers) else None)
     return found[0], found[1]
+
+
+def at_kink(traces: Traces, node: Node) -> bool:
+    """Whether some element of the arguments lies exactly where the row has one-sided derivatives,
+    or several numbers share the largest place."""
+    from reference_engine.op import TABLE
+
+    args = [traces.narrow.values.get(i) for i in node.args]
+    if node.op not in TABLE or any(a is None for a in args):
+        return False
+    found = TABLE[node.op].at_kink(*args, **node.keywords)
+    return found is not None and bool(np.any(found))
 
 
 def _same_somewhere(traces: Traces, node: Node) -> bool:

@@ -10,11 +10,11 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.report import Cause, Finding
-from gradcheck_cli.explain.blame import blame
+from gradcheck_cli.explain.blame import blame, blame_tie
 from gradcheck_cli.explain.patterns import name_pattern
 from gradcheck_cli.explain.rules import blame_rule
 from gradcheck_cli.explain.terms import terms_of
-from gradcheck_cli.explain.traces import traces_of
+from gradcheck_cli.explain.traces import Traces, traces_of
 
 WRONG = ("GC101", "GC106")
 
@@ -31,18 +31,28 @@ def _explain(case: Case, finding: Finding) -> Finding:
     if traced is None or traced.trace is None:
         return finding
     if finding.code in WRONG:
-        return replace(finding, cause=blame_rule(case, traced), pattern=_pattern(case, finding))
+        cause = blame_rule(case, traced) or _convention(case, finding)
+        return replace(finding, cause=cause, pattern=_pattern(case, finding))
     cause = _unstable(case, finding)
     return replace(finding, cause=cause, span=cause.span if cause else finding.span)
 
 
 def _unstable(case: Case, finding: Finding) -> Cause | None:
+    return blame(_traces(case, finding), finding.code)
+
+
+def _convention(case: Case, finding: Finding) -> Cause | None:
+    """What an engine's own rule does at a kink or a tie, where no rule was stated."""
+    return None if case.spec.program.has_custom_gradient else blame_tie(_traces(case, finding))
+
+
+def _traces(case: Case, finding: Finding) -> Traces:
     assert finding.engine is not None
     assert finding.mode is not None
     key = (finding.engine, finding.mode)
     traced, wide = case.traced[key], case.wide.get(key)
     assert traced.trace is not None
-    traces = traces_of(
+    return traces_of(
         case.spec.program,
         case.dtype,
         finding.mode,
@@ -50,7 +60,6 @@ def _unstable(case: Case, finding: Finding) -> Cause | None:
         wide.trace if wide else None,
         _target(case, finding),
     )
-    return blame(traces, finding.code)
 
 
 def _target(case: Case, finding: Finding) -> float | None:

@@ -58,7 +58,7 @@ def _wrong_number(traces: Traces, op: Operation, kind: CauseKind, shown: str) ->
         )
     if kind == "clip that kills the gradient":
         return f"derivative is {number(result)} on this side of the bound, exactly {exact:.6g}"
-    if kind == "tie":
+    if kind == "tie" and result != exact:
         return f"another branch than the exact one: gives {number(result)}, exactly {exact:.6g}"
     if kind == "sensitivity" and np.isfinite(exact) and op.name != UNNAMED:
         return f"magnifies rounding: {shown} = {result:.9g}, exactly {exact:.9g}"

@@ -10,6 +10,7 @@ import pytest
 
 from gradcheck_cli.domain.evaluation import Operation, Phase, Trace
 from gradcheck_cli.domain.report import CauseKind
+from gradcheck_cli.explain.blame import blame, blame_tie
 from gradcheck_cli.explain.causes import CAUSES, kind_of
 from gradcheck_cli.explain.traces import FAR, Traces, traces_of
 from gradcheck_cli.truth.plain import PlainFunction
@@ -265,3 +266,26 @@ def test_parts_of_a_derivative_that_cancel() -> None:
 def test_an_operation_of_no_node() -> None:
     made = traces("exp(x)", {"x": 1.0})
     assert kind_of(made, operation(None, (1e30, 1e30), (1e30, 1e30), INF, 1e60)) == "overflow"
+
+
+def test_what_an_engine_chose_at_a_tie() -> None:
+    made = traces("maximum(x, y) + exp(x)", {"x": 1.0, "y": 1.0})
+    cause = blame_tie(made)
+    assert cause is not None
+    assert (cause.op, cause.kind, cause.text) == ("maximum", "tie", "maximum(x, y)")
+    assert cause.detail == "exactly at a kink or a tie: maximum(1, 1)"
+    assert not cause.proven
+    # the same zero in both precisions is no rounding
+    zero = operation(at(made, "maximum"), (1.0, 1.0), (1.0, 1.0), 0.0, 0.0, phase="backward")
+    assert kind_of(made, zero) == "tie"
+
+
+def test_no_tie_where_there_is_none() -> None:
+    assert blame_tie(traces("maximum(x, y) + exp(x)", {"x": 1.0, "y": 2.0})) is None
+
+
+def test_a_constant_that_the_dtype_does_not_have() -> None:
+    cause = blame(traces("log(x + 1e-50)", {"x": 0.0}, target=None), "GC203")
+    assert cause is not None
+    assert (cause.op, cause.kind, cause.proven) == ("log", "absorbed epsilon", True)
+    assert cause.proof == "the constant is zero in float32 before it is added"
