@@ -26,6 +26,8 @@ NONE_HELPS = "no rewrite of the catalogue helps here, and no stated derivative"
 NOT_TRIED = "none could be tried: too few points around this one have a truth"
 DOES_NOT_FIT = "the exact number does not fit {}: no way of writing it helps"
 NOT_TAKEN = "a stated derivative would help, which {} does not take in {} mode"
+TOO_LARGE = "none was looked for: the formula has too many operations"
+LARGEST = 20_000  # nodes; the search takes about 0.1 ms a node
 HOPELESS = ("genuine overflow", "subnormal flush")  # causes that no rewrite removes
 
 
@@ -43,7 +45,7 @@ class Tried:
 def request(case: Case, truth: TruthRequest, findings: Sequence[Finding]) -> FixRequest | None:
     """What the reference worker is to screen for the findings of a case, or None."""
     wanted = [finding for finding in findings if _wants_fix(finding)]
-    if not wanted or case.truth is None:
+    if not wanted or case.truth is None or len(case.spec.program.nodes) > LARGEST:
         return None
     blamed = [f.cause.node for f in wanted if f.cause is not None and f.cause.node is not None]
     candidates = propose(case.spec.program, case.dtype, case.values, tuple(dict.fromkeys(blamed)))
@@ -126,6 +128,8 @@ def _with_fix(
             return replace(finding, fix=mine.fix(number, finding))
     if mine.refused.intersection(best):
         return replace(finding, no_fix=NOT_TAKEN.format(finding.engine, finding.mode))
+    if len(case.spec.program.nodes) > LARGEST:
+        return replace(finding, no_fix=TOO_LARGE)
     untried = screened is not None and screened.untried
     return replace(finding, no_fix=NOT_TRIED if untried else NONE_HELPS)
 

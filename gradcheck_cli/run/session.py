@@ -5,32 +5,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import gradcheck_cli
-from gradcheck_cli.domain.case import Case, TrainingCase, TruthRequest
+from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.evaluation import (
     Evaluation,
-    Failure,
     Problem,
     Training,
     TrainingProblem,
 )
 from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
-from gradcheck_cli.domain.fixes import FixRequest, Screened
+from gradcheck_cli.domain.fixes import FixRequest
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Check, Finding, Reading, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.registry import Registered, engines
 from gradcheck_cli.explain import explain, fixing
 from gradcheck_cli.judge import judge, judge_training, suspects
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
 from gradcheck_cli.run.settle import reading, settle, training_result
+from gradcheck_cli.run.work import (
+    Kind,
+    Work,
+    case_of,
+    fallbacks,
+    keep,
+    new_work,
+    training_case_of,
+)
 
-Kind = Literal["first", "path", "traced", "wide", "truth", "exact", "near", "screen", "trial"]
 _Question = tuple[Kind, int, Problem | TrainingProblem | TruthRequest | FixRequest]
 
 
@@ -42,28 +48,6 @@ class _Key:
     spec: int
     engine: str | None
     places: tuple[tuple[Kind, int], ...]
-
-
-@dataclass(slots=True)
-class _Work:
-    """A spec on its way. Lists run along `plan.looks`, or along `plan.trainings`."""
-
-    plan: Plan
-    waiting: int = 0
-    stages: int = 0  # that were gone through after the first answers
-    evaluations: list[dict[str, list[Evaluation]]] = field(default_factory=list)
-    traced: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
-    wide: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
-    truths: list[Truth | None] = field(default_factory=list)
-    paths: list[dict[str, Training]] = field(default_factory=list)
-    exact: list[Training | None] = field(default_factory=list)
-    near: list[Training | None] = field(default_factory=list)
-    seconds: dict[str | None, float] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)  # in order, each once
-    judged: dict[int, tuple[Sequence[Check], Sequence[Finding]]] = field(default_factory=dict)
-    screened: dict[int, Screened] = field(default_factory=dict)
-    tried: list[tuple[int, fixing.Tried]] = field(default_factory=list)  # the look, and what
-    trials: dict[int, Evaluation] = field(default_factory=dict)  # by the place in `tried`
 
 
 def run(specs: Iterable[Spec], options: RunOptions) -> Iterator[Event]:
@@ -83,7 +67,7 @@ class _Session:
         self._registered = engines()
         self._pool = Pool(options.jobs, options.show_framework_output)
         self._start = time.monotonic()
-        self._works: list[_Work] = []
+        self._works: list[Work] = []
         self._results: dict[int, SpecResult] = {}
         self._versions: dict[str, str] = {}
         self._told: set[str] = set()
@@ -144,7 +128,7 @@ class _Session:
         for name in plan.engines:
             self._start_engine(name)
         number = len(self._works)
-        work = _work(plan)
+        work = new_work(plan)
         self._works.append(work)
         looks, trainings = plan.looks, plan.trainings
         for engine in plan.engines:
@@ -180,7 +164,7 @@ class _Session:
         work.waiting -= 1
         work.seconds[key.engine] = work.seconds.get(key.engine, 0.0) + done.seconds
         for (kind, index), answer in zip(key.places, _filled(done), strict=True):
-            _keep(work, kind, index, answer)
+            keep(work, kind, index, answer)
         self._advance(key.spec)
 
     def _advance(self, number: int) -> None:
@@ -200,7 +184,7 @@ class _Session:
         for i, look in enumerate(work.plan.looks):
             if not any(work.evaluations[i].values()):
                 continue
-            suspected = suspects(_case(work, i))
+            suspected = suspects(case_of(work, i))
             for suspect in suspected:
                 mine = look.problems[suspect.engine]
                 problem = next(p for p in mine if p.mode == suspect.mode)
@@ -210,7 +194,7 @@ class _Session:
                 asked.append(("traced", i, traced))
                 asked.append(("wide", i, replace(traced, dtype=other)))
             if suspected:
-                known = _case(work, i).truth
+                known = case_of(work, i).truth
                 truths.append(("truth", i, replace(look.truth, conditioning=True, known=known)))
         for engine, asked in questions.items():
             self._ask(number, engine, asked)
@@ -221,7 +205,7 @@ class _Session:
         work = self._works[number]
         requests: list[_Question] = []
         for index, look in enumerate(work.plan.looks):
-            case = _case(work, index)
+            case = case_of(work, index)
             if not case.evaluations:
                 continue
             checks, found = judge(case)
@@ -238,7 +222,7 @@ class _Session:
         questions: dict[str, list[_Question]] = {}
         for index, screened in work.screened.items():
             findings = work.judged[index][1]
-            for tried, problem in fixing.problems(_case(work, index), screened, findings):
+            for tried, problem in fixing.problems(case_of(work, index), screened, findings):
                 place = len(work.tried)
                 work.tried.append((index, tried))
                 questions.setdefault(tried.engine, []).append(("trial", place, problem))
@@ -252,7 +236,7 @@ class _Session:
         findings: list[Finding] = []
         readings: list[Reading] = []
         for index, look in enumerate(plan.looks):
-            case = _case(work, index)
+            case = case_of(work, index)
             if not case.evaluations:
                 continue
             more_checks, more_findings = work.judged[index]
@@ -267,7 +251,7 @@ class _Session:
             readings += [one for one in made if one is not None]
         ends = []
         for index in range(len(plan.trainings)):
-            training = _training_case(work, index)
+            training = training_case_of(work, index)
             more_checks, more_findings = judge_training(training)
             checks += more_checks
             findings += more_findings
@@ -280,7 +264,7 @@ class _Session:
             findings,
             readings,
             ends,
-            [*work.notes, *_fallbacks(work), *self._broken_engines(plan)],
+            [*work.notes, *fallbacks(work), *self._broken_engines(plan)],
             max(work.seconds.values(), default=0.0),
         )
 
@@ -309,94 +293,6 @@ class _Session:
             results=tuple(self._results[number] for number in sorted(self._results)),
             interrupted=interrupted,
         )
-
-
-def _fallbacks(work: _Work) -> Iterator[str]:
-    """Where differences had to stand in for a certified truth, as sentences."""
-    told: dict[str, list[str]] = {}
-    for look, truth in zip(work.plan.looks, work.truths, strict=True):
-        if truth is not None and truth.fallback:
-            told.setdefault(truth.fallback, []).append(look.dtype)
-    for reason, dtypes in told.items():
-        where = ", ".join(dict.fromkeys(dtypes))
-        yield f"{where}: not certified, {reason}; finite differences and float64 decide"
-
-
-def _work(plan: Plan) -> _Work:
-    return _Work(
-        plan,
-        evaluations=[
-            {
-                name: [answer for answer in look.refused if answer.engine == name]
-                for name in plan.engines
-            }
-            for look in plan.looks
-        ],
-        traced=[{} for _ in plan.looks],
-        wide=[{} for _ in plan.looks],
-        truths=[None] * len(plan.looks),
-        paths=[{} for _ in plan.trainings],
-        exact=[None] * len(plan.trainings),
-        near=[None] * len(plan.trainings),
-    )
-
-
-def _case(work: _Work, index: int) -> Case:
-    plan = work.plan
-    look = plan.looks[index]
-    return Case(
-        spec=plan.spec,
-        point=look.point,
-        dtype=look.dtype,
-        values=look.values,
-        projections=look.projections,
-        # in the order of the engines, not in that in which they answered
-        evaluations=tuple(e for name in plan.engines for e in work.evaluations[index][name]),
-        truth=work.truths[index],
-        traced=work.traced[index],
-        wide=work.wide[index],
-        named=plan.named,
-        named_modes=plan.named_modes,
-        seed=plan.seed,
-    )
-
-
-def _training_case(work: _Work, index: int) -> TrainingCase:
-    problem = work.plan.trainings[index]
-    return TrainingCase(
-        spec=work.plan.spec,
-        problem=problem,
-        dtype=problem.dtype,
-        paths=tuple(work.paths[index][name] for name in work.plan.engines),
-        exact=work.exact[index],
-        calibration=work.near[index],
-    )
-
-
-def _keep(work: _Work, kind: Kind, index: int, answer: Any) -> None:
-    """Puts an answer where it belongs. A failed second look leaves the first as it is."""
-    if kind == "first":
-        work.evaluations[index][answer.engine].append(answer)
-    elif kind == "path":
-        work.paths[index][answer.engine] = answer
-    elif kind == "exact":
-        work.exact[index] = answer
-    elif kind == "near":
-        work.near[index] = answer
-    elif kind == "trial":
-        work.trials[index] = answer
-    elif kind == "screen":
-        if isinstance(answer, Failure):
-            work.notes[f"no fix was tried: {answer.message}"] = None
-        else:
-            work.screened[index] = answer
-    elif isinstance(answer, Failure):  # of the truth, which has no engine to be a finding of
-        work.notes[f"the truth could not be computed: {answer.message}"] = None
-    elif kind == "truth":
-        work.truths[index] = answer
-    elif answer.failure is None:
-        kept = work.traced if kind == "traced" else work.wide
-        kept[index][answer.engine, answer.mode] = answer
 
 
 def _filled(done: Done) -> Iterator[Any]:

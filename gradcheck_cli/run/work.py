@@ -1,0 +1,131 @@
+"""A spec on its way through a run: what was asked about it, and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gradcheck_cli.domain.case import Case, TrainingCase
+from gradcheck_cli.domain.evaluation import Evaluation, Failure, Training
+from gradcheck_cli.domain.fixes import Screened
+from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.truth import Truth
+from gradcheck_cli.explain import fixing
+from gradcheck_cli.run.plan import Plan
+
+Kind = Literal["first", "path", "traced", "wide", "truth", "exact", "near", "screen", "trial"]
+"""What an answer is."""
+
+
+@dataclass(slots=True)
+class Work:
+    """A spec on its way. Lists run along `plan.looks`, or along `plan.trainings`."""
+
+    plan: Plan
+    waiting: int = 0
+    stages: int = 0  # that were gone through after the first answers
+    evaluations: list[dict[str, list[Evaluation]]] = field(default_factory=list)
+    traced: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
+    wide: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
+    truths: list[Truth | None] = field(default_factory=list)
+    paths: list[dict[str, Training]] = field(default_factory=list)
+    exact: list[Training | None] = field(default_factory=list)
+    near: list[Training | None] = field(default_factory=list)
+    seconds: dict[str | None, float] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)  # in order, each once
+    judged: dict[int, tuple[Sequence[Check], Sequence[Finding]]] = field(default_factory=dict)
+    screened: dict[int, Screened] = field(default_factory=dict)
+    tried: list[tuple[int, fixing.Tried]] = field(default_factory=list)  # the look, and what
+    trials: dict[int, Evaluation] = field(default_factory=dict)  # by the place in `tried`
+
+
+def fallbacks(work: Work) -> Iterator[str]:
+    """Where differences had to stand in for a certified truth, as sentences."""
+    told: dict[str, list[str]] = {}
+    for look, truth in zip(work.plan.looks, work.truths, strict=True):
+        if truth is not None and truth.fallback:
+            told.setdefault(truth.fallback, []).append(look.dtype)
+    for reason, dtypes in told.items():
+        where = ", ".join(dict.fromkeys(dtypes))
+        yield f"{where}: not certified, {reason}; finite differences and float64 decide"
+
+
+def new_work(plan: Plan) -> Work:
+    """Nothing has come back yet but what engines refuse."""
+    return Work(
+        plan,
+        evaluations=[
+            {
+                name: [answer for answer in look.refused if answer.engine == name]
+                for name in plan.engines
+            }
+            for look in plan.looks
+        ],
+        traced=[{} for _ in plan.looks],
+        wide=[{} for _ in plan.looks],
+        truths=[None] * len(plan.looks),
+        paths=[{} for _ in plan.trainings],
+        exact=[None] * len(plan.trainings),
+        near=[None] * len(plan.trainings),
+    )
+
+
+def case_of(work: Work, index: int) -> Case:
+    """What is known of one look."""
+    plan = work.plan
+    look = plan.looks[index]
+    return Case(
+        spec=plan.spec,
+        point=look.point,
+        dtype=look.dtype,
+        values=look.values,
+        projections=look.projections,
+        # in the order of the engines, not in that in which they answered
+        evaluations=tuple(e for name in plan.engines for e in work.evaluations[index][name]),
+        truth=work.truths[index],
+        traced=work.traced[index],
+        wide=work.wide[index],
+        named=plan.named,
+        named_modes=plan.named_modes,
+        seed=plan.seed,
+    )
+
+
+def training_case_of(work: Work, index: int) -> TrainingCase:
+    """What is known of one training."""
+    problem = work.plan.trainings[index]
+    return TrainingCase(
+        spec=work.plan.spec,
+        problem=problem,
+        dtype=problem.dtype,
+        paths=tuple(work.paths[index][name] for name in work.plan.engines),
+        exact=work.exact[index],
+        calibration=work.near[index],
+    )
+
+
+def keep(work: Work, kind: Kind, index: int, answer: Any) -> None:
+    """Puts an answer where it belongs. A failed second look leaves the first as it is."""
+    if kind == "first":
+        work.evaluations[index][answer.engine].append(answer)
+    elif kind == "path":
+        work.paths[index][answer.engine] = answer
+    elif kind == "exact":
+        work.exact[index] = answer
+    elif kind == "near":
+        work.near[index] = answer
+    elif kind == "trial":
+        work.trials[index] = answer
+    elif kind == "screen":
+        if isinstance(answer, Failure):
+            work.notes[f"no fix was tried: {answer.message}"] = None
+        else:
+            work.screened[index] = answer
+    elif isinstance(answer, Failure):  # of the truth, which has no engine to be a finding of
+        work.notes[f"the truth could not be computed: {answer.message}"] = None
+    elif kind == "truth":
+        work.truths[index] = answer
+    elif answer.failure is None:
+        kept = work.traced if kind == "traced" else work.wide
+        kept[index][answer.engine, answer.mode] = answer
