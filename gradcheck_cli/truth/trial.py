@@ -80,9 +80,9 @@ def screen(request: FixRequest) -> Screened:
 
 
 def _merit(trial: Trial) -> tuple[bool, int, int]:
-    """Rewrites before stated derivatives, then by the error in powers of two of a few ulps, then
-    the shortest."""
-    size = int(np.ceil(np.log2(min(max(trial.worst / FEW_ULPS, 1.0), 2.0**60))))
+    """Rewrites before stated derivatives, then by the error in steps of a digit, then the
+    shortest: what conditioning explains is no merit of one over the other."""
+    size = int(np.ceil(np.log10(min(max(trial.worst / FEW_ULPS, 1.0), 1e18))))
     return trial.candidate.custom, size, len(trial.candidate.after)
 
 
