@@ -136,7 +136,7 @@ def _cause(traces: Traces, code: str, op: Operation, executed: _Executed) -> Cau
         span=node.span,
         text=node.text,
         detail=detail_of(traces, op, kind),
-        story=story_of(traces, op),
+        story=story_of(traces, op, kind),
         kind=kind,
         node=index,
         engine_op=op.name or None,

@@ -9,7 +9,7 @@ import numpy as np
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.report import CauseKind
 from gradcheck_cli.explain.producers import UNNAMED, backward_place
-from gradcheck_cli.explain.surroundings import accumulated
+from gradcheck_cli.explain.surroundings import absorbed_by, accumulated
 from gradcheck_cli.explain.traces import FAR, Traces, limit_of, not_finite
 from gradcheck_cli.explain.values import application, called, element, number
 
@@ -137,15 +137,30 @@ def _value(traces: Traces, op: Operation) -> float | None:
     return None if op.node is None else traces.number(op.node, op.index)
 
 
-def story_of(traces: Traces, op: Operation) -> str:
+def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
     """What happened, forward and backward, in numbers."""
     if op.phase == "forward":
-        story = [f"{_shown(traces, op)} = {number(op.result)}"]
+        story = _absorbed(traces, op) if kind in ("absorption", "absorbed epsilon") else []
+        story.append(f"{_shown(traces, op)} = {number(op.result)}")
         if op.node is not None:
             story += _downstream(traces, op.node, op.index)
         back = _backward_story(traces)
         return "forward: " + ", ".join(story) + (f"; backward: {back}" if back else "")
     return f"{op.phase}: {_derivative_story(traces, op)}"
+
+
+def _absorbed(traces: Traces, op: Operation) -> list[str]:
+    """The sum that went in without one of its terms, if there is one."""
+    lost = absorbed_by(traces, op.node)
+    if lost is None or op.node is None:
+        return []
+    sums = [i for i in traces.program.nodes[op.node].args if lost in traces.program.nodes[i].args]
+    node = traces.program.nodes[sums[0]]
+    value = element(node, np.asarray(traces.narrow.values[sums[0]]), op.index)
+    if value is None:
+        return []
+    args = [np.asarray(traces.narrow.values[i]) for i in node.args]
+    return [f"{application(node, args, op.index)} = {number(value)}"]
 
 
 def _derivative_story(traces: Traces, op: Operation) -> str:

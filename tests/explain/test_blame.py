@@ -245,6 +245,12 @@ def test_producer_in_forward_mode(
             "backward: the derivative of sqrt(0), upstream 1, gives inf",
         ),
         (
+            "log(1 + exp(x))",
+            -20.0,
+            "GC303",
+            "forward: 1 + 2.06e-09 = 1, log(1) = 0",
+        ),
+        (
             LONG_CANCELLATION,
             1e-3,
             "GC301",
