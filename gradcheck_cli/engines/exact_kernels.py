@@ -128,12 +128,6 @@ def softplus_grad(g: Any, x: Any) -> Any:
     return g * row("sigmoid")(x)
 
 
-def elu_grad(g: Any, x: Any, alpha: float = 1.0) -> Any:
-    positive = row("greater")(x, 0.0)
-    safe = nothing_where(positive, x)
-    return row("where")(positive, g, g * alpha * row("exp")(safe))
-
-
 def dot(a: Any, b: Any) -> Any:
     return row("sum")(a * b)
 

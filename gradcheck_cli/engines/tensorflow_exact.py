@@ -108,7 +108,7 @@ def _elu_grad(g: Any, y: Any, **how: Any) -> Any:
     return row("where")(row("less")(y, 0.0), g * (y + 1), g)
 
 
-def _no_nan(name: str, zero: int) -> Kernel:
+def _no_nan(name: str) -> Kernel:
     """x / y or x y, which is nothing where y is 0."""
 
     def kernel(x: Any, y: Any, **how: Any) -> Any:
@@ -174,9 +174,9 @@ KERNELS: dict[str, Kernel] = {
     "BiasAdd": _numbers("add"),
     "Cast": lambda x, **how: as_numbers(x),
     "ClipByValue": _clip,
-    "DivNoNan": _no_nan("divide", 0),
-    "MulNoNan": _no_nan("multiply", 0),
-    "Xdivy": lambda x, y, **how: _no_nan("multiply", 0)(row("divide")(1.0, y), x),
+    "DivNoNan": _no_nan("divide"),
+    "MulNoNan": _no_nan("multiply"),
+    "Xdivy": lambda x, y, **how: _no_nan("multiply")(row("divide")(1.0, y), x),
     "SquaredDifference": lambda a, b, **how: row("square")(a - b),
     "Softmax": lambda x, **how: row("softmax")(x, axis=-1),
     "LogSoftmax": lambda x, **how: row("log_softmax")(x, axis=-1),
