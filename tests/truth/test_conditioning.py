@@ -113,3 +113,13 @@ def test_sampled_entries_are_never_far_below_their_condition() -> None:
     moved = [np.cos(phase), np.cos(phase) - phase * np.sin(phase), phase * np.sin(phase)]
     rms = U * scale * np.sqrt(sum(m**2 for m in moved)).reshape(1, -1)
     assert np.min(block.condition / rms) > 0.3
+
+
+def test_a_factorisation_is_granted_what_its_own_matrix_explains() -> None:
+    """A product of nearly dependent rows loses twice the digits that the rows themselves have."""
+    x = np.array([[1.0, 0.5], [1.0, 0.503]])
+    logdet = "sum(log(diag(cholesky({}))))"
+    of_a_product = block_of(logdet.format("x @ transpose(x)"), {"x": x})
+    of_an_input = block_of(logdet.format("x"), {"x": x @ x.T})
+    assert np.all(of_a_product.floor >= 30 * of_a_product.allowance)
+    assert np.all(of_an_input.floor <= 3 * of_an_input.allowance)
