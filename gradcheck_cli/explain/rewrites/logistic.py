@@ -92,6 +92,18 @@ RULES: tuple[Rewrite, ...] = (
     rule("sigmoid(x) / sigmoid(-x)", "exp(x)"),
     rule("logit(sigmoid(x))", "x"),
     rule("bce(sigmoid(z), y, **K)", "bce_with_logits(z, y, **K)"),
+    rule(
+        "bce(sigmoid(z), y, reduction='mean')",
+        "mean(y * softplus(-z) + (1 - y) * softplus(z))",
+    ),
+    rule(
+        "bce(sigmoid(z), y, reduction='sum')",
+        "sum(y * softplus(-z) + (1 - y) * softplus(z))",
+    ),
+    rule(
+        "y * log(sigmoid(z)) + (1 - y) * log(1 - sigmoid(z))",
+        "-y * softplus(-z) - (1 - y) * softplus(z)",
+    ),
     rule("y * log(sigmoid(z)) + (1 - y) * log(1 - sigmoid(z))", "y * z - softplus(z)"),
     rule("sigmoid(a) - sigmoid(b)", "-sigmoid(a) * sigmoid(-b) * expm1(b - a)"),
     rule(

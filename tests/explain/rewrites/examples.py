@@ -534,4 +534,18 @@ EXAMPLES: Mapping[str, Example] = {
     ): Example(
         "det(a) / det(b)", {"a": [[1e-25, 0.0], [0.0, 1e-25]], "b": [[1e-25, 0.0], [0.0, 1e-25]]}
     ),
+    (
+        "bce(sigmoid(z), y, reduction='mean') -> mean(y * softplus(-z) + (1 - y) * softplus(z))"
+    ): Example("bce(sigmoid(z), y)", {"z": [120.0], "y": [0.0]}, wrt=("z",)),
+    (
+        "bce(sigmoid(z), y, reduction='sum') -> sum(y * softplus(-z) + (1 - y) * softplus(z))"
+    ): Example(
+        "bce(sigmoid(z), y, reduction='sum')", {"z": [120.0, 1.0], "y": [0.0, 0.5]}, wrt=("z",)
+    ),
+    (
+        "y * log(sigmoid(z)) + (1 - y) * log(1 - sigmoid(z)) -> "
+        "-y * softplus(-z) - (1 - y) * softplus(z)"
+    ): Example(
+        "y * log(sigmoid(z)) + (1 - y) * log(1 - sigmoid(z))", {"y": 0.0, "z": 100.0}, wrt=("z",)
+    ),
 }
