@@ -151,9 +151,13 @@ class Printer:
             assert node.value is not None
             negative = not isinstance(node.value, bool) and math.copysign(1.0, node.value) < 0
             return self.number(node.value), _UNARY["negative"][1] if negative else _ATOM
-        if node.op in _BINARY:
+        # & | and ~ are for comparisons; of numbers, logical_and and its like are called by name
+        named = node.op.startswith("logical_") and any(
+            self._program.nodes[arg].kind != "bool" for arg in node.args
+        )
+        if node.op in _BINARY and not named:
             return self._operator(node)
-        if node.op in _UNARY:
+        if node.op in _UNARY and not named:
             sign, binds = _UNARY[node.op]
             inside = self._program.nodes[node.args[0]]
             # -(2) is an operation on a number, -2 is a number

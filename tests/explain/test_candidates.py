@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gradcheck_cli.domain.fixes import Candidate
 from gradcheck_cli.explain.candidates import MOST, propose
+from gradcheck_cli.explain.code import code_of
+from gradcheck_cli.formula import Argument, parse
+from reference_engine.op import TABLE
 from tests.conftest import array, program_of
 
 
@@ -71,3 +75,23 @@ def test_a_large_program_is_searched_near_the_blame_only() -> None:
     blamed = [len(program.nodes) - 3]
     found = propose(program, "float32", {"x": np.ones(3)}, blamed)
     assert 0 < len(found) <= MOST
+
+
+@pytest.mark.parametrize("op", sorted(TABLE))
+def test_no_operation_is_beyond_the_search(op: str) -> None:
+    """Candidates, their Python and their text can be written for every row of the table."""
+    row = TABLE[op]
+    names = ["a", "b", "c", "d"][: row.arity] if row.arity > 0 else ["a", "b"]
+    called = ", ".join(names) if row.arity > 0 else f"[{', '.join(names)}]"
+    formula = f"log(1 + exp(sum({op}({called}))))"
+    for shape in ((), (3,), (3, 3)):
+        values = {name: np.linspace(0.2, 0.8, 9)[: int(np.prod(shape))] for name in names}
+        values = {name: value.reshape(shape) for name, value in values.items()}
+        parsed = parse(formula, inputs={name: Argument(shape) for name in names})
+        if parsed.program is None:
+            continue
+        blamed = [i for i, node in enumerate(parsed.program.nodes) if node.op == op]
+        for candidate in propose(parsed.program, "float32", values, blamed):
+            code_of(candidate.part)
+            inputs = {name: Argument(shape) for name in names}
+            assert parse(candidate.model, inputs=inputs).program is not None, candidate.model

@@ -24,6 +24,7 @@ FORMULAS = [
     "(a + b) * (a - (b - 1)) / (a / b) / 3",
     "(-a) ** 2 + 2 ** -a + (2 ** a) ** b + 2 ** 3 ** a",
     "where((a < 1) & ~(b > 2) | (a == b), a, -b)",
+    "where(logical_not(a) & (b > 1) | logical_and(a, b), a, b)",
     "s = exp(x)\ny_hat = s / sum(s, axis=-1, keepdims=True)\nsum(y_hat @ y)",
     "sum(x[..., 1:, None]) + x[0, -1] + sum(x[::2, ::-1])",
     "einsum('ij,jk->', x, y) + sum(concatenate([x, x], axis=1))",
