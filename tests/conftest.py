@@ -187,17 +187,18 @@ def decide(
             named_modes=plan.named_modes if named else frozenset(),
             seed=seed,
         )
+        if suspects(case):
+            truth = compute(replace(look.truth, conditioning=True, known=case.truth))
+            case = replace(case, truth=truth)
         other = "float32" if dtype == "float64" else "float64"
         traced, wide = {}, {}
-        for suspect in (suspected := suspects(case)):
+        for suspect in suspects(case):
             key = (suspect.engine, suspect.mode)
             problem = next(p for p in look.problems[suspect.engine] if p.mode == suspect.mode)
             again = replace(problem, trace=suspect.trace)
             traced[key] = answered(loaded(suspect.engine).evaluate(again))
             wide[key] = answered(loaded(suspect.engine).evaluate(replace(again, dtype=other)))
-        if suspected:
-            truth = compute(replace(look.truth, conditioning=True, known=case.truth))
-            case = replace(case, truth=truth, traced=traced, wide=wide)
+        case = replace(case, traced=traced, wide=wide)
         checks, findings = judge(case)
         return Judged(case, checks, explain(case, findings))
 

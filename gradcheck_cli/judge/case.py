@@ -34,7 +34,7 @@ from gradcheck_cli.judge.outputs import lost_rows, output_findings, worst_output
 
 def suspects(case: Case) -> tuple[Suspect, ...]:
     """Evaluations with an output or an entry that is not simply right, with the worst entry to be
-    traced."""
+    traced. Once the cost of rounding is known, what it explains is right."""
     found: list[Suspect] = []
     if case.truth is None:
         return ()
@@ -83,6 +83,12 @@ def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | 
     off |= np.isinf(g)  # if it is right, what left the range is to be named all the same
     if not np.any(off):
         return None
+    if case.truth is not None and case.truth.output_cost is not None:
+        nothing_lost = np.zeros((1, 1), dtype=bool)
+        judged = judge_block(g, block, None, nothing_lost, fmt, case.spec.tolerance)
+        off &= judged.verdict != Verdict.CORRECT
+        if not np.any(off):
+            return None
     ulps = error_in_ulps(g, block.value, fmt)
     size = np.where(off, np.where(np.isnan(ulps), np.inf, ulps), -1.0)
     row, column = (int(i) for i in np.unravel_index(int(np.argmax(size)), size.shape))

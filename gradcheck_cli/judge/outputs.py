@@ -37,10 +37,11 @@ def worst_output(case: Case, evaluation: Evaluation) -> tuple[int, float | None]
     if np.any(lost):
         place = int(np.argmax(lost))
     elif _speaks_for_its_engine(case, evaluation):
-        off = ~_accepted(case, output)
+        ulps = error_in_ulps(output, exact, FORMATS[case.dtype])
+        weighed = case.truth.output_cost is not None
+        off = _unstable(case, output, ulps) if weighed else ~_accepted(case, output)
         if not np.any(off):
             return None
-        ulps = error_in_ulps(output, exact, FORMATS[case.dtype])
         place = int(np.argmax(np.where(off, ulps, -1.0)))
     else:
         return None

@@ -170,22 +170,28 @@ class _Session:
     def _advance(self, number: int) -> None:
         """Goes on with a spec until it has to wait for answers."""
         work = self._works[number]
-        stages = (self._look_twice, self._judge, self._try_fixes, self._finish)
+        stages = (self._weigh, self._look_twice, self._judge, self._try_fixes, self._finish)
         while work.waiting == 0 and work.stages < len(stages):
             work.stages += 1
             stages[work.stages - 1](number)
 
-    def _look_twice(self, number: int) -> None:
-        """Asks once more about what is suspect: with a trace, in another precision, and for the
-        truth with the cost of rounding."""
+    def _weigh(self, number: int) -> None:
+        """Asks for the cost of rounding where something is suspect: it explains most of it."""
         work = self._works[number]
-        questions: dict[str, list[_Question]] = {}
         truths: list[_Question] = []
         for i, look in enumerate(work.plan.looks):
-            if not any(work.evaluations[i].values()):
-                continue
-            suspected = suspects(case_of(work, i))
-            for suspect in suspected:
+            case = case_of(work, i)
+            if suspects(case):
+                again = replace(look.truth, conditioning=True, known=case.truth)
+                truths.append(("truth", i, again))
+        self._ask(number, None, truths)
+
+    def _look_twice(self, number: int) -> None:
+        """Asks once more about what is still suspect: with a trace, and in another precision."""
+        work = self._works[number]
+        questions: dict[str, list[_Question]] = {}
+        for i, look in enumerate(work.plan.looks):
+            for suspect in suspects(case_of(work, i)):
                 mine = look.problems[suspect.engine]
                 problem = next(p for p in mine if p.mode == suspect.mode)
                 traced = replace(problem, trace=suspect.trace)
@@ -193,12 +199,8 @@ class _Session:
                 asked = questions.setdefault(suspect.engine, [])
                 asked.append(("traced", i, traced))
                 asked.append(("wide", i, replace(traced, dtype=other)))
-            if suspected:
-                known = case_of(work, i).truth
-                truths.append(("truth", i, replace(look.truth, conditioning=True, known=known)))
         for engine, asked in questions.items():
             self._ask(number, engine, asked)
-        self._ask(number, None, truths)
 
     def _judge(self, number: int) -> None:
         """Finds what is wrong, and asks the reference worker which fixes are worth a trial."""
