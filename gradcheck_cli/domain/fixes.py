@@ -107,10 +107,16 @@ def met(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
     return np.asarray(right)
 
 
-def ulps_off(target: Target, numbers: Array, fmt: FloatFormat) -> float:
-    """The largest error of the numbers in ulps of the target, 0 where that is met by flushing."""
+def errors_in_ulps(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
+    """The errors of the numbers in ulps of the target: 0 where that is met by flushing or nothing
+    is known, inf for a nan."""
     with np.errstate(all="ignore"):
         error = np.abs(numbers - target.value) / fmt.ulp(target.value)
     flushed = np.abs(target.value) < fmt.smallest_normal
     known = np.isfinite(target.value) & ~(flushed & met(target, numbers, fmt))
-    return float(np.max(np.where(np.isnan(error), np.inf, error), where=known, initial=0.0))
+    return np.where(known, np.where(np.isnan(error), np.inf, error), 0.0)
+
+
+def ulps_off(target: Target, numbers: Array, fmt: FloatFormat) -> float:
+    """The largest of the errors in ulps."""
+    return float(np.max(errors_in_ulps(target, numbers, fmt), initial=0.0))
