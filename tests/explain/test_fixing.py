@@ -108,3 +108,12 @@ def test_right_gradients_ask_for_nothing(judged: Judge) -> None:
     assert fixing.request(found.case, truth_request(found), found.findings) is None
     wrong = judged("floor(x)", {"x": 2.0}, engines=("reference",))
     assert fixing.request(wrong.case, truth_request(wrong), wrong.findings) is None
+
+
+def test_a_zero_that_rounding_explains_is_no_repair(judged: Judge) -> None:
+    """Heron's formula for a needle: where(s > 0, sqrt(s), 0) is finite, and has no digit right."""
+    area = "sqrt((a+b+c)/2 * ((a+b+c)/2 - a) * ((a+b+c)/2 - b) * ((a+b+c)/2 - c))"
+    found = judged(area, {"a": 2.0, "b": 1.0000001, "c": 1.0}, engines=("reference",))
+    findings = [f for f in fixed(found) if f.severity == "error"]
+    assert findings
+    assert all(finding.fix is None and finding.no_fix for finding in findings)
