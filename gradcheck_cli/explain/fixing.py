@@ -13,9 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradcheck_cli.domain.case import Case, TruthRequest
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Evaluation, Mode, Problem
-from gradcheck_cli.domain.fixes import FixRequest, Screened, Trial, TrialPoint, errors_in_ulps, met
+from gradcheck_cli.domain.fixes import (
+    FixRequest,
+    Screened,
+    Target,
+    Trial,
+    TrialPoint,
+    errors_in_ulps,
+    met,
+)
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.explain.candidates import propose
@@ -219,20 +227,14 @@ class _Results:
         What rounding explains is right, but no repair: zero explains a lot of ill-conditioned
         numbers."""
         fmt = FORMATS[self._case.dtype]
-        answer = self._answers[tried]
-        before = next((e for e in self._case.evaluations if (e.engine, e.mode) == self._who), None)
+        now = self._answers[tried]
+        before = next(e for e in self._case.evaluations if (e.engine, e.mode) == self._who)
+        numbers = [(point.output, now.output, before.output)]
         for name in self._case.spec.wrt:
-            target, now = point.gradients[tried.mode, name], answer.gradients[name].values
-            then = before.gradients.get(name) if before is not None else None
-            assert now is not None
-            left = errors_in_ulps(target, now, fmt)
-            enough = left <= 2.0 ** (KEPT * fmt.bits)
-            if then is not None and then.values is not None:
-                earlier = errors_in_ulps(target, then.values, fmt)
-                enough |= np.isfinite(earlier) & (left <= earlier)
-            if not np.all(enough):
-                return False
-        return True
+            then = before.gradients.get(name)
+            target, values = point.gradients[tried.mode, name], now.gradients[name].values
+            numbers.append((target, values, None if then is None else then.values))
+        return all(_keeps(*three, fmt) for three in numbers)
 
     def fix(self, number: int, finding: Finding) -> Fix:
         """The candidate as the fix of a finding."""
@@ -278,6 +280,16 @@ class _Results:
         shape = np.shape(self._case.values[finding.input])
         columns = shape if given is None else (len(given),)
         return _at(values.reshape((*rows, *columns)), index)
+
+
+def _keeps(target: Target, now: Array | None, then: Array | None, fmt: FloatFormat) -> bool:
+    assert now is not None
+    left = errors_in_ulps(target, now, fmt)
+    enough = left <= 2.0 ** (KEPT * fmt.bits)
+    if then is not None:
+        earlier = errors_in_ulps(target, then, fmt)
+        enough |= np.isfinite(earlier) & (left <= earlier)
+    return bool(np.all(enough))
 
 
 def _at(values: Array, index: Sequence[int]) -> float | None:

@@ -32,6 +32,9 @@ RULES: tuple[Rewrite, ...] = (
     rule("sqrt(x) - sqrt(y)", "(x - y) / (sqrt(x) + sqrt(y))", "x > 0", "y > 0"),
     rule("sqrt(1 + x) - 1", "x / (1 + sqrt(1 + x))", "x > -1"),
     rule("sqrt(b ** 2 + y) - b", "y / (sqrt(b ** 2 + y) + b)", "b > 0"),
+    rule("sqrt(b ** 2 + 1) - b", "1 / (sqrt(b ** 2 + 1) + b)", "b > 0"),
+    rule("sqrt(b ** 2 - 1) - b", "-1 / (sqrt(b ** 2 - 1) + b)", "b > 1"),
+    rule("x ** 2 / y", "x * (x / y)"),
     rule(
         "cbrt(x) - cbrt(y)",
         "(x - y) / (cbrt(x) ** 2 + cbrt(x) * cbrt(y) + cbrt(y) ** 2)",

@@ -355,6 +355,13 @@ EXAMPLES: Mapping[str, Example] = {
     "sqrt(b ** 2 + y) - b -> y / (sqrt(b ** 2 + y) + b)": Example(
         "sqrt(b ** 2 + y) - b", {"b": 100.0, "y": -100.0}
     ),
+    "sqrt(b ** 2 + 1) - b -> 1 / (sqrt(b ** 2 + 1) + b)": Example(
+        "sqrt(b * b + 1) - b", {"b": 1e5}
+    ),
+    "sqrt(b ** 2 - 1) - b -> -1 / (sqrt(b ** 2 - 1) + b)": Example(
+        "b - sqrt(b * b - 1)", {"b": 1e5}
+    ),
+    "x ** 2 / y -> x * (x / y)": Example("x * x / y", {"x": 1e25, "y": 1e30}),
     ("cbrt(x) - cbrt(y) -> (x - y) / (cbrt(x) ** 2 + cbrt(x) * cbrt(y) + cbrt(y) ** 2)"): Example(
         "cbrt(x + 1) - cbrt(x)", {"x": 10000000.0}
     ),
