@@ -68,6 +68,9 @@ def test_enclosure_contains_the_derivative_of_any_smooth_formula(
             true = exact.derivative({n: array(v) for n, v in values.items()}, name)[0, 0]
         except (ValueError, TypeError, ZeroDivisionError, OverflowError, MemoryError):
             continue  # the difference steps out of the domain
+        if np.isinf(block.value[0, 0]):
+            assert abs(true) > np.finfo(np.float64).max
+            continue
         with mp.workdps(60):
             off = abs(mp.mpf(float(block.value[0, 0])) - true)
             assert off <= mp.mpf(float(block.radius[0, 0])) + abs(true) * mp.mpf(10) ** -40 + 1e-320
