@@ -113,7 +113,7 @@ def _contradiction(best: Estimate, expected: Float | None) -> Float:
 
 def _at_the_floor(best: Estimate, ladder: Ladder) -> npt.NDArray[np.bool_]:
     """Whether the error bar is what rounding leaves at the largest step; smaller ones have more."""
-    with np.errstate(over="ignore"):  # steps may be subnormal
+    with np.errstate(all="ignore"):  # steps may be subnormal, or vanish
         return np.asarray(best.error <= AT_THE_FLOOR * ladder.noise[0] / ladder.h[0])
 
 
