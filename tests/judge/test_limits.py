@@ -85,9 +85,17 @@ def test_right_gradients_of_a_row_raise_no_alarm_in_float32(index: int) -> None:
 FIRST = [next(i for i, row in enumerate(ROWS) if row[0] == name) for name, _ in dict(ROWS).items()]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
 @pytest.mark.parametrize("index", [pytest.param(i, id=ROWS[i][0]) for i in FIRST])
-def test_nor_in_the_other_dtypes(index: int, dtype: str) -> None:
+def test_nor_in_float64(index: int) -> None:
+    assert alarms(judged_row(index, "float64")) == []
+
+
+# bfloat16 and float16 in turn: what differs is the unit roundoff alone
+@pytest.mark.parametrize(
+    ("index", "dtype"),
+    [pytest.param(i, ("bfloat16", "float16")[k % 2], id=ROWS[i][0]) for k, i in enumerate(FIRST)],
+)
+def test_nor_in_half_precision(index: int, dtype: str) -> None:
     assert alarms(judged_row(index, dtype)) == []
 
 
