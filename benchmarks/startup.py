@@ -18,7 +18,7 @@ from pathlib import Path
 
 SPEC = "name: spec_{number}\ninputs: {{x: 1.{number:02}}}\nmodel: sin(x) * exp(-x)\n"
 GRADCHECK = (sys.executable, "-m", "gradcheck_cli")
-CORE = "import numpy, click, rich.console, pydantic, ruamel.yaml"
+CORE = "import numpy, click, rich.console, pydantic, ruamel.yaml, flint"
 
 
 @dataclass(frozen=True, slots=True)
