@@ -60,20 +60,17 @@ class Forest:
         self.of_node: list[Expr] = []
         for index, node in enumerate(program.nodes):
             args = tuple(self.of_node[i] for i in node.args)
-            key = self._key(node.op, args, node.keywords, node.value, node.name, node.custom)
-            expr = self._known.get(key)
-            if expr is None:
-                expr = self._known[key] = Expr(
-                    node.op,
-                    args,
-                    node.keywords,
-                    node.shape,
-                    node.kind,
-                    value=node.value,
-                    name=node.name,
-                    custom=node.custom,
-                    origin=index,
-                )
+            expr = self._interned(
+                node.op,
+                args,
+                node.keywords,
+                node.shape,
+                node.kind,
+                value=node.value,
+                name=node.name,
+                custom=node.custom,
+                origin=index,
+            )
             self.of_node.append(expr)
         self.output = self.of_node[program.output]
 
