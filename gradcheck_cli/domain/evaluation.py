@@ -15,6 +15,7 @@ SECOND_ORDER: dict[Mode, Mode] = {
     "reverse": "reverse-over-reverse",
     "forward": "forward-over-reverse",
 }
+SECOND: tuple[Mode, ...] = tuple(SECOND_ORDER.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+import numpy as np
+
 from gradcheck_cli.domain.dtypes import Array
 
 
@@ -63,6 +65,11 @@ class Cost:
     condition: Array
     allowance: Array
     floor: Array
+
+    @property
+    def known_condition(self) -> Array:
+        """C, and 0 where it is not finite: an unknown C excuses nothing."""
+        return np.where(np.isfinite(self.condition), self.condition, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import Case, Suspect
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import Evaluation, Mode, TraceRequest
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest
 from gradcheck_cli.domain.report import Check, Finding, Status
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.agreement import engines_disagree, modes_disagree
@@ -22,7 +22,6 @@ from gradcheck_cli.judge.entries import (
 )
 from gradcheck_cli.judge.failures import dtype_finding, failure_finding
 from gradcheck_cli.judge.findings import (
-    SECOND,
     engine_findings,
     finding,
     point_findings,

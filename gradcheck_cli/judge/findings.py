@@ -9,14 +9,12 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import Evaluation, Mode
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Entry, Finding, Severity
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Judged, Verdict
-
-SECOND = ("reverse-over-reverse", "forward-over-reverse")
 
 # Verdicts that speak of an engine; those of the point itself are reported once a dtype.
 OF_THE_ENGINE: dict[Verdict, str] = {

@@ -8,11 +8,11 @@ import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import Evaluation
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation
 from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Mask, error_in_ulps, legitimately_flushed
-from gradcheck_cli.judge.findings import SECOND, finding, genuine_overflow
+from gradcheck_cli.judge.findings import finding, genuine_overflow
 
 
 def lost_rows(case: Case, evaluation: Evaluation) -> Mask:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import SECOND_ORDER, Mode
+from gradcheck_cli.domain.evaluation import SECOND, Mode
 from gradcheck_cli.truth.gradients import block_shapes
 from gradcheck_cli.truth.plain import inlined
 from gradcheck_cli.truth.tape import run_nodes
@@ -119,7 +119,7 @@ class Derivatives:
 
     def _cotangents(self, mode: Mode) -> Iterator[Array]:
         given = self._request.projections[mode].rows
-        if given is None and mode in SECOND_ORDER.values():
+        if given is None and mode in SECOND:
             given = np.ones((1, *self._shape))
         rows = np.eye(int(np.prod(self._shape))) if given is None else given
         for row in rows:

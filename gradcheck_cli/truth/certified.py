@@ -16,11 +16,10 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Mode, Projection
+from gradcheck_cli.domain.evaluation import SECOND, Mode, Projection
 from gradcheck_cli.truth.ball_program import BallProgram, operations
-from gradcheck_cli.truth.gradients import block_shapes
+from gradcheck_cli.truth.gradients import block_shapes, numbers_asked
 
-SECOND: tuple[Mode, ...] = ("reverse-over-reverse", "forward-over-reverse")
 FIRST_BITS = 117  # 64 more than float64 has
 MOST_BITS = 4096  # x^2 beside 1 for the smallest x of float64 takes 2150; a cancelling y / y^2 more
 OUTPUT = "output"
@@ -61,7 +60,7 @@ def certify(request: TruthRequest, budget: float = BUDGET) -> dict[tuple[Mode, s
     known: dict[object, dict[str, Certificate]] = {}
     function = BallProgram(request)
     for mode, projection in request.projections.items():
-        key = (mode in SECOND, id(projection.rows), id(projection.columns))
+        key = numbers_asked(mode, projection)
         if key not in known:
             known[key] = _Blocks(request, function, mode, projection).certificates(budget)
         for name, certificate in known[key].items():

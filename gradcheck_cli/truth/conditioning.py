@@ -24,11 +24,11 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import SECOND_ORDER, Mode
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.truth import Cost, Truth
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.truth.along import OUTPUT, Derivatives
-from gradcheck_cli.truth.gradients import block_shapes, float64_gradients
+from gradcheck_cli.truth.gradients import block_shapes, float64_gradients, numbers_asked
 from gradcheck_cli.truth.plain import inlined
 from gradcheck_cli.truth.tape import EntryTape, RecordedProgram, Sums
 
@@ -58,8 +58,7 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
     for (mode, name), cost in costs.items():
         blocks[mode, name] = replace(
             blocks[mode, name],
-            # an unknown C excuses nothing
-            condition=np.where(np.isfinite(cost.condition), cost.condition, 0.0),
+            condition=cost.known_condition,
             allowance=cost.allowance,
             floor=cost.floor,
         )
@@ -77,7 +76,7 @@ def _of_output(request: TruthRequest, output: Array) -> Cost:
         raw = _sampled(request, None, {OUTPUT: flat}, fmt.unit_roundoff)[OUTPUT]
     cost = _finish(raw, flat, fmt.ulp(flat))
     shape = np.shape(output)
-    known = np.where(np.isfinite(cost.condition), cost.condition, 0.0)
+    known = cost.known_condition
     return Cost(known.reshape(shape), cost.allowance.reshape(shape), cost.floor.reshape(shape))
 
 
@@ -91,7 +90,7 @@ def conditioning(
     result: dict[tuple[Mode, str], Cost] = {}
     known: dict[object, dict[str, _Raw]] = {}  # two modes may be asked for the same numbers
     for mode, projection in request.projections.items():
-        key = (mode in SECOND_ORDER.values(), id(projection.rows), id(projection.columns))
+        key = numbers_asked(mode, projection)
         shapes = block_shapes(request, mode)
         entries = sum(rows * columns for rows, columns in shapes.values())
         small = entries <= EXACT_ENTRIES and len(request.program.nodes) <= EXACT_NODES

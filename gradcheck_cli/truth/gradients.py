@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Evaluation, Mode, Problem
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, Problem, Projection
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.truth.plain import inlined
 
@@ -80,6 +80,11 @@ def _blocks(
     return blocks
 
 
+def numbers_asked(mode: Mode, projection: Projection) -> object:
+    """A key that modes share where they are asked for the same numbers of one request."""
+    return mode in SECOND, id(projection.rows), id(projection.columns)
+
+
 def block_shapes(request: TruthRequest, mode: Mode) -> dict[str, tuple[int, int]]:
     """(rows, columns) of every block of a mode."""
     projection = request.projections[mode]
@@ -90,7 +95,7 @@ def block_shapes(request: TruthRequest, mode: Mode) -> dict[str, tuple[int, int]
         else sizes[name]
         for name in request.wrt
     }
-    if mode in ("reverse-over-reverse", "forward-over-reverse"):
+    if mode in SECOND:
         return {f"{a}.{b}": (sizes[a], columns[b]) for a in request.wrt for b in request.wrt}
     output = request.program.nodes[request.program.output].shape
     rows = int(np.prod(output)) if projection.rows is None else len(projection.rows)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.evaluation import SECOND, Mode
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.engines.walker import rounded
@@ -24,7 +24,7 @@ from gradcheck_cli.truth.overlay import alone, overlaid, remembered
 from gradcheck_cli.truth.plain import PlainFunction, inlined
 from gradcheck_cli.truth.poles import swallowed_poles
 from gradcheck_cli.truth.sizes import on_the_way, scale
-from gradcheck_cli.truth.work import SECOND, Work, differences_of, sampled
+from gradcheck_cli.truth.work import Work, differences_of, sampled
 
 # Columns for which a difference is taken beside a certified truth: each costs some twenty
 # evaluations, and nothing hangs on them.

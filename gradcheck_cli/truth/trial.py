@@ -30,8 +30,9 @@ from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.engines.walker import rounded
+from gradcheck_cli.truth.blocks import SLACK
 from gradcheck_cli.truth.certified import certify, certify_output
-from gradcheck_cli.truth.conditioning import conditioning
+from gradcheck_cli.truth.conditioning import BENIGN, conditioning
 from gradcheck_cli.truth.fresh import fresh_points
 from gradcheck_cli.truth.gradients import float64_gradients
 from gradcheck_cli.truth.plain import PlainFunction, inlined
@@ -45,8 +46,6 @@ KEPT = 5  # of these, those that go to the engines
 # What a stable form may be off by, in ulps: each of its operations, of which there may be a dozen,
 # rounds once. The same in the judge, where more is only looked at again.
 FEW_ULPS = 4.0
-SLACK = 4.0  # first-order error analysis leaves out products of roundings
-BENIGN = 8.0  # of the conditioning: what a well-behaved program may cost (conditioning.py)
 DOMAIN_POINTS = 64
 
 
@@ -192,8 +191,8 @@ def _widened(request: TruthRequest, program: Program, point: TrialPoint) -> Tria
     gradients = {}
     for key, target in point.gradients.items():
         cost = costs[key]
-        condition = np.where(np.isfinite(cost.condition), cost.condition, 0.0)
-        gradients[key] = _wider(target, SLACK * np.maximum(condition, cost.allowance), fmt)
+        granted = np.maximum(cost.known_condition, cost.allowance)
+        gradients[key] = _wider(target, SLACK * granted, fmt)
     return replace(
         point,
         output=_wider(point.output, _output_cost(request, point, fmt), fmt),

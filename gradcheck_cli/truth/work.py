@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Mode, Problem, Projection
+from gradcheck_cli.domain.evaluation import SECOND, Mode, Problem, Projection
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.truth import Cost
 from gradcheck_cli.engines.reference import ReferenceEngine
@@ -18,13 +18,17 @@ from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.conditioning import conditioning
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Sampled, Values
-from gradcheck_cli.truth.gradients import Float64Gradients, block_shapes, float64_gradients
+from gradcheck_cli.truth.gradients import (
+    Float64Gradients,
+    block_shapes,
+    float64_gradients,
+    numbers_asked,
+)
 from gradcheck_cli.truth.halving import ENTRY_LIMIT, confirm
 from gradcheck_cli.truth.noise import from_size, from_sums, measured
 from gradcheck_cli.truth.plain import PlainFunction, frozen, inlined
 from gradcheck_cli.truth.tape import output_noise_sums
 
-SECOND: tuple[Mode, ...] = ("reverse-over-reverse", "forward-over-reverse")
 NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each,
 MOVED_ROWS = 4  # and at other points than the one in question, two a column
 
@@ -72,7 +76,7 @@ def differences_of(work: Work, mode: Mode) -> dict[str, Differences]:
     """The differences of every block of a mode."""
     projection = work.request.projections[mode]
     second = mode in SECOND
-    key = (second, id(projection.rows), id(projection.columns))
+    key = numbers_asked(mode, projection)
     if key not in work.difference_cache:
         exact, along = sampled(work, mode, projection, second)
         work.difference_cache[key] = _take(work, mode, projection, exact, along, second)
