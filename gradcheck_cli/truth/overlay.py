@@ -40,6 +40,12 @@ def overlaid(merged: Merged, certificate: Certificate) -> Merged:
     )
 
 
+def remembered_output(truth: Truth) -> Certificate:
+    """The certificate of the value of a truth that has one throughout (`output_certified`)."""
+    everywhere = np.ones(np.shape(truth.output), np.bool_)
+    return Certificate(truth.output, truth.output_error, everywhere, ~everywhere, "")
+
+
 def remembered(truth: Truth) -> dict[tuple[Mode, str], Certificate]:
     """The certificates that went into a truth."""
     return {

@@ -20,7 +20,7 @@ from gradcheck_cli.truth.conditioning import with_costs
 from gradcheck_cli.truth.gradients import block_shapes
 from gradcheck_cli.truth.hulls import hulls_of
 from gradcheck_cli.truth.noise import from_size
-from gradcheck_cli.truth.overlay import alone, overlaid, remembered
+from gradcheck_cli.truth.overlay import alone, overlaid, remembered, remembered_output
 from gradcheck_cli.truth.plain import PlainFunction, inlined
 from gradcheck_cli.truth.poles import swallowed_poles
 from gradcheck_cli.truth.sizes import on_the_way, scale
@@ -66,7 +66,11 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
     program = inlined(request.program)
     at_point = PlainFunction(program, request.dtype).nodes(request.values)
     structural = is_on_a_kink(at_point, program, request.wrt)
-    value = certify_output(request)
+    known = request.known
+    if known is not None and known.output_certified:
+        value = remembered_output(known)
+    else:
+        value = certify_output(request)
     plain = np.asarray(at_point[program.output], np.float64)
     work = Work(
         request,
@@ -78,8 +82,8 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
         value.nowhere,
     )
     certificates: Mapping[tuple[Mode, str], Certificate] = {}
-    if request.known is not None:
-        certificates = remembered(request.known)
+    if known is not None:
+        certificates = remembered(known)
     elif not structural:
         certificates = certify(request)
     blocks: dict[tuple[str, str], TruthBlock] = {}

@@ -63,8 +63,11 @@ def test_certificates_are_not_made_twice(monkeypatch: pytest.MonkeyPatch) -> Non
     certify = request.certify
     monkeypatch.setattr(request, "certify", counting)
     first = truth_of("x * exp(x)", {"x": 1.5})
+    monkeypatch.setattr(request, "certify_output", lambda _: pytest.fail("certified twice"))
     again = truth_of("x * exp(x)", {"x": 1.5}, conditioning=True, known=first)
     assert len(asked) == 1
+    assert (again.output, again.output_error) == (first.output, first.output_error)
+    assert again.output_certified
     assert again.blocks["reverse", "x"].value == first.blocks["reverse", "x"].value
 
 
