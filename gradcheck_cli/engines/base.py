@@ -22,12 +22,25 @@ EVERY_DTYPE = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """A program outside Python that an engine needs: any one of `programs`, found on the PATH.
+
+    `what` names it in a sentence ("a C++ compiler"), `install` is what a user types to get it.
+    """
+
+    what: str
+    programs: tuple[str, ...]
+    install: str
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What an engine can do, stated without importing its framework.
 
     `distributions` are the names under which package indexes know the framework (the first that is
     installed counts; an engine that is part of gradcheck itself has none). `modes` are first-order;
-    `orders` says up to which order they nest. `install` is the line that a user types.
+    `orders` says up to which order they nest. `install` is the line that a user types. An engine
+    that is not `by_default` runs only where it is named.
     """
 
     name: str
@@ -36,6 +49,9 @@ class Capabilities:
     modes: tuple[Mode, ...] = FIRST_ORDER
     dtypes: tuple[str, ...] = EVERY_DTYPE
     orders: tuple[int, ...] = (1, 2)
+    devices: tuple[str, ...] = ("cpu",)
+    tools: tuple[Tool, ...] = ()
+    by_default: bool = True
 
 
 @runtime_checkable

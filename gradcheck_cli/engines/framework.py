@@ -58,5 +58,6 @@ class Framework(Arrays, Protocol):
         ...
 
     def recorder(self) -> Recorder:
-        """Writes down the operations of one run."""
+        """Writes down the operations of one run. Raises Unsupported where it cannot: then blame
+        rests on the program's nodes and is not proven."""
         ...

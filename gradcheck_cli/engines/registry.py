@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from shutil import which
 
 import gradcheck_cli
 from gradcheck_cli.engines.base import Engine, make
@@ -32,12 +33,27 @@ class Registered:
 
     @property
     def installed(self) -> bool:
-        return self.version is not None
+        """Whether it can run: the framework is here, and so are the tools that it needs."""
+        return self.engine is not None and not self.missing
+
+    @property
+    def by_default(self) -> bool:
+        """Whether it runs where no engine is named."""
+        return self.engine is not None and self.engine.capabilities.by_default
 
     @property
     def install(self) -> str:
         """The line that installs the framework; empty for a broken entry point."""
         return self.engine.capabilities.install if self.engine else ""
+
+    @property
+    def missing(self) -> tuple[tuple[str, str], ...]:
+        """What it needs and is not here: what that is, and the line that installs it."""
+        if self.engine is None:
+            return ()
+        framework = () if self.version is not None else ((f"`{self.name}`", self.install),)
+        tools = self.engine.capabilities.tools
+        return (*framework, *((t.what, t.install) for t in tools if not any(map(which, t.programs))))
 
 
 def _version(distributions: tuple[str, ...]) -> str | None:

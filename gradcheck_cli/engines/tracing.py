@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Problem, Trace, TraceRequest
-from gradcheck_cli.engines.base import NodeFault
+from gradcheck_cli.engines.base import EngineFault, NodeFault
 from gradcheck_cli.engines.execution import Execution, Recorder
 from gradcheck_cli.engines.framework import Framework
 from gradcheck_cli.engines.promotion import prove
@@ -39,8 +39,9 @@ def with_operations(
             return _proven(execution, trace, request, entry, FORMATS[problem.dtype])
     except Exception as raised:  # a kernel that has no float64, a shape that is another's
         error = (raised.__cause__ or raised) if isinstance(raised, NodeFault) else raised
-        words = str(error).strip().splitlines() or [""]
-        return replace(trace, note=f"not run again exactly: {type(error).__name__}: {words[0]}")
+        words = (str(error).strip().splitlines() or [""])[0]
+        told = words if isinstance(error, EngineFault) else f"{type(error).__name__}: {words}"
+        return replace(trace, note=f"not run again exactly: {told}")
 
 
 def _proven(

@@ -108,15 +108,18 @@ def choose_engines(
     """The engines of a spec, and those of them that were named. Raises UsageError."""
     names = options.engines.resolve(spec.engines if spec else None, ())
     if not names:
-        return tuple(name for name, found in registered.items() if found.installed), frozenset()
+        usual = (name for name, found in registered.items() if found.by_default and found.installed)
+        return tuple(usual), frozenset()
     for name in names:
         found = registered.get(name)
         if found is None:
             raise UsageError(f"unknown engine `{name}`", _nearest(name, list(registered)))
         if found.engine is None:
             raise UsageError(f"the engine `{name}` cannot be used: {found.fault}")
-        if not found.installed:
+        if found.version is None:
             raise UsageError(f"the engine `{name}` is not installed", found.install)
+        for what, install in found.missing:
+            raise UsageError(f"the engine `{name}` needs {what}, and there is none", install)
     return tuple(dict.fromkeys(names)), frozenset(names)
 
 

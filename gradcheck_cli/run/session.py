@@ -261,7 +261,7 @@ class _Session:
         self._results[number] = settle(
             plan,
             self._options,
-            self._registered,
+            [name for name, found in self._registered.items() if found.by_default],
             checks,
             findings,
             readings,

@@ -1,0 +1,80 @@
+"""The engines, as a table for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.text import Text
+
+from gradcheck_cli.engines.registry import Registered
+from gradcheck_cli.report.style import DIM, Style, labelled, plain, wrapped
+from gradcheck_cli.report.table import table_lines
+
+SCHEMA_VERSION = 1
+HEADER = ("engine", "version", "modes", "orders", "dtypes", "devices")
+_PROSE = (2, 4)  # the columns that may be wrapped: modes and dtypes
+
+
+def engine_lines(engines: Mapping[str, Registered], style: Style) -> list[Text]:
+    """What each can do; then which of them run only when named, and what is missing."""
+    here = [found for found in engines.values() if found.engine is not None]
+    lines = table_lines(HEADER, [_row(found) for found in here], style, wrap=_PROSE)
+    named = [found.name for found in here if not found.by_default]
+    if named:
+        flag = f"--engine {named[0]}"
+        lines += [
+            Text(),
+            *labelled("only when named", f"{', '.join(named)} ({flag})", style, 0, 17),
+        ]
+    for found in engines.values():
+        lines += _missing(found, style)
+    return lines
+
+
+def _row(found: Registered) -> list[str]:
+    assert found.engine is not None
+    can = found.engine.capabilities
+    return [
+        found.name,
+        found.version or "not installed",
+        ", ".join(can.modes),
+        ", ".join(map(str, can.orders)),
+        ", ".join(can.dtypes),
+        ", ".join(can.devices),
+    ]
+
+
+def _missing(found: Registered, style: Style) -> list[Text]:
+    """`torch is not installed`, and below it the line that a user types, never broken."""
+    if found.engine is None:
+        return [Text(), *labelled(found.name, f"cannot be used: {found.fault}", style, 0, 17)]
+    lines: list[Text] = []
+    for what, install in found.missing:
+        said = "is not installed" if install == found.install else f"needs {what}: there is none"
+        lines += [Text(), *map(Text, wrapped(f"{found.name} {said}", style.width))]
+        lines.append(Text("  ").append("install  ", style=DIM).append(plain(install)))
+    return lines
+
+
+def engines_as_json(engines: Mapping[str, Registered]) -> dict[str, Any]:
+    """The same as plain lists and dictionaries. An engine that cannot be used has a `fault` and
+    nothing else to say."""
+    return {"schema_version": SCHEMA_VERSION, "engines": [_entry(e) for e in engines.values()]}
+
+
+def _entry(found: Registered) -> dict[str, Any]:
+    if found.engine is None:
+        return {"name": found.name, "installed": False, "fault": found.fault}
+    can = found.engine.capabilities
+    return {
+        "name": found.name,
+        "installed": found.installed,
+        "version": found.version,
+        "by_default": found.by_default,
+        "modes": list(can.modes),
+        "orders": list(can.orders),
+        "dtypes": list(can.dtypes),
+        "devices": list(can.devices),
+        "missing": [{"what": what, "install": install} for what, install in found.missing],
+    }
