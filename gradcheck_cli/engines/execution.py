@@ -10,6 +10,7 @@ second run keeps to the choice of the first.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -120,31 +121,50 @@ class Execution:
 
 
 class Recorder(Protocol):
-    """Writes down what is executed inside the context."""
+    """Writes down what a function executes."""
 
     execution: Execution
 
-    def recording(self) -> AbstractContextManager[None]: ...
-
-    def watch(self, array: Native) -> Native:
-        """The array, as it must be handed to the framework to be known in the record."""
-        ...
-
-    def slot_of(self, array: Native) -> int | None:
-        """The slot of an array that a recorded operation gave, or that was watched."""
+    def record(
+        self, function: Callable[..., list[Any]], arrays: Sequence[Native]
+    ) -> list[int | None]:
+        """Runs the function on the arrays, and gives the slots of its results; None for a result
+        that is None, or that no recorded operation gave."""
         ...
 
     def enter(self, node: int) -> None:
         """What follows runs on behalf of this node of the program."""
         ...
 
-    def leave(self, node: int, value: Any) -> None:
-        """The node has this value."""
+    def leave(self, node: int, value: Any) -> Any:
+        """The node has this value, which is handed back."""
         ...
 
     def derive(self) -> None:
         """What follows is the backward pass."""
         ...
+
+
+class Observer(ABC):
+    """A recorder that sees operations while they run."""
+
+    @abstractmethod
+    def recording(self) -> AbstractContextManager[None]: ...
+
+    @abstractmethod
+    def watch(self, array: Native) -> Native:
+        """The array, as it must be handed to the framework to be known in the record."""
+
+    @abstractmethod
+    def slot_of(self, array: Native) -> int | None:
+        """The slot of an array that a recorded operation gave, or that was watched."""
+
+    def record(
+        self, function: Callable[..., list[Any]], arrays: Sequence[Native]
+    ) -> list[int | None]:
+        with self.recording():
+            found = function(*[self.watch(array) for array in arrays])
+            return [None if y is None else self.slot_of(y) for y in found]
 
 
 def as_high(values: Array) -> Array:

@@ -1,7 +1,8 @@
 """Reverse and forward mode, first and second order, and training: once, for every framework.
 
-A framework contributes its op table, its arrays and two contexts (`tape` and `tangent`); the order
-in which passes are run, and how their results make a Jacobian, is the same for all and stands here.
+A framework contributes its op table, its arrays and the derivatives of functions of them, by `vjp`
+and `jvp`; the order in which passes are run, and how their results make a Jacobian, is the same for
+all and stands here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import WrongShape
-from gradcheck_cli.engines.framework import Framework, Tape
+from gradcheck_cli.engines.framework import Framework, Pull, Results, Watch
 from gradcheck_cli.engines.tracing import with_operations
 from gradcheck_cli.engines.walker import Prepared, round_constant
 
@@ -42,11 +43,25 @@ def _inputs(fw: Framework, problem: Problem) -> dict[str, Any]:
 
 
 def _run(
-    prepared: Prepared, inputs: Mapping[str, Any], names: Sequence[str], watched: Sequence[Any]
+    prepared: Prepared,
+    inputs: Mapping[str, Any],
+    names: Sequence[str],
+    moved: Sequence[Any],
+    watch: Watch | None = None,
 ) -> list[Any]:
-    """Every node's value, with the watched arrays in the places of the inputs `names`."""
-    moved = {**inputs, **dict(zip(names, watched, strict=True))}
-    return prepared.run([moved[name] for name in prepared.program.inputs])
+    """Every node's value, with the arrays `moved` in the places of the inputs `names`. With
+    `watch`, every floating one is marked by its node."""
+    program = prepared.program
+    given = {**inputs, **dict(zip(names, moved, strict=True))}
+    if watch is None:
+        return prepared.run([given[name] for name in program.inputs])
+
+    def mark(index: int, value: Any) -> Any:
+        floating = program.nodes[index].kind == "float" and hasattr(value, "shape")
+        return watch(index, value) if floating else value
+
+    marked = [mark(index, given[name]) for name, index in program.inputs.items()]
+    return prepared.run(marked, leave=mark)
 
 
 def _unit(size: int, shape: tuple[int, ...]) -> Iterator[Array]:
@@ -101,39 +116,29 @@ def _traced(
     )
 
 
-def _cotangents(
-    fw: Framework, program: Program, values: Sequence[Any], tape: Tape, cotangent: Any
-) -> dict[int, Any]:
-    """The cotangent of every floating node that the tape knows."""
-    indices = [
-        i
-        for i, node in enumerate(program.nodes)
-        if node.kind == "float" and hasattr(values[i], "shape")
-    ]
-    grads = tape.gradient(values[program.output], [values[i] for i in indices], cotangent, False)
-    return dict(zip(indices, grads, strict=True))
-
-
 def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
     program = prepared.program
     inputs = _inputs(fw, problem)
-    with fw.tape([inputs[name] for name in problem.wrt]) as (tape, wanted):
-        values = _run(prepared, inputs, problem.wrt, wanted)
-        y = values[program.output]
+    sources = [inputs[name] for name in problem.wrt]
+
+    def output(moved: list[Any], watch: Watch) -> Results:
+        watching = None if problem.trace is None else watch
+        values = _run(prepared, inputs, problem.wrt, moved, watching)
+        return [values[program.output]], values
+
+    (y,), values, pull = fw.vjp(output, sources)
     answer.forward += 1
     answer.output = fw.numpy(y)
     passes: list[list[Any]] = []
     rows = list(_directions(problem.projection.rows, tuple(y.shape)))
     for row in rows:
-        passes.append(tape.gradient(y, wanted, fw.array(row), False))
+        passes.append(pull(0, fw.array(row)))
         answer.backward += 1
     for position, name in enumerate(problem.wrt):
         parts = [grads[position] for grads in passes]
-        shape = tuple(wanted[position].shape)
-        answer.gradients[name] = _gradient(fw, parts, shape, 0, name)
+        answer.gradients[name] = _gradient(fw, parts, tuple(sources[position].shape), 0, name)
     if problem.trace is not None:
-        cotangent = fw.array(rows[problem.trace.row])
-        found = _cotangents(fw, program, values, tape, cotangent)
+        found = pull.watched(0, fw.array(rows[problem.trace.row]))
         trace = _traced(fw, program, values, found)
         answer.trace = with_operations(fw, prepared, problem, trace, _block(problem, answer))
         answer.backward += 1
@@ -154,22 +159,23 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
         parts: list[Any] = []
         shape: tuple[int, ...] = ()
         for i, column in enumerate(_directions(columns.get(name), tuple(plain[name].shape))):
-            with fw.tangent(plain[name], fw.array(column)) as (dual, pushed):
+            wanted = [program.output]
+            if trace and trace.input in (name, None) and trace.column == i and not answer.trace:
+                wanted += [k for k, node in enumerate(program.nodes) if node.kind == "float"]
+
+            def outputs(dual: Any, name: str = name, wanted: list[int] = wanted) -> Results:
                 values = _run(prepared, plain, [name], [dual])
-                y = values[program.output]
-                parts.append(pushed(y))
-                answer.forward += 1
-                shape = tuple(y.shape)
-                if answer.output is None:
-                    answer.output = fw.numpy(y)
-                if trace and trace.input in (name, None) and trace.column == i:
-                    derivative = {
-                        k: pushed(values[k])
-                        for k, node in enumerate(program.nodes)
-                        if node.kind == "float" and hasattr(values[k], "shape")
-                    }
-                    if answer.trace is None:
-                        answer.trace = _traced(fw, program, values, derivative)
+                return [values[k] if hasattr(values[k], "shape") else None for k in wanted], values
+
+            (y, *_), (tangent, *others), values = fw.jvp(outputs, plain[name], fw.array(column))
+            parts.append(tangent)
+            answer.forward += 1
+            shape = tuple(y.shape)
+            if answer.output is None:
+                answer.output = fw.numpy(y)
+            if others:
+                found = dict(zip(wanted[1:], others, strict=True))
+                answer.trace = _traced(fw, program, values, found)
         answer.gradients[name] = _gradient(fw, parts, shape, 1, name)
     if answer.trace is not None:
         block = _block(problem, answer)
@@ -185,79 +191,90 @@ def _scalar(fw: Framework, y: Any, problem: Problem) -> Any:
     return fw.array(np.ones(tuple(y.shape)))
 
 
+@dataclass(slots=True)
+class _First:
+    """The first gradients of one run as a function that can be differentiated again."""
+
+    fw: Framework
+    prepared: Prepared
+    problem: Problem
+
+    def gradients(self, inputs: Mapping[str, Any], moved: Sequence[Any]) -> Results:
+        """One a name of `wrt`, of <cotangent, output>; with them the output, and for a trace every
+        node's value and cotangent."""
+        fw, program, wrt = self.fw, self.prepared.program, self.problem.wrt
+
+        def output(arrays: list[Any], watch: Watch) -> Results:
+            watching = None if self.problem.trace is None else watch
+            values = _run(self.prepared, inputs, wrt, arrays, watching)
+            return [values[program.output]], values
+
+        (y,), values, pull = fw.vjp(output, moved)
+        cotangent = _scalar(fw, y, self.problem)
+        first = pull(0, cotangent, again=True)
+        if self.problem.trace is None:
+            return first, (y, None, None)
+        return first, (y, values, pull.watched(0, cotangent))
+
+    def told(self, rest: Any, answer: Answer) -> None:
+        y, values, cotangents = rest
+        if answer.output is None:
+            answer.output = self.fw.numpy(y)
+        if values is not None and answer.trace is None:
+            answer.trace = _traced(self.fw, self.prepared.program, values, cotangents)
+
+
 def _reverse_over_reverse(
     fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
-    program = prepared.program
+    first = _First(fw, prepared, problem)
     inputs = _inputs(fw, problem)
     columns = problem.projection.columns
-    with fw.tape([inputs[name] for name in problem.wrt]) as (outer, wanted):
-        with fw.tape(wanted) as (inner, watched):
-            values = _run(prepared, inputs, problem.wrt, watched)
-            y = values[program.output]
-        cotangent = _scalar(fw, y, problem)
-        first = inner.gradient(y, watched, cotangent, True)
-        if columns is not None:
-            # <ds/db, v> is differentiated again: one pass gives column v of every block "a.b".
-            products = {
-                b: [None if g is None else fw.inner(g, fw.array(v)) for v in columns[b]]
-                for b, g in zip(problem.wrt, first, strict=True)
-            }
+    sources = [inputs[name] for name in problem.wrt]
+    _, rest, pull = fw.vjp(lambda moved, _: first.gradients(inputs, moved), sources)
     answer.forward += 1
     answer.backward += 1
-    answer.output = fw.numpy(y)
-    if problem.trace is not None:
-        found = _cotangents(fw, program, values, inner, cotangent)
-        answer.trace = _traced(fw, program, values, found)
-    sources = list(zip(problem.wrt, wanted, strict=True))
-    one = fw.array(np.ones(()))
-    for (name, source), g in zip(sources, first, strict=True):
-        passes: list[list[Any]] = []
-        if columns is None:
-            for row in _unit(int(np.prod(source.shape, dtype=np.int64)), tuple(source.shape)):
-                passes.append(_again(outer, g, wanted, fw.array(row), answer))
-        else:
-            for product in products[name]:
-                passes.append(_again(outer, product, wanted, one, answer))
-        for position, (other, array) in enumerate(sources):
+    first.told(rest, answer)
+    for index, (name, source) in enumerate(zip(problem.wrt, sources, strict=True)):
+        shape = tuple(source.shape)
+        given = None if columns is None else columns[name]
+        passes = _again(fw, pull, index, _directions(given, shape), answer)
+        for position, (other, array) in enumerate(zip(problem.wrt, sources, strict=True)):
+            # <ds/db, v> differentiated again: one pass gives column v of every block "a.b".
             block, along = (f"{name}.{other}", 0) if columns is None else (f"{other}.{name}", 1)
             parts = [grads[position] for grads in passes]
             answer.gradients[block] = _gradient(fw, parts, tuple(array.shape), along, block)
 
 
 def _again(
-    tape: Tape, target: Any, wanted: Sequence[Any], cotangent: Any, answer: Answer
-) -> list[Any]:
-    if target is None:  # no first gradient, so nothing to differentiate
-        return [None] * len(wanted)
-    answer.backward += 1
-    return tape.gradient(target, wanted, cotangent, False)
+    fw: Framework, pull: Pull, index: int, cotangents: Iterator[Array], answer: Answer
+) -> list[list[Any]]:
+    passes = []
+    for cotangent in cotangents:
+        passes.append(pull(index, fw.array(cotangent)))
+        answer.backward += 1
+    return passes
 
 
 def _forward_over_reverse(
     fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
-    program = prepared.program
+    first = _First(fw, prepared, problem)
     inputs = _inputs(fw, problem)
     columns = problem.projection.columns or {}
     for b in problem.wrt:
+
+        def gradients(dual: Any, b: str = b) -> Results:
+            given = {**inputs, b: dual}
+            return first.gradients(given, [given[name] for name in problem.wrt])
+
         passes: list[list[Any]] = []
         for column in _directions(columns.get(b), tuple(inputs[b].shape)):
-            with fw.tangent(inputs[b], fw.array(column)) as (dual, pushed):
-                moved = {**inputs, b: dual}
-                with fw.tape([moved[name] for name in problem.wrt]) as (tape, wanted):
-                    values = _run(prepared, moved, problem.wrt, wanted)
-                    y = values[program.output]
-                cotangent = _scalar(fw, y, problem)
-                first = tape.gradient(y, wanted, cotangent, True)
-                passes.append([None if g is None else pushed(g) for g in first])
-                answer.forward += 1
-                answer.backward += 1
-                if answer.output is None:
-                    answer.output = fw.numpy(y)
-                if problem.trace is not None and answer.trace is None:
-                    found = _cotangents(fw, program, values, tape, cotangent)
-                    answer.trace = _traced(fw, program, values, found)
+            _, tangents, rest = fw.jvp(gradients, inputs[b], fw.array(column))
+            passes.append(tangents)
+            answer.forward += 1
+            answer.backward += 1
+            first.told(rest, answer)
         for position, a in enumerate(problem.wrt):
             parts = [grads[position] for grads in passes]
             shape = tuple(inputs[a].shape)
@@ -289,14 +306,17 @@ def descend(
         for name in program.inputs
     }
     for step in range(problem.steps + 1):
-        with fw.tape([inputs[name] for name in problem.parameters]) as (tape, wanted):
-            loss = _run(prepared, inputs, problem.parameters, wanted)[program.output]
+
+        def output(moved: list[Any], _: Watch) -> Results:
+            return [_run(prepared, inputs, problem.parameters, moved)[program.output]], None
+
+        (loss,), _, pull = fw.vjp(output, [inputs[name] for name in problem.parameters])
         losses.append(fw.numpy(loss).reshape(()))
-        for name, array in zip(problem.parameters, wanted, strict=True):
-            path[name].append(fw.numpy(array))
+        for name in problem.parameters:
+            path[name].append(fw.numpy(inputs[name]))
         if step == problem.steps:
             return
-        grads = tape.gradient(loss, wanted, fw.array(np.ones(tuple(loss.shape))), False)
+        grads = pull(0, fw.array(np.ones(tuple(loss.shape))))
         for name, grad in zip(problem.parameters, grads, strict=True):
             if grad is None:
                 raise ValueError(f"there is no gradient for the parameter `{name}`")

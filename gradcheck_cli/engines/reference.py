@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.execution import Recorder
-from gradcheck_cli.engines.framework import Pushed
+from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.walker import Call, Rule
 
 
@@ -41,7 +41,7 @@ class ReferenceEngine(ProgramEngine):
         return False  # every row runs in every dtype and mode
 
 
-class _Reference:
+class _Reference(Taped):
     """The reference engine in one dtype (`framework.Framework`). Arrays are NumPy arrays."""
 
     def __init__(self, dtype: str) -> None:
@@ -100,9 +100,6 @@ class _Reference:
             return result.tangent if own else None
 
         yield self._dual.Dual(level, primal, tangent), pushed
-
-    def inner(self, a: Any, b: Any) -> Any:
-        return self._engine.sum(a * b)
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         return np.asarray(parameter - rate * gradient)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.execution import Execution, High, Step, format_named
+from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
 from reference_engine.op import Op
 from reference_engine.traced import Traced, Value
 
@@ -51,7 +51,7 @@ class _Conversions:
             return values.astype(like.dtype)
 
 
-class ReferenceRecorder:
+class ReferenceRecorder(Observer):
     """`execution.Recorder` of the reference engine."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class ReferenceRecorder:
     def enter(self, node: int) -> None:
         self._node = node
 
-    def leave(self, node: int, value: Any) -> None:
+    def leave(self, node: int, value: Any) -> Any:
         """The records of the tape from this value down to those of earlier nodes are the node's."""
         waiting = [getattr(value, "record", None)]
         while waiting:
@@ -86,6 +86,7 @@ class ReferenceRecorder:
                 continue
             self._made_for[record] = node
             waiting.extend(record.parents)
+        return value
 
     def derive(self) -> None:
         self._node = None

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.execution import Recorder
-from gradcheck_cli.engines.framework import Pushed
+from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.lowerings import Missing, bound
 from gradcheck_cli.engines.tensorflow_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
@@ -77,7 +77,7 @@ class TensorFlowEngine(LoweredEngine):
         )
 
 
-class _TensorFlow:
+class _TensorFlow(Taped):
     """TensorFlow in one dtype (`framework.Framework`)."""
 
     def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:
@@ -123,9 +123,6 @@ class _TensorFlow:
     def tangent(self, primal: Any, tangent: Any) -> Iterator[tuple[Any, Pushed]]:
         with self._tf.autodiff.ForwardAccumulator(primal, tangent) as accumulator:
             yield primal, accumulator.jvp
-
-    def inner(self, a: Any, b: Any) -> Any:
-        return self._tf.reduce_sum(a * b)
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         return parameter - rate * gradient

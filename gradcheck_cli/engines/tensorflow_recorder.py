@@ -29,7 +29,7 @@ from tensorflow.python.framework import op_callbacks, op_def_registry
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.exact_kernels import moved, on_balls
-from gradcheck_cli.engines.execution import Execution, High, Step, format_named
+from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
 from gradcheck_cli.engines.tensorflow_exact import HANDED_ON, KERNELS, MOVES, SHAPES, ZEROS
 
 _FLOATS = frozenset(
@@ -48,7 +48,7 @@ class _Conversions:
             return tf.constant(np.asarray(values).astype(like.dtype.as_numpy_dtype))
 
 
-class TensorFlowRecorder:
+class TensorFlowRecorder(Observer):
     """`execution.Recorder` of TensorFlow."""
 
     def __init__(self) -> None:
@@ -84,8 +84,9 @@ class TensorFlowRecorder:
     def enter(self, node: int) -> None:
         self.node = node
 
-    def leave(self, node: int, value: Any) -> None:
-        """Nothing: an operation's node is known when it runs."""
+    def leave(self, node: int, value: Any) -> Any:
+        """Nothing is done: an operation's node is known when it runs."""
+        return value
 
     def derive(self) -> None:
         self.node = None

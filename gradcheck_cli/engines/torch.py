@@ -15,7 +15,7 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.execution import Recorder
-from gradcheck_cli.engines.framework import Pushed
+from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.lowerings import Missing, bound
 from gradcheck_cli.engines.torch_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
@@ -64,7 +64,7 @@ class TorchEngine(LoweredEngine):
         return isinstance(error, NotImplementedError) or any(phrase in words for phrase in _LACKS)
 
 
-class _Torch:
+class _Torch(Taped):
     """PyTorch in one dtype (`framework.Framework`)."""
 
     def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:
@@ -115,9 +115,6 @@ class _Torch:
             with _without_decompositions() if plain else nullcontext():
                 dual = forward_ad.make_dual(primal, tangent)
             yield dual, lambda result: forward_ad.unpack_dual(result).tangent
-
-    def inner(self, a: Any, b: Any) -> Any:
-        return (a * b).sum()
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         with self._torch.no_grad():

@@ -19,7 +19,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.exact_kernels import moved, on_balls
-from gradcheck_cli.engines.execution import Execution, High, Step, format_named
+from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
 from gradcheck_cli.engines.torch_exact import HANDED_ON, KERNELS, MOVES, ZEROS
 
 Rebuild = Callable[[Sequence[Any], bool], tuple[Any, Any]]
@@ -39,7 +39,7 @@ class _Conversions:
         return torch.tensor(np.ascontiguousarray(values)).reshape(values.shape).to(like.dtype)
 
 
-class TorchRecorder:
+class TorchRecorder(Observer):
     """`execution.Recorder` of PyTorch."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class TorchRecorder:
     def enter(self, node: int) -> None:
         self._node = node
 
-    def leave(self, node: int, value: Any) -> None:
+    def leave(self, node: int, value: Any) -> Any:
         """Autograd's nodes from this value down to those of earlier nodes are the node's."""
         waiting = [getattr(value, "grad_fn", None)]
         while waiting:
@@ -74,6 +74,7 @@ class TorchRecorder:
             function.metadata[_TAG] = node
             self._tagged.append(function)
             waiting.extend(following for following, _ in function.next_functions)
+        return value
 
     def derive(self) -> None:
         self._node = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Problem, Trace, TraceRequest
 from gradcheck_cli.engines.base import EngineFault, NodeFault
 from gradcheck_cli.engines.execution import Execution, Recorder
-from gradcheck_cli.engines.framework import Framework
+from gradcheck_cli.engines.framework import Framework, Results, Watch
 from gradcheck_cli.engines.promotion import prove
 from gradcheck_cli.engines.walker import Prepared
 
@@ -93,34 +93,39 @@ def _direction(given: Array | None, index: int, shape: tuple[int, ...]) -> Array
     return unit.reshape(shape)
 
 
-def _walked(recorder: Recorder, prepared: Prepared, inputs: Sequence[Any]) -> list[Any]:
-    return prepared.run(inputs, recorder.enter, recorder.leave)
-
-
 def _reverse(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> Execution:
     request = problem.trace
     assert request is not None
     program = prepared.program
     recorder = fw.recorder()
     arrays = {k: (fw.leaf if k == name else fw.array)(problem.values[k]) for k in program.inputs}
-    with recorder.recording():
-        inputs = {k: recorder.watch(array) for k, array in arrays.items()}
-        with fw.tape([inputs[name]]) as (tape, wanted):
-            moved = {**inputs, name: wanted[0]}
-            values = _walked(recorder, prepared, [moved[k] for k in program.inputs])
-            y = values[program.output]
-        row = _direction(problem.projection.rows, request.row, tuple(y.shape))
-        cotangent = recorder.watch(fw.array(row))
+    shape = program.nodes[program.output].shape
+    cotangent = fw.array(_direction(problem.projection.rows, request.row, shape))
+
+    def derivative(y_bar: Any, *given: Any) -> list[Any]:
+        inputs = dict(zip(arrays, given, strict=True))
+
+        def output(moved: list[Any], _: Watch) -> Results:
+            values = _walked(recorder, prepared, {**inputs, name: moved[0]})
+            return [values[program.output]], None
+
+        (y,), _, pull = fw.vjp(output, [inputs[name]])
         recorder.derive()
-        (found,) = tape.gradient(y, wanted, cotangent, False)
-        execution = recorder.execution
-        execution.target = None if found is None else recorder.slot_of(found)
-        execution.output = recorder.slot_of(y)
+        (found,) = pull(0, y_bar)
+        return [y, found]
+
+    execution = recorder.execution
+    execution.output, execution.target = recorder.record(derivative, [cotangent, *arrays.values()])
     execution.place = request.column
     for step in execution.steps:  # cotangents are added up for the input itself
         if step.node is None and execution.target in step.results:
             step.node = program.inputs[name]
     return execution
+
+
+def _walked(recorder: Recorder, prepared: Prepared, inputs: Mapping[str, Any]) -> list[Any]:
+    given = [inputs[name] for name in prepared.program.inputs]
+    return prepared.run(given, recorder.enter, recorder.leave)
 
 
 def _forward(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> Execution:
@@ -131,19 +136,22 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
     recorder = fw.recorder()
     arrays = {k: fw.array(problem.values[k]) for k in program.inputs}
     column = fw.array(_direction(columns.get(name), request.column, tuple(arrays[name].shape)))
-    with recorder.recording():
-        inputs = {k: recorder.watch(array) for k, array in arrays.items()}
-        with fw.tangent(inputs[name], recorder.watch(column)) as (dual, pushed):
-            moved = {**inputs, name: dual}
-            values = _walked(recorder, prepared, [moved[k] for k in program.inputs])
-            y = values[program.output]
-            found = pushed(y)
-        execution = recorder.execution
-        execution.output = recorder.slot_of(y)
-        execution.target = None if found is None else recorder.slot_of(found)
-        primal = {recorder.slot_of(value) for value in values if hasattr(value, "shape")}
+
+    def derivative(tangent: Any, *given: Any) -> list[Any]:
+        inputs = dict(zip(arrays, given, strict=True))
+
+        def output(dual: Any) -> Results:
+            values = _walked(recorder, prepared, {**inputs, name: dual})
+            return [values[program.output]], [v for v in values if hasattr(v, "shape")]
+
+        (y,), (found,), values = fw.jvp(output, inputs[name], tangent)
+        return [y, found, *values]
+
+    execution = recorder.execution
+    slots = recorder.record(derivative, [column, *arrays.values()])
+    execution.output, execution.target, *primal = slots
     execution.place = request.row
-    _tell_tangents(execution, primal)
+    _tell_tangents(execution, {execution.output, *primal})
     return execution
 
 

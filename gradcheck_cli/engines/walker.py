@@ -93,10 +93,11 @@ class Prepared:
         self,
         inputs: Sequence[Any],
         enter: Callable[[int], None] | None = None,
-        leave: Callable[[int, Any], None] | None = None,
+        leave: Callable[[int, Any], Any] | None = None,
     ) -> list[Any]:
         """The value of every node. `inputs` come in the order of `Program.inputs`. `enter` is told
-        each node before it is run, `leave` the node and its value.
+        each node before it is run, `leave` the node and its value; it gives the value to go on
+        with.
 
         Raises NodeFault, which says at which node, from what the framework raised.
         """
@@ -116,7 +117,7 @@ class Prepared:
             except Exception as error:
                 raise NodeFault(self._blamed(step.index)) from error
             if leave is not None:
-                leave(step.index, values[step.index])
+                values[step.index] = leave(step.index, values[step.index])
         return values
 
     def outputs(self, inputs: Sequence[Any]) -> list[Any]:
