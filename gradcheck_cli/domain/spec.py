@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gradcheck_cli.domain.layer import POWER, Implementation
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
 
@@ -57,8 +58,22 @@ class Train:
 
 
 @dataclass(frozen=True, slots=True)
+class Model:
+    """A formula as it was written; `place(start, end)` gives the span of a stretch of it."""
+
+    text: str
+    place: Callable[[int, int], Span]
+
+
+@dataclass(frozen=True, slots=True)
 class Spec:
-    """One YAML document. `points` has at least one entry: the whole set of inputs at each point."""
+    """One YAML document. `points` has at least one entry: the whole set of inputs at each point.
+
+    A spec with `implementations` is about layers that users wrote: `program` is a placeholder then
+    (`layer.as_program`), and `wrt` empty where nothing was stated. `model` is the formula that they
+    should equal, as it was written, with the place of its every character; it is read when the
+    parameters are known.
+    """
 
     name: str
     source: Source
@@ -76,6 +91,11 @@ class Spec:
     train: Train | None = None
     timeout: float | None = None
     pointed: bool = False  # the file has a `points` list
+    implementations: tuple[Implementation, ...] = ()
+    model: Model | None = None
+    constants: Mapping[str, bool | int | float] = field(default_factory=dict)
+    power: float = POWER
+    memory: float | None = None  # bytes
 
     @property
     def inputs(self) -> Mapping[str, Input]:

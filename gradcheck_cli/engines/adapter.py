@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -22,28 +20,34 @@ from gradcheck_cli.domain.evaluation import (
 )
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities, EngineFault, NodeFault, Unsupported
+from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.framework import Framework
 from gradcheck_cli.engines.lowerings import Table, had, reasons
 from gradcheck_cli.engines.modes import MODES, Answer, descend
+from gradcheck_cli.engines.tracebacks import short_traceback
 from gradcheck_cli.engines.walker import OPERATORS, Prepared, prepare
 
-_OURS = str(Path(__file__).parent)
 _REMEMBERED = 64  # prepared programs: a task has one program in at most a few dtypes
 
 
-class ProgramEngine(ABC):
-    """An engine that runs programs through a `Framework`. Subclasses import theirs in `load`."""
+class AnsweringEngine(ABC):
+    """An engine that never raises: what goes wrong in `differentiate` and `descend` becomes the
+    answer's failure."""
 
     capabilities: ClassVar[Capabilities]
-
-    def __init__(self) -> None:
-        self._prepared: dict[tuple[int, str, str], tuple[Program, Framework, Prepared]] = {}
 
     @abstractmethod
     def load(self) -> str: ...
 
     @abstractmethod
-    def framework(self, dtype: str) -> Framework: ...
+    def differentiate(self, problem: Problem, answer: Answer) -> None:
+        """Puts output and gradients into `answer`. May raise anything."""
+
+    @abstractmethod
+    def descend(
+        self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
+    ) -> None:
+        """Appends loss and parameters before each step and after the last. May raise anything."""
 
     @abstractmethod
     def operations(self) -> frozenset[str]: ...
@@ -58,8 +62,11 @@ class ProgramEngine(ABC):
     def refuses(self, program: Program, mode: Mode) -> str | None:
         return None
 
+    def subject(self, request: SubjectRequest) -> Subject:
+        raise Unsupported(f"{self.capabilities.name} runs formulas, and no layers of users")
+
     def close(self) -> None:
-        self._prepared.clear()
+        """Nothing is kept."""
 
     def evaluate(self, problem: Problem) -> Evaluation:
         start = time.perf_counter()
@@ -69,9 +76,8 @@ class ProgramEngine(ABC):
             reason = self.refuses(problem.program, problem.mode)
             if reason is not None:
                 raise Unsupported(reason)
-            framework, prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
             with np.errstate(all="ignore"):
-                MODES[problem.mode](framework, prepared, problem, answer)
+                self.differentiate(problem, answer)
         except Exception as error:
             failure = self._failure(error, problem.program, problem.dtype)
         return Evaluation(
@@ -94,9 +100,8 @@ class ProgramEngine(ABC):
         path: dict[str, list[Array]] = {name: [] for name in problem.parameters}
         failure = None
         try:
-            framework, prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
             with np.errstate(all="ignore"):
-                descend(framework, prepared, problem, losses, path)
+                self.descend(problem, losses, path)
         except Exception as error:
             failure = self._failure(error, problem.program, problem.dtype)
         return Training(
@@ -107,6 +112,45 @@ class ProgramEngine(ABC):
             failure=failure,
             duration_s=time.perf_counter() - start,
         )
+
+    def _failure(self, error: Exception, program: Program, dtype: str) -> Failure:
+        node = None
+        cause: BaseException = error
+        if isinstance(error, NodeFault):
+            node = error.index
+            cause = error.__cause__ or error
+        words = str(cause).strip().splitlines()
+        message = words[0].strip() if words else type(cause).__name__
+        if isinstance(cause, EngineFault):
+            return Failure(cause.kind, message, cause.detail, node)
+        message = f"{type(cause).__name__}: {message}" if words else message
+        if self.lacks(cause):
+            what = "this" if node is None else f"`{program.nodes[node].op}`"
+            return Failure("unsupported", f"it has no {what} in {dtype}: {message}", node=node)
+        return Failure("raised", message, short_traceback(cause), node)
+
+
+class ProgramEngine(AnsweringEngine):
+    """An engine that runs programs through a `Framework`. Subclasses import theirs in `load`."""
+
+    def __init__(self) -> None:
+        self._prepared: dict[tuple[int, str, str], tuple[Program, Framework, Prepared]] = {}
+
+    @abstractmethod
+    def framework(self, dtype: str) -> Framework: ...
+
+    def close(self) -> None:
+        self._prepared.clear()
+
+    def differentiate(self, problem: Problem, answer: Answer) -> None:
+        prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
+        MODES[problem.mode](*prepared, problem, answer)
+
+    def descend(
+        self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
+    ) -> None:
+        prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
+        descend(*prepared, problem, losses, path)
 
     def _prepare(self, program: Program, dtype: str, rounding: str) -> tuple[Framework, Prepared]:
         # By identity: the problems of a task share one program, and many nodes are slow to hash.
@@ -121,22 +165,6 @@ class ProgramEngine(ABC):
             self._prepared[key] = kept
         return kept[1:]
 
-    def _failure(self, error: Exception, program: Program, dtype: str) -> Failure:
-        node = None
-        cause: BaseException = error
-        if isinstance(error, NodeFault):
-            node = error.index
-            cause = error.__cause__ or error
-        words = str(cause).strip().splitlines()
-        message = words[0].strip() if words else type(cause).__name__
-        if isinstance(cause, EngineFault):
-            return Failure(cause.kind, message, node=node)
-        message = f"{type(cause).__name__}: {message}" if words else message
-        if self.lacks(cause):
-            what = "this" if node is None else f"`{program.nodes[node].op}`"
-            return Failure("unsupported", f"it has no {what} in {dtype}: {message}", node=node)
-        return Failure("raised", message, _short_traceback(cause), node)
-
 
 class LoweredEngine(ProgramEngine):
     """An engine that has its operations in a table, in its framework's words."""
@@ -148,15 +176,3 @@ class LoweredEngine(ProgramEngine):
 
     def remarks(self) -> Mapping[str, str]:
         return reasons(self.table)
-
-
-def _short_traceback(error: BaseException) -> str:
-    """The last frames that are not ours, and the exception."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_OURS)
-    ]
-    lines = traceback.format_list(frames[-4:])
-    lines += traceback.format_exception_only(error)
-    return "".join(lines).rstrip()

@@ -17,6 +17,7 @@ from gradcheck_cli.domain.evaluation import (
     TrainingProblem,
 )
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 
 EVERY_DTYPE = ("float16", "bfloat16", "float32", "float64")
 
@@ -37,10 +38,12 @@ class Tool:
 class Capabilities:
     """What an engine can do, stated without importing its framework.
 
+    `remark` says of an engine that is unlike the others what its numbers are.
     `distributions` are the names under which package indexes know the framework (the first that is
     installed counts; an engine that is part of gradcheck itself has none). `modes` are first-order;
     `orders` says up to which order they nest. `install` is the line that a user types. An engine
-    that is not `by_default` runs only where it is named.
+    that is not `by_default` runs only where it is named. `layers`: it takes layers that users wrote
+    in its framework.
     """
 
     name: str
@@ -52,6 +55,8 @@ class Capabilities:
     devices: tuple[str, ...] = ("cpu",)
     tools: tuple[Tool, ...] = ()
     by_default: bool = True
+    remark: str = ""
+    layers: bool = False
 
 
 @runtime_checkable
@@ -85,6 +90,11 @@ class Engine(Protocol):
 
     def train(self, problem: TrainingProblem) -> Training: ...
 
+    def subject(self, request: SubjectRequest) -> Subject:
+        """A user's layer, bound to its inputs. Raises `Unsupported` where `capabilities.layers` is
+        false, `EngineFault` where the layer cannot be bound, and what the user's code raises."""
+        ...
+
     def close(self) -> None:
         """Called before the worker ends in good order."""
         ...
@@ -98,9 +108,10 @@ def make(target: str) -> Engine:
 
 
 class EngineFault(Exception):
-    """A failure that the engine recognises itself; `kind` is that of `Failure`."""
+    """A failure that the engine recognises itself; `kind` and `detail` are those of `Failure`."""
 
     kind: FailureKind = "raised"
+    detail: str = ""
 
 
 class Unsupported(EngineFault):

@@ -13,7 +13,7 @@ from gradcheck_cli.engines.base import Engine, make
 
 GROUP = "gradcheck.engines"
 REFERENCE = "gradcheck_cli.engines.reference:ReferenceEngine"
-_FIRST = ("torch", "tensorflow")
+_FIRST = ("torch", "tensorflow", "jax", "eigen", "symbolic", "finite-difference")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,10 @@ class Registered:
             return ()
         framework = () if self.version is not None else ((f"`{self.name}`", self.install),)
         tools = self.engine.capabilities.tools
-        return (*framework, *((t.what, t.install) for t in tools if not any(map(which, t.programs))))
+        return (
+            *framework,
+            *((t.what, t.install) for t in tools if not any(map(which, t.programs))),
+        )
 
 
 def _version(distributions: tuple[str, ...]) -> str | None:

@@ -14,6 +14,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.lowerings import Missing, bound
@@ -33,7 +34,10 @@ class TorchEngine(LoweredEngine):
     """PyTorch on the CPU."""
 
     capabilities = Capabilities(
-        name="torch", distributions=("torch",), install="pip install 'gradcheck-cli[torch]'"
+        name="torch",
+        distributions=("torch",),
+        install="pip install 'gradcheck-cli[torch]'",
+        layers=True,
     )
     table = TABLE
 
@@ -58,6 +62,11 @@ class TorchEngine(LoweredEngine):
                     f"`{custom.name}`"
                 )
         return None
+
+    def subject(self, request: SubjectRequest) -> Subject:
+        from gradcheck_cli.engines.callables.torch import TorchSubject
+
+        return TorchSubject(request)
 
     def lacks(self, error: BaseException) -> bool:
         words = str(error)

@@ -24,6 +24,7 @@ from gradcheck_cli.domain.evaluation import (
     Projection,
     TrainingProblem,
 )
+from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered
@@ -68,6 +69,7 @@ class Plan:
     notes: tuple[str, ...]
     timeout: float
     seed: int
+    layers: tuple[LayerProblem, ...] = ()
 
 
 def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Registered]) -> Plan:
@@ -79,6 +81,8 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
             raise UsageError(f"unknown dtype `{dtype}`", _nearest(dtype, list(FORMATS)))
     stated = options.modes.resolve(spec.modes, ())
     asked = _asked_modes(spec, stated)
+    if spec.implementations:
+        return _plan_of_layers(spec, options, engines, named, tuple(dtypes), asked, bool(stated))
     notes: dict[str, None] = {}  # in order, each once
     here = {name: registered[name] for name in engines}
     looks = tuple(
@@ -102,11 +106,55 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
     )
 
 
+def _plan_of_layers(
+    spec: Spec,
+    options: RunOptions,
+    engines: tuple[str, ...],
+    named: frozenset[str],
+    dtypes: tuple[str, ...],
+    modes: tuple[Mode, ...],
+    modes_named: bool,
+) -> Plan:
+    """A layer is checked by its own engine, at each point in each dtype; then how it behaves."""
+    problems = tuple(
+        LayerProblem(
+            spec=spec,
+            implementation=implementation,
+            point=point,
+            dtype=dtype,
+            modes=modes,
+            named=implementation.engine in named,
+            named_modes=modes_named,
+            power=spec.power,
+            seed=options.seed,
+        )
+        for implementation in spec.implementations
+        if implementation.engine in engines
+        for point in range(len(spec.points))
+        for dtype in dtypes
+    )
+    return Plan(
+        spec=spec,
+        engines=tuple(dict.fromkeys(problem.implementation.engine for problem in problems)),
+        named=named,
+        dtypes=dtypes,
+        named_modes=frozenset(modes) if modes_named else frozenset(),
+        looks=(),
+        trainings=(),
+        notes=(),
+        timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
+        seed=options.seed,
+        layers=problems,
+    )
+
+
 def choose_engines(
     spec: Spec | None, options: RunOptions, registered: Mapping[str, Registered]
 ) -> tuple[tuple[str, ...], frozenset[str]]:
     """The engines of a spec, and those of them that were named. Raises UsageError."""
     names = options.engines.resolve(spec.engines if spec else None, ())
+    if not names and spec is not None and spec.implementations:
+        names = tuple(implementation.engine for implementation in spec.implementations)
     if not names:
         usual = (name for name, found in registered.items() if found.by_default and found.installed)
         return tuple(usual), frozenset()

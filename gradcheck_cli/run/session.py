@@ -18,12 +18,14 @@ from gradcheck_cli.domain.evaluation import (
 )
 from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
 from gradcheck_cli.domain.fixes import FixRequest
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Check, Finding, Reading, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines
 from gradcheck_cli.explain import explain, fixing
 from gradcheck_cli.judge import judge, judge_training, suspects
+from gradcheck_cli.layers.failures import with_failure
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
 from gradcheck_cli.run.settle import reading, settle, training_result
@@ -37,7 +39,7 @@ from gradcheck_cli.run.work import (
     training_case_of,
 )
 
-_Question = tuple[Kind, int, Problem | TrainingProblem | TruthRequest | FixRequest]
+_Question = tuple[Kind, int, Problem | TrainingProblem | TruthRequest | FixRequest | LayerProblem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,8 @@ class _Session:
             truths.append(("exact", i, replace(problem, dtype="float64")))
             truths.append(("near", i, problem))
         self._ask(number, None, truths)
+        for i, layer in enumerate(plan.layers):  # one task each: what one loses, the others keep
+            self._ask(number, layer.implementation.engine, [("layer", i, layer)])
         if not work.waiting:  # nothing that an engine could do
             self._advance(number)
 
@@ -251,6 +255,12 @@ class _Session:
             findings += fixing.with_fixes(case, more_findings, work.screened.get(index), answers)
             made = (reading(plan, look, evaluation) for evaluation in case.evaluations)
             readings += [one for one in made if one is not None]
+        for index, problem in enumerate(plan.layers):
+            found = with_failure(problem, work.layers[index])
+            checks += found.checks
+            findings += found.findings
+            readings += found.readings
+            work.notes.update(dict.fromkeys(found.notes))
         ends = []
         for index in range(len(plan.trainings)):
             training = training_case_of(work, index)
@@ -313,6 +323,8 @@ def _filled(done: Done) -> Iterator[Any]:
             )
         elif isinstance(question, TrainingProblem):
             yield Training(engine, question.dtype, failure=failure)
+        elif isinstance(question, LayerProblem):
+            yield LayerAnswer(failure=failure)
         else:
             yield failure
 

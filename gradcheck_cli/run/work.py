@@ -9,12 +9,15 @@ from typing import Any, Literal
 from gradcheck_cli.domain.case import Case, TrainingCase
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Training
 from gradcheck_cli.domain.fixes import Screened
+from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.explain import fixing
 from gradcheck_cli.run.plan import Plan
 
-Kind = Literal["first", "path", "traced", "wide", "truth", "exact", "near", "screen", "trial"]
+Kind = Literal[
+    "first", "path", "traced", "wide", "truth", "exact", "near", "screen", "trial", "layer"
+]
 """What an answer is."""
 
 
@@ -38,6 +41,7 @@ class Work:
     screened: dict[int, Screened] = field(default_factory=dict)
     tried: list[tuple[int, fixing.Tried]] = field(default_factory=list)  # the look, and what
     trials: dict[int, Evaluation] = field(default_factory=dict)  # by the place in `tried`
+    layers: dict[int, LayerAnswer] = field(default_factory=dict)  # by the place in `plan.layers`
 
 
 def fallbacks(work: Work) -> Iterator[str]:
@@ -107,7 +111,9 @@ def training_case_of(work: Work, index: int) -> TrainingCase:
 
 def keep(work: Work, kind: Kind, index: int, answer: Any) -> None:
     """Puts an answer where it belongs. A failed second look leaves the first as it is."""
-    if kind == "first":
+    if kind == "layer":
+        work.layers[index] = answer
+    elif kind == "first":
         work.evaluations[index][answer.engine].append(answer)
     elif kind == "path":
         work.paths[index][answer.engine] = answer

@@ -99,6 +99,7 @@ def _answer(engine: Engine, question: Any) -> Any:
         TrainingProblem,
     )
     from gradcheck_cli.domain.fixes import FixRequest
+    from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 
     name = engine.capabilities.name
     try:
@@ -112,6 +113,10 @@ def _answer(engine: Engine, question: Any) -> Any:
             return screen(question)
         if isinstance(question, TrainingProblem):
             return engine.train(question)
+        if isinstance(question, LayerProblem):
+            from gradcheck_cli.layers import examine
+
+            return examine(engine, question)
         return engine.evaluate(question)
     except Exception as error:
         words = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -120,6 +125,8 @@ def _answer(engine: Engine, question: Any) -> Any:
         return Evaluation(name, question.dtype, question.rounding, question.mode, failure=failure)
     if isinstance(question, TrainingProblem):
         return Training(name, question.dtype, failure=failure)
+    if isinstance(question, LayerProblem):
+        return LayerAnswer(failure=failure)
     return failure
 
 

@@ -43,13 +43,13 @@ def _key(schema: Any, description: str, *, required: bool = False, **more: Any) 
     )
 
 
-def _table(fields: dict[str, Any], title: str, description: str) -> Any:
+def _table(fields: dict[str, Any], title: str, description: str, **more: Any) -> Any:
     """A mapping with these keys and no others."""
     return core.typed_dict_schema(
         fields,
         extra_behavior="forbid",
         strict=True,
-        metadata={"pydantic_js_updates": {"title": title, "description": description}},
+        metadata={"pydantic_js_updates": {"title": title, "description": description, **more}},
     )
 
 
@@ -265,6 +265,40 @@ def _train() -> Any:
     return _table(fields, "train", "Every engine follows the same path; the ends must agree.")
 
 
+def implementation_form(value: Any) -> str:
+    """A target alone, or a mapping with its arguments."""
+    return "table" if isinstance(value, dict) else "target"
+
+
+def _implementation() -> Any:
+    target = _text(min_length=1)
+    anything = core.any_schema()
+    surrogate = {
+        "backward": _key(
+            _text(min_length=1),
+            "`straight_through`, or a formula whose derivative the backward is to be.",
+            required=True,
+        ),
+        "reason": _key(_text(min_length=1), "Why it is not the derivative.", required=True),
+        "input": _key(_text(), "Only for this input. Default: every input."),
+    }
+    fields = {
+        "target": _key(target, "path.py:name or package.module:name", required=True),
+        "args": _key(_list(anything), "Arguments of the constructor, or of every call."),
+        "kwargs": _key(
+            core.dict_schema(_text(min_length=1), anything, strict=True), "The same, by name."
+        ),
+        "surrogate": _key(
+            _table(surrogate, "surrogate", "What the backward is, instead of the derivative."),
+            "A backward that is declared to be something else than the derivative.",
+        ),
+    }
+    table = _table(fields, "implementation", "A layer that somebody wrote in this framework.")
+    return core.tagged_union_schema(
+        {"target": target, "table": table}, discriminator=implementation_form
+    )
+
+
 @cache
 def spec_schema() -> Any:
     """The whole spec as a pydantic-core schema."""
@@ -289,7 +323,17 @@ def spec_schema() -> Any:
         ),
         "constants": _key(numbers, "Named numbers of the formula, known before the run."),
         "model": _key(
-            _text(), "The formula: assignments; the last statement is the output.", required=True
+            _text(),
+            "The formula: assignments; the last statement is the output. Beside `implementations`, "
+            "what they should equal, with their parameters by name (dots become underscores).",
+        ),
+        "implementations": _key(
+            core.dict_schema(_text(min_length=1), _implementation(), min_length=1, strict=True),
+            "Layers that somebody wrote, by engine: `torch: layers.py:MyLayer`.",
+        ),
+        "power": _key(
+            core.float_schema(gt=0, lt=1, strict=True),
+            "The probability with which an error of any single entry is found in a large layer.",
         ),
         "wrt": _key(
             _list(_text(), min_length=1),
@@ -307,8 +351,11 @@ def spec_schema() -> Any:
         "allow": _key(_allow(), "Known and accepted findings."),
         "train": _key(_train(), "A training path that every engine follows."),
         "timeout": _key(_positive(), "How many seconds one engine may take for this spec."),
+        "memory": _key(_positive(), "How many gigabytes one engine may take for this spec."),
     }
-    return _table(fields, "gradcheck spec", "A formula, its inputs, and what is checked.")
+    either = [{"required": ["model"]}, {"required": ["implementations"]}]
+    description = "A formula or layers that somebody wrote, their inputs, and what is checked."
+    return _table(fields, "gradcheck spec", description, anyOf=either)
 
 
 @cache

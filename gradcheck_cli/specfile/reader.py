@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from pydantic_core import ValidationError
 
+from gradcheck_cli.domain.layer import POWER, as_program
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import SpecError
-from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.domain.spec import Model, Spec
 from gradcheck_cli.formula import Argument, parse, used_inputs
 from gradcheck_cli.specfile import model, problems, settings
-from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, visible
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, nearest, visible
 from gradcheck_cli.specfile.inputs import Inputs, read_inputs
+from gradcheck_cli.specfile.layers import read_implementations
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.text import STDIN, Lines, checked, load
 from gradcheck_cli.specfile.values import number
@@ -133,6 +135,7 @@ class _Sense:
         self.collector = collector
         self.seed = seed
         self.broken_inputs: set[str] = set()
+        self.given = data
         self.data = self._obeying(data)
 
     def _obeying(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -160,6 +163,12 @@ class _Sense:
             self._names(inputs, constants)
         self._texts()
         choice = settings.read_settings(data, inputs, collector)
+        if "implementations" in data:
+            return self._layer_spec(default_name, inputs, constants, choice)
+        if "model" not in self.given and not self._misspelt("model", "implementations"):
+            help = "model: a formula; implementations: layers that somebody wrote, by engine"
+            message = "the key `model` or `implementations` is missing"
+            collector.add("GC903", message, ("model",), help=help)
         wrt = self._wrt(inputs) if inputs is not None else ()
         program = self._program(inputs, constants, wrt)
         if program is None or inputs is None or collector.errors:
@@ -175,6 +184,52 @@ class _Sense:
             wrt=wrt,
             description=data.get("description", ""),
             pointed=inputs.pointed,
+            **choice,
+        )
+
+    def _misspelt(self, *keys: str) -> bool:
+        """Whether a key that is not known may stand for one of these: that is told already."""
+        return any(nearest(str(key), keys) for key in self.given if key not in _keys())
+
+    def _layer_spec(
+        self,
+        default_name: str,
+        inputs: Inputs | None,
+        constants: dict[str, bool | int | float | None],
+        choice: dict[str, Any],
+    ) -> Spec | None:
+        """A spec about layers: what they depend on, and their shapes, are known when they run."""
+        data, collector = self.data, self.collector
+        implementations = read_implementations(data, collector)
+        if "train" in data:
+            collector.add(
+                "GC903", "`train` follows a formula, not a layer", ("train",), at_key=True
+            )
+        if inputs is None or collector.errors:
+            return None
+        model = None
+        if "model" in data:
+            _, tree = locate(collector.root, ("model",))
+            assert isinstance(tree, Scalar)
+            place = ScalarPlace(tree, collector.source.text, collector.lines)
+            model = Model(tree.text, place)
+        where: Path = ("name",) if "name" in data else ("implementations",)
+        key, value = locate(collector.root, where)
+        assert key is not None
+        shapes = {name: entry.value.shape for name, entry in inputs.points[0].items()}
+        return Spec(
+            name=data.get("name", default_name),
+            source=collector.source,
+            span=collector.span(value if "name" in data else key),
+            program=as_program(implementations[0], shapes, ()),
+            points=tuple(inputs.points),
+            wrt=tuple(data.get("wrt", ())),
+            description=data.get("description", ""),
+            pointed=inputs.pointed,
+            implementations=implementations,
+            model=model,
+            constants={n: c for n, c in constants.items() if c is not None},
+            power=data.get("power", POWER),
             **choice,
         )
 

@@ -14,12 +14,11 @@ from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, mean
 from gradcheck_cli.specfile.inputs import Inputs
 
 RESERVED = frozenset(keyword.kwlist)
-_OURS = ("reference", "torch", "tensorflow")
+_OURS = ("reference", "torch", "tensorflow", "numpy")
 _ENGINE_SYNONYMS = {
     "pytorch": "torch",
     "tf": "tensorflow",
     "keras": "tensorflow",
-    "numpy": "reference",
 }
 
 
@@ -30,7 +29,7 @@ def read_settings(
     for key in ("dtypes", "engines", "modes", "wrt"):
         _once(data.get(key, ()), (key,), collector)
     for index, engine in enumerate(data.get("engines", ())):
-        _engine(engine, ("engines", index), collector)
+        check_engine(engine, ("engines", index), collector)
     return {
         "dtypes": _tuple(data, "dtypes"),
         "engines": _tuple(data, "engines"),
@@ -40,6 +39,7 @@ def read_settings(
         "allow": _allows(data.get("allow", ()), inputs, collector),
         "train": _train(data.get("train"), inputs, collector),
         "timeout": data.get("timeout"),
+        "memory": data["memory"] * 1e9 if "memory" in data else None,
     }
 
 
@@ -55,7 +55,7 @@ def _once(names: Iterable[str], path: Path, collector: Collector) -> None:
         seen.add(name)
 
 
-def _engine(name: str, path: Path, collector: Collector) -> None:
+def check_engine(name: str, path: Path, collector: Collector, *, at_key: bool = False) -> None:
     """Engines are plug-ins: whether one is here, the run knows. A slip of the pen is told here."""
     near = _ENGINE_SYNONYMS.get(name.lower()) or nearest(name, _OURS)
     if name in _OURS or near is None:
@@ -63,7 +63,8 @@ def _engine(name: str, path: Path, collector: Collector) -> None:
     from importlib.metadata import entry_points  # slow, and needed for suspects only
 
     if name not in {point.name for point in entry_points(group="gradcheck.engines")}:
-        collector.add("GC903", f"there is no engine `{name}`", path, help=f"did you mean `{near}`?")
+        help = f"did you mean `{near}`?"
+        collector.add("GC903", f"there is no engine `{name}`", path, at_key=at_key, help=help)
 
 
 def _tolerance(form: Mapping[str, Any] | None) -> Tolerance | None:

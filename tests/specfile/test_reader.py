@@ -179,9 +179,9 @@ def test_files_without_a_spec(text: str, expected: str) -> None:
 def test_missing_keys_are_told_with_what_they_are_for() -> None:
     assert mistakes("name: a") == [
         "GC903 1:1-5 inputs: the key `inputs` is missing",
-        "GC903 1:1-5 model: the key `model` is missing",
+        "GC903 1:1-5 model: the key `model` or `implementations` is missing",
     ]
-    assert helps("name: a")[1].startswith("model: The formula")
+    assert helps("name: a")[1].startswith("model: a formula")
 
 
 @pytest.mark.parametrize(

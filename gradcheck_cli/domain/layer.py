@@ -1,0 +1,121 @@
+"""A layer that a user wrote in a framework: where it is, what is asked about it, and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.program import Node, Program
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.dtypes import Array
+    from gradcheck_cli.domain.evaluation import Failure, Mode
+    from gradcheck_cli.domain.report import Check, Finding, Reading
+    from gradcheck_cli.domain.spec import Spec
+
+LAYER = "layer"
+"""The `op` of the one node that stands for a whole layer (`as_program`)."""
+
+POWER = 0.999
+"""The probability with which an error is to be found, unless another is asked for."""
+
+Role = Literal["input", "parameter", "buffer", "captured"]
+
+
+@dataclass(frozen=True, slots=True)
+class Surrogate:
+    """What the backward is declared to be instead of the derivative of the forward.
+
+    `formula` is "straight_through" (the cotangent as it comes), or a formula of the language whose
+    derivative the backward is to be. `input` is the one that it is about (None: every input).
+    """
+
+    formula: str
+    reason: str
+    span: Span
+    input: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """A layer in one framework.
+
+    `target` is "path.py:name", "package.module:name" or, for a pair of NumPy functions, a file that
+    has `forward` and `backward`; paths are relative to `folder`. `args` and `kwargs` are for the
+    constructor where the target is a class, else for every call, after the inputs. `live` is the
+    object itself where a program hands it over; it does not travel to another process.
+    """
+
+    engine: str
+    target: str
+    folder: str
+    span: Span
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    surrogates: tuple[Surrogate, ...] = ()
+    live: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """An array that a layer's output depends on: a given input, a parameter or buffer, or what a
+    closure captured. `value` is in float64 (or int64, bool); `moves` where its derivative is
+    checked."""
+
+    name: str
+    role: Role
+    value: Array
+    moves: bool
+
+    @property
+    def size(self) -> int:
+        return int(self.value.size)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerProblem:
+    """Check the gradients of one layer at one point in one dtype.
+
+    `behaviour` asks for the checks of behaviour in place of the gradients' entries. `power` is the
+    probability with which an error of any single entry is to be found where not all are taken.
+    """
+
+    spec: Spec
+    implementation: Implementation
+    point: int
+    dtype: str
+    modes: tuple[Mode, ...]
+    named: bool = False
+    named_modes: bool = False
+    behaviour: bool = False
+    power: float = POWER
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LayerAnswer:
+    """What was found. Small, however large the layer: entries that are right stay in the worker."""
+
+    checks: tuple[Check, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    notes: tuple[str, ...] = ()
+    failure: Failure | None = None
+    duration_s: float = 0.0
+
+
+def as_program(
+    implementation: Implementation, leaves: Mapping[str, tuple[int, ...]], shape: tuple[int, ...]
+) -> Program:
+    """The layer as a program of one opaque operation: what judges and reports need of it.
+
+    `leaves` has the shape of every array that it depends on, `shape` is that of its output.
+    """
+    span, target = implementation.span, implementation.target
+    nodes = [Node("input", (), {}, span, name, name=name, shape=s) for name, s in leaves.items()]
+    count = len(nodes)
+    nodes.append(Node(LAYER, tuple(range(count)), {}, span, target, shape=shape))
+    inputs = {name: i for i, name in enumerate(leaves)}
+    return Program(tuple(nodes), inputs, (count,), target)

@@ -1,0 +1,1 @@
+"""Layers that users wrote, as functions of arrays: found, bound to their inputs, called."""

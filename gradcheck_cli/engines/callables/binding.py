@@ -1,0 +1,126 @@
+"""How inputs by name become the arguments of a call, and results a list of arrays."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from gradcheck_cli.engines.base import EngineFault
+
+Arranged = Callable[[Mapping[str, Any]], tuple[list[Any], dict[str, Any]]]
+"""From arrays by name to positional and keyword arguments."""
+
+_EMPTY = inspect.Parameter.empty
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class BadCall(EngineFault):
+    """The inputs do not fit the layer's signature. The message says which."""
+
+
+def arrange(
+    function: Any,
+    names: Sequence[str],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    skip: int = 0,
+    keywords: bool = True,
+) -> Arranged:
+    """How to call `function` with inputs `names` and the fixed `args` and `kwargs`.
+
+    Inputs go by name where each is the name of a parameter; the fixed `args` then take the free
+    places. Otherwise inputs stand first, in their order. `skip` parameters at the front are not
+    ours ("ctx"); without `keywords` everything is handed over by place. Raises BadCall.
+    """
+    fixed = dict(kwargs or {})
+    parameters = _parameters(function)
+    if parameters is not None:
+        parameters = parameters[skip:]
+    known = {p.name for p in parameters or () if p.kind not in _VARIADIC}
+    if parameters is None or not set(names) <= known:
+        order: list[tuple[str, Any]] = [("input", name) for name in names]
+        order += [("fixed", value) for value in args]
+        named: list[tuple[str, Any]] = []
+        return _call(order, named, fixed)
+    return _by_name(parameters, names, args, fixed, keywords)
+
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _parameters(function: Any) -> list[inspect.Parameter] | None:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+def _by_name(
+    parameters: Sequence[inspect.Parameter],
+    names: Sequence[str],
+    args: Sequence[Any],
+    fixed: dict[str, Any],
+    keywords: bool,
+) -> Arranged:
+    order: list[tuple[str, Any]] = []
+    named: list[tuple[str, Any]] = []
+    left = list(args)
+    by_place = True  # until a parameter is left to its default
+    for parameter in parameters:
+        if parameter.kind in _VARIADIC:
+            continue
+        name = parameter.name
+        if name in names:
+            part: tuple[str, Any] = ("input", name)
+        elif name in fixed:
+            part = ("fixed", fixed.pop(name))
+        elif left and parameter.kind in _BY_PLACE:
+            part = ("fixed", left.pop(0))
+        elif parameter.default is not _EMPTY:
+            if keywords:
+                by_place = False
+                continue
+            part = ("fixed", parameter.default)
+        else:
+            raise BadCall(f"the layer needs `{name}`, which is neither an input nor in its kwargs")
+        if by_place and parameter.kind in _BY_PLACE:
+            order.append(part)
+        else:
+            named.append((name, part))
+    order += [("fixed", value) for value in left]
+    return _call(order, named, fixed)
+
+
+def _call(
+    order: Sequence[tuple[str, Any]],
+    named: Sequence[tuple[str, Any]],
+    fixed: Mapping[str, Any],
+) -> Arranged:
+    def value(part: tuple[str, Any], arrays: Mapping[str, Any]) -> Any:
+        kind, what = part
+        return arrays[what] if kind == "input" else what
+
+    def arguments(arrays: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        keywords = {name: value(part, arrays) for name, part in named}
+        return [value(part, arrays) for part in order], {**keywords, **fixed}
+
+    return arguments
+
+
+def flattened(
+    result: Any, is_array: Callable[[Any], bool], name: str = "y"
+) -> Iterator[tuple[str, Any]]:
+    """Every array of a result with its name: "y" for one alone, "y[0]", "y['mask']", "y.loss"."""
+    if is_array(result):
+        yield name, result
+    elif isinstance(result, Mapping):
+        for key, part in result.items():
+            yield from flattened(part, is_array, f"{name}[{key!r}]")
+    elif hasattr(result, "_fields"):  # a named tuple
+        for key in result._fields:
+            yield from flattened(getattr(result, key), is_array, f"{name}.{key}")
+    elif isinstance(result, tuple | list):
+        for index, part in enumerate(result):
+            yield from flattened(part, is_array, f"{name}[{index}]")

@@ -1,0 +1,109 @@
+"""From "path.py:name" or "package.module:name" to the object that a user wrote."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.engines.base import EngineFault
+
+_modules: dict[Path, tuple[int, ModuleType]] = {}  # by file, with its time of change
+
+
+class NoSuchLayer(EngineFault):
+    """What the spec points at is not there. The message says what is."""
+
+
+def load_layer(implementation: Implementation) -> Any:
+    """The object that the target names, as its module made it.
+
+    Raises NoSuchLayer, and whatever the user's module raises while it is imported.
+    """
+    if implementation.live is not None:
+        return implementation.live
+    place, _, name = implementation.target.partition(":")
+    with on_the_path(implementation):
+        if place.endswith(".py"):
+            module = _from_file(_file(implementation), place)
+        else:
+            module = _imported(place)
+    found: Any = module
+    for part in name.split(".") if name else ():
+        found = _member(found, part, place)
+    return found
+
+
+@contextmanager
+def on_the_path(implementation: Implementation) -> Iterator[None]:
+    """The modules beside the user's file and beside the spec can be imported, also while the layer
+    runs."""
+    if implementation.live is not None:
+        yield
+        return
+    folders = [implementation.folder or os.curdir]
+    place = implementation.target.partition(":")[0]
+    if place.endswith(".py"):
+        folders.insert(0, str(_file(implementation).parent))
+    before = list(sys.path)
+    sys.path[:0] = [os.path.abspath(folder) for folder in folders]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _file(implementation: Implementation) -> Path:
+    place = implementation.target.partition(":")[0]
+    return Path(implementation.folder, os.path.expanduser(place)).resolve()
+
+
+def _from_file(path: Path, shown: str) -> ModuleType:
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError as error:
+        raise NoSuchLayer(f"cannot read {shown}: {error.strerror}") from error
+    kept = _modules.get(path)
+    if kept is not None and kept[0] == changed:
+        return kept[1]
+    # The stem alone may be the name of a module that is imported elsewhere.
+    name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise NoSuchLayer(f"{shown} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look there for the module of a class
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    _modules[path] = changed, module
+    return module
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
+            raise  # the module is there, and one that it imports is not
+        raise NoSuchLayer(f"there is no module `{error.name}`") from error
+
+
+def _member(owner: Any, name: str, place: str) -> Any:
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        close = difflib.get_close_matches(name, [n for n in dir(owner) if n[0] != "_"], n=1)
+        meant = f"; did you mean `{close[0]}`?" if close else ""
+        raise NoSuchLayer(f"{place} has no `{name}`{meant}") from None

@@ -1,0 +1,114 @@
+"""What can be done with a user's layer, whatever its framework."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.layer import Implementation, Leaf
+
+Layout = Literal["contiguous", "transposed", "expanded", "sliced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One floating output: "y", or "y[0]", "y['mask']" where there are several. Outputs are
+    flattened one after the other; this one begins at `start`."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    start: int
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectRequest:
+    """A layer, its inputs and the dtype to run it in.
+
+    `values` are float64, int64 or bool arrays whose numbers are already those of `rounding`;
+    parameters are rounded to it too, before they are cast to `dtype`. The two differ where a
+    float32 problem is looked at in float64. `moving` are the inputs whose derivative is wanted;
+    None: every floating one. A name of `values` that is a parameter's gives that its value.
+    """
+
+    implementation: Implementation
+    values: Mapping[str, Array]
+    dtype: str
+    rounding: str
+    moving: tuple[str, ...] | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One forward run of a layer, and as many backward passes as there are `rows`.
+
+    `values` has leaves that are not at their own values. `rows` (k, m) are cotangents of the
+    flattened outputs; `wrt` the leaves that ask for gradients (None: all that move). `layout` is
+    how the cotangents lie in memory; without `tracking` the layer runs as in inference, with no
+    graph; `keep` lets the state that a call leaves behind stand instead of putting it back.
+    """
+
+    values: Mapping[str, Array] = field(default_factory=dict)
+    rows: Array | None = None
+    wrt: tuple[str, ...] | None = None
+    layout: Layout = "contiguous"
+    tracking: bool = True
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a Call. `output` is flat, (m,), in float64; `gradients` has (k, n) a leaf, or
+    None where the framework gave nothing at all. `changed` names the leaves that the call wrote to,
+    `upstream_changed` whether it wrote to a cotangent."""
+
+    output: Array
+    gradients: Mapping[str, Array | None] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+    upstream_changed: bool = False
+
+
+class Subject(Protocol):
+    """A user's layer, bound to its inputs, in one dtype.
+
+    Whatever is called, the user's objects are afterwards as they were: parameters, buffers,
+    gradients, training mode, the state of random numbers, which is the same before every call.
+    Everything may raise what the user's code raises.
+    """
+
+    dtype: str
+    leaves: tuple[Leaf, ...]
+    outputs: tuple[Output, ...]  # of the first call, which is made when the subject is bound
+    notes: tuple[str, ...]  # sentences for a person ("dropout: random numbers ...")
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        """The flattened outputs (m,) with these leaves in place of their own values."""
+        ...
+
+    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        """The values at several points, (k, m): at once where the layer allows it."""
+        ...
+
+    def run(self, call: Call) -> Ran: ...
+
+    def push(self, tangents: Mapping[str, Array]) -> Array:
+        """J @ tangents by the framework's forward mode, (m,). Raises Unsupported."""
+        ...
+
+    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        """d<(row @ J), tangents>/d(leaf) by reverse over reverse. Raises Unsupported."""
+        ...
+
+    def close(self) -> None:
+        """Puts everything back; the subject is not used again."""
+        ...

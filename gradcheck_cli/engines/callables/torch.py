@@ -1,0 +1,355 @@
+"""Layers of PyTorch: functions, `autograd.Function`s, modules and their parameters."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.layer import Leaf, Role
+from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
+from gradcheck_cli.engines.callables.captured import captured_by
+from gradcheck_cli.engines.callables.loading import load_layer
+from gradcheck_cli.engines.callables.subject import Call, Output, Ran, SubjectRequest
+
+
+class TorchSubject:
+    """A user's layer in one dtype (`subject.Subject`). Modules are copied; what a function captured
+    is changed in place for the time of a call, and put back."""
+
+    def __init__(self, request: SubjectRequest) -> None:
+        import torch
+
+        self._torch = torch
+        self._request = request
+        self.dtype = request.dtype
+        self._floats = getattr(torch, request.dtype)
+        self._rounded = getattr(torch, request.rounding)
+        self.notes: tuple[str, ...] = ()
+        self._module: Any = None
+        self._own: dict[str, Any] = {}  # parameters and buffers of the module, by name
+        self._lent: dict[str, tuple[Any, Any]] = {}  # captured tensors, and their data in the dtype
+        with self._seeded():
+            self._function, target = self._found()
+        names = [name for name in request.values if name not in self._own]
+        self._arguments = self._arranged(target, names)
+        self.leaves = tuple(self._leaves(names))
+        self._by_name = {leaf.name: leaf for leaf in self.leaves}
+        self._base = {leaf.name: self._tensor(leaf.value) for leaf in self.leaves}
+        self._settle_parameters()
+        self.outputs: tuple[Output, ...] = ()
+        with self._ready({}):
+            self.outputs = self._described(self._called(self._inputs({}, ()), tracking=False))
+
+    # What there is
+
+    def _found(self) -> tuple[Callable[..., Any], Any]:
+        """What is called, and what has its signature."""
+        torch, implementation = self._torch, self._request.implementation
+        found = load_layer(implementation)
+        self._for_constructor = inspect.isclass(found) and not _is_function(torch, found)
+        if _is_function(torch, found):
+            separate = found.setup_context is not torch.autograd.Function.setup_context
+            self._skip, self._keywords = 0 if separate else 1, False  # `ctx`
+            return found.apply, found.forward
+        if inspect.isclass(found):
+            found = found(*implementation.args, **implementation.kwargs)
+        self._skip, self._keywords = 0, True
+        if isinstance(found, torch.nn.Module):
+            self._module = self._copied(found)
+            self._own = dict(self._module.named_parameters())
+            self._own |= dict(self._module.named_buffers())
+            return self._module, self._module.forward
+        if not callable(found):
+            kind = type(found).__name__
+            raise Unsupported(f"{implementation.target} is {kind}, which cannot be called")
+        self._borrow(found)
+        return found, found
+
+    def _copied(self, module: Any) -> Any:
+        """A copy in the dtype, its numbers rounded to the format of the problem first."""
+        module = copy.deepcopy(module)
+        if self._rounded != self._floats:
+            module = module.to(self._rounded)
+        return module.to(self._floats)
+
+    def _borrow(self, function: Any) -> None:
+        """Floating tensors that the function captured, in the dtype."""
+        torch = self._torch
+        for name, found in captured_by(function).items():
+            if isinstance(found, torch.nn.Module):
+                parts = {**dict(found.named_parameters()), **dict(found.named_buffers())}
+                for part, tensor in parts.items():
+                    self._lend(f"{name}.{part}", tensor)
+            elif isinstance(found, torch.Tensor):
+                self._lend(name, found)
+
+    def _lend(self, name: str, tensor: Any) -> None:
+        if not tensor.is_floating_point():
+            return
+        if tensor.requires_grad and not tensor.is_leaf:
+            self.notes += (f"`{name}`, which the layer captured, is no leaf: not checked",)
+            return
+        data = tensor.detach().to(self._rounded).to(self._floats)
+        self._lent[name] = tensor, data
+
+    def _arranged(self, target: Any, names: Sequence[str]) -> Arranged:
+        implementation = self._request.implementation
+        args = () if self._for_constructor else implementation.args
+        kwargs = {} if self._for_constructor else implementation.kwargs
+        return arrange(target, names, args, kwargs, skip=self._skip, keywords=self._keywords)
+
+    def _leaves(self, names: Sequence[str]) -> Iterator[Leaf]:
+        request = self._request
+        for name in names:
+            value = request.values[name]
+            asked = request.moving is None or name in request.moving
+            yield Leaf(name, "input", value, bool(value.dtype.kind == "f" and asked))
+        parameters = () if self._module is None else dict(self._module.named_parameters())
+        for name, tensor in self._own.items():
+            role: Role = "parameter" if name in parameters else "buffer"
+            given = request.values.get(name)
+            own = self._numpy(tensor) if given is None else given
+            yield Leaf(name, role, own, bool(tensor.requires_grad))
+        for name, (tensor, data) in self._lent.items():
+            yield Leaf(name, "captured", self._numpy(data), bool(tensor.requires_grad))
+
+    def _settle_parameters(self) -> None:
+        for name, tensor in self._own.items():
+            if name in self._request.values:
+                tensor.data = self._base[name]
+            else:
+                self._base[name] = tensor.data
+
+    def _described(self, arrays: Sequence[tuple[str, Any]]) -> tuple[Output, ...]:
+        outputs: list[Output] = []
+        start = 0
+        for name, array in arrays:
+            shape = tuple(int(n) for n in array.shape)
+            output = Output(name, shape, str(array.dtype).removeprefix("torch."), start)
+            outputs.append(output)
+            start += output.size
+        return tuple(outputs)
+
+    # State
+
+    @contextmanager
+    def _seeded(self) -> Iterator[None]:
+        """The same random numbers every time, and afterwards the user's own again."""
+        torch = self._torch
+        before = torch.get_rng_state()
+        torch.manual_seed(self._request.seed)
+        try:
+            yield
+        finally:
+            torch.set_rng_state(before)
+
+    @contextmanager
+    def _ready(self, values: Mapping[str, Array], keep: bool = False) -> Iterator[None]:
+        """Parameters and captured tensors at their values; everything put back at the end."""
+        moved = {name: self._own[name] for name in values if name in self._own}
+        buffers = [] if keep or self._module is None else list(self._module.buffers())
+        saved = [(buffer, buffer.detach().clone()) for buffer in buffers]
+        lent = [(tensor, tensor.data) for tensor, _ in self._lent.values()]
+        grads = [(t, t.grad) for t in (*self._own.values(), *(t for t, _ in self._lent.values()))]
+        try:
+            for name, tensor in moved.items():
+                tensor.data = self._tensor(values[name])
+            for name, (tensor, data) in self._lent.items():
+                tensor.grad = None
+                tensor.data = self._tensor(values[name]) if name in values else data
+            with self._seeded():
+                yield
+        finally:
+            for name, tensor in moved.items():
+                tensor.data = self._base[name]
+            for tensor, data in lent:
+                tensor.data = data
+            for tensor, grad in grads:
+                tensor.grad = grad
+            for buffer, data in saved:
+                buffer.data = data
+
+    # Arrays
+
+    def _tensor(self, value: Array) -> Any:
+        tensor = self._torch.tensor(np.ascontiguousarray(value).reshape(np.shape(value)))
+        return tensor.to(self._floats) if tensor.is_floating_point() else tensor
+
+    def _numpy(self, tensor: Any) -> Array:
+        plain = tensor.detach()
+        if plain.is_floating_point():
+            plain = plain.to(self._torch.float64)
+        result: Array = plain.numpy(force=True)
+        return result.copy() if result.base is not None else result
+
+    def _inputs(self, values: Mapping[str, Array], moving: Sequence[str]) -> dict[str, Any]:
+        """The given inputs as tensors of their own: the layer may write to them."""
+        made = {}
+        for leaf in self.leaves:
+            if leaf.role == "input":
+                given = values.get(leaf.name)
+                base = self._base[leaf.name]
+                tensor = base.clone() if given is None else self._tensor(given)
+                made[leaf.name] = tensor.requires_grad_(leaf.name in moving)
+        return made
+
+    def _called(self, inputs: Mapping[str, Any], tracking: bool) -> list[tuple[str, Any]]:
+        """The floating outputs, complex ones as pairs of real numbers."""
+        torch = self._torch
+        args, kwargs = self._arguments(inputs)
+        with nullcontext() if tracking else torch.no_grad():
+            result = self._function(*args, **kwargs)
+            found = list(flattened(result, lambda part: isinstance(part, torch.Tensor)))
+            arrays = [(n, torch.view_as_real(a) if a.is_complex() else a) for n, a in found]
+        return [(name, array) for name, array in arrays if array.is_floating_point()]
+
+    def _flat(self, arrays: Sequence[tuple[str, Any]]) -> Array:
+        parts = [self._numpy(array).reshape(-1) for _, array in arrays]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
+
+    def _moving(self) -> tuple[str, ...]:
+        return tuple(leaf.name for leaf in self.leaves if leaf.moves)
+
+    def _source(self, name: str, inputs: Mapping[str, Any]) -> Any:
+        if name in inputs:
+            return inputs[name]
+        return self._own[name] if name in self._own else self._lent[name][0]
+
+    # What is asked
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        with self._ready(values):
+            return self._flat(self._called(self._inputs(values, ()), tracking=False))
+
+    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        return np.stack([self.value(values) for values in many])
+
+    def run(self, call: Call) -> Ran:
+        wrt = self._moving() if call.wrt is None else call.wrt
+        rows = np.zeros((0, 0)) if call.rows is None else call.rows
+        with self._ready(call.values, call.keep):
+            inputs = self._inputs(call.values, wrt if call.tracking else ())
+            before = {name: tensor._version for name, tensor in inputs.items()}
+            arrays = self._called(inputs, call.tracking)
+            output = self._flat(arrays)
+            sources = [self._source(name, inputs) for name in wrt]
+            passes = []
+            for i, row in enumerate(rows):
+                passes.append(self._pulled(arrays, row, sources, i + 1 < len(rows)))
+            changed = [name for name, tensor in inputs.items() if tensor._version != before[name]]
+        gradients: dict[str, Array | None] = {}
+        dtypes: dict[str, str] = {}
+        for place, (name, source) in enumerate(zip(wrt, sources, strict=True)):
+            parts = [grads[place] for grads in passes]
+            known = [part for part in parts if part is not None]
+            gradients[name] = self._stacked(parts, source) if known else None
+            if known:
+                dtypes[name] = str(known[0].dtype).removeprefix("torch.")
+        return Ran(output, gradients, dtypes, tuple(changed))
+
+    def _stacked(self, parts: Sequence[Any], source: Any) -> Array:
+        size = source.numel()
+        return np.stack(
+            [np.zeros(size) if p is None else self._numpy(p).reshape(size) for p in parts]
+        )
+
+    def _pulled(
+        self, arrays: Sequence[tuple[str, Any]], row: Array, sources: Sequence[Any], again: bool
+    ) -> list[Any]:
+        """One backward pass: a gradient a source, None where there is none."""
+        outputs, cotangents = self._cotangents(arrays, row)
+        wanted = [i for i, source in enumerate(sources) if source.requires_grad]
+        result: list[Any] = [None] * len(sources)
+        if not outputs or not wanted:
+            return result
+        grads = self._torch.autograd.grad(
+            outputs,
+            [sources[i] for i in wanted],
+            cotangents,
+            retain_graph=again,
+            allow_unused=True,
+        )
+        for i, grad in zip(wanted, grads, strict=True):
+            result[i] = grad
+        return result
+
+    def _cotangents(
+        self, arrays: Sequence[tuple[str, Any]], row: Array
+    ) -> tuple[list[Any], list[Any]]:
+        """The outputs that hang on something, and the part of the row that is each one's."""
+        outputs, cotangents = [], []
+        for output, (_, array) in zip(self.outputs, arrays, strict=True):
+            if array.requires_grad:
+                part = row[output.start : output.start + output.size].reshape(output.shape)
+                outputs.append(array)
+                cotangents.append(self._tensor(part).to(array.dtype))
+        return outputs, cotangents
+
+    def push(self, tangents: Mapping[str, Array]) -> Array:
+        torch, forward_ad = self._torch, self._torch.autograd.forward_ad
+        if any(self._by_name[name].role == "captured" for name in tangents):
+            raise Unsupported("forward mode does not reach captured tensors")
+        with self._ready({}), forward_ad.dual_level():
+            inputs = self._inputs({}, ())
+            duals = {
+                name: forward_ad.make_dual(
+                    inputs[name] if name in inputs else self._base[name], self._tensor(tangent)
+                )
+                for name, tangent in tangents.items()
+            }
+            own = {name: dual for name, dual in duals.items() if name in self._own}
+            args, kwargs = self._arguments({**inputs, **duals})
+            try:
+                if own:
+                    result = torch.func.functional_call(self._module, own, tuple(args), kwargs)
+                else:
+                    result = self._function(*args, **kwargs)
+            except (NotImplementedError, RuntimeError) as error:
+                if "jvp" in str(error) or "forward" in str(error).lower():
+                    raise Unsupported(str(error).strip().splitlines()[0]) from error
+                raise
+            parts = []
+            for _, array in flattened(result, lambda part: isinstance(part, torch.Tensor)):
+                if array.is_floating_point():
+                    tangent = forward_ad.unpack_dual(array).tangent
+                    zeros = np.zeros(array.numel())
+                    parts.append(zeros if tangent is None else self._numpy(tangent).reshape(-1))
+        return np.concatenate([np.zeros(0), *parts])
+
+    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
+        torch = self._torch
+        wrt = self._moving()
+        with self._ready({}):
+            inputs = self._inputs({}, wrt)
+            outputs, cotangents = self._cotangents(self._called(inputs, True), row)
+            sources = [self._source(name, inputs) for name in wrt]
+            first = torch.autograd.grad(
+                outputs, sources, cotangents, create_graph=True, allow_unused=True
+            )
+            along = [
+                (grad * self._tensor(tangents[name])).sum()
+                for name, grad in zip(wrt, first, strict=True)
+                if grad is not None and grad.requires_grad and name in tangents
+            ]
+            if not along:
+                return dict.fromkeys(wrt)
+            second = torch.autograd.grad(sum(along), sources, allow_unused=True)
+            return {
+                name: None if grad is None else self._numpy(grad).reshape(-1)
+                for name, grad in zip(wrt, second, strict=True)
+            }
+
+    def close(self) -> None:
+        self._own.clear()
+        self._lent.clear()
+
+
+def _is_function(torch: Any, found: Any) -> bool:
+    return inspect.isclass(found) and issubclass(found, torch.autograd.Function)

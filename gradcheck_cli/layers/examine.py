@@ -1,0 +1,240 @@
+"""One layer, at one point, in one dtype: run, compared, judged, explained, in one process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import (
+    Evaluation,
+    Failure,
+    Gradient,
+    Mode,
+    Projection,
+)
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, as_program
+from gradcheck_cli.domain.report import Reading
+from gradcheck_cli.engines.base import Engine, EngineFault
+from gradcheck_cli.engines.callables.loading import on_the_path
+from gradcheck_cli.engines.callables.subject import Call, Subject, SubjectRequest
+from gradcheck_cli.engines.tracebacks import short_traceback
+from gradcheck_cli.explain.findings import explain
+from gradcheck_cli.judge import judge, suspects
+from gradcheck_cli.truth.callables import CallableTruth
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.spec import Spec
+
+
+def examine(engine: Engine, problem: LayerProblem) -> LayerAnswer:
+    """Everything that is found out about the layer; never raises for a fault of the layer."""
+    started = time.perf_counter()
+    try:
+        with on_the_path(problem.implementation):
+            answer = _Examination(engine, problem).answer()
+    except Exception as error:
+        answer = _failed(engine, problem, error)
+    return replace(answer, duration_s=time.perf_counter() - started)
+
+
+class _Examination:
+    """The subjects of one problem, and the case that the judge is given."""
+
+    def __init__(self, engine: Engine, problem: LayerProblem) -> None:
+        self._engine = engine
+        self._problem = problem
+        self._notes: dict[str, None] = {}  # in order, each once
+        spec = problem.spec
+        fmt = FORMATS[problem.dtype]
+        self._inputs = {
+            name: fmt.round(entry.value) if entry.value.dtype.kind == "f" else entry.value
+            for name, entry in spec.points[problem.point].items()
+        }
+
+    def answer(self) -> LayerAnswer:
+        narrow = self._subject(self._problem.dtype)
+        highest = self._highest(narrow)
+        try:
+            return self._judged(narrow, highest)
+        finally:
+            narrow.close()
+            if highest is not narrow:
+                highest.close()
+
+    def _subject(self, dtype: str) -> Subject:
+        problem = self._problem
+        spec = problem.spec
+        given = tuple(spec.wrt) if spec.wrt else None
+        request = SubjectRequest(
+            problem.implementation, self._inputs, dtype, problem.dtype, given, problem.seed
+        )
+        subject = self._engine.subject(request)
+        self._notes.update(dict.fromkeys(subject.notes))
+        return subject
+
+    def _highest(self, narrow: Subject) -> Subject:
+        """The layer in float64; as it is, where it does not run there."""
+        if narrow.dtype == "float64":
+            return narrow
+        try:
+            wide = self._subject("float64")
+            dtypes = {output.dtype for output in wide.outputs}
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            self._notes[f"{narrow.dtype} is the highest precision it runs in ({words})"] = None
+            return narrow
+        if dtypes - {"float64"}:
+            wide.close()
+            what = ", ".join(sorted(dtypes - {"float64"}))
+            self._notes[f"it gives {what} for float64 inputs: checked in {narrow.dtype}"] = None
+            return narrow
+        return wide
+
+    def _judged(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+        case = self._case(narrow, highest)
+        if suspects(case) and highest is narrow and narrow.dtype == "float64":
+            case = self._with_other_precision(case)
+        checks, findings = judge(case)
+        return LayerAnswer(
+            checks=checks,
+            findings=explain(case, findings),
+            readings=_readings(case),
+            notes=tuple(self._notes),
+        )
+
+    def _case(self, narrow: Subject, highest: Subject) -> Case:
+        problem = self._problem
+        shape = _output_shape(narrow)
+        rows = None
+        spec = _with_layer(problem, narrow, shape)
+        bounds = {n: (e.low, e.high) for n, e in problem.spec.points[problem.point].items()}
+        truth = CallableTruth(highest, rows, bounds, problem.dtype, problem.seed)
+        evaluations = [self._reverse(narrow, truth.cotangents, shape)]
+        wide = {}
+        if highest is not narrow:
+            wide = {
+                (self._name, "reverse"): _evaluation(
+                    self._name, highest, truth.output, truth.gradients, {}, problem.dtype, shape
+                )
+            }
+        projections: Mapping[Mode, Projection] = {"reverse": Projection(rows=rows)}
+        return Case(
+            spec=spec,
+            point=problem.point if problem.spec.pointed else None,
+            dtype=problem.dtype,
+            values={leaf.name: leaf.value for leaf in narrow.leaves},
+            projections=projections,
+            evaluations=tuple(evaluations),
+            truth=truth.truth({"reverse": None}),
+            wide=wide,
+            named=frozenset({self._name} if problem.named else ()),
+            named_modes=frozenset(problem.modes if problem.named_modes else ()),
+            seed=problem.seed,
+        )
+
+    @property
+    def _name(self) -> str:
+        return self._engine.capabilities.name
+
+    def _reverse(self, subject: Subject, rows: Array, shape: tuple[int, ...]) -> Evaluation:
+        started = time.perf_counter()
+        ran = subject.run(Call(rows=rows))
+        evaluation = _evaluation(
+            self._name, subject, ran.output, ran.gradients, ran.dtypes, self._problem.dtype, shape
+        )
+        return replace(
+            evaluation, forward=1, backward=len(rows), duration_s=time.perf_counter() - started
+        )
+
+    def _with_other_precision(self, case: Case) -> Case:
+        """The same gradient in float32, at the same numbers: an error that does not care for the
+        precision is no rounding error."""
+        try:
+            other = self._subject("float32")
+        except Exception:  # it only runs in float64, and the truth must decide alone
+            return case
+        try:
+            rows = np.eye(int(np.prod(_output_shape(other), dtype=np.int64)))
+            evaluation = self._reverse(other, rows, _output_shape(other))
+            return replace(case, wide={(self._name, "reverse"): evaluation})
+        finally:
+            other.close()
+
+
+def _evaluation(
+    name: str,
+    subject: Subject,
+    output: Array,
+    gradients: Mapping[str, Array | None],
+    dtypes: Mapping[str, str],
+    rounding: str,
+    shape: tuple[int, ...],
+) -> Evaluation:
+    return Evaluation(
+        engine=name,
+        dtype=subject.dtype,
+        rounding=rounding,
+        mode="reverse",
+        output=output.reshape(shape),
+        gradients={leaf: Gradient(g, dtypes.get(leaf)) for leaf, g in gradients.items()},
+    )
+
+
+def _output_shape(subject: Subject) -> tuple[int, ...]:
+    """That of the only output; several are one flat vector."""
+    if len(subject.outputs) == 1:
+        return subject.outputs[0].shape
+    return (sum(output.size for output in subject.outputs),)
+
+
+def _with_layer(problem: LayerProblem, subject: Subject, shape: tuple[int, ...]) -> Spec:
+    """The spec, with the layer as a program of one operation over its leaves."""
+    leaves = {leaf.name: leaf.value.shape for leaf in subject.leaves}
+    program = as_program(problem.implementation, leaves, shape)
+    wrt = tuple(leaf.name for leaf in subject.leaves if leaf.moves)
+    return replace(problem.spec, program=program, wrt=wrt)
+
+
+def _readings(case: Case) -> tuple[Reading, ...]:
+    """What was computed, for people to look at, where it was computed whole."""
+    found = []
+    for evaluation in case.evaluations:
+        if evaluation.failure is not None or evaluation.output is None:
+            continue
+        shape = evaluation.output.shape
+        gradients: dict[str, object] = {
+            name: None
+            if gradient.values is None
+            else gradient.values.reshape(*shape, *case.values[name].shape).tolist()
+            for name, gradient in evaluation.gradients.items()
+            if case.projections[evaluation.mode].rows is None
+        }
+        found.append(
+            Reading(
+                evaluation.engine,
+                case.dtype,
+                evaluation.mode,
+                case.point,
+                evaluation.output.tolist(),
+                gradients,
+            )
+        )
+    return tuple(found)
+
+
+def _failed(engine: Engine, problem: LayerProblem, error: Exception) -> LayerAnswer:
+    """What was raised, with the user's own lines of the traceback."""
+    words = str(error).strip().splitlines()
+    message = words[0].strip() if words else type(error).__name__
+    kind = error.kind if isinstance(error, EngineFault) else "raised"
+    detail = ""
+    if not isinstance(error, EngineFault):
+        message = f"{type(error).__name__}: {message}" if words else message
+        detail = short_traceback(error)
+    return LayerAnswer(failure=Failure(kind, message, detail))

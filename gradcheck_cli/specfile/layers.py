@@ -1,0 +1,72 @@
+"""What a spec says about layers that somebody wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+from gradcheck_cli.domain.layer import Implementation, Surrogate
+from gradcheck_cli.specfile.collect import Collector, Path, locate
+from gradcheck_cli.specfile.settings import check_engine
+from gradcheck_cli.specfile.text import STDIN
+
+FORMULAS_ONLY = ("train", "order")
+
+
+def read_implementations(
+    data: Mapping[str, Any], collector: Collector
+) -> tuple[Implementation, ...]:
+    """The implementations of a document, in its order; mistakes go to the collector."""
+    shown = collector.source.path
+    folder = "" if shown == STDIN else str(FilePath(shown).parent)
+    found = []
+    for engine, form in data["implementations"].items():
+        path: Path = ("implementations", engine)
+        check_engine(engine, path, collector, at_key=True)
+        table = form if isinstance(form, dict) else {"target": form}
+        where = (*path, "target") if isinstance(form, dict) else path
+        _check_target(table["target"], folder, where, collector)
+        found.append(
+            Implementation(
+                engine=engine,
+                target=table["target"],
+                folder=folder,
+                span=collector.span(locate(collector.root, where)[1]),
+                args=tuple(table.get("args", ())),
+                kwargs=table.get("kwargs", {}),
+                surrogates=_surrogates(table, path, collector),
+            )
+        )
+    return tuple(found)
+
+
+def _surrogates(
+    table: Mapping[str, Any], path: Path, collector: Collector
+) -> tuple[Surrogate, ...]:
+    form = table.get("surrogate")
+    if form is None:
+        return ()
+    where = (*path, "surrogate", "backward")
+    span = collector.span(locate(collector.root, where)[1])
+    return (Surrogate(form["backward"], form["reason"], span, form.get("input")),)
+
+
+def _check_target(target: str, folder: str, path: Path, collector: Collector) -> None:
+    """A file that is not there is told before anything runs; names are known to the worker."""
+    place, separator, name = target.partition(":")
+    if target.endswith(".py") or (separator and place.endswith(".py")):
+        if not FilePath(folder, place).expanduser().is_file():
+            collector.add("GC903", f"there is no file {place}", path, help=_from_where(folder))
+        if separator and not all(part.isidentifier() for part in name.split(".")):
+            message = f"`{name}` is not a name in {place}"
+            collector.add("GC903", message, path, help="path.py:name")
+        return
+    parts = [*place.split("."), *name.split(".")] if separator else [""]
+    if not all(part.isidentifier() for part in parts):
+        message = f"`{target}` does not say where the layer is"
+        collector.add("GC903", message, path, help="path.py:name, or package.module:name")
+
+
+def _from_where(folder: str) -> str:
+    return f"paths are relative to the spec's folder, {folder or 'here'}"
