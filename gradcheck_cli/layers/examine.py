@@ -13,17 +13,16 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import (
     Evaluation,
-    Failure,
     Gradient,
     Mode,
     Projection,
 )
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, as_program
 from gradcheck_cli.domain.report import Reading
-from gradcheck_cli.engines.base import Engine, EngineFault
+from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.loading import on_the_path
 from gradcheck_cli.engines.callables.subject import Call, Subject, SubjectRequest
-from gradcheck_cli.engines.tracebacks import short_traceback
+from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.truth.callables import CallableTruth
@@ -38,8 +37,8 @@ def examine(engine: Engine, problem: LayerProblem) -> LayerAnswer:
     try:
         with on_the_path(problem.implementation):
             answer = _Examination(engine, problem).answer()
-    except Exception as error:
-        answer = _failed(engine, problem, error)
+    except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
+        answer = LayerAnswer(failure=as_failure(error))
     return replace(answer, duration_s=time.perf_counter() - started)
 
 
@@ -211,7 +210,7 @@ def _readings(case: Case) -> tuple[Reading, ...]:
         gradients: dict[str, object] = {
             name: None
             if gradient.values is None
-            else gradient.values.reshape(*shape, *case.values[name].shape).tolist()
+            else gradient.values.reshape((*shape, *case.values[name].shape)).tolist()
             for name, gradient in evaluation.gradients.items()
             if case.projections[evaluation.mode].rows is None
         }
@@ -226,15 +225,3 @@ def _readings(case: Case) -> tuple[Reading, ...]:
             )
         )
     return tuple(found)
-
-
-def _failed(engine: Engine, problem: LayerProblem, error: Exception) -> LayerAnswer:
-    """What was raised, with the user's own lines of the traceback."""
-    words = str(error).strip().splitlines()
-    message = words[0].strip() if words else type(error).__name__
-    kind = error.kind if isinstance(error, EngineFault) else "raised"
-    detail = ""
-    if not isinstance(error, EngineFault):
-        message = f"{type(error).__name__}: {message}" if words else message
-        detail = short_traceback(error)
-    return LayerAnswer(failure=Failure(kind, message, detail))

@@ -31,6 +31,7 @@ class TorchSubject:
         self.dtype = request.dtype
         self._floats = getattr(torch, request.dtype)
         self._rounded = getattr(torch, request.rounding)
+        self._random = torch.Generator().manual_seed(request.seed).get_state()
         self.notes: tuple[str, ...] = ()
         self._module: Any = None
         self._own: dict[str, Any] = {}  # parameters and buffers of the module, by name
@@ -144,7 +145,7 @@ class TorchSubject:
         """The same random numbers every time, and afterwards the user's own again."""
         torch = self._torch
         before = torch.get_rng_state()
-        torch.manual_seed(self._request.seed)
+        torch.set_rng_state(self._random)  # `manual_seed` takes 300 times as long
         try:
             yield
         finally:
@@ -179,7 +180,7 @@ class TorchSubject:
     # Arrays
 
     def _tensor(self, value: Array) -> Any:
-        tensor = self._torch.tensor(np.ascontiguousarray(value).reshape(np.shape(value)))
+        tensor = self._torch.from_numpy(np.array(value, order="C"))
         return tensor.to(self._floats) if tensor.is_floating_point() else tensor
 
     def _numpy(self, tensor: Any) -> Array:
@@ -255,10 +256,9 @@ class TorchSubject:
         return Ran(output, gradients, dtypes, tuple(changed))
 
     def _stacked(self, parts: Sequence[Any], source: Any) -> Array:
-        size = source.numel()
-        return np.stack(
-            [np.zeros(size) if p is None else self._numpy(p).reshape(size) for p in parts]
-        )
+        torch = self._torch
+        whole = [torch.zeros_like(source) if part is None else part for part in parts]
+        return self._numpy(torch.stack(whole)).reshape(len(parts), source.numel())
 
     def _pulled(
         self, arrays: Sequence[tuple[str, Any]], row: Array, sources: Sequence[Any], again: bool
@@ -285,11 +285,12 @@ class TorchSubject:
     ) -> tuple[list[Any], list[Any]]:
         """The outputs that hang on something, and the part of the row that is each one's."""
         outputs, cotangents = [], []
+        flat = self._tensor(row)
         for output, (_, array) in zip(self.outputs, arrays, strict=True):
             if array.requires_grad:
-                part = row[output.start : output.start + output.size].reshape(output.shape)
+                part = flat[output.start : output.start + output.size].reshape(output.shape)
                 outputs.append(array)
-                cotangents.append(self._tensor(part).to(array.dtype))
+                cotangents.append(part.to(array.dtype))
         return outputs, cotangents
 
     def push(self, tangents: Mapping[str, Array]) -> Array:
