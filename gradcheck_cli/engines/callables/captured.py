@@ -4,38 +4,106 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
+Put = Callable[[Any], None]
+"""Puts another object in the place where one was found."""
 
-def captured_by(function: Any) -> dict[str, Any]:
-    """Objects that `function` reaches by a name of its own, by that name; those of functions that
-    it calls by name included. Modules, classes and plain numbers are left out by whoever asks."""
-    found: dict[str, Any] = {}
+LIBRARIES = frozenset(
+    ("torch", "tensorflow", "keras", "tf_keras", "numpy", "scipy", "jax", "functools")
+)
+"""Packages whose functions keep nothing of the user's."""
+
+
+@dataclass(slots=True)
+class Capture:
+    """An object that a function reaches by a name of its own. The same object may stand in several
+    places: `put` puts another in all of them that can be changed."""
+
+    name: str
+    value: Any
+    puts: list[Put] = field(default_factory=list)
+
+    def put(self, other: Any) -> None:
+        for put in self.puts:
+            put(other)
+
+
+def captures(function: Any) -> tuple[Capture, ...]:
+    """What `function` reaches; what functions reach that it calls by name, and objects of the
+    user's classes, included. Each object once; two objects never share a name. Modules, classes and
+    plain numbers are left out by whoever asks."""
+    found: dict[int, Capture] = {}
+    names: set[str] = set()
     seen: set[int] = set()
-    pending: list[Any] = [function]
+    pending: list[tuple[str, Any]] = [("", function)]
     while pending:
-        one = pending.pop()
+        owner, one = pending.pop()
         if id(one) in seen:
             continue
         seen.add(id(one))
-        for name, value in _reached(one):
-            if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
-                pending.append(value)
-            elif name not in found:
-                found[name] = value
-    return found
+        for name, value, put in _reached(one):
+            if _leads_on(value):
+                pending.append((name, value))
+                continue
+            if id(value) not in found:
+                unique = name if name not in names else f"{owner}.{name}"
+                while unique in names:
+                    unique += "_"
+                names.add(unique)
+                found[id(value)] = Capture(unique, value)
+            if put is not None:
+                found[id(value)].puts.append(put)
+    return tuple(found.values())
 
 
-def _reached(function: Any) -> Iterator[tuple[str, Any]]:
+def _leads_on(value: Any) -> bool:
+    """Whether this is the user's code, and not something that it computes with."""
+    if isinstance(value, types.FunctionType):
+        return _wraps(value) or not _of_a_library(value.__globals__.get("__name__"))
+    if isinstance(value, types.MethodType | functools.partial):
+        return True
+    if isinstance(value, type | types.ModuleType) or not callable(value):
+        return False
+    return _wraps(value) or _is_plain(value)
+
+
+def _wraps(value: Any) -> bool:
+    return hasattr(value, "__wrapped__")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether all of the object's classes are the user's own."""
+    return not any(_of_a_library(c.__module__) for c in type(value).__mro__[:-1])
+
+
+def _of_a_library(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in LIBRARIES
+
+
+def _reached(function: Any) -> Iterator[tuple[str, Any, Put | None]]:
+    """Every name with its object and, where there is a way, how to put another there."""
+    if _wraps(function):  # what a decorator made
+        yield "wrapped", function.__wrapped__, None
+        if not isinstance(function, types.FunctionType) or _of_a_library(
+            function.__globals__.get("__name__")
+        ):
+            return
     if isinstance(function, functools.partial):
-        yield "func", function.func
+        yield "func", function.func, None
         for index, value in enumerate(function.args):
-            yield f"args[{index}]", value
-        yield from function.keywords.items()
+            yield f"args[{index}]", value, None
+        for name, value in function.keywords.items():
+            yield name, value, functools.partial(function.keywords.__setitem__, name)
         return
     if isinstance(function, types.MethodType):
-        yield from _attributes(function.__self__)
+        owner = function.__self__
+        if _is_plain(owner):
+            yield from _attributes(owner)
+        else:
+            yield "self", owner, None
         function = function.__func__
     if not isinstance(function, types.FunctionType):
         yield from _attributes(function)
@@ -43,24 +111,40 @@ def _reached(function: Any) -> Iterator[tuple[str, Any]]:
         if not isinstance(call, types.FunctionType):
             return
         function = call
+    yield from _of_code(function)
+
+
+def _of_code(function: types.FunctionType) -> Iterator[tuple[str, Any, Put | None]]:
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
-            yield name, cell.cell_contents
+            yield name, cell.cell_contents, functools.partial(setattr, cell, "cell_contents")
         except ValueError:  # a name that has no value yet
             continue
-    for name in _global_names(code):
+    for name in dict.fromkeys(_global_names(code)):
         if name in function.__globals__:
-            yield name, function.__globals__[name]
+            value = function.__globals__[name]
+            yield name, value, functools.partial(function.__globals__.__setitem__, name)
     defaults = function.__defaults__ or ()
     arguments = code.co_varnames[: code.co_argcount]
-    yield from zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
-    yield from (function.__kwdefaults__ or {}).items()
+    for name, value in zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True):
+        yield name, value, functools.partial(_put_default, function, name)
+    for name, value in (function.__kwdefaults__ or {}).items():
+        assert function.__kwdefaults__ is not None
+        yield name, value, functools.partial(function.__kwdefaults__.__setitem__, name)
 
 
-def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
+def _put_default(function: types.FunctionType, name: str, value: Any) -> None:
+    defaults = function.__defaults__ or ()
+    code = function.__code__
+    place = code.co_varnames.index(name) - (code.co_argcount - len(defaults))
+    function.__defaults__ = (*defaults[:place], value, *defaults[place + 1 :])
+
+
+def _attributes(owner: Any) -> Iterator[tuple[str, Any, Put | None]]:
     if not isinstance(owner, type | types.ModuleType):
-        yield from getattr(owner, "__dict__", {}).items()
+        for name, value in list(getattr(owner, "__dict__", {}).items()):
+            yield name, value, functools.partial(setattr, owner, name)
 
 
 def _global_names(code: types.CodeType) -> Iterator[str]:

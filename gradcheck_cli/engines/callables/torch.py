@@ -14,7 +14,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
-from gradcheck_cli.engines.callables.captured import captured_by
+from gradcheck_cli.engines.callables.captured import captures
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.subject import Call, Output, Ran, SubjectRequest
 
@@ -83,7 +83,8 @@ class TorchSubject:
     def _borrow(self, function: Any) -> None:
         """Floating tensors that the function captured, in the dtype."""
         torch = self._torch
-        for name, found in captured_by(function).items():
+        for capture in captures(function):
+            name, found = capture.name, capture.value
             if isinstance(found, torch.nn.Module):
                 parts = {**dict(found.named_parameters()), **dict(found.named_buffers())}
                 for part, tensor in parts.items():
