@@ -17,9 +17,14 @@ _PROSE = (2, 4)  # the columns that may be wrapped: modes and dtypes
 
 
 def engine_lines(engines: Mapping[str, Registered], style: Style) -> list[Text]:
-    """What each can do; then which of them run only when named, and what is missing."""
+    """What each can do; then what some of them are, which run only when named, and what is
+    missing."""
     here = [found for found in engines.values() if found.engine is not None]
     lines = table_lines(HEADER, [_row(found) for found in here], style, wrap=_PROSE)
+    for found in here:
+        assert found.engine is not None
+        if remark := found.engine.capabilities.remark:
+            lines += [Text(), *labelled(found.name, remark, style, 0, 17)]
     named = [found.name for found in here if not found.by_default]
     if named:
         flag = f"--engine {named[0]}"
@@ -76,5 +81,6 @@ def _entry(found: Registered) -> dict[str, Any]:
         "orders": list(can.orders),
         "dtypes": list(can.dtypes),
         "devices": list(can.devices),
+        "remark": can.remark,
         "missing": [{"what": what, "install": install} for what, install in found.missing],
     }

@@ -47,9 +47,12 @@ def summary(op: Op | Several, engines: Mapping[str, Support]) -> tuple[str, str,
 
 
 def having(op: Op, engines: Mapping[str, Support]) -> str:
-    """The engines that have a row."""
+    """The engines that have a row, or the few that have not."""
     names = [name for name, support in engines.items() if op.name in support.has]
-    return "all" if len(names) == len(engines) else ", ".join(names)
+    others = [name for name in engines if name not in names]
+    if not others:
+        return "all"
+    return f"all but {', '.join(others)}" if len(others) < len(names) else ", ".join(names)
 
 
 def list_lines(

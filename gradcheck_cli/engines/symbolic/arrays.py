@@ -1,0 +1,64 @@
+"""Arrays of expressions: NumPy's object arrays, and what rows of whole arrays need of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.axes import axes_of, restored
+
+
+def the_row(name: str) -> Callable[..., Any]:
+    """The row of the op table itself, which moves, adds and multiplies whatever it is given."""
+
+    def row(sympy: Any, *arrays: Any, **keywords: Any) -> Any:
+        from reference_engine.op import TABLE
+
+        return TABLE[name].raw(*arrays, **keywords)
+
+    return row
+
+
+def each(call: Callable[..., Any], *arrays: Any) -> Array:
+    """Entry by entry, with broadcasting."""
+    made: Array = np.asarray(np.frompyfunc(call, len(arrays), 1)(*arrays), dtype=object)
+    return made
+
+
+def along(call: Callable[[Any], Any], x: Any, axis: Any, keepdims: bool) -> Any:
+    """`call` of the list of entries along the axes (all of them for None)."""
+    axes = axes_of(axis, x.ndim)
+    kept = [i for i in range(x.ndim) if i not in axes]
+    rows = x.transpose([*kept, *axes]).reshape(prod(x.shape[i] for i in kept), -1)
+    found = np.empty(len(rows), dtype=object)
+    for i, row in enumerate(rows):
+        found[i] = call(list(row))
+    shape = restored(x.shape, axes) if keepdims else [x.shape[i] for i in kept]
+    return found.reshape(shape)
+
+
+def reduced(terms: Any, reduction: str) -> Any:
+    """The terms of a loss, their sum, or their mean."""
+    if reduction == "none":
+        return terms
+    total = sum(terms.ravel())
+    return total / terms.size if reduction == "mean" else total
+
+
+def transposed(x: Any) -> Any:
+    """The last two axes change places."""
+    return np.swapaxes(x, -1, -2)
+
+
+def matrices(call: Callable[[Any], Any], x: Any) -> Any:
+    """`call` of each matrix (..., n, n); it gives a number or a matrix."""
+    found = [call(m) for m in x.reshape(-1, *x.shape[-2:])]
+    shape = (*x.shape[:-2], *np.shape(found[0]))
+    made = np.empty(len(found), dtype=object)
+    for i, one in enumerate(found):
+        made[i] = one
+    return np.stack(list(made)).reshape(shape) if np.shape(found[0]) else made.reshape(shape)

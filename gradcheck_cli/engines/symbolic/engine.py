@@ -1,0 +1,206 @@
+"""Computer algebra: the program as a formula, its derivative as a formula, both evaluated exactly.
+
+A formula has no dtype. Here one says which numbers go in and come out: inputs and constants are
+those of the dtype, as for any engine, and results are rounded to it once, at the end. In between
+nothing is rounded, so no finding of this engine is about rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Gradient, Problem, TrainingProblem
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.engines.adapter import AnsweringEngine
+from gradcheck_cli.engines.base import Capabilities, Unsupported
+from gradcheck_cli.engines.lowerings import bound, had, reasons
+from gradcheck_cli.engines.modes import Answer
+from gradcheck_cli.engines.symbolic_ops import TABLE
+from gradcheck_cli.engines.walker import round_constant, rounded
+
+_SIMPLIFY_S = 2.0  # for all derivatives of a program; what is left then is evaluated as it stands
+_LARGEST = 4096  # entries of a Jacobian or a Hessian
+
+
+class SymbolicEngine(AnsweringEngine):
+    """SymPy's formulas, mpmath's numbers."""
+
+    capabilities = Capabilities(
+        name="symbolic",
+        distributions=("sympy",),
+        install="pip install 'gradcheck-cli[symbolic]'",
+        by_default=False,
+        remark="formulas of small arrays, evaluated by mpmath with as many digits as it takes; a "
+        "dtype says how inputs and results are rounded, and nothing is rounded in between",
+    )
+
+    def __init__(self) -> None:
+        self._derived: dict[tuple[Any, ...], tuple[Program, _Derived]] = {}
+
+    def load(self) -> str:
+        import sympy
+
+        self._calls = bound(TABLE, sympy)
+        return str(sympy.__version__)
+
+    def operations(self) -> frozenset[str]:
+        return had(TABLE)
+
+    def remarks(self) -> Mapping[str, str]:
+        return reasons(TABLE)
+
+    def lacks(self, error: BaseException) -> bool:
+        return isinstance(error, NotImplementedError)
+
+    def close(self) -> None:
+        self._derived.clear()
+
+    def differentiate(self, problem: Problem, answer: Answer) -> None:
+        derived = self._derive(problem.program, problem.values, problem.wrt, problem.rounding)
+        format = FORMATS[problem.dtype]
+        shape = problem.program.nodes[problem.program.output].shape
+        first = problem.mode in FIRST_ORDER
+        blocks = derived.jacobian if first else derived.hessian(problem.projection.rows)
+        output, matrices = derived.at(problem.values, blocks)
+        answer.output = format.round(_floats(output, shape))
+        for name, matrix in matrices.items():
+            projected = _projected(matrix, problem, name)
+            values = format.round(_floats(projected, np.shape(projected)))
+            answer.gradients[name] = Gradient(values, problem.dtype)
+
+    def descend(
+        self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
+    ) -> None:
+        format = FORMATS[problem.dtype]
+        rate = float(round_constant(float(problem.rate), problem.rounding, False))
+        derived = self._derive(
+            problem.program, problem.values, problem.parameters, problem.rounding
+        )
+        values = dict(problem.values)
+        for step in range(problem.steps + 1):
+            (loss,), matrices = derived.at(values, derived.jacobian)
+            losses.append(format.round(_floats([loss], ())))
+            for name in problem.parameters:
+                path[name].append(values[name])
+                if step < problem.steps:
+                    grad = _floats(matrices[name], np.shape(values[name]))
+                    values[name] = format.round(values[name] - format.round(rate * grad))
+
+    def _derive(
+        self, program: Program, values: Mapping[str, Array], wrt: Sequence[str], rounding: str
+    ) -> _Derived:
+        fixed = {k: v for k, v in values.items() if v.dtype.kind in "bi"}
+        told = tuple(sorted((name, array.tobytes()) for name, array in fixed.items()))
+        key = (id(program), tuple(wrt), rounding, told)
+        kept = self._derived.get(key)
+        if kept is None:  # the program is kept too, or another could take its identity
+            kept = program, _Derived(self._calls, rounded(program, rounding), fixed, wrt)
+            self._derived[key] = kept
+        return kept[1]
+
+
+Blocks = Mapping[str, Sequence[Sequence[Any]]]
+"""Matrices of expressions, by the name of an input (or of a block "a.b")."""
+
+
+class _Derived:
+    """A program's formulas and their derivatives, each made once."""
+
+    def __init__(
+        self,
+        calls: Mapping[str, Any],
+        program: Program,
+        fixed: Mapping[str, Array],
+        wrt: Sequence[str],
+    ) -> None:
+        from gradcheck_cli.engines.symbolic.formulas import exact, walk
+
+        arrays = walk(calls, program, fixed, exact)
+        self._inputs = {
+            name: arrays[index].ravel().tolist()
+            for name, index in program.inputs.items()
+            if name not in fixed
+        }
+        self._wrt = tuple(wrt)
+        self._output = arrays[program.output].ravel().tolist()
+        self._numbers: dict[int, tuple[Blocks, Callable[..., list[Any]]]] = {}
+        self._second: dict[bytes, Blocks] = {}
+        self.jacobian: Blocks = self._derivatives(self._output, "")
+
+    def _derivatives(self, expressions: Sequence[Any], prefix: str) -> Blocks:
+        """d expressions / d input, simplified as far as time allows."""
+        from gradcheck_cli.engines.symbolic.formulas import derivative, simplified, unknown
+
+        count = len(expressions) * sum(len(self._inputs[name]) for name in self._wrt)
+        if count > _LARGEST:
+            raise Unsupported(f"{count} derivatives; formulas are for up to {_LARGEST}")
+        blocks = {
+            f"{prefix}{name}": [[derivative(e, x) for x in self._inputs[name]] for e in expressions]
+            for name in self._wrt
+        }
+        distinct = dict.fromkeys(e for rows in blocks.values() for row in rows for e in row)
+        name = unknown(distinct)
+        if name:
+            raise Unsupported(f"SymPy has no derivative of {name}")
+        simple, _ = simplified(list(distinct), _SIMPLIFY_S)
+        known = dict(zip(distinct, simple, strict=True))
+        return {key: [[known[e] for e in row] for row in rows] for key, rows in blocks.items()}
+
+    def hessian(self, rows: Array | None) -> Blocks:
+        """Of <rows[0], output>, in blocks "a.b"."""
+        from gradcheck_cli.engines.symbolic.formulas import exact
+
+        weights = np.ones(len(self._output)) if rows is None else rows[0].ravel()
+        key = weights.tobytes()
+        if key not in self._second:
+            blocks: dict[str, Sequence[Sequence[Any]]] = {}
+            for name in self._wrt:
+                slopes = [
+                    sum(exact(float(w)) * e for w, e in zip(weights, column, strict=True))
+                    for column in zip(*self.jacobian[name], strict=True)
+                ]
+                blocks.update(self._derivatives(slopes, f"{name}."))
+            self._second[key] = blocks
+        return self._second[key]
+
+    def at(
+        self, values: Mapping[str, Array], blocks: Blocks
+    ) -> tuple[list[Any], dict[str, list[list[Any]]]]:
+        """The output and the blocks as numbers of mpmath."""
+        from gradcheck_cli.engines.symbolic.numbers import Numbers
+
+        flat = [e for rows in blocks.values() for row in rows for e in row]
+        if id(blocks) not in self._numbers:
+            symbols = [symbol for names in self._inputs.values() for symbol in names]
+            self._numbers[id(blocks)] = blocks, Numbers(symbols, [*self._output, *flat])
+        given = [float(v) for name in self._inputs for v in np.ravel(values[name])]
+        numbers = iter(self._numbers[id(blocks)][1](given))
+        output = [next(numbers) for _ in self._output]
+        return output, {
+            key: [[next(numbers) for _ in row] for row in rows] for key, rows in blocks.items()
+        }
+
+
+def _projected(matrix: list[list[Any]], problem: Problem, name: str) -> list[list[Any]]:
+    """The rows or columns that the problem asks for."""
+    from gradcheck_cli.engines.symbolic.numbers import products
+
+    if problem.mode == "reverse":
+        rows = problem.projection.rows
+        return matrix if rows is None else products(rows.reshape(len(rows), -1).tolist(), matrix)
+    columns = (problem.projection.columns or {}).get(name.rsplit(".", 1)[-1])
+    if columns is None:
+        return matrix
+    turned = [list(column) for column in zip(*matrix, strict=True)]
+    along = products(columns.reshape(len(columns), -1).tolist(), turned)
+    return [list(row) for row in zip(*along, strict=True)]
+
+
+def _floats(numbers: Any, shape: tuple[int, ...]) -> Array:
+    from gradcheck_cli.engines.symbolic.numbers import as_floats
+
+    return as_floats(numbers, shape)

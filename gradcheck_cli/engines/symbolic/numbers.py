@@ -1,0 +1,104 @@
+"""Formulas as numbers, right to the last digit of any dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+
+# Bits. Two precisions in a row must agree; from one to the next they double. What has not settled
+# at the last is left as it is there.
+_PRECISIONS = (128, 256, 512, 1024, 2048, 4096, 8192)
+_AGREED = 2.0**-70  # relative: 17 bits more than float64 has
+_NOTHING = "1e-400"  # far below every float64: what cancels down to this is zero
+_NO_NUMBER = (ArithmeticError, ValueError, TypeError)  # a pole; a comparison of complex numbers
+
+
+class Numbers:
+    """Expressions, compiled; called with the values of their symbols.
+
+    Computed with more and more digits until these agree, so that no rounding is left in between.
+    What is no real number (a pole, the logarithm of a negative number) is nan.
+    """
+
+    def __init__(self, symbols: Sequence[Any], expressions: Sequence[Any]) -> None:
+        self._symbols = list(symbols)
+        self._expressions = list(expressions)
+        self._together = self._compiled(self._expressions)
+        self._apart: list[Callable[..., Any]] | None = None
+
+    def _compiled(self, expressions: Any) -> Callable[..., Any]:
+        import sympy
+
+        from gradcheck_cli.engines.symbolic.functions import NUMERIC
+
+        modules = [NUMERIC, "mpmath"]
+        call: Callable[..., Any] = sympy.lambdify(self._symbols, expressions, modules, cse=True)
+        return call
+
+    def __call__(self, values: Sequence[float]) -> list[Any]:
+        """The numbers, of mpmath."""
+        import mpmath
+
+        before: list[Any] = []
+        now: list[Any] = []
+        for bits in _PRECISIONS:
+            with mpmath.workprec(bits):
+                now = [_real(x) for x in self._at([mpmath.mpf(v) for v in values])]
+                if before and all(map(_settled, before, now)):
+                    break
+            before = now
+        return [mpmath.mpf(0) if abs(x) < mpmath.mpf(_NOTHING) else x for x in now]
+
+    def _at(self, values: Sequence[Any]) -> Sequence[Any]:
+        try:
+            found: Sequence[Any] = self._together(*values)
+            return found
+        except _NO_NUMBER:
+            if self._apart is None:
+                self._apart = [self._compiled(expression) for expression in self._expressions]
+            return [_guarded(call, values) for call in self._apart]
+
+
+def _guarded(call: Callable[..., Any], values: Sequence[Any]) -> Any:
+    try:
+        return call(*values)
+    except _NO_NUMBER:
+        return float("nan")
+
+
+def _real(x: Any) -> Any:
+    import mpmath
+
+    number = mpmath.mpmathify(x)
+    if isinstance(number, mpmath.mpc):
+        return number.real if number.imag == 0 else mpmath.nan
+    return number
+
+
+def _settled(before: Any, now: Any) -> bool:
+    import mpmath
+
+    if mpmath.isfinite(before) and mpmath.isfinite(now):
+        largest = max(abs(before), abs(now))
+        small = largest < mpmath.mpf(_NOTHING)
+        return bool(small or abs(now - before) <= _AGREED * largest)
+    return bool(mpmath.isnan(before) and mpmath.isnan(now)) or bool(before == now)
+
+
+def products(left: Sequence[Sequence[float]], matrix: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Rows of float64 times a matrix of mpmath's numbers; the sums round nothing that is seen."""
+    import mpmath
+
+    with mpmath.workprec(2 * _PRECISIONS[0]):
+        columns = list(zip(*matrix, strict=True))
+        return [[mpmath.fdot(row, column) for column in columns] for row in left]
+
+
+def as_floats(numbers: Any, shape: tuple[int, ...]) -> Array:
+    """As float64, rounded once."""
+    flat = [float(x) for x in np.asarray(numbers, dtype=object).ravel()]
+    return np.asarray(flat, dtype=np.float64).reshape(shape)
