@@ -120,10 +120,14 @@ class Unsupported(EngineFault):
     kind: FailureKind = "unsupported"
 
 
-class WrongShape(EngineFault):
-    """A stated derivative has another shape than what it is the derivative of."""
+class WrongKind(EngineFault):
+    """A gradient has another shape or dtype than what it belongs to. The message names both."""
 
     kind: FailureKind = "wrong-shape"
+
+
+class WrongShape(WrongKind):
+    """A stated derivative has another shape than what it is the derivative of."""
 
     def __init__(
         self, function: str, argument: str, expected: tuple[int, ...], given: tuple[int, ...]

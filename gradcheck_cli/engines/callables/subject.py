@@ -11,6 +11,8 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Implementation, Leaf
 
 Layout = Literal["contiguous", "transposed", "expanded", "sliced"]
+"""How an array lies in memory: row after row; last axis first; with stride 0 along every axis along
+which all numbers are equal; every second number of a longer last axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +53,45 @@ class Call:
     """One forward run of a layer, and as many backward passes as there are `rows`.
 
     `values` has leaves that are not at their own values. `rows` (k, m) are cotangents of the
-    flattened outputs; `wrt` the leaves that ask for gradients (None: all that move). `layout` is
-    how the cotangents lie in memory; without `tracking` the layer runs as in inference, with no
-    graph; `keep` lets the state that a call leaves behind stand instead of putting it back.
+    flattened outputs; `wrt` the leaves that ask for gradients (None: all that move); `through` the
+    names of the outputs that hand a cotangent back (None: all; the others have none at all, as
+    where a loss does not use them). Without `tracking` the layer runs as in inference, with no
+    graph. `layout` is how the cotangents lie in memory, `inputs` how the given inputs do.
+    `between`: after the forward run, another one at these values; then the backward passes of the
+    first. `watch`: what the call writes to is looked at, and whether it draws random numbers.
     """
 
     values: Mapping[str, Array] = field(default_factory=dict)
     rows: Array | None = None
     wrt: tuple[str, ...] | None = None
-    layout: Layout = "contiguous"
+    through: tuple[str, ...] | None = None
     tracking: bool = True
-    keep: bool = False
+    layout: Layout = "contiguous"
+    inputs: Layout = "contiguous"
+    between: Mapping[str, Array] | None = None
+    watch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
     """What came of a Call. `output` is flat, (m,), in float64; `gradients` has (k, n) a leaf, or
-    None where the framework gave nothing at all. `changed` names the leaves that the call wrote to,
-    `upstream_changed` whether it wrote to a cotangent."""
+    None where the framework gave nothing at all.
+
+    Filled where the call was watched: `changed` names the leaves that the forward run wrote to,
+    `changed_later` those that the backward passes wrote to; `upstream_changed`, whether they wrote
+    to a cotangent; `accumulated` names the leaves whose own gradient (`.grad`), which this call has
+    no business with, was written to; `random`, whether random numbers were drawn. A fault that a
+    framework's arrays cannot have is never reported.
+    """
 
     output: Array
     gradients: Mapping[str, Array | None] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=dict)
     changed: tuple[str, ...] = ()
+    changed_later: tuple[str, ...] = ()
     upstream_changed: bool = False
+    accumulated: tuple[str, ...] = ()
+    random: bool = False
 
 
 class Subject(Protocol):

@@ -6,17 +6,20 @@ import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf, Role
-from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
 from gradcheck_cli.engines.callables.captured import captures
 from gradcheck_cli.engines.callables.loading import load_layer
-from gradcheck_cli.engines.callables.subject import Call, Output, Ran, SubjectRequest
+from gradcheck_cli.engines.callables.subject import Call, Layout, Output, Ran, SubjectRequest
+from gradcheck_cli.engines.callables.surroundings import Randomness
+from gradcheck_cli.engines.callables.torch_memory import Watch, laid_out
 
 
 class TorchSubject:
@@ -32,6 +35,7 @@ class TorchSubject:
         self._floats = getattr(torch, request.dtype)
         self._rounded = getattr(torch, request.rounding)
         self._random = torch.Generator().manual_seed(request.seed).get_state()
+        self._others = Randomness(request.seed)
         self.notes: tuple[str, ...] = ()
         self._module: Any = None
         self._own: dict[str, Any] = {}  # parameters and buffers of the module, by name
@@ -46,7 +50,7 @@ class TorchSubject:
         self._settle_parameters()
         self.outputs: tuple[Output, ...] = ()
         with self._ready({}):
-            self.outputs = self._described(self._called(self._inputs({}, ()), tracking=False))
+            self.outputs = self._described(self._called(self._inputs({}, ())[1], tracking=False))
 
     # What there is
 
@@ -76,6 +80,8 @@ class TorchSubject:
     def _copied(self, module: Any) -> Any:
         """A copy in the dtype, its numbers rounded to the format of the problem first."""
         module = copy.deepcopy(module)
+        for parameter in module.parameters():
+            parameter.grad = None
         if self._rounded != self._floats:
             module = module.to(self._rounded)
         return module.to(self._floats)
@@ -147,16 +153,17 @@ class TorchSubject:
         torch = self._torch
         before = torch.get_rng_state()
         torch.set_rng_state(self._random)  # `manual_seed` takes 300 times as long
+        self._others.again()
         try:
             yield
         finally:
             torch.set_rng_state(before)
 
     @contextmanager
-    def _ready(self, values: Mapping[str, Array], keep: bool = False) -> Iterator[None]:
+    def _ready(self, values: Mapping[str, Array]) -> Iterator[None]:
         """Parameters and captured tensors at their values; everything put back at the end."""
         moved = {name: self._own[name] for name in values if name in self._own}
-        buffers = [] if keep or self._module is None else list(self._module.buffers())
+        buffers = [] if self._module is None else list(self._module.buffers())
         saved = [(buffer, buffer.detach().clone()) for buffer in buffers]
         lent = [(tensor, tensor.data) for tensor, _ in self._lent.values()]
         grads = [(t, t.grad) for t in (*self._own.values(), *(t for t, _ in self._lent.values()))]
@@ -191,16 +198,21 @@ class TorchSubject:
         result: Array = plain.numpy(force=True)
         return result.copy() if result.base is not None else result
 
-    def _inputs(self, values: Mapping[str, Array], moving: Sequence[str]) -> dict[str, Any]:
-        """The given inputs as tensors of their own: the layer may write to them."""
-        made = {}
-        for leaf in self.leaves:
-            if leaf.role == "input":
-                given = values.get(leaf.name)
-                base = self._base[leaf.name]
-                tensor = base.clone() if given is None else self._tensor(given)
-                made[leaf.name] = tensor.requires_grad_(leaf.name in moving)
-        return made
+    def _inputs(
+        self, values: Mapping[str, Array], moving: Sequence[str], layout: Layout = "contiguous"
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The given inputs: those that ask for gradients, and what the layer is handed. It may
+        write to that, but not to a leaf, so it gets a copy that hangs on the leaf."""
+        leaves, handed = {}, {}
+        for name in (leaf.name for leaf in self.leaves if leaf.role == "input"):
+            tensor = self._tensor(values[name]) if name in values else self._base[name].detach()
+            if layout == "contiguous":
+                leaves[name] = tensor.requires_grad_(name in moving)
+                handed[name] = leaves[name].clone()
+            else:
+                tensor = laid_out(self._torch, tensor.clone(), layout)
+                leaves[name] = handed[name] = tensor.requires_grad_(name in moving)
+        return leaves, handed
 
     def _called(self, inputs: Mapping[str, Any], tracking: bool) -> list[tuple[str, Any]]:
         """The floating outputs, complex ones as pairs of real numbers."""
@@ -228,7 +240,7 @@ class TorchSubject:
 
     def value(self, values: Mapping[str, Array]) -> Array:
         with self._ready(values):
-            return self._flat(self._called(self._inputs(values, ()), tracking=False))
+            return self._flat(self._called(self._inputs(values, ())[1], tracking=False))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         return np.stack([self.value(values) for values in many])
@@ -236,16 +248,39 @@ class TorchSubject:
     def run(self, call: Call) -> Ran:
         wrt = self._moving() if call.wrt is None else call.wrt
         rows = np.zeros((0, 0)) if call.rows is None else call.rows
-        with self._ready(call.values, call.keep):
-            inputs = self._inputs(call.values, wrt if call.tracking else ())
-            before = {name: tensor._version for name, tensor in inputs.items()}
-            arrays = self._called(inputs, call.tracking)
+        with self._ready(call.values), self._asking(call.wrt):
+            moving = wrt if call.tracking else ()
+            leaves, handed = self._inputs(call.values, moving, call.inputs)
+            watch = Watch(self._torch, self._watched(handed)) if call.watch else None
+            arrays = self._called(handed, call.tracking)
             output = self._flat(arrays)
-            sources = [self._source(name, inputs) for name in wrt]
-            passes = []
+            changed = watch.written() if watch else ()
+            if call.between is not None:
+                with self._ready(call.between):
+                    self._called(self._inputs(call.between, moving)[1], call.tracking)
+            sources = [self._source(name, leaves) for name in wrt]
+            passes, spoilt = [], False
             for i, row in enumerate(rows):
-                passes.append(self._pulled(arrays, row, sources, i + 1 < len(rows)))
-            changed = [name for name, tensor in inputs.items() if tensor._version != before[name]]
+                outputs, cotangents = self._cotangents(arrays, row, call)
+                marked = {str(place): tensor for place, tensor in enumerate(cotangents)}
+                given = Watch(self._torch, marked) if call.watch else None
+                passes.append(self._pulled(outputs, cotangents, sources, i + 1 < len(rows)))
+                spoilt |= bool(given and given.written())
+            ran = self._gathered(output, wrt, sources, passes)
+            if watch is None:
+                return ran
+            return replace(
+                ran,
+                changed=changed,
+                changed_later=watch.written(),
+                upstream_changed=spoilt,
+                accumulated=tuple(n for n, t in self._state().items() if t.grad is not None),
+                random=self._drawn(),
+            )
+
+    def _gathered(
+        self, output: Array, wrt: Sequence[str], sources: Sequence[Any], passes: Sequence[list[Any]]
+    ) -> Ran:
         gradients: dict[str, Array | None] = {}
         dtypes: dict[str, str] = {}
         for place, (name, source) in enumerate(zip(wrt, sources, strict=True)):
@@ -254,7 +289,31 @@ class TorchSubject:
             gradients[name] = self._stacked(parts, source) if known else None
             if known:
                 dtypes[name] = str(known[0].dtype).removeprefix("torch.")
-        return Ran(output, gradients, dtypes, tuple(changed))
+        return Ran(output, gradients, dtypes)
+
+    def _state(self) -> dict[str, Any]:
+        """Parameters, buffers and captured tensors, by name."""
+        return {**self._own, **{name: tensor for name, (tensor, _) in self._lent.items()}}
+
+    def _watched(self, handed: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._state(), **handed}
+
+    def _drawn(self) -> bool:
+        torch = self._torch
+        return not torch.equal(torch.get_rng_state(), self._random) or self._others.drawn()
+
+    @contextmanager
+    def _asking(self, wrt: Sequence[str] | None) -> Iterator[None]:
+        """Parameters and captured tensors outside `wrt` ask for no gradient meanwhile."""
+        state = self._state() if wrt is not None else {}
+        asked = [t for name, t in state.items() if t.requires_grad and name not in (wrt or ())]
+        for tensor in asked:
+            tensor.requires_grad_(False)
+        try:
+            yield
+        finally:
+            for tensor in asked:
+                tensor.requires_grad_(True)
 
     def _stacked(self, parts: Sequence[Any], source: Any) -> Array:
         torch = self._torch
@@ -262,36 +321,44 @@ class TorchSubject:
         return self._numpy(torch.stack(whole)).reshape(len(parts), source.numel())
 
     def _pulled(
-        self, arrays: Sequence[tuple[str, Any]], row: Array, sources: Sequence[Any], again: bool
+        self,
+        outputs: Sequence[Any],
+        cotangents: Sequence[Any],
+        sources: Sequence[Any],
+        again: bool,
     ) -> list[Any]:
         """One backward pass: a gradient a source, None where there is none."""
-        outputs, cotangents = self._cotangents(arrays, row)
         wanted = [i for i, source in enumerate(sources) if source.requires_grad]
         result: list[Any] = [None] * len(sources)
         if not outputs or not wanted:
             return result
-        grads = self._torch.autograd.grad(
-            outputs,
-            [sources[i] for i in wanted],
-            cotangents,
-            retain_graph=again,
-            allow_unused=True,
-        )
+        try:
+            grads = self._torch.autograd.grad(
+                outputs,
+                [sources[i] for i in wanted],
+                cotangents,
+                retain_graph=again,
+                allow_unused=True,
+            )
+        except RuntimeError as error:
+            if "returned an invalid gradient at index" in str(error):
+                raise WrongKind(str(error).strip().splitlines()[0]) from error
+            raise
         for i, grad in zip(wanted, grads, strict=True):
             result[i] = grad
         return result
 
     def _cotangents(
-        self, arrays: Sequence[tuple[str, Any]], row: Array
+        self, arrays: Sequence[tuple[str, Any]], row: Array, call: Call
     ) -> tuple[list[Any], list[Any]]:
         """The outputs that hang on something, and the part of the row that is each one's."""
         outputs, cotangents = [], []
         flat = self._tensor(row)
-        for output, (_, array) in zip(self.outputs, arrays, strict=True):
-            if array.requires_grad:
+        for output, (name, array) in zip(self.outputs, arrays, strict=True):
+            if array.requires_grad and (call.through is None or name in call.through):
                 part = flat[output.start : output.start + output.size].reshape(output.shape)
                 outputs.append(array)
-                cotangents.append(part.to(array.dtype))
+                cotangents.append(laid_out(self._torch, part.to(array.dtype), call.layout))
         return outputs, cotangents
 
     def push(self, tangents: Mapping[str, Array]) -> Array:
@@ -299,7 +366,7 @@ class TorchSubject:
         if any(self._by_name[name].role == "captured" for name in tangents):
             raise Unsupported("forward mode does not reach captured tensors")
         with self._ready({}), forward_ad.dual_level():
-            inputs = self._inputs({}, ())
+            inputs = self._inputs({}, ())[1]
             duals = {
                 name: forward_ad.make_dual(
                     inputs[name] if name in inputs else self._base[name], self._tensor(tangent)
@@ -329,8 +396,8 @@ class TorchSubject:
         torch = self._torch
         wrt = self._moving()
         with self._ready({}):
-            inputs = self._inputs({}, wrt)
-            outputs, cotangents = self._cotangents(self._called(inputs, True), row)
+            inputs, handed = self._inputs({}, wrt)
+            outputs, cotangents = self._cotangents(self._called(handed, True), row, Call())
             sources = [self._source(name, inputs) for name in wrt]
             first = torch.autograd.grad(
                 outputs, sources, cotangents, create_graph=True, allow_unused=True

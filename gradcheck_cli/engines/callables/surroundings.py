@@ -1,0 +1,67 @@
+"""What a user's code finds around itself: the same at every call, and as it was afterwards."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+
+@contextmanager
+def surroundings() -> Iterator[None]:
+    """Puts back what belongs to the whole process: the current directory, the environment, the
+    path of imports, the filters of warnings, NumPy's handling of errors, and the random numbers of
+    Python and NumPy. What belongs to a framework is put back by its own subject."""
+    folder, environment, path = os.getcwd(), dict(os.environ), list(sys.path)
+    errors, drawn = np.geterr(), _state()
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        random.setstate(drawn[0])
+        np.random.set_state(drawn[1])
+        np.seterr(**errors)
+        sys.path[:] = path
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        for name, value in environment.items():
+            if os.environ.get(name) != value:
+                os.environ[name] = value
+        os.chdir(folder)
+
+
+class Randomness:
+    """The random numbers of Python and NumPy, from the same seed before every call."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._fresh: tuple[Any, ...] | None = None
+
+    def again(self) -> None:
+        """From the seed on. Who calls this stands in `surroundings`."""
+        random.seed(self._seed)
+        np.random.seed(self._seed % 2**32)
+
+    def drawn(self) -> bool:
+        """Whether numbers were drawn since `again`."""
+        now = _place()
+        if self._fresh is None:
+            self.again()
+            self._fresh = _place()
+        return now != self._fresh
+
+
+def _state() -> tuple[Any, Any]:
+    return random.getstate(), np.random.get_state()
+
+
+def _place() -> tuple[Any, ...]:
+    """Where the two sequences are, as something that can be compared."""
+    python, (_, keys, *rest) = _state()
+    return python, np.asarray(keys).tobytes(), *rest
