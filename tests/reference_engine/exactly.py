@@ -9,10 +9,11 @@ from typing import Any
 
 import mpmath
 
-PRECISIONS = (200, 400, 800, 1600, 3600, 12800, 25600)  # in bits
+PRECISIONS = (200, 400, 800, 1600, 3200, 4800, 6400, 12800, 25600)  # in bits
 GOOD = -70  # bits to which two precisions must agree; float64 has 53
 NOTHING = -1200  # a binary exponent below every subnormal float64, with room for factors
 TOO_MUCH = 1100  # and one above every float64
+ROUGH = -4  # bits for a number that is only part of a bound
 SURELY = -20000  # what is left by cancellation in 200 bits, over any step, is far above
 
 
@@ -21,8 +22,11 @@ def derivative(
     xs: tuple[float, ...],
     orders: tuple[int, ...],
     scales: tuple[float, ...],
+    *,
+    rough: bool = False,
 ) -> mpmath.mpf:
-    """The partial derivative of the given orders at xs, right to 70 bits.
+    """The partial derivative of the given orders at xs, right to 70 bits; to 4 where `rough`, and
+    what two precisions find too small for any float is then 0.
 
     Central differences, truncation O(h^2) and rounding O(2^-bits / h^n), at steps that shrink while
     the precision grows, until two agree. `scales` are sizes on which the function changes; a
@@ -44,19 +48,19 @@ def derivative(
                 found = None
             # the bits below 1 that are left of f, divided by h^n
             left = 2 * bits // (n + 2) - lost - max(0, mpmath.mag(size))
-            if last is not None and found is not None and _agree(last, found, left):
+            if last is not None and found is not None and _agree(last, found, left, rough):
                 return found
         last = found
     raise ArithmeticError(f"no two precisions agree on derivative {orders} at {xs}")
 
 
-def _agree(a: mpmath.mpf, b: mpmath.mpf, left: float) -> bool:
+def _agree(a: mpmath.mpf, b: mpmath.mpf, left: float, rough: bool) -> bool:
     if mpmath.mag(b) < NOTHING:
-        sure = left >= 1074 or (b != 0 and mpmath.mag(b) < SURELY)
+        sure = rough or left >= 1074 or (b != 0 and mpmath.mag(b) < SURELY)
         return bool(sure and mpmath.mag(a) < NOTHING)
     if mpmath.mag(b) > TOO_MUCH:
         return bool(mpmath.mag(a) > TOO_MUCH and a * b > 0)
-    return bool(abs(a - b) <= mpmath.ldexp(abs(b), GOOD))
+    return bool(abs(a - b) <= mpmath.ldexp(abs(b), ROUGH if rough else GOOD))
 
 
 def _difference(
