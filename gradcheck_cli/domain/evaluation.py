@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.program import Program
 
 Mode = Literal["reverse", "forward", "reverse-over-reverse", "forward-over-reverse"]
@@ -114,7 +115,8 @@ class Operation:
     `exact` what comes out in exact arithmetic. `error` is the local error in ulps of the dtype: the
     exact inputs rounded to the dtype, this one operation in the dtype, against `exact`; inf where
     only one of the two is finite. (Panchekha et al., Automatically improving accuracy for floating
-    point expressions, PLDI 2015, section 4.3.)
+    point expressions, PLDI 2015, section 4.3.) `place` is the stretch of a user's file that ran it,
+    where it was run by code that a user wrote.
     """
 
     name: str
@@ -126,6 +128,7 @@ class Operation:
     result: float
     exact: float
     error: float
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

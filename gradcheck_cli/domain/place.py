@@ -17,12 +17,25 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A spec file as it was read: its path as the user wrote it, and its text."""
+    """A file as it was read: its path as the user wrote it, and its text, or a stretch of whole
+    lines of it that begins with line `first`."""
 
     path: str
     text: str
+    first: int = 1
 
     def line(self, number: int) -> str:
-        """The text of line `number` (from 1), without its line break; empty past the end."""
+        """The text of line `number` (from 1), without its line break; empty where it is not part
+        of the stretch."""
         lines = self.text.splitlines()
-        return lines[number - 1] if 0 < number <= len(lines) else ""
+        index = number - self.first
+        return lines[index] if 0 <= index < len(lines) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a user's file something was done: the lines, the stretch of them, and its text."""
+
+    source: Source
+    span: Span
+    text: str

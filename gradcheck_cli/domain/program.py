@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.place import Source, Span
 
 INPUT = "input"
 CONSTANT = "constant"
@@ -39,7 +39,8 @@ class Node:
     the static arguments, e.g. {"axis": 0}; for `getitem`, {"index": (...)} of int, slice, None
     and Ellipsis. `text` is the stretch of the formula, `name` the name that it was assigned to.
     `shape` and `kind` ("float", "bool" or "int") are what the node's value has; `wants` are the
-    kinds in which the operation takes its arguments, which may be of a lower one.
+    kinds in which the operation takes its arguments, which may be of a lower one. `source` is the
+    file in which `span` is, where that is not the spec's.
     """
 
     op: str
@@ -53,6 +54,7 @@ class Node:
     shape: tuple[int, ...] = ()
     kind: str = "float"
     wants: tuple[str, ...] = ()
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)

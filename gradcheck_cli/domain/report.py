@@ -36,12 +36,13 @@ CauseKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The operation to blame: where it stands in the spec's file, and what happened there.
+    """The operation to blame: where it stands, and what happened there.
 
-    `op` is the row of the op table, `node` its place in the program, `engine_op` what the engine
-    really executed ("aten.div.Tensor"; None where that was not looked at). A cause is `proven` when
-    a run confirmed it; `proof` says in a sentence what was run, and `repaired` is the error in ulps
-    that the entry had in it, where it was about an entry.
+    `span` is a place in `source`, a file of the user's code; None: in the spec's file. `op` is the
+    row of the op table, `node` its place in the program, `engine_op` what the engine really
+    executed ("aten.div.Tensor"; None where that was not looked at). A cause is `proven` when a run
+    confirmed it; `proof` says in a sentence what was run, and `repaired` is the error in ulps that
+    the entry had in it, where it was about an entry.
     """
 
     op: str
@@ -56,6 +57,7 @@ class Cause:
     proven: bool = False
     proof: str = ""  # "with `exp` alone done exactly the gradient is right"
     repaired: float | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)

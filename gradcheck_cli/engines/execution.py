@@ -20,6 +20,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Phase
+from gradcheck_cli.domain.place import Place
 
 Native = Any
 """An array of the engine's framework, or a Python number."""
@@ -65,6 +66,7 @@ class Step:
     moves: bool
     node: int | None = None
     phase: Phase = "forward"
+    place: Place | None = None  # in the user's file
 
 
 class Conversions(Protocol):

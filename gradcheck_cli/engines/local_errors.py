@@ -210,6 +210,7 @@ def _operation(
         result=float(execution.values(slot)[at]),
         exact=to_shown(np.asarray(exact[slot])[at]),
         error=error,
+        place=step.place,
     )
 
 

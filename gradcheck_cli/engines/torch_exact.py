@@ -269,6 +269,19 @@ _RENAMED = {
     "special_entr": "entr",
 }
 
+ROWS: dict[str, str] = {
+    **{name: name for name in (*_SAME_NAME, "add", "sum", "mean", "prod", "cumsum", "softplus")},
+    **_RENAMED,
+    **{"mul": "multiply", "sub": "subtract", "div": "divide", "linalg_vector_norm": "norm"},
+}
+"""The row of the op table that a kernel is, where it takes its arrays in the same order."""
+
+TURNED: dict[str, tuple[str, tuple[int, ...]]] = {
+    "rsub": ("subtract", (1, 0)),
+    "masked_fill": ("where", (1, 2, 0)),
+}
+"""The row, and which of the kernel's arrays are its arguments, where the order is another."""
+
 KERNELS: dict[str, Kernel] = {
     **{name: row(name) for name in _SAME_NAME},
     **{name: row(ours) for name, ours in _RENAMED.items()},

@@ -6,8 +6,8 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-_OURS = str(Path(__file__).parent.parent)
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")})
+OURS = str(Path(__file__).parent.parent)
+LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")})
 _SHOWN = 4
 
 
@@ -17,9 +17,9 @@ def short_traceback(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_OURS)
+        if not frame.filename.startswith(OURS)
     ]
-    own = [frame for frame in frames if not frame.filename.startswith((*_LIBRARIES, "<frozen"))]
+    own = [frame for frame in frames if not frame.filename.startswith((*LIBRARIES, "<frozen"))]
     if own:
         last = [frames[-1]] if frames[-1] is not own[-1] else []
         frames = own[-_SHOWN:] + last

@@ -36,7 +36,7 @@ def with_operations(
         with np.errstate(all="ignore"):
             run = _reverse if problem.mode == "reverse" else _forward
             execution = run(fw, prepared, problem, request.input or problem.wrt[0])
-            return _proven(execution, trace, request, entry, FORMATS[problem.dtype])
+            return proven(execution, trace, request, entry, FORMATS[problem.dtype])
     except Exception as raised:  # a kernel that has no float64, a shape that is another's
         error = (raised.__cause__ or raised) if isinstance(raised, NodeFault) else raised
         words = (str(error).strip().splitlines() or [""])[0]
@@ -44,11 +44,14 @@ def with_operations(
         return replace(trace, note=f"not run again exactly: {told}")
 
 
-def _proven(
+def proven(
     execution: Execution, trace: Trace, request: TraceRequest, entry: float, format: FloatFormat
 ) -> Trace:
-    """The trace with what spoils the entry and what spoils the output, each where it is asked
-    for."""
+    """The trace with what spoils the entry and what spoils the output, each where it is asked for.
+    `entry` is what the plain run gave.
+
+    Raises what `promotion.prove` raises.
+    """
     if request.target is not None:
         if not _same(execution, entry, request.target, format):
             return replace(trace, note="a run that is written down gives another gradient")

@@ -130,11 +130,13 @@ def _cause(traces: Traces, code: str, op: Operation, executed: _Executed) -> Cau
     index = _place(traces, op)
     node = traces.program.nodes[index]
     nobody = node.op == INPUT or (op.node is None and index == traces.program.output)
+    stated = op.node in traces.stated
     return Cause(
         op=op.name or node.op if nobody else node.op,
-        phase="backward" if op.phase == "backward" else "forward",
+        phase="backward" if op.phase == "backward" or stated else "forward",
         span=node.span,
         text=node.text,
+        source=node.source,
         detail=detail_of(traces, op, kind),
         story=story_of(traces, op, kind),
         kind=kind,

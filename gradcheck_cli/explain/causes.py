@@ -243,7 +243,7 @@ def _sum_of_sizes(traces: Traces, node: Node, at: tuple[int, ...]) -> float | No
     from reference_engine.op import TABLE
 
     args = [traces.narrow.values.get(i) for i in node.args]
-    if any(a is None for a in args):
+    if node.op not in TABLE or any(a is None for a in args):
         return None
     with np.errstate(all="ignore"):
         sizes = [np.abs(np.asarray(a, dtype=np.float64)) for a in args]

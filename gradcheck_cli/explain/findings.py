@@ -28,11 +28,13 @@ def _explain(case: Case, finding: Finding) -> Finding:
     if finding.engine is None or finding.mode is None:
         return finding
     traced = case.traced.get((finding.engine, finding.mode))
-    if traced is None or traced.trace is None:
-        return finding
+    if traced is not None and traced.trace is None:
+        traced = None
     if finding.code in WRONG:
-        cause = blame_rule(case, traced) or _convention(case, finding)
+        cause = None if traced is None else blame_rule(case, traced) or _convention(case, finding)
         return replace(finding, cause=cause, pattern=_pattern(case, finding))
+    if traced is None:
+        return finding
     cause = _unstable(case, finding)
     return replace(finding, cause=cause, span=cause.span if cause else finding.span)
 

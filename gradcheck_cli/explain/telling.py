@@ -144,6 +144,8 @@ def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
         story.append(f"{_shown(traces, op)} = {number(op.result)}")
         if op.node is not None:
             story += _downstream(traces, op.node, op.index)
+        if op.node in traces.stated:
+            return "in the stated backward: " + ", ".join(story)
         back = _backward_story(traces)
         return "forward: " + ", ".join(story) + (f"; backward: {back}" if back else "")
     return f"{op.phase}: {_derivative_story(traces, op)}"

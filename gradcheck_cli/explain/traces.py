@@ -30,7 +30,8 @@ def limit_of(fmt: FloatFormat) -> float:
 @dataclass(frozen=True, slots=True)
 class Traces:
     """`narrow` in the judged dtype, `wide` in float64 (None where the dtype is float64 itself).
-    `target` is what the traced entry should be, None where that is not known."""
+    `target` is what the traced entry should be, None where that is not known. `stated` are the
+    nodes that a derivative which the user wrote consists of: they run in the backward pass."""
 
     program: Program
     fmt: FloatFormat
@@ -38,6 +39,7 @@ class Traces:
     wide: Trace | None
     forward_mode: bool
     target: float | None = None
+    stated: frozenset[int] = frozenset()
 
     def number(self, index: int, at: tuple[int, ...], *, derivative: bool = False) -> float | None:
         """What the run had at element `at` of node `index`; None where it had nothing there."""

@@ -25,6 +25,7 @@ from gradcheck_cli.engines.callables.subject import Call, Subject, SubjectReques
 from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
+from gradcheck_cli.layers.blame import Blame
 from gradcheck_cli.truth.callables import CallableTruth
 
 if TYPE_CHECKING:
@@ -100,9 +101,12 @@ class _Examination:
         if suspects(case) and highest is narrow and narrow.dtype == "float64":
             case = self._with_other_precision(case)
         checks, findings = judge(case)
+        blame = Blame(case, narrow)
+        findings = blame.explained(explain(case, findings))
+        self._notes.update(blame.notes)
         return LayerAnswer(
             checks=checks,
-            findings=explain(case, findings),
+            findings=findings,
             readings=_readings(case),
             notes=tuple(self._notes),
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from gradcheck_cli.domain.codes import CODES
-from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import Finding, SpecError, SpecResult
 from gradcheck_cli.report.entries import entries_table
 from gradcheck_cli.report.fixes import fix_lines
@@ -31,9 +31,12 @@ def code_name(code: str) -> str:
     return CODES[code].name if code in CODES else ""
 
 
-def finding_span(finding: Finding) -> Span:
-    """Where the finger points: at the operation to blame, else at the spec's own place."""
-    return finding.cause.span if finding.cause else finding.span
+def finding_place(finding: Finding, result: SpecResult) -> tuple[Source, Span]:
+    """Where the finger points: at the operation to blame, which may be in a file of the user's
+    code, else at the spec's own place."""
+    if finding.cause is None:
+        return result.source, finding.span
+    return finding.cause.source or result.source, finding.cause.span
 
 
 def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) -> list[Text]:
@@ -41,9 +44,10 @@ def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) ->
     first = group[0]
     severity = SEVERITY_STYLE[first.severity]
     detail = first.cause.detail if first.cause and first.cause.detail else first.message
+    source, span = finding_place(first, result)
     lines = [
         *_header(first, result.spec, described(group), style),
-        *window(result.source.path, result.source, finding_span(first), detail, severity, style),
+        *window(source.path, source, span, detail, severity, style),
     ]
     if first.severity != "note" or style.verbose:
         axes = depth(result.readings[0].output) if result.readings else 0

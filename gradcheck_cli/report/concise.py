@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
-from gradcheck_cli.report.blocks import code_name, finding_span
+from gradcheck_cli.report.blocks import code_name, finding_place
 from gradcheck_cli.report.entries import entry_label
 from gradcheck_cli.report.fixes import short_fix
 from gradcheck_cli.report.style import Style, plain
@@ -35,7 +35,8 @@ class ConciseWriter:
 
 
 def _finding_line(finding: Finding, result: SpecResult) -> str:
-    where = place(result.source.path, finding_span(finding))
+    source, span = finding_place(finding, result)
+    where = place(source.path, span)
     axes = depth(result.readings[0].output) if result.readings else 0
     index = finding.entries[0].index if finding.entries else ()
     label = (

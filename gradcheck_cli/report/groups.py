@@ -32,7 +32,7 @@ def _key(finding: Finding) -> Hashable:
         finding.pattern,
         finding.allowed,
         finding.reason,
-        None if cause is None else (cause.op, cause.span),
+        None if cause is None else (cause.op, cause.span, cause.source),
         "" if finding.entries else finding.message,
     )
 

@@ -97,7 +97,7 @@ def _finding(finding: Finding, result: SpecResult) -> dict[str, Any]:
         "finite_difference": _number(worst.finite_difference) if worst else None,
         "finite_difference_error": _number(worst.finite_difference_error) if worst else None,
         "ulps": _number(worst.ulps) if worst else None,
-        "cause": _cause(finding.cause),
+        "cause": _cause(finding.cause, result.source.path),
         "pattern": finding.pattern,
         "fix": _fix(finding.fix),
         "no_fix": finding.no_fix or None,
@@ -131,12 +131,13 @@ def _fix(fix: Fix | None) -> dict[str, Any] | None:
     }
 
 
-def _cause(cause: Cause | None) -> dict[str, Any] | None:
+def _cause(cause: Cause | None, path: str) -> dict[str, Any] | None:
     if cause is None:
         return None
     return {
         "op": cause.op,
         "phase": cause.phase,
+        "path": path if cause.source is None else cause.source.path,
         "line": cause.span.line,
         "column": cause.span.column,
         "detail": cause.detail,

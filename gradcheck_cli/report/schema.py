@@ -114,6 +114,10 @@ def _finding() -> Schema:
                 _object(
                     op=_TEXT,
                     phase={"enum": ["forward", "backward"]},
+                    path={
+                        **_TEXT,
+                        "description": "The spec's file, or a file of the code of a layer.",
+                    },
                     line=_PLACE,
                     column=_PLACE,
                     detail=_TEXT,

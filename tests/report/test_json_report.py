@@ -75,6 +75,7 @@ def test_a_finding_in_full() -> None:
         "cause": {
             "op": "exp",
             "phase": "forward",
+            "path": "specs/reciprocal_exp.yaml",
             "line": 6,
             "column": 12,
             "detail": "overflows float32: exp(100) = 2.69e+43 > 3.40e+38",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Implementation, Leaf
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.recording import Recording
 
 Layout = Literal["contiguous", "transposed", "expanded", "sliced"]
 """How an array lies in memory: row after row; last axis first; with stride 0 along every axis along
@@ -123,6 +126,11 @@ class Subject(Protocol):
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
         """d<(row @ J), tangents>/d(leaf) by reverse over reverse. Raises Unsupported."""
+        ...
+
+    def record(self, row: Array) -> Recording:
+        """One forward and one backward pass (row @ J), operation by operation. Raises Unsupported,
+        and `recording.TooLarge`."""
         ...
 
     def close(self) -> None:

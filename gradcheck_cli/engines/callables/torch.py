@@ -17,6 +17,7 @@ from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
 from gradcheck_cli.engines.callables.captured import captures
 from gradcheck_cli.engines.callables.loading import load_layer
+from gradcheck_cli.engines.callables.recording import Recording
 from gradcheck_cli.engines.callables.subject import Call, Layout, Output, Ran, SubjectRequest
 from gradcheck_cli.engines.callables.surroundings import Randomness
 from gradcheck_cli.engines.callables.torch_memory import Watch, laid_out
@@ -414,6 +415,25 @@ class TorchSubject:
                 name: None if grad is None else self._numpy(grad).reshape(-1)
                 for name, grad in zip(wrt, second, strict=True)
             }
+
+    def record(self, row: Array) -> Recording:
+        from gradcheck_cli.engines.callables.torch_trace import record
+
+        wrt = self._moving()
+        with self._ready({}):
+            inputs, handed = self._inputs({}, wrt)
+            leaves = {leaf.name: self._source(leaf.name, inputs) for leaf in self.leaves}
+            named: list[tuple[str, Any]] = []
+
+            def call() -> list[Any]:
+                named.extend(self._called(handed, True))
+                return [array for _, array in named]
+
+            def pull() -> list[Any]:
+                outputs, cotangents = self._cotangents(named, row, Call())
+                return self._pulled(outputs, cotangents, [leaves[name] for name in wrt], False)
+
+            return record(call, pull, leaves, wrt, self._request.implementation.span)
 
     def close(self) -> None:
         self._own.clear()

@@ -1,0 +1,114 @@
+"""Which stretch of the user's own files is running."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from itertools import islice
+from types import CodeType, FrameType
+
+from gradcheck_cli.domain.place import Place, Source, Span
+from gradcheck_cli.engines.tracebacks import LIBRARIES, OURS
+
+FRAMEWORKS = ("torch", "tensorflow", "keras", "numpy", "jax", "jaxlib")
+"""Packages whose lines are nobody's to change; those of other libraries are better than none."""
+
+LONGEST = 12  # lines of one expression that are shown
+
+
+class Places:
+    """Places of one run, each made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[CodeType, int], Place | None] = {}
+
+    def running(self) -> Place | None:
+        """The innermost expression of the user's that is being evaluated, between this call and the
+        call of the layer; None where there is none."""
+        theirs = None
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and _is_ours(frame):
+            frame = frame.f_back
+        while frame is not None and not _is_ours(frame):
+            library = frame.f_code.co_filename.startswith(LIBRARIES)
+            if not library:
+                return self._of(frame)
+            if theirs is None and not _of_a_framework(frame):
+                theirs = frame
+            frame = frame.f_back
+        return None if theirs is None else self._of(theirs)
+
+    def _of(self, frame: FrameType) -> Place | None:
+        key = frame.f_code, frame.f_lasti
+        if key not in self._known:
+            self._known[key] = _place(frame)
+        return self._known[key]
+
+
+def definition(function: object) -> Place | None:
+    """The line in which a function or class of the user's is defined."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    first = code.co_firstlineno
+    lines = linecache.getlines(code.co_filename)
+    for number in range(first, min(first + LONGEST, len(lines) + 1)):  # behind its decorators
+        line = lines[number - 1]
+        if line.lstrip().startswith(("def ", "async def ")) or "lambda" in line:
+            column = len(line) - len(line.lstrip())
+            text = line.strip()
+            span = Span(number, column + 1, number, column + len(text) + 1)
+            return Place(Source(shown(code.co_filename), line, number), span, text)
+    return None
+
+
+def shown(path: str) -> str:
+    """As a person writes it: relative where it lies below the current folder."""
+    try:
+        short = os.path.relpath(path)
+    except (ValueError, OSError):  # another drive, a folder that is gone
+        return path
+    return path if short.startswith(os.pardir) or path.startswith("<") else short
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(OURS)
+
+
+def _of_a_framework(frame: FrameType) -> bool:
+    package = (frame.f_globals.get("__name__") or "").partition(".")[0]
+    internal = frame.f_code.co_filename.startswith("<frozen")
+    return internal or package in FRAMEWORKS or package in sys.stdlib_module_names
+
+
+def _place(frame: FrameType) -> Place | None:
+    code = frame.f_code
+    line, last, begin, end = next(islice(code.co_positions(), frame.f_lasti // 2, None))
+    line = line or frame.f_lineno
+    if not line:
+        return None
+    last = line if last is None else min(last, line + LONGEST - 1)
+    lines = [linecache.getline(code.co_filename, n, frame.f_globals) for n in range(line, last + 1)]
+    source = Source(shown(code.co_filename), "".join(lines), line)
+    first_text, last_text = source.line(line), source.line(last)
+    if begin is None or end is None or not first_text:
+        begin, end = 0, len(first_text.encode())
+    column, end_column = _characters(first_text, begin), _characters(last_text, end)
+    if begin == 0:
+        column = len(first_text) - len(first_text.lstrip())
+    span = Span(line, column + 1, last, end_column + 1)
+    return Place(source, span, _stretch(source, span))
+
+
+def _characters(text: str, count: int) -> int:
+    """How many characters so many bytes of UTF-8 are."""
+    return len(text.encode()[:count].decode(errors="ignore"))
+
+
+def _stretch(source: Source, span: Span) -> str:
+    if span.line == span.end_line:
+        return source.line(span.line)[span.column - 1 : span.end_column - 1]
+    inner = [source.line(n).strip() for n in range(span.line + 1, span.end_line)]
+    head = source.line(span.line)[span.column - 1 :].strip()
+    return " ".join([head, *inner, source.line(span.end_line)[: span.end_column - 1].strip()])
