@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -155,26 +156,29 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
     trace = problem.trace
     plain = {name: fw.array(problem.values[name]) for name in program.inputs}
     columns = problem.projection.columns or {}
+    floating = [k for k, node in enumerate(program.nodes) if node.kind == "float"]
+
+    def outputs(dual: Any, name: str, wanted: Sequence[int]) -> Results:
+        values = _run(prepared, plain, [name], [dual])
+        return [values[k] if hasattr(values[k], "shape") else None for k in wanted], values
+
     for name in problem.wrt:
         parts: list[Any] = []
         shape: tuple[int, ...] = ()
+        # one function for all columns, for a framework that compiles it
+        untraced = partial(outputs, name=name, wanted=[program.output])
+        traced = partial(outputs, name=name, wanted=[program.output, *floating])
         for i, column in enumerate(_directions(columns.get(name), tuple(plain[name].shape))):
-            wanted = [program.output]
-            if trace and trace.input in (name, None) and trace.column == i and not answer.trace:
-                wanted += [k for k, node in enumerate(program.nodes) if node.kind == "float"]
-
-            def outputs(dual: Any, name: str = name, wanted: list[int] = wanted) -> Results:
-                values = _run(prepared, plain, [name], [dual])
-                return [values[k] if hasattr(values[k], "shape") else None for k in wanted], values
-
-            (y, *_), (tangent, *others), values = fw.jvp(outputs, plain[name], fw.array(column))
+            asked = trace and trace.input in (name, None) and trace.column == i and not answer.trace
+            function = traced if asked else untraced
+            (y, *_), (tangent, *others), values = fw.jvp(function, plain[name], fw.array(column))
             parts.append(tangent)
             answer.forward += 1
             shape = tuple(y.shape)
             if answer.output is None:
                 answer.output = fw.numpy(y)
-            if others:
-                found = dict(zip(wanted[1:], others, strict=True))
+            if asked:
+                found = dict(zip(floating, others, strict=True))
                 answer.trace = _traced(fw, program, values, found)
         answer.gradients[name] = _gradient(fw, parts, shape, 1, name)
     if answer.trace is not None:
@@ -305,11 +309,11 @@ def descend(
         else fw.array(problem.values[name])
         for name in program.inputs
     }
+
+    def output(moved: list[Any], _: Watch) -> Results:
+        return [_run(prepared, inputs, problem.parameters, moved)[program.output]], None
+
     for step in range(problem.steps + 1):
-
-        def output(moved: list[Any], _: Watch) -> Results:
-            return [_run(prepared, inputs, problem.parameters, moved)[program.output]], None
-
         (loss,), _, pull = fw.vjp(output, [inputs[name] for name in problem.parameters])
         losses.append(fw.numpy(loss).reshape(()))
         for name in problem.parameters:

@@ -13,7 +13,7 @@ from gradcheck_cli.engines.base import Engine, make
 
 GROUP = "gradcheck.engines"
 REFERENCE = "gradcheck_cli.engines.reference:ReferenceEngine"
-_FIRST = ("torch", "tensorflow", "jax", "eigen", "symbolic", "finite-difference")
+_FIRST = ("torch", "tensorflow", "jax", "jax-jit", "eigen", "symbolic", "finite-difference")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import FIRST_ORDER, Problem, Trace, TraceRequest
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Phase, Problem, Trace, TraceRequest
 from gradcheck_cli.engines.base import EngineFault, NodeFault
 from gradcheck_cli.engines.execution import Execution, Recorder
 from gradcheck_cli.engines.framework import Framework, Results, Watch
@@ -120,6 +120,7 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
     execution = recorder.execution
     execution.output, execution.target = recorder.record(derivative, [cotangent, *arrays.values()])
     execution.place = request.column
+    _tell(execution, {execution.output}, "backward")
     for step in execution.steps:  # cotangents are added up for the input itself
         if step.node is None and execution.target in step.results:
             step.node = program.inputs[name]
@@ -154,15 +155,15 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
     slots = recorder.record(derivative, [column, *arrays.values()])
     execution.output, execution.target, *primal = slots
     execution.place = request.row
-    _tell_tangents(execution, {execution.output, *primal})
+    _tell(execution, {execution.output, *primal}, "tangent")
     return execution
 
 
-def _tell_tangents(execution: Execution, primal: set[int | None]) -> None:
-    """What no value of the program needs was executed for the tangents."""
+def _tell(execution: Execution, primal: set[int | None], phase: Phase) -> None:
+    """What no value of the program needs was executed for the derivative."""
     wanted = set(primal)
     for step in reversed(execution.steps):
         if wanted.isdisjoint(step.results):
-            step.phase = "tangent"
+            step.phase = phase
         else:
             wanted.update(step.args)

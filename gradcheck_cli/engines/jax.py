@@ -1,0 +1,286 @@
+"""JAX: `jax.vjp` for reverse mode, `jax.jvp` for forward mode; uncompiled, or compiled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.engines.adapter import LoweredEngine
+from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.execution import Recorder
+from gradcheck_cli.engines.framework import Pull, Results, Watch
+from gradcheck_cli.engines.jax_ops import TABLE
+from gradcheck_cli.engines.lowerings import Missing, bound
+from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
+
+Function = Callable[[list[Any], Watch], Results]
+
+_INSTALL = "pip install 'gradcheck-cli[jax]'"
+_LACKS = (  # how JAX says that an op has no kernel for a dtype
+    "Unsupported dtype",
+    "unsupported dtype",
+    "must have dtype",
+)
+
+
+class JaxEngine(LoweredEngine):
+    """JAX on the CPU, one operation after the other, as it runs outside `jax.jit`."""
+
+    capabilities = Capabilities(name="jax", distributions=("jax",), install=_INSTALL)
+    table = TABLE
+
+    def load(self) -> str:
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")  # looking for other devices takes time
+        import jax
+
+        # Without it JAX makes float32 of every float64, silently. This process is the worker's.
+        jax.config.update("jax_enable_x64", True)
+        self._calls = {**OPERATORS, **bound(self.table, jax)}
+        return str(jax.__version__)
+
+    def framework(self, dtype: str) -> _Jax:
+        return _Jax(self._calls, dtype)
+
+    def refuses(self, program: Program, mode: Mode) -> str | None:
+        """Forward mode through a `jax.custom_vjp` is an error in JAX."""
+        if not mode.startswith("forward"):
+            return None
+        for custom in custom_gradients(program):
+            if custom.jvp is None:
+                return (
+                    "JAX's forward mode needs a stated jvp for the custom gradient of "
+                    f"`{custom.name}`"
+                )
+        return None
+
+    def lacks(self, error: BaseException) -> bool:
+        words = str(error)
+        return isinstance(error, NotImplementedError) or any(phrase in words for phrase in _LACKS)
+
+
+class JaxJitEngine(JaxEngine):
+    """The same, but every derivative is compiled as a whole by `jax.jit`."""
+
+    capabilities = Capabilities(
+        name="jax-jit", distributions=("jax",), install=_INSTALL, by_default=False
+    )
+
+    def framework(self, dtype: str) -> _Jax:
+        return _Compiled(self._calls, dtype)
+
+
+class _Jax:
+    """JAX in one dtype (`framework.Framework`)."""
+
+    def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:
+        import jax
+
+        self.jax = jax
+        self._calls = table
+        self._mode: Mode = "reverse"
+        self.kinds = {
+            "float": jax.numpy.dtype(dtype),
+            "int": jax.numpy.dtype("int64"),
+            "bool": jax.numpy.dtype("bool"),
+        }
+
+    def lowering(self, op: str) -> Call | Missing | None:
+        return self._calls.get(op)
+
+    def constant(self, value: bool | int | float, kind: str) -> Any:
+        return self.jax.numpy.array(np.array(value, dtype=self.kinds[kind]))
+
+    def cast(self, array: Any, kind: str) -> Any:
+        return array.astype(self.kinds[kind])
+
+    def array(self, values: Array) -> Any:
+        values = np.asarray(values)
+        wanted = self.kinds["float"] if values.dtype.kind == "f" else values.dtype
+        return self.jax.numpy.array(values.astype(wanted))
+
+    def leaf(self, values: Array) -> Any:
+        return self.array(values)
+
+    def numpy(self, array: Any) -> Array:
+        plain: Array = np.asarray(array)
+        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
+
+    def dtype_of(self, array: Any) -> str:
+        return str(array.dtype.name)
+
+    def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, Pull]:
+        pull = _Pull(self, function, sources)
+        targets, rest = pull.run(0)
+        return targets, rest, pull
+
+    def jvp(
+        self, function: Callable[[Any], Results], primal: Any, tangent: Any
+    ) -> tuple[list[Any], list[Any], Any]:
+        def moved(dual: Any) -> Results:
+            with self.running("forward"):
+                return function(dual)
+
+        targets, tangents, rest = self.jax.jvp(moved, (primal,), (tangent,), has_aux=True)
+        return targets, tangents, rest
+
+    @contextmanager
+    def running(self, mode: Mode) -> Iterator[None]:
+        """Custom gradients are called for this mode."""
+        before, self._mode = self._mode, mode
+        try:
+            yield
+        finally:
+            self._mode = before
+
+    def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
+        return parameter - rate * gradient
+
+    def recorder(self) -> Recorder:
+        from gradcheck_cli.engines.jax_recorder import JaxRecorder
+
+        return JaxRecorder()
+
+    def custom(self, rule: Rule) -> Call:
+        """A function of JAX has one stated rule: where there are two, the one of the mode."""
+        reverse = _custom_vjp(self.jax, rule)
+        if rule.jvp is None:
+            return reverse
+        forward = _custom_jvp(self.jax, rule)
+        return lambda *args: (forward if self._mode == "forward" else reverse)(*args)
+
+
+class _Pull:
+    """The pullback of each target of a function by itself: where `jax.vjp` is asked for one target,
+    nothing of the others runs, whose zeros would become nan beside an infinity."""
+
+    def __init__(self, fw: _Jax, function: Function, sources: Sequence[Any]) -> None:
+        self._fw = fw
+        self._function = function
+        self._sources = list(sources)
+        self._pulls: dict[int, tuple[Any, Any]] = {}  # the pullback and the target's dtype
+        self._seen: dict[int, Any] = {}
+
+    def run(self, index: int) -> Results:
+        """The targets and the rest; the pullback of target `index` is kept."""
+
+        def target(*arrays: Any) -> tuple[Any, Results]:
+            with self._fw.running("reverse"):
+                targets, rest = self._function(list(arrays), self._watch)
+            return targets[index], (targets, rest)
+
+        y, pull, results = self._fw.jax.vjp(target, *self._sources, has_aux=True)
+        self._pulls[index] = pull, y.dtype
+        found: Results = results
+        return found
+
+    def __call__(self, index: int, cotangent: Any, again: bool = False) -> list[Any]:
+        if index not in self._pulls:
+            self.run(index)
+        pull, dtype = self._pulls[index]
+        return list(pull(cotangent.astype(dtype)))
+
+    def watched(self, index: int, cotangent: Any) -> dict[int, Any]:
+        self._seen.clear()
+        self(index, cotangent)
+        return dict(self._seen)
+
+    def _watch(self, number: int, array: Any) -> Any:
+        """The array through an identity that is told its cotangent."""
+
+        def told(_: None, cotangent: Any) -> tuple[Any]:
+            self._seen[number] = cotangent
+            return (cotangent,)
+
+        identity = self._fw.jax.custom_vjp(lambda x: x)
+        identity.defvjp(lambda x: (x, None), told)
+        return identity(array)
+
+
+class _Compiled(_Jax):
+    """The same, compiled. What runs inside a function that is being compiled is a part of it."""
+
+    def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:
+        super().__init__(table, dtype)
+        jit = self.jax.jit
+        self._values = jit(
+            lambda function, sources: super(_Compiled, self).vjp(function, sources)[:2],
+            static_argnums=0,
+        )
+        self.gradients = jit(self._gradients, static_argnums=(0, 1))
+        self.cotangents = jit(self._cotangents, static_argnums=(0, 1))
+        self._tangents = jit(super().jvp, static_argnums=0)
+
+    def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, Pull]:
+        if any(isinstance(source, self.jax.core.Tracer) for source in sources):
+            return super().vjp(function, sources)
+        targets, rest = self._values(function, list(sources))
+        return targets, rest, _CompiledPull(self, function, sources)
+
+    def jvp(
+        self, function: Callable[[Any], Results], primal: Any, tangent: Any
+    ) -> tuple[list[Any], list[Any], Any]:
+        if isinstance(primal, self.jax.core.Tracer):
+            return super().jvp(function, primal, tangent)
+        found: tuple[list[Any], list[Any], Any] = self._tangents(function, primal, tangent)
+        return found
+
+    def _gradients(
+        self, function: Function, index: int, sources: list[Any], y_bar: Any
+    ) -> list[Any]:
+        return _Pull(self, function, sources)(index, y_bar)
+
+    def _cotangents(
+        self, function: Function, index: int, sources: list[Any], y_bar: Any
+    ) -> dict[int, Any]:
+        return _Pull(self, function, sources).watched(index, y_bar)
+
+
+class _CompiledPull:
+    """The pullback of each target of a function, compiled when it is first asked for."""
+
+    def __init__(self, fw: _Compiled, function: Function, sources: Sequence[Any]) -> None:
+        self._fw = fw
+        self._function = function
+        self._sources = list(sources)
+
+    def __call__(self, index: int, cotangent: Any, again: bool = False) -> list[Any]:
+        found: list[Any] = self._fw.gradients(self._function, index, self._sources, cotangent)
+        return found
+
+    def watched(self, index: int, cotangent: Any) -> dict[int, Any]:
+        found: dict[int, Any] = self._fw.cotangents(self._function, index, self._sources, cotangent)
+        return found
+
+
+def _custom_vjp(jax: Any, rule: Rule) -> Call:
+    """A `jax.custom_vjp` whose backward pass is the stated rule."""
+
+    def forward(*args: Any) -> tuple[Any, tuple[Any, ...]]:
+        return rule.value(*args), args
+
+    def backward(args: tuple[Any, ...], upstream: Any) -> tuple[Any, ...]:
+        return tuple(rule.pull(upstream, args))
+
+    stated = jax.custom_vjp(rule.value)
+    stated.defvjp(forward, backward)
+    made: Call = stated
+    return made
+
+
+def _custom_jvp(jax: Any, rule: Rule) -> Call:
+    """A `jax.custom_jvp` whose tangents are those of the stated rule."""
+
+    def push(args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        return rule.value(*args), rule.push(tangents, args)
+
+    stated = jax.custom_jvp(rule.value)
+    stated.defjvp(push)
+    made: Call = stated
+    return made

@@ -1,0 +1,256 @@
+"""What JAX executes: the jaxpr of the derivative, evaluated equation by equation.
+
+A derivative is a program of JAX's primitives, known before it runs. Every equation says on whose
+behalf it was made: its name stack holds the scope of the node, inside `transpose` in the backward
+pass. Calls are taken apart, and of loops and branches what the numbers choose is written down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.exact_kernels import moved, on_balls
+from gradcheck_cli.engines.execution import Execution, High, Step, format_named
+from gradcheck_cli.engines.jax_exact import HANDED_ON, KERNELS, MOVES
+
+_SCOPE = "gradcheck_node_"
+_NODE = re.compile(_SCOPE + r"(\d+)")
+_SUMS = "add_any"  # of cotangents
+
+
+class _Conversions:
+    def numpy(self, array: Any) -> Array:
+        plain: Array = np.asarray(array)
+        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
+
+    def native(self, values: Array, like: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return jax.numpy.array(np.asarray(values).astype(like.dtype))
+
+
+class JaxRecorder:
+    """`execution.Recorder` of JAX."""
+
+    def __init__(self) -> None:
+        self.execution = Execution(_Conversions())
+        self._scopes = ExitStack()
+
+    def record(self, function: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[int | None]:
+        given: list[bool] = []
+
+        def results(*xs: Any) -> list[Any]:
+            found = function(*xs)
+            given[:] = [y is not None for y in found]
+            return [y for y in found if y is not None]
+
+        with self._scopes:
+            jaxpr = jax.make_jaxpr(results)(*arrays)
+        slots = iter(self._evaluate(jaxpr, [self._slot(array) for array in arrays], None, False))
+        self._attribute_sums()
+        return [next(slots) if present else None for present in given]
+
+    def enter(self, node: int) -> None:
+        self._scopes.enter_context(jax.named_scope(f"{_SCOPE}{node}"))
+
+    def leave(self, node: int, value: Any) -> Any:
+        self._scopes.close()
+        return value
+
+    def derive(self) -> None:
+        """Nothing: an equation of the backward pass says that it is one."""
+
+    def _slot(self, array: Any, structural: bool = False) -> int:
+        slot = self.execution.add_slot(array, format_named(array.dtype.name))
+        self.execution.slots[slot].structural = structural
+        return slot
+
+    def _evaluate(
+        self, closed: Any, args: Sequence[int], node: int | None, backward: bool
+    ) -> list[int]:
+        """The slots of the results of a jaxpr whose arguments have these."""
+        jaxpr = closed.jaxpr
+        places: dict[Any, int] = dict(zip(jaxpr.invars, args, strict=True))
+        for var, const in zip(jaxpr.constvars, closed.consts, strict=True):
+            places[var] = self._slot(jax.numpy.asarray(const), structural=True)
+
+        def place(atom: Any) -> int:
+            if isinstance(atom, core.Literal):
+                array = jax.numpy.asarray(atom.val, atom.aval.dtype)
+                return self._slot(array, structural=True)
+            return places[atom]
+
+        for equation in _live(jaxpr):
+            stack = str(equation.source_info.name_stack)
+            named = _NODE.findall(stack)
+            results = self._equation(
+                equation,
+                [place(x) for x in equation.invars],
+                int(named[-1]) if named else node,
+                backward or "transpose" in stack,
+            )
+            places.update(zip(equation.outvars, results, strict=True))
+        return [place(x) for x in jaxpr.outvars]
+
+    def _equation(
+        self, equation: Any, args: Sequence[int], node: int | None, backward: bool
+    ) -> list[int]:
+        name, params = equation.primitive.name, equation.params
+        run = partial(self._evaluate, node=node, backward=backward)
+        if name == "cond":
+            chosen, *rest = args
+            return run(params["branches"][int(self._value(chosen))], rest)
+        if name == "while":
+            return self._while(params, args, run)
+        if name == "scan":
+            return self._scan(params, args, run)
+        inner = next((p for p in params.values() if isinstance(p, core.ClosedJaxpr)), None)
+        if inner is not None:
+            return run(inner, args)
+        return self._primitive(equation, args, node, backward)
+
+    def _value(self, slot: int) -> Any:
+        return self.execution.slots[slot].native
+
+    def _while(
+        self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
+    ) -> list[int]:
+        first, second = params["cond_nconsts"], params["body_nconsts"]
+        of_condition, of_body = args[:first], args[first : first + second]
+        state = list(args[first + second :])
+        while bool(self._value(run(params["cond_jaxpr"], [*of_condition, *state])[0])):
+            state = run(params["body_jaxpr"], [*of_body, *state])
+        return state
+
+    def _scan(
+        self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
+    ) -> list[int]:
+        constants, carried = params["num_consts"], params["num_carry"]
+        fixed, state = list(args[:constants]), list(args[constants : constants + carried])
+        rows = args[constants + carried :]
+        kept: list[list[int]] = []
+        turns = range(params["length"])
+        for turn in reversed(turns) if params["reverse"] else turns:
+            taken = [self._call("slice", lambda x, i=turn: x[i], [row]) for row in rows]
+            found = run(params["jaxpr"], [*fixed, *state, *taken])
+            state = found[:carried]
+            kept.append(found[carried:])
+        if params["reverse"]:
+            kept.reverse()
+        stacks = [
+            self._call("concatenate", lambda *xs: jax.numpy.stack(xs), column)
+            for column in zip(*kept, strict=True)
+        ]
+        return [*state, *stacks]
+
+    def _call(self, name: str, function: Callable[..., Any], args: Sequence[int]) -> int:
+        """An operation of a loop that only moves numbers."""
+
+        def low(given: Sequence[Any]) -> list[Any]:
+            return [function(*given)]
+
+        def wide(given: Sequence[Array]) -> list[Array]:
+            return [np.asarray(function(*map(jax.numpy.asarray, given)))]
+
+        return self._add(name, args, low, wide, partial(moved, wide), True, None, False)[0]
+
+    def _primitive(
+        self, equation: Any, args: Sequence[int], node: int | None, backward: bool
+    ) -> list[int]:
+        name = equation.primitive.name
+        low = partial(_low, equation.primitive, equation.params)
+        if not args:  # made of nothing
+            return [self._slot(y, structural=True) for y in low([])]
+        made = all(self.execution.slots[i].structural for i in args)
+        wide = partial(_wide, equation.primitive, _widened(equation.params))
+        moves = name in MOVES
+        exact = partial(moved, wide) if moves else _exact(name, equation.params)
+        moves = moves or name in HANDED_ON
+        results = self._add(name, args, low, wide, exact, moves, node, backward)
+        for slot in results:
+            self.execution.slots[slot].structural = made and moves
+        return results
+
+    def _add(
+        self,
+        name: str,
+        args: Sequence[int],
+        low: Callable[[Sequence[Any]], list[Any]],
+        wide: Callable[[Sequence[Array]], list[Array]],
+        exact: Callable[[Sequence[High]], list[High]] | None,
+        moves: bool,
+        node: int | None,
+        backward: bool,
+    ) -> list[int]:
+        results = [self._slot(y) for y in low([self._value(i) for i in args])]
+        self.execution.add_step(
+            Step(
+                name=name,
+                args=tuple(args),
+                results=tuple(results),
+                low=low,
+                wide=wide,
+                exact=exact,
+                moves=moves,
+                node=node,
+                phase="backward" if backward else "forward",
+            )
+        )
+        return results
+
+    def _attribute_sums(self) -> None:
+        """A sum of cotangents is made for the operation that gave what they are the cotangents of:
+        the one whose backward pass takes the sum."""
+        takers: dict[int, int | None] = {}
+        for step in reversed(self.execution.steps):
+            if step.name == _SUMS and step.phase == "backward":
+                step.node = takers.get(step.results[0])
+            takers.update(dict.fromkeys(step.args, step.node))
+
+
+def _live(jaxpr: Any) -> list[Any]:
+    """The equations that the results depend on, in order."""
+    wanted = {x for x in jaxpr.outvars if not isinstance(x, core.Literal)}
+    found: list[Any] = []
+    for equation in reversed(jaxpr.eqns):
+        if not wanted.isdisjoint(equation.outvars):
+            wanted.update(x for x in equation.invars if not isinstance(x, core.Literal))
+            found.append(equation)
+    return found[::-1]
+
+
+def _results(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> list[Any]:
+    found = primitive.bind(*args, **params)
+    return list(found) if primitive.multiple_results else [found]
+
+
+def _low(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> list[Any]:
+    return _results(primitive, params, args)
+
+
+def _wide(primitive: Any, params: Mapping[str, Any], args: Sequence[Array]) -> list[Array]:
+    arrays = [jax.numpy.asarray(x) for x in args]
+    return [np.asarray(y) for y in _results(primitive, params, arrays)]
+
+
+def _widened(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Whatever names a floating dtype names float64."""
+    return {
+        name: np.dtype(np.float64)
+        if isinstance(value, np.dtype) and format_named(value.name) is not None
+        else value
+        for name, value in params.items()
+    }
+
+
+def _exact(name: str, params: Mapping[str, Any]) -> Callable[[Sequence[High]], list[High]] | None:
+    kernel = KERNELS.get(name)
+    return None if kernel is None else partial(on_balls, partial(kernel, **params))
