@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import (
-    Evaluation,
-    Gradient,
-    Mode,
-    Projection,
-)
-from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, as_program
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.evaluation import Projection
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Reading
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.loading import on_the_path
-from gradcheck_cli.engines.callables.subject import Call, Subject, SubjectRequest
+from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.blame import Blame
-from gradcheck_cli.truth.callables import CallableTruth
-
-if TYPE_CHECKING:
-    from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.layers.whole import Whole
 
 
 def examine(engine: Engine, problem: LayerProblem) -> LayerAnswer:
@@ -39,7 +27,7 @@ def examine(engine: Engine, problem: LayerProblem) -> LayerAnswer:
         with on_the_path(problem.implementation):
             answer = _Examination(engine, problem).answer()
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
-        answer = LayerAnswer(failure=as_failure(error))
+        answer = LayerAnswer(failure=as_failure(error, ours=True))
     return replace(answer, duration_s=time.perf_counter() - started)
 
 
@@ -97,9 +85,13 @@ class _Examination:
         return wide
 
     def _judged(self, narrow: Subject, highest: Subject) -> LayerAnswer:
-        case = self._case(narrow, highest)
+        whole = Whole(self._name, self._problem, narrow, highest)
+        self._notes.update(dict.fromkeys(whole.notes))
+        case = whole.case()
+        if suspects(case):
+            case = whole.case(costs=True)  # which explain most of it
         if suspects(case) and highest is narrow and narrow.dtype == "float64":
-            case = self._with_other_precision(case)
+            case = self._with_other_precision(case, whole)
         checks, findings = judge(case)
         blame = Blame(case, narrow)
         findings = blame.explained(explain(case, findings))
@@ -111,51 +103,11 @@ class _Examination:
             notes=tuple(self._notes),
         )
 
-    def _case(self, narrow: Subject, highest: Subject) -> Case:
-        problem = self._problem
-        shape = _output_shape(narrow)
-        rows = None
-        spec = _with_layer(problem, narrow, shape)
-        bounds = {n: (e.low, e.high) for n, e in problem.spec.points[problem.point].items()}
-        truth = CallableTruth(highest, rows, bounds, problem.dtype, problem.seed)
-        evaluations = [self._reverse(narrow, truth.cotangents, shape)]
-        wide = {}
-        if highest is not narrow:
-            wide = {
-                (self._name, "reverse"): _evaluation(
-                    self._name, highest, truth.output, truth.gradients, {}, problem.dtype, shape
-                )
-            }
-        projections: Mapping[Mode, Projection] = {"reverse": Projection(rows=rows)}
-        return Case(
-            spec=spec,
-            point=problem.point if problem.spec.pointed else None,
-            dtype=problem.dtype,
-            values={leaf.name: leaf.value for leaf in narrow.leaves},
-            projections=projections,
-            evaluations=tuple(evaluations),
-            truth=truth.truth({"reverse": None}),
-            wide=wide,
-            named=frozenset({self._name} if problem.named else ()),
-            named_modes=frozenset(problem.modes if problem.named_modes else ()),
-            seed=problem.seed,
-        )
-
     @property
     def _name(self) -> str:
         return self._engine.capabilities.name
 
-    def _reverse(self, subject: Subject, rows: Array, shape: tuple[int, ...]) -> Evaluation:
-        started = time.perf_counter()
-        ran = subject.run(Call(rows=rows))
-        evaluation = _evaluation(
-            self._name, subject, ran.output, ran.gradients, ran.dtypes, self._problem.dtype, shape
-        )
-        return replace(
-            evaluation, forward=1, backward=len(rows), duration_s=time.perf_counter() - started
-        )
-
-    def _with_other_precision(self, case: Case) -> Case:
+    def _with_other_precision(self, case: Case, whole: Whole) -> Case:
         """The same gradient in float32, at the same numbers: an error that does not care for the
         precision is no rounding error."""
         try:
@@ -163,45 +115,9 @@ class _Examination:
         except Exception:  # it only runs in float64, and the truth must decide alone
             return case
         try:
-            rows = np.eye(int(np.prod(_output_shape(other), dtype=np.int64)))
-            evaluation = self._reverse(other, rows, _output_shape(other))
-            return replace(case, wide={(self._name, "reverse"): evaluation})
+            return replace(case, wide={(self._name, "reverse"): whole.reverse(other)})
         finally:
             other.close()
-
-
-def _evaluation(
-    name: str,
-    subject: Subject,
-    output: Array,
-    gradients: Mapping[str, Array | None],
-    dtypes: Mapping[str, str],
-    rounding: str,
-    shape: tuple[int, ...],
-) -> Evaluation:
-    return Evaluation(
-        engine=name,
-        dtype=subject.dtype,
-        rounding=rounding,
-        mode="reverse",
-        output=output.reshape(shape),
-        gradients={leaf: Gradient(g, dtypes.get(leaf)) for leaf, g in gradients.items()},
-    )
-
-
-def _output_shape(subject: Subject) -> tuple[int, ...]:
-    """That of the only output; several are one flat vector."""
-    if len(subject.outputs) == 1:
-        return subject.outputs[0].shape
-    return (sum(output.size for output in subject.outputs),)
-
-
-def _with_layer(problem: LayerProblem, subject: Subject, shape: tuple[int, ...]) -> Spec:
-    """The spec, with the layer as a program of one operation over its leaves."""
-    leaves = {leaf.name: leaf.value.shape for leaf in subject.leaves}
-    program = as_program(problem.implementation, leaves, shape)
-    wrt = tuple(leaf.name for leaf in subject.leaves if leaf.moves)
-    return replace(problem.spec, program=program, wrt=wrt)
 
 
 def _readings(case: Case) -> tuple[Reading, ...]:
@@ -216,7 +132,7 @@ def _readings(case: Case) -> tuple[Reading, ...]:
             if gradient.values is None
             else gradient.values.reshape((*shape, *case.values[name].shape)).tolist()
             for name, gradient in evaluation.gradients.items()
-            if case.projections[evaluation.mode].rows is None
+            if case.projections[evaluation.mode] == Projection()
         }
         found.append(
             Reading(

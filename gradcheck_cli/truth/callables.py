@@ -4,7 +4,7 @@ highest precision that it runs in, and the gradient in that precision where they
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,155 +15,284 @@ from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.differences import Float
-from gradcheck_cli.truth.directions import Sampled, Values
-from gradcheck_cli.truth.halving import ENTRY_LIMIT, confirm
+from gradcheck_cli.truth.directions import Values
+from gradcheck_cli.truth.halving import confirm
 from gradcheck_cli.truth.noise import from_size, measured
+from gradcheck_cli.truth.quick import Quick
 
 DRAWS = 4  # of random signs, along which inputs are moved to see how far the gradient moves
-MOVE = 2.0**-20  # of each number: far above the rounding of float64, far below what bends a layer
-OPERATIONS = 16  # whose rounding is granted at the size of the value, where measuring finds none
-FROM_REVERSE = "reverse"
+MOVE = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
+OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
+FEW = 4  # entries that get a difference each at once: two directions would cost half of that
+DIGITS = 2.0**-13  # of an entry that a direction over all of them must show, or it gets its own
 
 
 @dataclass
 class CallableTruth:
-    """What is known of one subject at its own leaves, computed when it is asked for.
+    """What is known of the whole Jacobian of one subject at its own leaves.
 
-    `rows` (k, m) are cotangents in place of the whole Jacobian; None: every output by itself.
-    `dtype` is the one that is judged; the subject runs in its own.
+    `dtype` is the one that is judged; the subject runs in its own. `gradients` are those of the
+    subject by reverse mode, (m, n) a leaf; zeros where the layer gives none: differences tell.
     """
 
     subject: Subject
-    rows: Array | None
     bounds: Mapping[str, tuple[float, float]]
     dtype: str
     seed: int
     gradients: Mapping[str, Array] = field(default_factory=dict)
-    evaluations: int = 0
+    forward: int = 0
+    backward: int = 0
 
     def __post_init__(self) -> None:
         self.values = {leaf.name: leaf.value for leaf in self.subject.leaves}
         self.moving = [leaf for leaf in self.subject.leaves if leaf.moves]
-        self.output = self.subject.value({})
-        self.identity = self.rows is None
-        self.cotangents = np.eye(self.output.size) if self.rows is None else self.rows
-        self.gradients = self._pulled({}, self.cotangents)
+        size = sum(output.size for output in self.subject.outputs)
+        self.cotangents = np.eye(size)
+        self.output, self.gradients = self._pulled({}, self.cotangents)
+        self._costs: dict[str, Array] | None = None
+        self._found: dict[str, Differences] | None = None
 
-    def _pulled(self, values: Values, rows: Array) -> dict[str, Array]:
-        """(k, n) a leaf; zeros where the layer gives no gradient: the differences tell."""
+    def _pulled(self, values: Values, rows: Array) -> tuple[Array, dict[str, Array]]:
         ran = self.subject.run(Call(values, rows))
-        return {
+        self.forward += 1
+        self.backward += len(rows)
+        return ran.output, {
             leaf.name: np.zeros((len(rows), leaf.size)) if found is None else found
             for leaf in self.moving
             for found in (ran.gradients.get(leaf.name),)
         }
 
-    def function(self, at: Values) -> Float:
-        """The flattened output, or its products with the rows, where `at` has other leaves."""
-        self.evaluations += 1
-        moved = {name: v for name, v in at.items() if v is not self.values[name]}
-        output = self.subject.value(moved)
-        return output if self.identity else self.cotangents @ output
-
-    def sampled(self) -> tuple[Sampled, Sampled]:
-        """For steps that are taken exactly, and for steps that are rounded."""
-        zero = self.function(self.values)
-        floats = {n: v for n, v in self.values.items() if v.dtype.kind == "f"}
-        least = from_size(zero, OPERATIONS)
-        noise = np.fmax(least, measured(self.function, floats, zero))
-        uneven = np.fmax(2 * noise, measured(self.function, floats, zero, exact=False))
-
-        def with_noise(here: Float) -> Sampled:
-            def noise_of(at: Values, y: Float) -> Float:
-                with np.errstate(all="ignore"):
-                    return here + from_size(y - zero, OPERATIONS)
-
-            return Sampled(self.function, self.values, self.bounds, here, zero, noise_of)
-
-        return with_noise(noise), with_noise(uneven)
-
-    def truth(self, modes: Mapping[Mode, Mapping[str, Array] | None]) -> Truth:
-        """Blocks of every mode: the value is the directions of forward mode, by leaf, or None."""
+    def truth(self, names: Mapping[Mode, Mapping[str, Array] | None], costs: bool) -> Truth:
+        """Blocks of every mode. The value is the directions of forward mode by leaf, (k, n), or
+        None for the whole Jacobian; `costs` asks for C as well."""
         started = time.perf_counter()
         blocks: dict[tuple[str, str], TruthBlock] = {}
         reasons: dict[tuple[str, str], str] = {}
-        exact, rounded = self.sampled()
-        costs = self._conditioning()
-        found = self._differences(exact, rounded)
+        found = self.differences()
         for leaf in self.moving:
-            block, reason = self._block(leaf.name, found[leaf.name], costs[leaf.name])
-            for mode in modes:
-                blocks[mode, leaf.name] = block
+            block, reason = self._block(leaf.name, found[leaf.name], costs)
+            for mode, directions in names.items():
+                along = None if directions is None else directions[leaf.name]
+                blocks[mode, leaf.name] = block if along is None else projected(block, along)
                 if reason:
                     reasons[mode, leaf.name] = reason
         return Truth(
             dtype=self.dtype,
             output=self.output,
-            output_error=np.fmax(from_size(self.output, OPERATIONS), 0.0),
+            output_error=from_size(self.output, OPERATIONS, self.subject.dtype),
             blocks=blocks,
             reasons=reasons,
-            forward=self.evaluations,
+            forward=self.forward,
             duration_s=time.perf_counter() - started,
         )
 
-    def _differences(self, exact: Sampled, rounded: Sampled) -> dict[str, Differences]:
-        count = len(self.cotangents)
-        result = {leaf.name: Differences.empty(count, leaf.size) for leaf in self.moving}
-        if sum(leaf.size for leaf in self.moving) > ENTRY_LIMIT:
-            confirm(self.gradients, result, exact, rounded, self.seed)
-            return result
+    # Differences
+
+    def _several(self, many: Sequence[Values]) -> Float:
+        self.forward += len(many)
+        own = self.values
+        return self.subject.several(
+            [{name: v for name, v in at.items() if v is not own[name]} for at in many]
+        )
+
+    def _value(self, at: Values) -> Float:
+        return np.asarray(self._several([at])[0])
+
+    def _least_noise(self) -> Float:
+        """The rounding of the value at its size and, in low precision, that of moved inputs."""
+        dtype = self.subject.dtype
+        noise = from_size(self.output, OPERATIONS, dtype)
+        if dtype == "float64":
+            return noise
+        square = np.zeros(self.output.size)
         for leaf in self.moving:
-            gradient = self.gradients[leaf.name]
+            terms = self.gradients[leaf.name] * leaf.value.reshape(-1)
+            square += np.sum(np.where(np.isfinite(terms), terms, 0.0) ** 2, axis=1)
+        return noise + from_size(np.sqrt(square), 1, dtype)
+
+    def _quick(self, exact: bool) -> Quick:
+        """For steps that are taken exactly, or for steps that are rounded."""
+        zero, dtype = self.output, self.subject.dtype
+        least = self._least_noise()
+        floats = {n: v for n, v in self.values.items() if v.dtype.kind == "f"}
+
+        def measure() -> Float:
+            found = measured(self._value, floats, zero, exact, dtype)
+            return np.fmax(least, found if exact else 2 * found)
+
+        def noise_of(at: Values, y: Float) -> Float:
+            with np.errstate(all="ignore"):
+                return quick.noise + from_size(y - zero, OPERATIONS, dtype)
+
+        quick = Quick(
+            self._value,
+            self.values,
+            self.bounds,
+            least,
+            zero,
+            noise_of,
+            many=self._several,
+            measure=measure,
+        )
+        return quick
+
+    def differences(self) -> dict[str, Differences]:
+        """Every entry's own, or along directions over all of them where those confirm the
+        gradient."""
+        if self._found is None:
+            self._found = self._taken()
+        return self._found
+
+    def _taken(self) -> dict[str, Differences]:
+        rows = self.output.size
+        result = {leaf.name: Differences.empty(rows, leaf.size) for leaf in self.moving}
+        exact, rounded = self._quick(True), self._quick(False)
+        if sum(leaf.size for leaf in self.moving) > FEW:
+            with np.errstate(all="ignore"):
+                confirm(self.gradients, result, exact, rounded, self.seed)
+        for leaf in self.moving:
+            gradient, found = self.gradients[leaf.name], result[leaf.name]
             for column in range(leaf.size):
-                slope = exact.along_entry(leaf.name, column, gradient[:, column])
-                result[leaf.name].put(column, slope)
+                if self._needs_its_own(gradient[:, column], found, column):
+                    slope = exact.along_entry(leaf.name, column, gradient[:, column])
+                    found.put(column, slope)
+                    found.vouched[:, column] = False
         return result
 
-    def _conditioning(self) -> dict[str, Array]:
-        """How far half an ulp of every number moves the gradient, by leaf (k, n): the mean square
-        over moves of all leaves and cotangents along random signs."""
-        rng = np.random.default_rng([self.seed, 5])
-        unit = FORMATS[self.dtype].unit_roundoff
-        sums = {name: np.zeros(g.shape) for name, g in self.gradients.items()}
-        for _ in range(DRAWS):
-            moved = {
-                leaf.name: leaf.value * (1 + MOVE * _signs(rng, leaf.value.shape))
-                for leaf in self.moving
-            }
-            rows = self.cotangents * (1 + MOVE * _signs(rng, self.cotangents.shape))
-            with np.errstate(all="ignore"):
-                for name, there in self._pulled(moved, rows).items():
-                    sums[name] += ((there - self.gradients[name]) * (unit / MOVE)) ** 2
-        return {name: np.sqrt(total / DRAWS) for name, total in sums.items()}
+    @staticmethod
+    def _needs_its_own(gradient: Array, found: Differences, column: int) -> bool:
+        """Not taken yet; or small beside its neighbours, so that a direction over all of them says
+        little about it."""
+        if not np.any(found.vouched[:, column]):
+            return bool(np.all(np.isinf(found.error[:, column])))
+        small = found.error[:, column] > DIGITS * np.abs(gradient)
+        return bool(np.any(small & (gradient != 0)))
 
-    def _block(self, name: str, differences: Differences, cost: Array) -> tuple[TruthBlock, str]:
+    # Conditioning
+
+    def costs(self) -> dict[str, Array]:
+        """How far half an ulp of every number moves the gradient, by leaf (m, n)."""
+        if self._costs is None:
+            spread = moved_gradients(self.subject, self.gradients, self._pulled, self.seed)
+            self._costs = {name: spread(name, self.dtype) for name in self.gradients}
+        return self._costs
+
+    # Blocks
+
+    def _block(self, name: str, found: Differences, costs: bool) -> tuple[TruthBlock, str]:
         gradient = self.gradients[name]
-        ulp = FORMATS[self.dtype].ulp(gradient)
-        # what rounding costs in the subject's own precision
-        own = cost * (FORMATS[self.subject.dtype].unit_roundoff / FORMATS[self.dtype].unit_roundoff)
         spread = 4 * FORMATS[self.subject.dtype].ulp(gradient)
-        merged = merge(gradient, spread, differences, True, ulp, lambda: (own, own))
-        merged.confirmed &= merged.kind == PointKind.SMOOTH
-        known = np.where(np.isfinite(cost), cost, 0.0)
-        taken = ~np.isnan(differences.value)
+        with np.errstate(all="ignore"):
+            gap = np.where(found.vouched, 0.0, np.abs(gradient - found.value))
+        confirmed = (found.kind == PointKind.SMOOTH) & np.isfinite(gradient)
+        confirmed &= np.isfinite(found.error) & (gap <= found.error + spread)
+        if np.all(confirmed) and not costs:
+            return _confirmed_block(gradient, spread, found), ""
+        cost = self.costs()[name]
+        ratio = FORMATS[self.subject.dtype].unit_roundoff / FORMATS[self.dtype].unit_roundoff
+        own = cost * ratio  # what rounding costs in the subject's own precision
+        ulp = FORMATS[self.dtype].ulp(gradient)
+        merged = merge(gradient, spread, found, True, ulp, lambda: (own, own))
+        agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
+        # where a difference agrees, what is left open is how the gradient was rounded
+        error = np.where(agreed, np.minimum(merged.error, spread + 4 * own), merged.error)
+        taken = ~np.isnan(found.value)
         block = TruthBlock(
             value=merged.value,
-            error=merged.error,
-            difference=differences.value,
-            difference_error=np.where(taken, differences.error, np.nan),
+            error=error,
+            difference=found.value,
+            difference_error=np.where(taken, found.error, np.nan),
             kind=merged.kind,
             lower=merged.lower,
             upper=merged.upper,
-            condition=known,
-            allowance=known,
-            floor=known,
+            condition=cost,
+            allowance=cost,
+            floor=cost,
             stated=merged.value,
-            scale=np.where(differences.vouched, np.inf, differences.steepest),
-            confirmed=merged.confirmed,
+            scale=np.where(found.vouched, np.inf, found.steepest),
+            confirmed=agreed,
             certified=np.zeros(gradient.shape, dtype=np.bool_),
         )
         return block, merged.reason
 
 
-def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+def moved_gradients(
+    subject: Subject,
+    gradients: Mapping[str, Array],
+    pulled: Callable[[Values, Array], tuple[Array, Mapping[str, Array]]],
+    seed: int,
+) -> Callable[[str, str], Array]:
+    """How far the gradients (m, n) move with half an ulp of a dtype in every number: the root of
+    the mean square over moves of all leaves and cotangents along random signs, by leaf and dtype;
+    0 where that is no number. The moves are large enough for the subject's own rounding to vanish
+    beside them."""
+    rng = np.random.default_rng([seed, 5])
+    rows = np.eye(sum(output.size for output in subject.outputs))
+    moving = [leaf for leaf in subject.leaves if leaf.moves]
+    move = 2.0 ** -round(MOVE * FORMATS[subject.dtype].bits)
+    sums = {name: np.zeros(g.shape) for name, g in gradients.items()}
+    for _ in range(DRAWS):
+        moved = {
+            leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape)) for leaf in moving
+        }
+        _, there = pulled(moved, rows * (1 + move * signs(rng, rows.shape)))
+        with np.errstate(all="ignore"):
+            for name, gradient in gradients.items():
+                sums[name] += ((there[name] - gradient) / move) ** 2
+
+    def cost(name: str, dtype: str) -> Array:
+        found = np.sqrt(sums[name] / DRAWS) * FORMATS[dtype].unit_roundoff
+        return np.where(np.isfinite(found), found, 0.0)
+
+    return cost
+
+
+def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Random numbers of +-1."""
     return 2.0 * rng.integers(0, 2, shape) - 1.0
+
+
+def _confirmed_block(gradient: Array, spread: Array, found: Differences) -> TruthBlock:
+    zeros = np.zeros(gradient.shape)
+    return TruthBlock(
+        value=gradient,
+        error=spread,
+        difference=found.value,
+        difference_error=np.where(np.isnan(found.value), np.nan, found.error),
+        kind=found.kind,
+        lower=gradient,
+        upper=gradient,
+        condition=zeros,
+        allowance=zeros,
+        floor=zeros,
+        stated=gradient,
+        scale=np.where(found.vouched, np.inf, found.steepest),
+        confirmed=np.ones(gradient.shape, dtype=np.bool_),
+        certified=np.zeros(gradient.shape, dtype=np.bool_),
+    )
+
+
+def projected(block: TruthBlock, directions: Array) -> TruthBlock:
+    """The block (m, n) times directions (k, n): (m, k). Entries that are not smooth make every
+    product with them as rough as they are."""
+    turned, size = directions.T, np.abs(directions.T)
+    kind = np.max(block.kind[:, :, None] * (turned[None] != 0), axis=1).astype(block.kind.dtype)
+    with np.errstate(all="ignore"):
+        value = block.value @ turned
+        nan = np.full(value.shape, np.nan)
+        return TruthBlock(
+            value=value,
+            error=block.error @ size,
+            difference=nan,
+            difference_error=nan,
+            kind=kind,
+            lower=np.where(kind == PointKind.KINK, -np.inf, value),
+            upper=np.where(kind == PointKind.KINK, np.inf, value),
+            condition=np.sqrt(block.condition**2 @ size**2),
+            allowance=np.sqrt(block.allowance**2 @ size**2),
+            floor=np.sqrt(block.floor**2 @ size**2),
+            stated=value,
+            scale=np.abs(block.value) @ size,
+            confirmed=np.all(block.confirmed, axis=1, keepdims=True) & np.ones(value.shape, bool),
+            certified=np.zeros(value.shape, dtype=np.bool_),
+        )

@@ -154,7 +154,7 @@ class Sampled:
             )
             estimate.value = np.where(missing, side.value, estimate.value)
             estimate.error = np.where(missing, side.error, estimate.error)
-        return Slope(estimate, sides, _steepest(ladder))
+        return Slope(estimate, sides, steepest_of(ladder))
 
 
 def _unknown(m: int) -> Slope:
@@ -164,7 +164,8 @@ def _unknown(m: int) -> Slope:
     return Slope(nothing, Sides(kind, nothing, nothing, np.zeros(m, np.bool_)), np.zeros(m))
 
 
-def _steepest(ladder: Ladder) -> Float:
+def steepest_of(ladder: Ladder) -> Float:
+    """The steepest one-sided quotient on any step, (m,)."""
     with np.errstate(all="ignore"):
         rise = np.fmax(np.abs(ladder.plus - ladder.zero), np.abs(ladder.minus - ladder.zero))
         quotients = rise / ladder.h[:, None]

@@ -13,7 +13,9 @@ from gradcheck_cli.truth.differences import Float
 # Library functions are good to 1-2 ulps rather than to half of one, and the sum is of first order.
 SLACK = 4.0
 
-NEXT = 2.0**-40  # of the inputs: far above their ulp, and no function changes its shape within it
+# Part of the inputs' bits that stay as they are when these move: they move by far more than an ulp,
+# and by so little that no function changes its shape (2^-40 of themselves in float64).
+KEPT = 0.75
 UNEVEN = 1.2345678901234567  # times that, so that the inputs are rounded too
 POINTS = 7
 ORDERS = (3, 4, 5)  # of differences in which nothing but noise is left
@@ -28,9 +30,9 @@ def from_sums(zero: Float, sums: Float, unknown: Float | float) -> Float:
     return np.where(np.isfinite(noise), noise, unknown)
 
 
-def from_size(zero: Float, operations: int) -> Float:
+def from_size(zero: Float, operations: int, dtype: str = "float64") -> Float:
     """Noise (m,) when only the size of the values is known: every operation rounds at that size."""
-    u = FORMATS["float64"].unit_roundoff
+    u = FORMATS[dtype].unit_roundoff
     size = np.where(np.isfinite(zero), np.abs(zero), 0.0)
     return np.asarray(SLACK * u * size * np.sqrt(max(operations, 1)))
 
@@ -40,15 +42,19 @@ def measured(
     values: Mapping[str, Array],
     zero: Float,
     exact: bool = True,
+    dtype: str = "float64",
 ) -> Float:
     """Noise (m,) from the values at points next to `values`, where `function` is `zero` (m,); with
-    that of inputs that are rounded to these points unless they are taken exactly.
+    that of inputs that are rounded to these points unless they are taken exactly. `dtype` is what
+    `function` computes in.
 
     High differences of values that lie close together are noise; the k-th has (2k)! / (k!)^2 times
     the variance of one value (Hamming; Moré and Wild 2011, "Estimating computational noise").
     Costs POINTS evaluations, however many outputs there are.
     """
-    shifts = {name: _shift(value, 1.0 if exact else UNEVEN) for name, value in values.items()}
+    step = 2.0 ** -round(KEPT * FORMATS[dtype].bits)
+    factor = step if exact else step * UNEVEN
+    shifts = {name: _shift(value, factor) for name, value in values.items()}
     table = [zero]
     for k in range(1, POINTS + 1):
         table.append(function({name: value + k * shifts[name] for name, value in values.items()}))
@@ -69,4 +75,4 @@ def _shift(value: Array, factor: float) -> Array:
     if value.dtype.kind != "f":
         return np.zeros((), dtype=value.dtype)
     _, exponent = np.frexp(np.where(np.isfinite(value), value, 0.0))
-    return np.where(value == 0, 0.0, np.copysign(np.ldexp(factor * NEXT, exponent), value))
+    return np.where(value == 0, 0.0, np.copysign(np.ldexp(factor, exponent), value))

@@ -1,0 +1,155 @@
+"""Directional differences of a function whose derivative is known already, if it is right: a few
+steps where they confirm it, and more only where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.truth.classify import Sides, classify
+from gradcheck_cli.truth.differences import (
+    DEEPEST,
+    FIRST_STEP,
+    Estimate,
+    Float,
+    Ladder,
+    central,
+    exact_steps,
+)
+from gradcheck_cli.truth.directions import Sampled, Slope, Values, steepest_of
+
+FIRST_LEVEL = 2  # the first step is a quarter of `climb`'s: four levels from there reach rounding
+LEVELS = 4  # at once: truncation O(h^8), so 1e-13 for what bends on the scale of its inputs
+RELATIVE = 2.0**-30  # a bar below this part of the slope is narrow enough to go on with
+FLOOR = 256.0  # times noise / largest step: what four levels leave of the noise, and no bending
+
+
+@dataclass(slots=True)
+class Look:
+    """What a few steps say: the estimate (k,) with its bars, what the point is, and whether the
+    expected derivative lies within every bar. `level` is where the steps began."""
+
+    estimate: Estimate
+    sides: Sides
+    steepest: Float
+    agrees: npt.NDArray[np.bool_]
+    level: int
+
+    @property
+    def confirmed(self) -> bool:
+        return bool(np.all(self.agrees)) and not np.any(self.sides.kind != PointKind.SMOOTH)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A function of one step t with k outputs: `many` gives their values (steps, k) at several
+    steps, `zero` (k,) that at 0; `noise` (k,) is the rounding of one value. Steps are taken from
+    `scale` down, inside `low` .. `high`, and exactly at `base`."""
+
+    many: Callable[[Sequence[float]], Float]
+    zero: Float
+    noise: Float
+    scale: float
+    low: float = -np.inf
+    high: float = np.inf
+    base: float = 0.0
+
+
+def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Look | None:
+    """`levels` central differences, from one level of `climb` down; None where a step leaves the
+    domain or a value is not finite."""
+    steps = FIRST_STEP * line.scale * np.ldexp(1.0, -np.arange(level, level + levels))
+    h = exact_steps(steps, line.base)
+    if h[-1] <= 0 or h[0] > min(line.high, -line.low):
+        return None
+    values = line.many([*h, *-h])
+    if not np.all(np.isfinite(values)):
+        return None
+    noise = np.broadcast_to(line.noise, (levels, line.noise.size))
+    ladder = Ladder(h, values[:levels], values[levels:], noise, line.zero)
+    estimate = central(ladder)
+    agrees = np.abs(estimate.value - expected) <= estimate.error
+    return Look(estimate, classify(ladder), steepest_of(ladder), agrees, level)
+
+
+def narrow(found: Look, line: Line, expected: Float, relative: float | Float) -> bool:
+    """Whether the bars say enough: beside the slope, or as much as rounding lets any say."""
+    size = np.maximum(np.abs(expected), found.steepest)
+    first = FIRST_STEP * line.scale * 2.0**-found.level
+    enough = np.maximum(relative * size, FLOOR * line.noise / first)
+    return bool(np.all(found.estimate.error <= enough))
+
+
+def descend(
+    line: Line, expected: Float, relative: float | Float, level: int = FIRST_LEVEL
+) -> Look | None:
+    """Looks at ever smaller steps until bars are narrow and hold what is expected, until two looks
+    in a row contradict it and not each other, or until rounding is larger than all contradictions.
+    Kinks that are near, but not at the point, are left behind like this. None: no look was
+    possible."""
+    last: Look | None = None
+    for first in range(level, DEEPEST, LEVELS):
+        found = look(line, expected, first)
+        if found is None:
+            continue
+        if narrow(found, line, expected, relative):
+            if found.confirmed:
+                return found
+            if last is not None and _same_story(last, found):
+                return found
+        last = found
+        apart = np.abs(found.estimate.value - expected)
+        smallest = FIRST_STEP * line.scale * 2.0 ** -(first + LEVELS)
+        if np.all(line.noise / smallest > np.maximum(apart, found.estimate.error)):
+            break
+    return last
+
+
+def _same_story(one: Look, other: Look) -> bool:
+    """Both contradict what was expected, and their bars meet, where either does."""
+    off = ~(one.agrees & other.agrees)
+    gap = np.abs(one.estimate.value - other.estimate.value)
+    meet = gap <= one.estimate.error + other.estimate.error
+    return bool(np.any(~one.agrees & ~other.agrees) and np.all(meet[off]))
+
+
+@dataclass(slots=True)
+class Quick(Sampled):
+    """A `Sampled` that believes the expected derivative where one look confirms it. `many` are the
+    values at several inputs, (k, m); `measure` finds the noise better, and is asked once, before
+    the first slope that needs it."""
+
+    many: Callable[[Sequence[Values]], Float] = field(kw_only=True)
+    measure: Callable[[], Float] = field(kw_only=True)
+    measured: bool = field(default=False, kw_only=True)
+
+    def _slope(
+        self,
+        moved: Callable[[float], Values],
+        scale: float,
+        low: float,
+        high: float,
+        base: float,
+        expected: Float | None,
+    ) -> Slope:
+        if expected is not None and np.all(np.isfinite(expected)):
+            line = Line(
+                lambda steps: self.many([moved(float(h)) for h in steps]),
+                self.zero,
+                self.noise,
+                scale,
+                low,
+                high,
+                base,
+            )
+            found = look(line, expected, FIRST_LEVEL)
+            if found and found.confirmed and narrow(found, line, expected, RELATIVE):
+                return Slope(found.estimate, found.sides, found.steepest)
+        if not self.measured:
+            self.noise = self.measure()
+            self.measured = True
+        return Sampled._slope(self, moved, scale, low, high, base, expected)
