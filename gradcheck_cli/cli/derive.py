@@ -1,0 +1,118 @@
+"""`gradcheck derive`."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
+from gradcheck_cli.domain.errors import UsageError
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.report import SpecError
+    from gradcheck_cli.domain.spec import Spec
+    from gradcheck_cli.report.style import Style
+
+_BUDGET_S = 5.0  # about as long as one waits for a command without asking what it is doing
+
+
+@click.command()
+@click.argument("path", metavar="SPEC")
+@click.option(
+    "--format",
+    "written",
+    type=click.Choice(("text", "latex", "python")),
+    default="text",
+    help="How formulas are written; default: text.",
+)
+@click.option("--steps", is_flag=True, help="Show each step of the chain rule.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    default=_BUDGET_S,
+    metavar="SECONDS",
+    help="What simplification may take; default: 5.",
+)
+@color_option
+def command(path: str, written: str, steps: bool, budget: float, color: str | None) -> int:
+    """Differentiate a spec's formula by computer algebra: value and derivatives as formulas.
+
+    SPEC is a file, or - for standard input. Needs SymPy.
+    """
+    from gradcheck_cli.cli.exits import PASSED, USAGE
+
+    prepare_streams()
+    if find_spec("sympy") is None:
+        raise UsageError("`gradcheck derive` needs SymPy", "pip install 'gradcheck-cli[symbolic]'")
+    if steps and written == "python":
+        raise click.UsageError("--steps are equations, and --format python is code.")
+    style = style_for(sys.stdout, color)
+    specs, mistakes = _read(path)
+    for number, spec in enumerate(specs):
+        if number and written != "python":
+            click.echo()
+        mistake = _derive(spec, written, steps, budget, style)
+        mistakes += [mistake] if mistake else []
+    _show(mistakes)
+    return USAGE if mistakes else PASSED
+
+
+def _read(path: str) -> tuple[list[Spec], list[SpecError]]:
+    from gradcheck_cli import specfile
+
+    files, unreadable = specfile.expand([path])
+    specs: list[Spec] = []
+    mistakes = list(unreadable)
+    for file in files:
+        found, errors = specfile.read(file)
+        specs += found
+        mistakes += errors
+    return specs, mistakes
+
+
+def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) -> SpecError | None:
+    """Prints one spec's formulas; gives the mistake where it has none."""
+    from gradcheck_cli.domain.report import SpecError
+    from gradcheck_cli.engines.base import NodeFault
+    from gradcheck_cli.engines.symbolic.derive import (
+        TooHard,
+        as_python,
+        derivation,
+        differentiated,
+    )
+    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.derivation import derivation_latex, derivation_lines
+
+    if spec.implementations:
+        words = f"`{spec.name}` is about functions, and has no formula to differentiate"
+        return SpecError("GC705", spec.source.path, words, spec.span, spec.source)
+    values = {name: entry.value for name, entry in spec.inputs.items()}
+    try:
+        formulas = differentiated(spec.program, values, spec.wrt, spec.order, budget)
+    except NodeFault as fault:
+        span = spec.program.nodes[fault.index].span
+        return SpecError("GC705", spec.source.path, str(fault.__cause__), span, spec.source)
+    except TooHard as error:
+        return SpecError("GC705", spec.source.path, str(error), spec.span, spec.source)
+    if written == "python":
+        click.echo(as_python(spec.name, formulas), nl=False)
+        return None
+    if written == "latex":
+        found = derivation(formulas, "latex", steps, budget)
+        click.echo(derivation_latex(spec.name, found), nl=False)
+        return None
+    found = derivation(formulas, "text", steps, budget)
+    print_lines(make_console(sys.stdout, style), derivation_lines(spec.name, found, style))
+    return None
+
+
+def _show(mistakes: list[SpecError]) -> None:
+    from gradcheck_cli.report.blocks import error_block
+    from gradcheck_cli.report.console import make_console, print_lines
+
+    style = style_for(sys.stderr)
+    for mistake in mistakes:
+        print_lines(make_console(sys.stderr, style), error_block(mistake, style))

@@ -1,0 +1,286 @@
+"""`gradcheck derive`: a program's value and derivatives, and each step of the chain rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.derivation import Derivation, Equation, Section
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
+from gradcheck_cli.engines.lowerings import bound
+from gradcheck_cli.engines.symbolic.formulas import (
+    Calls,
+    OutOfTime,
+    apply,
+    arguments,
+    decimal,
+    derivative,
+    simplified,
+    symbols,
+    time_limit,
+    walk,
+)
+from gradcheck_cli.engines.symbolic.notation import NOTATIONS, Notation, Written, python_code
+from gradcheck_cli.engines.symbolic_ops import TABLE
+
+PATIENCE_S = 30.0  # for everything but simplification
+SHOWN = 24  # equations of a section
+_LONGEST = 400  # characters of a step: what is longer is shown as it is built, not as it is
+
+
+class TooHard(Exception):
+    """SymPy needs more time than a person waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formulas:
+    """A program's value and first derivatives, an array of expressions each.
+
+    `output` has the output's shape, `gradients[name]` (*output, *input), and `plain` is that before
+    it was simplified. `second` has the second derivatives of a scalar, where they were asked for,
+    by pairs of symbols. `left` derivatives could not be simplified in time.
+    """
+
+    program: Program
+    nodes: list[Array]
+    wrt: tuple[str, ...]
+    output: Array
+    plain: Mapping[str, Array]
+    gradients: Mapping[str, Array]
+    second: Mapping[tuple[Any, Any], Any]
+    left: int
+
+    @property
+    def inputs(self) -> Mapping[str, Array]:
+        return {name: self.nodes[index] for name, index in self.program.inputs.items()}
+
+
+def differentiated(
+    program: Program, values: Mapping[str, Array], wrt: Sequence[str], order: int, budget: float
+) -> Formulas:
+    """The formulas of a program, simplified for `budget` seconds. `values` are needed of inputs
+    that are whole numbers or booleans.
+
+    Raises NodeFault where an operation cannot be expressed, TooHard where it takes too long.
+    """
+    import sympy
+
+    fixed = {name: v for name, v in values.items() if v.dtype.kind in "bi"}
+    try:
+        with time_limit(PATIENCE_S):
+            nodes = walk(bound(TABLE, sympy), program, fixed, decimal)
+            output = nodes[program.output]
+            inputs = {name: nodes[program.inputs[name]] for name in wrt}
+            plain = {name: _slopes(output, input) for name, input in inputs.items()}
+            twice = order > 1 and output.ndim == 0
+            second = _curvatures(plain, inputs) if twice else {}
+    except OutOfTime:
+        raise TooHard(f"SymPy has not differentiated it in {PATIENCE_S:.0f} s") from None
+    distinct = dict.fromkeys(e for array in plain.values() for e in array.ravel())
+    distinct.update(dict.fromkeys(second.values()))
+    simple, left = simplified(list(distinct), budget)
+    known = dict(zip(distinct, simple, strict=True))
+    return Formulas(
+        program,
+        nodes,
+        tuple(wrt),
+        output,
+        plain,
+        {name: _mapped(known.__getitem__, array) for name, array in plain.items()},
+        {pair: known[expression] for pair, expression in second.items()},
+        left,
+    )
+
+
+def _curvatures(
+    gradients: Mapping[str, Array], inputs: Mapping[str, Array]
+) -> dict[tuple[Any, Any], Any]:
+    """The second derivatives of a scalar; of two that are equal, the first."""
+    found: dict[tuple[Any, Any], Any] = {}
+    symbols = [x for input in inputs.values() for x in input.ravel()]
+    slopes = [slope for name in inputs for slope in gradients[name].ravel()]
+    for i, slope in enumerate(slopes):
+        for x in symbols[i:]:
+            found[symbols[i], x] = derivative(slope, x)
+    return found
+
+
+def _slopes(output: Array, input: Array) -> Array:
+    made = np.empty((*output.shape, *input.shape), dtype=object)
+    for i in np.ndindex(output.shape):
+        for j in np.ndindex(input.shape):
+            made[(*i, *j)] = derivative(output[i], input[j])
+    return made
+
+
+def _mapped(call: Callable[[Any], Any], array: Array) -> Array:
+    made = np.empty(array.shape, dtype=object)
+    for index in np.ndindex(array.shape):
+        made[index] = call(array[index])
+    return made
+
+
+def as_python(name: str, formulas: Formulas) -> str:
+    """Value and gradient as a Python module."""
+    return python_code(name, tuple(formulas.program.inputs), formulas.output, formulas.gradients)
+
+
+def derivation(formulas: Formulas, written: Written, steps: bool, budget: float) -> Derivation:
+    """The equations: value and derivatives, with `steps` every operation and how they combine."""
+    return _Writer(formulas, NOTATIONS[written]).derivation(steps, budget)
+
+
+class _Writer:
+    def __init__(self, formulas: Formulas, notation: Notation) -> None:
+        self._formulas = formulas
+        self._notation = notation
+        self._program = formulas.program
+        self._names = _names(formulas.program)
+        self._output = symbols(self._names[self._program.output], formulas.output.shape)
+
+    def derivation(self, steps: bool, budget: float) -> Derivation:
+        before = self._steps() if steps else [self._value()]
+        after = [self._second()] if self._formulas.second else []
+        return Derivation((*before, self._derivatives(steps, budget), *after))
+
+    def _equation(self, left: Any, right: Any, origin: str = "") -> Equation:
+        text = left if isinstance(left, str) else self._notation.expression(left)
+        return Equation(text, self._notation.expression(right), origin)
+
+    def _value(self) -> Section:
+        output = self._formulas.output
+        return _section(
+            "value", [self._equation(self._output[i], output[i]) for i in np.ndindex(output.shape)]
+        )
+
+    def _derivatives(self, steps: bool, budget: float) -> Section:
+        """With `steps`, also what they were before they were simplified."""
+        found, zeros = [], 0
+        for name, array in self._formulas.gradients.items():
+            input = self._formulas.inputs[name]
+            for index in np.ndindex(array.shape):
+                i, j = index[: self._output.ndim], index[self._output.ndim :]
+                if array[index] == 0 and array.size > 1:
+                    zeros += 1
+                    continue
+                slope = self._notation.slope(self._output[i], input[j])
+                plain = self._formulas.plain[name][index]
+                origin = self._notation.expression(plain) if steps else ""
+                same = plain == array[index] or len(origin) > _LONGEST
+                found.append(self._equation(slope, array[index], "" if same else origin))
+        notes = [f"{zeros} others are 0"] if zeros else []
+        if self._formulas.left:
+            notes.append(f"not simplified: {self._formulas.left}; {budget:g} s were over")
+        return _section("derivatives", found, "; ".join(notes))
+
+    def _second(self) -> Section:
+        (output,) = self._output.ravel()
+        found = [
+            self._equation(self._notation.curvature(output, a, b), expression)
+            for (a, b), expression in self._formulas.second.items()
+            if expression != 0
+        ]
+        zeros = len(self._formulas.second) - len(found)
+        return _section("second derivatives", found, f"{zeros} others are 0" if zeros else "")
+
+    def _steps(self) -> list[Section]:
+        import sympy
+
+        program = self._program
+        shown, operations = _operations(bound(TABLE, sympy), program, self._formulas, self._names)
+        slopes: list[Equation] = []
+        above: dict[Any, list[tuple[Any, Any]]] = {}  # what is made of a symbol, and how it changes
+        for symbol, expression in operations:
+            for below in sorted(expression.free_symbols, key=_order(self._names)):
+                local = derivative(expression, below)
+                above.setdefault(below, []).append((symbol, local))
+                slopes.append(self._equation(self._notation.slope(symbol, below), local))
+        first = self._output.ravel()[0]
+        note = "" if self._output.size == 1 else f"of the first entry, {first}"
+        return [
+            _section("operations", [self._equation(*operation) for operation in operations]),
+            _section("leaves: what each operation does to its arguments", slopes),
+            self._chain(first, operations, above, shown, note),
+        ]
+
+    def _chain(
+        self,
+        output: Any,
+        operations: Sequence[tuple[Any, Any]],
+        above: Mapping[Any, Sequence[tuple[Any, Any]]],
+        shown: Sequence[Array],
+        note: str,
+    ) -> Section:
+        """From the output back to the inputs; what does not reach the output is left out."""
+        import sympy
+
+        wanted = [self._program.inputs[name] for name in self._formulas.wrt]
+        inputs = [x for index in wanted for x in shown[index].ravel()]
+        order = [symbol for symbol, _ in reversed(operations) if symbol != output] + inputs
+        total: dict[Any, Any] = {output: sympy.Integer(1)}
+        equations = []
+        for symbol in order:
+            parts = [(y, local) for y, local in above.get(symbol, ()) if y in total]
+            if not parts:
+                continue
+            total[symbol] = sympy.Add(*(total[y] * local for y, local in parts))
+            slope = self._notation.slope
+            factors = [(slope(output, y), slope(y, symbol)) for y, _ in parts if y != output]
+            direct = [slope(y, symbol) for y, _ in parts if y == output]
+            if not factors:  # the leaf itself
+                continue
+            origin = " + ".join([*direct, self._notation.product(factors)])
+            equation = self._equation(slope(output, symbol), total[symbol], origin)
+            if len(equation.right) > _LONGEST:
+                equation = Equation(equation.left, origin)
+            equations.append(equation)
+        return _section("chain rule, from the output back", equations, note)
+
+
+def _section(title: str, equations: Sequence[Equation], note: str = "") -> Section:
+    return Section(title, tuple(equations[:SHOWN]), max(len(equations) - SHOWN, 0), note)
+
+
+def _names(program: Program) -> list[str]:
+    """A name for every node: its own, else `y` for the output and t1, t2, ... for the others."""
+    taken = {*program.inputs, *(node.name for node in program.nodes if node.name)}
+    fresh = (f"t{i}" for i in range(1, len(program.nodes) + len(taken) + 1) if f"t{i}" not in taken)
+    final = next(name for name in ("y", "f", "value", "output_value") if name not in taken)
+    names: list[str] = []
+    for index, node in enumerate(program.nodes):
+        own = node.name if node.name and (node.op == INPUT or node.name not in names) else None
+        unnamed = final if index == program.output else None
+        counted = node.op not in (INPUT, CONSTANT) and node.kind == "float"
+        names.append(own or unnamed or (next(fresh) if counted else ""))
+    return names
+
+
+def _operations(
+    calls: Calls, program: Program, formulas: Formulas, names: Sequence[str]
+) -> tuple[list[Array], list[tuple[Any, Any]]]:
+    """What stands for each node in others' formulas (symbols, for what is floating), and every
+    entry of every operation with its formula in those."""
+    shown: list[Array] = []
+    operations: list[tuple[Any, Any]] = []
+    for index, node in enumerate(program.nodes):
+        if node.op in (INPUT, CONSTANT):
+            shown.append(formulas.nodes[index])
+            continue
+        value = apply(calls, node, arguments(program, node, shown), decimal)
+        if node.kind != "float":  # a mask or an index stands for itself
+            shown.append(value)
+            continue
+        mine = symbols(names[index], node.shape)
+        shown.append(mine)
+        operations += [(mine[i], value[i]) for i in np.ndindex(node.shape)]
+    return shown, operations
+
+
+def _order(names: Sequence[str]) -> Callable[[Any], tuple[int, str]]:
+    """Symbols in the order of their nodes, then of their entries."""
+    places = {name: place for place, name in enumerate(names)}
+    return lambda symbol: (places[str(symbol).partition("[")[0]], str(symbol))

@@ -1,0 +1,155 @@
+"""Expressions as text, as LaTeX, and as Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+
+Written = Literal["text", "latex"]
+
+
+class Notation(Protocol):
+    """How mathematics is written."""
+
+    def expression(self, expression: Any) -> str: ...
+
+    def slope(self, above: Any, below: Any) -> str:
+        """d above / d below, of two symbols."""
+        ...
+
+    def curvature(self, above: Any, first: Any, second: Any) -> str:
+        """The second derivative."""
+        ...
+
+    def product(self, factors: Sequence[tuple[str, str]]) -> str:
+        """A sum of products of two."""
+        ...
+
+
+class Text:
+    """As in the formula language: `exp(-x)`, `(x if x > 0 else 0)`, `dy/dx[0, 1]`."""
+
+    def expression(self, expression: Any) -> str:
+        text: str = _text_printer()(expression)
+        return text
+
+    def slope(self, above: Any, below: Any) -> str:
+        return f"d{above}/d{below}"
+
+    def curvature(self, above: Any, first: Any, second: Any) -> str:
+        return f"d2{above}/d{first}d{second}"
+
+    def product(self, factors: Sequence[tuple[str, str]]) -> str:
+        return " + ".join(f"{a} * {b}" for a, b in factors)
+
+
+class Latex:
+    """As between dollar signs."""
+
+    def expression(self, expression: Any) -> str:
+        import sympy
+
+        names = {symbol: latex_name(str(symbol)) for symbol in expression.free_symbols}
+        text: str = sympy.latex(expression, symbol_names=names)
+        return text
+
+    def slope(self, above: Any, below: Any) -> str:
+        return rf"\frac{{\partial {self.expression(above)}}}{{\partial {self.expression(below)}}}"
+
+    def curvature(self, above: Any, first: Any, second: Any) -> str:
+        below = rf"\partial {self.expression(first)} \, \partial {self.expression(second)}"
+        return rf"\frac{{\partial^2 {self.expression(above)}}}{{{below}}}"
+
+    def product(self, factors: Sequence[tuple[str, str]]) -> str:
+        return " + ".join(rf"{a} \, {b}" for a, b in factors)
+
+
+NOTATIONS: Mapping[Written, Notation] = {"text": Text(), "latex": Latex()}
+
+
+def latex_name(name: str) -> str:
+    r"""`W[0, 1]` is W_{0,1}; a name of several letters stands upright, as one word."""
+    word, _, index = name.partition("[")
+    stem, digits = re.fullmatch(r"(.*?)_?(\d*)", word).groups()  # type: ignore[union-attr]
+    stem = stem.replace("_", r"\_")
+    stem = stem if len(stem) == 1 else rf"\mathrm{{{stem}}}"
+    below = [digits] if digits else []
+    below += [index.removesuffix("]").replace(" ", "")] if index else []
+    return f"{stem}_{{{','.join(below)}}}" if below else stem
+
+
+@cache
+def _text_printer() -> Callable[[Any], str]:
+    from sympy.printing.str import StrPrinter
+
+    class Printer(StrPrinter):  # type: ignore[misc]
+        def _print_Piecewise(self, expression: Any) -> str:
+            text = ""
+            for value, condition in expression.args:
+                if condition == True:  # noqa: E712 - SymPy's own true
+                    return f"({text}{self._print(value)})"
+                text += f"{self._print(value)} if {self._print(condition)} else "
+            return f"({text}nan)"
+
+        def _print_Infinity(self, expression: Any) -> str:
+            return "inf"
+
+        def _print_NegativeInfinity(self, expression: Any) -> str:
+            return "-inf"
+
+    doprint: Callable[[Any], str] = Printer().doprint
+    return doprint
+
+
+def python_code(
+    name: str, inputs: Sequence[str], output: Array, gradients: Mapping[str, Array]
+) -> str:
+    """A module with `value` and `gradient`. Inputs are numbers, or arrays indexed as in `x[0, 1]`.
+
+    It needs `math` alone, or mpmath where `math` lacks a function.
+    """
+    from sympy.printing.codeprinter import PrintMethodNotImplementedError
+    from sympy.printing.pycode import MpmathPrinter, PythonCodePrinter
+
+    settings = {"fully_qualified_modules": False, "strict": True}
+    try:
+        return _module(PythonCodePrinter(settings), name, inputs, output, gradients)
+    except PrintMethodNotImplementedError:
+        return _module(MpmathPrinter(settings), name, inputs, output, gradients)
+
+
+def _module(
+    printer: Any,
+    name: str,
+    inputs: Sequence[str],
+    output: Array,
+    gradients: Mapping[str, Array],
+) -> str:
+    value = _nested(printer, output)
+    slopes = {key: _nested(printer, array) for key, array in gradients.items()}
+    imports = [
+        f"from {module} import {', '.join(sorted(names))}"
+        for module, names in sorted(printer.module_imports.items())
+    ]
+    given = ", ".join(inputs)
+    body = "".join(f"        {key!r}: {text},\n" for key, text in slopes.items())
+    about = f'"""{name}: value and gradient, as formulas."""'
+    parts = [about, *(["\n".join(imports)] if imports else [])]
+    return (
+        "\n\n".join(parts)
+        + f"\n\n\ndef value({given}):\n    return {value}\n"
+        + f"\n\ndef gradient({given}):\n    return {{\n{body}    }}\n"
+    )
+
+
+def _nested(printer: Any, array: Array) -> str:
+    if array.ndim == 0:
+        text: str = printer.doprint(array[()])
+        return text
+    return f"[{', '.join(_nested(printer, np.asarray(part)) for part in array)}]"

@@ -1,0 +1,46 @@
+"""A derivation, as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from gradcheck_cli.domain.derivation import Derivation, Section
+from gradcheck_cli.report.style import DIM, LABEL, Style, plain, wrapped
+
+
+def derivation_lines(name: str, derivation: Derivation, style: Style) -> list[Text]:
+    """The name, and each section with its equations below; long ones are wrapped."""
+    lines = [Text(plain(name), style=LABEL)]
+    for section in derivation.sections:
+        lines += [Text(), Text(f"  {section.title}", style=DIM)]
+        for equation in section.equations:
+            origin = f"{equation.origin} = " if equation.origin else ""
+            lines += _hanging(f"{equation.left} = {origin}{equation.right}", style)
+        lines += [Text(f"    {told}", style=DIM) for told in _told(section, style.dots)]
+    return lines
+
+
+def _hanging(text: str, style: Style) -> list[Text]:
+    first, *rest = wrapped(text, max(style.width - 8, 24))
+    return [Text(f"    {first}"), *(Text(f"        {line}") for line in rest)]
+
+
+def _told(section: Section, dots: str) -> Sequence[str]:
+    more = [f"{dots} {section.more} more"] if section.more else []
+    return [*more, *([section.note] if section.note else [])]
+
+
+def derivation_latex(name: str, derivation: Derivation) -> str:
+    """An `align*` a section; what is not mathematics stands in comments."""
+    parts = [f"% {plain(name)}"]
+    for section in derivation.sections:
+        parts.append("\n".join(f"% {line}" for line in (section.title, *_told(section, "..."))))
+        rows = []
+        for equation in section.equations:
+            origin = rf"{equation.origin} \\ &= " if equation.origin else ""
+            rows.append(f"  {equation.left} &= {origin}{equation.right}")
+        if rows:
+            parts.append("\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}")
+    return "\n".join(parts) + "\n"

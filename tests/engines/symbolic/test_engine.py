@@ -1,0 +1,132 @@
+"""Formulas as an engine: every row against the reference engine, digits, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.evaluation import Problem, Projection, TrainingProblem
+from gradcheck_cli.engines.symbolic import engine as module
+from gradcheck_cli.engines.symbolic.engine import SymbolicEngine
+from gradcheck_cli.engines.symbolic_ops import TABLE as FORMULAS
+from reference_engine.op import TABLE
+from tests.conftest import Judged, loaded, program_of
+from tests.reference_engine.samples import SAMPLES, Sample
+from tests.rows import answer, floats_of, program_of_row
+
+
+@pytest.fixture
+def engine() -> Iterator[SymbolicEngine]:
+    """One with no time to simplify, which changes no number."""
+    before, module._SIMPLIFY_S = module._SIMPLIFY_S, 0.0
+    made = SymbolicEngine()
+    made.load()
+    yield made
+    module._SIMPLIFY_S = before
+
+
+def smallest(name: str) -> Sample:
+    """The call of a row with the fewest numbers, and with some."""
+    usual = [
+        sample
+        for sample in SAMPLES[name]
+        if all(array.size for array in sample.arrays(3))
+        and not any(isinstance(i, np.ndarray) for i in sample.keywords.get("index", ()))
+    ]
+    return min(usual, key=lambda sample: sum(array.size for array in sample.arrays(3)))
+
+
+def test_every_row_is_what_it_is_in_the_reference_engine(engine: SymbolicEngine) -> None:
+    names = [name for name in FORMULAS if TABLE[name].differentiable]
+    assert len(names) > 120
+    for name in names:
+        sample = smallest(name)
+        arrays = sample.arrays(3)
+        program = program_of_row(name, arrays, sample.keywords)
+        values = {f"x{k}": array for k, array in enumerate(arrays)}
+        wrt = floats_of(arrays)
+        got = engine.evaluate(Problem(program, values, wrt, "float64", "float64", "reverse"))
+        right = answer("reference", name, arrays, sample.keywords)
+        assert got.failure is None, (name, got.failure)
+        # the reference engine rounds; the formula does not
+        np.testing.assert_allclose(got.output, right.output, rtol=1e-9, atol=1e-12, err_msg=name)
+        for input in wrt:
+            theirs = right.gradients[input].values
+            expected = np.zeros(1) if theirs is None else theirs
+            mine = got.gradients[input].values
+            np.testing.assert_allclose(mine, expected, rtol=1e-8, atol=1e-10, err_msg=name)
+
+
+def test_the_table_has_no_row_that_the_language_lacks() -> None:
+    assert FORMULAS.keys() <= TABLE.keys()
+
+
+CASES = [
+    ("1 / exp(x)", {"x": 100.0}),  # exp(100) overflows float32
+    ("log(1 + exp(x)) - x", {"x": 60.0}),  # all digits cancel
+    ("sqrt(x**2 + 1) - x", {"x": 1e4}),
+]
+
+
+@pytest.mark.parametrize(("formula", "inputs"), CASES)
+def test_nothing_is_rounded_but_the_result(
+    formula: str, inputs: dict[str, float], judged: Callable[..., Judged]
+) -> None:
+    for dtype in ("float16", "float32", "float64"):
+        rounded = {name: float(FORMATS[dtype].round(np.float64(v))) for name, v in inputs.items()}
+        found = judged(formula, rounded, engines=("symbolic",), dtype=dtype)
+        assert found.passed, (dtype, found.codes)
+        assert all((check.max_ulps or 0) <= 0.51 for check in found.checks)
+
+
+def test_second_derivatives_and_directions(engine: SymbolicEngine) -> None:
+    x, w = np.array([0.5, -1.0, 2.0]), np.array(1.5)
+    program = program_of("sum(tanh(w * x) * x)", {"x": x, "w": w})
+    problem = Problem(
+        program, {"x": x, "w": w}, ("x", "w"), "float64", "float64", "forward-over-reverse"
+    )
+    columns = {"x": np.array([[1.0, 2.0, -1.0]]), "w": np.array([3.0])}
+    for asked in (problem, replace(problem, projection=Projection(columns=columns))):
+        got, right = engine.evaluate(asked), loaded("reference").evaluate(asked)
+        assert got.gradients.keys() == right.gradients.keys()
+        for block, expected in right.gradients.items():
+            np.testing.assert_allclose(got.gradients[block].values, expected.values, rtol=1e-12)
+
+
+def test_training_follows_the_path_of_the_reference_engine(engine: SymbolicEngine) -> None:
+    values = {"x": np.array([1.0, 2.0]), "w": np.array(0.5)}
+    program = program_of("mean((w * x - 3)**2)", values)
+    problem = TrainingProblem(program, values, ("w",), 0.1, 5, "float64", "float64")
+    got, right = engine.train(problem), loaded("reference").train(problem)
+    np.testing.assert_allclose(got.losses, right.losses, rtol=1e-13)
+    np.testing.assert_allclose(got.parameters["w"], right.parameters["w"], rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("formula", "shape", "words"),
+    [
+        ("sum(sort(x))", (3,), "`sort`"),
+        ("sum(exp(x))", (300,), "`x` has 300 entries"),
+        ("sum(x * argmax(x))", (3,), "`argmax`"),
+    ],
+)
+def test_what_cannot_be_expressed_is_refused_by_name(
+    formula: str, shape: tuple[int, ...], words: str, engine: SymbolicEngine
+) -> None:
+    values = {"x": np.ones(shape)}
+    program = program_of(formula, values)
+    got = engine.evaluate(Problem(program, values, ("x",), "float64", "float64", "reverse"))
+    assert got.failure is not None
+    assert got.failure.kind == "unsupported"
+    assert words in got.failure.message
+
+
+def test_a_pole_is_no_number(engine: SymbolicEngine) -> None:
+    values = {"x": np.array([0.0, 4.0])}
+    program = program_of("sum(sqrt(x))", values)
+    got = engine.evaluate(Problem(program, values, ("x",), "float64", "float64", "reverse"))
+    np.testing.assert_array_equal(got.gradients["x"].values, [[np.nan, 0.25]])
