@@ -83,14 +83,36 @@ class Interrupts:
         raise KeyboardInterrupt
 
 
-def read_specs(files: Iterable[str], errors: list[SpecError], seed: int = 0) -> Iterator[Spec]:
+def read_specs(
+    files: Iterable[str], errors: list[SpecError], seed: int = 0, *, user_code: bool = True
+) -> Iterator[Spec]:
     """The specs of `files`, each file read when its turn comes; mistakes are added to `errors`.
 
-    `seed` is for inputs that are drawn at random and have none of their own.
+    `seed` is for inputs that are drawn at random and have none of their own. Without `user_code` a
+    spec that would run some is a mistake.
     """
     from gradcheck_cli import specfile
 
     for file in files:
         specs, mistakes = specfile.read(file, seed=seed)
         errors.extend(mistakes)
-        yield from specs
+        for spec in specs:
+            if spec.implementations and not user_code:
+                errors.append(_refused(spec))
+            else:
+                yield spec
+
+
+def _refused(spec: Spec) -> SpecError:
+    from gradcheck_cli.domain.report import SpecError
+
+    first = spec.implementations[0]
+    return SpecError(
+        "GC903",
+        spec.source.path,
+        f"`{spec.name}` would run {first.target}, and this run is to run no code of users",
+        first.span,
+        spec.source,
+        "implementations",
+        "without --no-user-code (GRADCHECK_NO_USER_CODE, no-user-code) it is run",
+    )

@@ -54,7 +54,8 @@ def _checked(paths: Sequence[str], settings: Settings, listeners: Sequence[Any])
     errors = list(unreadable)
     told = f"gradcheck {shlex.join(sys.argv[1:])}"
     options = settings.run_options()
-    specs = read_specs(files, errors, options.seed)
+    user_code = not settings.value("no-user-code", False)
+    specs = read_specs(files, errors, options.seed, user_code=user_code)
     return execute(specs, options, listeners, errors, told)
 
 

@@ -72,6 +72,7 @@ _ROWS: tuple[Code, ...] = (
     Code("GC701", "engine-raised", "error", "The engine raised an exception."),
     Code("GC702", "engine-crashed", "error", "The engine's process died."),
     Code("GC703", "engine-timed-out", "error", "The engine did not answer in time."),
+    Code("GC704", "out-of-memory", "error", "The engine took more memory than it may."),
     Code(
         "GC705", "unsupported-operation", "note", "The engine cannot express this program or mode."
     ),

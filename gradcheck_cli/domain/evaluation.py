@@ -85,7 +85,9 @@ class Gradient:
     dtype: str | None = None
 
 
-FailureKind = Literal["raised", "crashed", "timed-out", "unsupported", "wrong-shape"]
+FailureKind = Literal[
+    "raised", "crashed", "timed-out", "out-of-memory", "unsupported", "wrong-shape"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ class RunOptions:
     engines: Layered[tuple[str, ...]] = field(default_factory=Layered)
     dtypes: Layered[tuple[str, ...]] = field(default_factory=Layered)
     modes: Layered[tuple[str, ...]] = field(default_factory=Layered)
-    timeout: Layered[float] = field(default_factory=Layered)
+    timeout: Layered[float] = field(default_factory=Layered)  # seconds
+    memory: Layered[float] = field(default_factory=Layered)  # gigabytes
     seed: int = 0
     jobs: int | None = None
     fail_fast: bool = False

@@ -95,7 +95,7 @@ class Spec:
     model: Model | None = None
     constants: Mapping[str, bool | int | float] = field(default_factory=dict)
     power: float = POWER
-    memory: float | None = None  # bytes
+    memory: float | None = None  # gigabytes
 
     @property
     def inputs(self) -> Mapping[str, Input]:

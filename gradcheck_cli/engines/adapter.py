@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,12 +20,12 @@ from gradcheck_cli.domain.evaluation import (
     TrainingProblem,
 )
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.engines.base import Capabilities, EngineFault, NodeFault, Unsupported
+from gradcheck_cli.engines.base import Capabilities, NodeFault, Unsupported
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.framework import Framework
 from gradcheck_cli.engines.lowerings import Table, had, reasons
 from gradcheck_cli.engines.modes import MODES, Answer, descend
-from gradcheck_cli.engines.tracebacks import short_traceback
+from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.engines.walker import OPERATORS, Prepared, prepare
 
 _REMEMBERED = 64  # prepared programs: a task has one program in at most a few dtypes
@@ -119,15 +120,12 @@ class AnsweringEngine(ABC):
         if isinstance(error, NodeFault):
             node = error.index
             cause = error.__cause__ or error
-        words = str(cause).strip().splitlines()
-        message = words[0].strip() if words else type(cause).__name__
-        if isinstance(cause, EngineFault):
-            return Failure(cause.kind, message, cause.detail, node)
-        message = f"{type(cause).__name__}: {message}" if words else message
-        if self.lacks(cause):
+        failure = replace(as_failure(cause), node=node)
+        if failure.kind == "raised" and self.lacks(cause):
             what = "this" if node is None else f"`{program.nodes[node].op}`"
-            return Failure("unsupported", f"it has no {what} in {dtype}: {message}", node=node)
-        return Failure("raised", message, short_traceback(cause), node)
+            words = f"it has no {what} in {dtype}: {failure.message}"
+            return Failure("unsupported", words, node=node)
+        return failure
 
 
 class ProgramEngine(AnsweringEngine):

@@ -1,28 +1,92 @@
-"""Tracebacks for people: their own lines, and where it ended."""
+"""What was raised, for people: their own lines, and where it ended."""
 
 from __future__ import annotations
 
+import re
 import sysconfig
 import traceback
 from pathlib import Path
 
+from gradcheck_cli.domain.evaluation import Failure, FailureKind
+from gradcheck_cli.engines.base import EngineFault
+
 OURS = str(Path(__file__).parent.parent)
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")})
 _SHOWN = 4
+_EXHAUSTED_TYPES = {"OutOfMemoryError", "ResourceExhaustedError"}  # of torch, of TensorFlow
+_EXHAUSTED_WORDS = ("can't allocate memory", "RESOURCE_EXHAUSTED")  # torch on the CPU, XLA
+_DUMPED = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
 
-def short_traceback(error: BaseException) -> str:
+def as_failure(error: BaseException, *, ours: bool = False) -> Failure:
+    """What was raised as a failure: an engine's fault as it says itself, anything else with a short
+    traceback; `ours` is said below."""
+    words = str(error).strip().splitlines()
+    message = words[0].strip() if words else ""
+    if isinstance(error, EngineFault):
+        return Failure(error.kind, message or type(error).__name__, error.detail)
+    if isinstance(error, SystemExit):
+        message = f"it called sys.exit({message})"
+    else:
+        name = type(error).__name__
+        message = f"{name}: {message}" if message else name
+    kind: FailureKind = "out-of-memory" if _is_exhausted(error) else "raised"
+    return Failure(kind, message, short_traceback(error, ours=ours))
+
+
+def _is_exhausted(error: BaseException) -> bool:
+    if isinstance(error, MemoryError) or type(error).__name__ in _EXHAUSTED_TYPES:
+        return True
+    return isinstance(error, RuntimeError) and any(w in str(error) for w in _EXHAUSTED_WORDS)
+
+
+def short_traceback(error: BaseException, *, ours: bool = False) -> str:
     """The last frames that are not ours, and the exception. Frames of libraries are left out where
-    there are others, but for the one in which it was raised."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(OURS)
-    ]
-    own = [frame for frame in frames if not frame.filename.startswith((*LIBRARIES, "<frozen"))]
+    there are others, but for the one in which it was raised. With `ours`, our own frames are shown
+    where there are no others: the mistake is in gradcheck then."""
+    everything = traceback.extract_tb(error.__traceback__)
+    frames = [f for f in everything if not f.filename.startswith((OURS, "<frozen"))]
+    own = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
     if own:
         last = [frames[-1]] if frames[-1] is not own[-1] else []
         frames = own[-_SHOWN:] + last
+    if ours and not frames and not isinstance(error, SyntaxError):  # that one shows its own line
+        frames = everything
     lines = traceback.format_list(frames[-_SHOWN:])
     lines += traceback.format_exception_only(error)
     return "".join(lines).rstrip()
+
+
+def short_dump(words: str) -> str:
+    """The last words of a process that crashed: faulthandler's dump of every thread is cut down to
+    the error and the frames that are not ours of the thread that it struck, innermost first."""
+    lines = words.splitlines()
+    starts = [i for i, line in enumerate(lines) if line.startswith("Fatal Python error:")]
+    if not starts:
+        return words
+    start = starts[-1]
+    frames: list[str] = []
+    for line in lines[start + 1 :]:
+        if _DUMPED.match(line):
+            frames.append(line)
+        elif frames:
+            break  # the next thread, or the list of extension modules
+    theirs = [line for line in frames if not _is_ours(line)]
+    own = [line for line in theirs if not _from_a_library(line)]
+    shown = own[:_SHOWN] or theirs[:_SHOWN]
+    if own and theirs[0] != own[0]:
+        shown = [theirs[0], *own[: _SHOWN - 1]]
+    return "\n".join([*lines[max(start - _SHOWN, 0) : start + 1], *shown])
+
+
+def _file(line: str) -> str:
+    found = _DUMPED.match(line)
+    return found["file"] if found else ""
+
+
+def _is_ours(line: str) -> bool:
+    return _file(line).startswith((OURS, "<frozen"))
+
+
+def _from_a_library(line: str) -> bool:
+    return _file(line).startswith(LIBRARIES)

@@ -11,6 +11,7 @@ CODES_OF_FAILURES = {
     "raised": "GC701",
     "crashed": "GC702",
     "timed-out": "GC703",
+    "out-of-memory": "GC704",
     "unsupported": "GC705",
     "wrong-shape": "GC103",
 }

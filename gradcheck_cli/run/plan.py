@@ -28,6 +28,7 @@ from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered
+from gradcheck_cli.run.memory import usual_limit
 
 DTYPES = ("float32", "float64")
 TIMEOUT_S = 60.0
@@ -68,6 +69,7 @@ class Plan:
     trainings: tuple[TrainingProblem, ...]
     notes: tuple[str, ...]
     timeout: float
+    memory: float  # gigabytes
     seed: int
     layers: tuple[LayerProblem, ...] = ()
 
@@ -102,6 +104,7 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
         trainings=tuple(_training(spec, dtype) for dtype in dtypes) if spec.train else (),
         notes=tuple(notes),
         timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
+        memory=options.memory.resolve(spec.memory, usual_limit()),
         seed=options.seed,
     )
 
@@ -143,6 +146,7 @@ def _plan_of_layers(
         trainings=(),
         notes=(),
         timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
+        memory=options.memory.resolve(spec.memory, usual_limit()),
         seed=options.seed,
         layers=problems,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -12,23 +13,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradcheck_cli.domain.evaluation import Failure
+from gradcheck_cli.engines.tracebacks import short_dump
 from gradcheck_cli.run import channel
-from gradcheck_cli.run.process import Died, Process, TimedOut
+from gradcheck_cli.run.process import Died, Process, TimedOut, TookTooMuch
 
 IMPORT_LIMIT_S = 300.0  # a cold disk may need a minute for a framework; a hung import must end
+SECOND_CHANCE = 0.5  # of the time that each task of a group had before one of them hung
 _IMPORT_ATTEMPTS = 2  # a worker that dies twice before it is ready would die again
 _LAST = (1 << 62, 0)  # after every task
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Questions for one engine, to be answered in order. Tasks of a lower `priority` go first."""
+    """Questions for one engine, to be answered in order. Tasks of a lower `priority` go first.
+
+    `timeout` is in seconds, `memory` in gigabytes. What hangs once hangs again as a rule: where a
+    task was not done in time, others of its `group` have less (SECOND_CHANCE).
+    """
 
     key: Any
     engine: str
     questions: Sequence[Any]
     timeout: float
     priority: int = 0
+    memory: float = math.inf
+    group: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,7 @@ class _Keeper(threading.Thread):
         self._killed = False
         self._hopeless: Failure | None = None
         self._announced = False
+        self._hung: set[Any] = set()  # groups
 
     def submit(self, task: Task) -> None:
         self._count += 1  # first in, first out within a priority
@@ -156,16 +166,22 @@ class _Keeper(threading.Thread):
         start = time.monotonic()
         answers: list[Any] = []
         failure = None
+        limit = task.timeout * (SECOND_CHANCE if task.group in self._hung else 1)
         try:
             process.send(task.questions)
             while len(answers) < len(task.questions):
-                message = process.receive(start + task.timeout)
+                message = process.receive(start + limit, task.memory * 1e9)
                 answers.append(message.value)
         except TimedOut:
             self._drop()
-            failure = Failure("timed-out", f"gave no answer within {task.timeout:g} s")
+            if task.group is not None:
+                self._hung.add(task.group)
+            failure = Failure("timed-out", f"gave no answer within {limit:g} s")
+        except TookTooMuch:
+            self._drop()
+            failure = Failure("out-of-memory", f"took more than {task.memory:g} GB of memory")
         except Died as error:
-            words = process.last_words
+            words = short_dump(process.last_words)
             self._drop()
             failure = Failure("crashed", f"the worker process {_was(error)}", words)
         except Exception as error:  # a thread that ends would leave the run waiting for ever

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import signal
@@ -11,11 +12,13 @@ import sys
 import time
 from typing import IO, Any
 
-from gradcheck_cli.run import channel
+from gradcheck_cli.run import channel, memory
 from gradcheck_cli.run.launch import adopt, spawn
 
-_TAIL = 4096  # bytes of the worker's last words that are kept
-_POLL_S = 0.2  # how often a silent worker is looked at: its child may hold its pipes open
+_TAIL = 1 << 14  # bytes of the worker's last words that are kept: faulthandler says a lot
+# How often a worker is looked at: its child may hold its pipes open when it is gone, and at some
+# gigabytes a second it must not have taken the machine before it is seen.
+_POLL_S = 0.1
 _FAREWELL_S = 0.5  # for an idle worker to end by itself before it is killed
 
 
@@ -25,6 +28,10 @@ class Died(Exception):
 
 class TimedOut(Exception):
     """No message came in time."""
+
+
+class TookTooMuch(Exception):
+    """The worker holds more memory than it may."""
 
 
 def _descriptor(stream: IO[bytes] | None) -> int:
@@ -44,6 +51,8 @@ class Process:
         self._decoder = channel.Decoder()
         self._unsent = memoryview(b"")
         self._tail = bytearray()
+        self._held = 0  # bytes of memory when it was last sent something
+        self._looked = 0.0
         self._stdin = _descriptor(self._popen.stdin)
         self._stdout = _descriptor(self._popen.stdout)
         self._stderr = _descriptor(self._popen.stderr)
@@ -64,12 +73,15 @@ class Process:
         return text if len(self._tail) < _TAIL else "... " + text
 
     def send(self, message: object) -> None:
-        """Queues the message; it goes out while `receive` waits."""
+        """Queues the message; it goes out while `receive` waits. What memory the worker takes is
+        counted from here."""
+        self._held = memory.resident(self.pid) or 0
         self._unsent = memoryview(channel.encode(message))
         self._selector.register(self._stdin, selectors.EVENT_WRITE)
 
-    def receive(self, deadline: float) -> Any:
-        """The next message. `deadline` is of time.monotonic. Raises Died or TimedOut."""
+    def receive(self, deadline: float, most: float = math.inf) -> Any:
+        """The next message. `deadline` is of time.monotonic, `most` the bytes of memory that the
+        worker may take meanwhile. Raises Died, TimedOut or TookTooMuch."""
         while True:
             try:
                 message = self._decoder.take()
@@ -80,11 +92,20 @@ class Process:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimedOut
+            self._look_at_memory(most)
             ended = self._popen.poll() is not None
             events = self._selector.select(0 if ended else min(left, _POLL_S))
             closed = [self._handle(key.fd) for key, _ in events]
             if any(closed) or (ended and not events):
                 raise Died(self._how_it_ended())
+
+    def _look_at_memory(self, most: float) -> None:
+        now = time.monotonic()
+        if now - self._looked < _POLL_S or most == math.inf:
+            return
+        self._looked = now
+        if (memory.resident(self.pid) or 0) - self._held > most:
+            raise TookTooMuch
 
     def _handle(self, descriptor: int) -> bool:
         """Moves bytes one way or the other; True where the channel is closed."""

@@ -160,7 +160,17 @@ class _Session:
         limit = work.plan.timeout if engine else max(work.plan.timeout, TRUTH_TIMEOUT_S)
         key = _Key(number, engine, tuple((kind, index) for kind, index, _ in asked))
         questions = [question for _, _, question in asked]
-        self._pool.submit(Task(key, engine or "reference", questions, limit, priority=number))
+        self._pool.submit(
+            Task(
+                key=key,
+                engine=engine or "reference",
+                questions=questions,
+                timeout=limit,
+                priority=number,
+                memory=work.plan.memory,
+                group=(number, engine),
+            )
+        )
 
     def _receive(self, done: Done) -> None:
         key: _Key = done.task.key

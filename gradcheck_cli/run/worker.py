@@ -17,7 +17,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from gradcheck_cli.run import channel
+from gradcheck_cli.run import channel, output
 from gradcheck_cli.run.launch import REFERENCE
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ def main() -> None:
     sys.path[:] = dict.fromkeys(sys.path)
     requests, answers = _take_channel()
     faulthandler.enable()
+    sys.stdout, sys.stderr = output.bounded(1), output.bounded(2)
     engine = _load(target, answers)
     if engine is None:
         os._exit(1)
     while (task := channel.read(requests)) is not None:
         for question in task:
+            output.refill()
             answer = channel.Answer(_answer(engine, question))
             try:
                 channel.write(answers, answer)
@@ -93,7 +95,6 @@ def _answer(engine: Engine, question: Any) -> Any:
     from gradcheck_cli.domain.case import TruthRequest
     from gradcheck_cli.domain.evaluation import (
         Evaluation,
-        Failure,
         Problem,
         Training,
         TrainingProblem,
@@ -118,9 +119,10 @@ def _answer(engine: Engine, question: Any) -> Any:
 
             return examine(engine, question)
         return engine.evaluate(question)
-    except Exception as error:
-        words = f"{type(error).__name__}: {error}".splitlines()[0]
-        failure = Failure("raised", words, traceback.format_exc(limit=-4))
+    except BaseException as error:  # of a user's code: nobody interrupts a worker
+        from gradcheck_cli.engines.tracebacks import as_failure
+
+        failure = as_failure(error, ours=True)
     if isinstance(question, Problem):
         return Evaluation(name, question.dtype, question.rounding, question.mode, failure=failure)
     if isinstance(question, TrainingProblem):

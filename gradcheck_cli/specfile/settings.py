@@ -39,7 +39,7 @@ def read_settings(
         "allow": _allows(data.get("allow", ()), inputs, collector),
         "train": _train(data.get("train"), inputs, collector),
         "timeout": data.get("timeout"),
-        "memory": data["memory"] * 1e9 if "memory" in data else None,
+        "memory": data.get("memory"),
     }
 
 

@@ -177,3 +177,17 @@ def test_a_reader_that_leaves_early_changes_nothing(folder: Path) -> None:
     process.stderr.close()
     assert process.wait(timeout=60) == 1
     assert told == b""
+
+
+def test_code_of_users_is_refused_where_that_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "layer.py").write_text("open('ran', 'w')\n", "utf-8")
+    (tmp_path / "a.yaml").write_text(
+        "inputs: {x: 2}\nimplementations: {torch: layer.py:f}\n", "utf-8"
+    )
+    (tmp_path / "b.yaml").write_text(GOOD, "utf-8")
+    screen = call("run", ".", *REFERENCE, cwd=tmp_path, env={"GRADCHECK_NO_USER_CODE": "1"})
+    assert screen.code == 2
+    assert "a.yaml:2:26" in screen.out
+    assert "this run is to run no code of users" in screen.out
+    assert "ok    b" in screen.out
+    assert not (tmp_path / "ran").exists()

@@ -59,6 +59,20 @@ class Exiting(_Fake):
         sys.exit(7)
 
 
+class Gone(_Fake):
+    def misbehave(self):
+        os._exit(7)
+
+
+class Hoarding(_Fake):
+    """Takes 200 MB, holds them for a moment, and goes on as if nothing had been."""
+
+    def misbehave(self):
+        kept = bytearray(200_000_000)
+        kept[::4096] = b"x" * len(kept[::4096])
+        time.sleep(0.3)
+
+
 class Hanging(_Fake):
     def misbehave(self):
         time.sleep(3600)
@@ -141,6 +155,8 @@ NAMES = (
     "Segfault",
     "Aborting",
     "Exiting",
+    "Gone",
+    "Hoarding",
     "Hanging",
     "Deaf",
     "Chatty",

@@ -71,7 +71,7 @@ def test_exception_of_an_engine_is_an_answer(pool: Pool, fakes: dict[str, str]) 
     [
         ("segfault", "the worker process was killed by SIGSEGV"),
         ("aborting", "the worker process was killed by SIGABRT"),
-        ("exiting", "the worker process exited with code 7"),
+        ("gone", "the worker process exited with code 7"),
     ],
 )
 def test_death_costs_only_what_was_not_answered(
@@ -93,6 +93,25 @@ def test_last_words_are_kept(pool: Pool, fakes: dict[str, str]) -> None:
     assert "misbehave" in failure.detail  # the traceback of faulthandler
 
 
+def test_what_is_no_exception_of_a_fault_is_an_answer_too(
+    pool: Pool, fakes: dict[str, str]
+) -> None:
+    first, second = _run(pool, fakes, "exiting")
+    assert first.answers[1].failure.message == "it called sys.exit(7)"
+    assert _is_six(second.answers[0])
+
+
+def test_memory_has_a_limit(pool: Pool, fakes: dict[str, str]) -> None:
+    pool.start("hoarding", fakes["hoarding"])
+    pool.submit(Task("few", "hoarding", [_problem("bad")], START_S, memory=0.05))
+    pool.submit(Task("enough", "hoarding", [_problem("bad")], START_S, memory=1.0))
+    first, second = _collect(pool, 2)
+    assert first.failure is not None
+    assert first.failure.kind == "out-of-memory"
+    assert first.failure.message == "took more than 0.05 GB of memory"
+    assert _is_six(second.answers[0])
+
+
 @pytest.mark.parametrize("name", ["hanging", "deaf"])
 def test_time_is_up(pool: Pool, fakes: dict[str, str], name: str) -> None:
     pool.start(name, fakes[name])
@@ -105,6 +124,14 @@ def test_time_is_up(pool: Pool, fakes: dict[str, str], name: str) -> None:
     assert done.failure is not None
     assert (done.failure.kind, done.failure.message) == ("timed-out", "gave no answer within 0.5 s")
     assert _is_six(done.answers[0])
+
+
+def test_what_hung_once_gets_less_time_again(pool: Pool, fakes: dict[str, str]) -> None:
+    pool.start("hanging", fakes["hanging"])
+    for group in (1, 1, 2):
+        pool.submit(Task(group, "hanging", [_problem("bad")], 0.4, group=group))
+    limits = [done.failure.message for done in _collect(pool, 3) if done.failure]
+    assert limits == [f"gave no answer within {limit} s" for limit in ("0.4", "0.2", "0.4")]
 
 
 def test_import_does_not_count_for_the_time_of_a_task(pool: Pool, fakes: dict[str, str]) -> None:

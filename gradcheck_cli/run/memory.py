@@ -1,0 +1,41 @@
+"""How much memory a process holds, and how much an engine may take unless another limit is set."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+USUAL_GB = 16.0  # far above what any check of a layer needs, and less than most machines have
+_SHARE = 0.75  # of a smaller machine: the rest belongs to other workers and to whoever works there
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+def usual_limit() -> float:
+    """Gigabytes that one engine may take: USUAL_GB, or a share of a machine that has less."""
+    held = [size for size in (_physical(), _granted()) if size]
+    return min([USUAL_GB, *(_SHARE * size / 1e9 for size in held)])
+
+
+def _physical() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * _PAGE
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def _granted() -> int:
+    """What the container may take, 0 where that is not limited (cgroup v2, then v1)."""
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            return int(Path("/sys/fs/cgroup", name).read_text())
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return 0
+
+
+def resident(pid: int) -> int | None:
+    """Bytes that the process holds in memory; None where that is not told, as outside Linux."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return None

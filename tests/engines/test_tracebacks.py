@@ -1,0 +1,71 @@
+"""What a person is told of an exception, and of a crash."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.tracebacks import as_failure, short_dump
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch calls it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (ValueError("no\nmore"), "raised", "ValueError: no"),
+        (KeyError(), "raised", "KeyError"),
+        (SystemExit(3), "raised", "it called sys.exit(3)"),
+        (KeyboardInterrupt(), "raised", "KeyboardInterrupt"),
+        (Unsupported("no bfloat16"), "unsupported", "no bfloat16"),
+        (MemoryError(), "out-of-memory", "MemoryError"),
+        (OutOfMemoryError("CUDA"), "out-of-memory", "OutOfMemoryError: CUDA"),
+        (RuntimeError("CPU: can't allocate memory"), "out-of-memory", "RuntimeError: CPU: can't"),
+    ],
+)
+def test_kind_and_first_line(error: BaseException, kind: str, message: str) -> None:
+    failure = as_failure(error)
+    assert failure.kind == kind
+    assert failure.message.startswith(message)
+
+
+def test_the_lines_of_the_user_are_shown() -> None:
+    def layer() -> None:
+        int("no number")
+
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        layer()
+    detail = as_failure(caught.value).detail
+    assert 'int("no number")' in detail
+    assert detail.endswith("ValueError: invalid literal for int() with base 10: 'no number'")
+
+
+def test_a_crash_is_shown_from_the_error_to_the_users_lines() -> None:
+    library = sys.modules["ctypes"].__file__ if "ctypes" in sys.modules else None
+    library = library or f"{sys.base_prefix}/lib/x.py"
+    dump = f"""\
+said before
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007f (most recent call first):
+  File "{library}", line 519 in string_at
+  File "/home/me/layers.py", line 8 in helper
+  File "/home/me/layers.py", line 6 in layer
+  File "{__file__.replace("tests", "gradcheck_cli")}", line 300 in run
+
+Thread 0x00008f (most recent call first):
+  File "/home/me/other.py", line 1 in other
+
+Extension modules: numpy._core._multiarray_umath (total: 1)"""
+    shown = short_dump(dump).splitlines()
+    assert shown[:2] == ["said before", "Fatal Python error: Segmentation fault"]
+    assert '  File "/home/me/layers.py", line 8 in helper' in shown
+    assert not any("other.py" in line or "Extension" in line for line in shown)
+
+
+def test_words_without_a_dump_stay_as_they_are() -> None:
+    assert short_dump("terminate called\nabort") == "terminate called\nabort"

@@ -1,0 +1,24 @@
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.run import output
+
+
+def test_a_flood_is_cut_and_the_next_question_may_print_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
+    stream = output.bounded(file)
+    monkeypatch.setattr(sys, "stdout", stream)
+    for _ in range(100):
+        print("x" * 100_000)
+    assert os.fstat(file).st_size < output.SHOWN + 100
+    output.refill()
+    print("again")
+    os.close(file)
+    text = (tmp_path / "out").read_text()
+    assert text.count("left out") == 1
+    assert text.endswith("left out\nagain\n")
