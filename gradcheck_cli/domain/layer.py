@@ -96,13 +96,18 @@ class LayerProblem:
 
 @dataclass(frozen=True, slots=True)
 class LayerAnswer:
-    """What was found. Small, however large the layer: entries that are right stay in the worker."""
+    """What was found. Small, however large the layer: entries that are right stay in the worker.
+
+    `fickle`: the layer gives another result at every call, so that no judgement of its numbers
+    means anything.
+    """
 
     checks: tuple[Check, ...] = ()
     findings: tuple[Finding, ...] = ()
     readings: tuple[Reading, ...] = ()
     notes: tuple[str, ...] = ()
     failure: Failure | None = None
+    fickle: bool = False
     duration_s: float = 0.0
 
 

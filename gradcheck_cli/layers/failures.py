@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
+
+# About numbers: what truth and engine say of them means nothing where no call is like the last.
+OF_NUMBERS = ("GC101", "GC105", "GC106", "GC2", "GC3", "GC4", "GC5")
+EXPLAIN_MODES = ("GC101", "GC102", "GC103")  # then forward and reverse mode cannot agree
+
+
+def told_once(answers: Sequence[LayerAnswer]) -> list[Finding]:
+    """All findings about one spec's layers, without those that another explains. What the checks
+    of behaviour found has no dtype."""
+    findings = [finding for answer in answers for finding in answer.findings]
+    fickle = {f.engine for answer in answers if answer.fickle for f in answer.findings}
+    judged = {(f.engine, f.code) for f in findings if f.dtype is not None}
+    explained = {(engine, "GC105") for engine, code in judged if code in EXPLAIN_MODES}
+    cut = {(f.engine, f.input) for f in findings if f.code == "GC102"}
+
+    def is_new(finding: Finding) -> bool:
+        if finding.dtype is None:
+            return (finding.engine, finding.code) not in judged | explained
+        if finding.engine in fickle and finding.code.startswith(OF_NUMBERS):
+            return False
+        is_zero = finding.mode == "forward" and finding.code in ("GC101", "GC302")
+        return not (is_zero and (finding.engine, finding.input) in cut)
+
+    return [finding for finding in findings if is_new(finding)]
 
 
 def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
@@ -25,7 +50,7 @@ def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
         message=f"while {what}{failure.message}" if what else failure.message,
         span=problem.implementation.span,
         engine=engine,
-        dtype=problem.dtype,
+        dtype=None if problem.behaviour else problem.dtype,
         point=point,
         detail=failure.detail,
     )

@@ -25,7 +25,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines
 from gradcheck_cli.explain import explain, fixing
 from gradcheck_cli.judge import judge, judge_training, suspects
-from gradcheck_cli.layers.failures import with_failure
+from gradcheck_cli.layers.failures import told_once, with_failure
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
 from gradcheck_cli.run.settle import reading, settle, training_result
@@ -265,12 +265,12 @@ class _Session:
             findings += fixing.with_fixes(case, more_findings, work.screened.get(index), answers)
             made = (reading(plan, look, evaluation) for evaluation in case.evaluations)
             readings += [one for one in made if one is not None]
-        for index, problem in enumerate(plan.layers):
-            found = with_failure(problem, work.layers[index])
+        layers = [with_failure(p, work.layers[index]) for index, p in enumerate(plan.layers)]
+        for found in layers:
             checks += found.checks
-            findings += found.findings
             readings += found.readings
             work.notes.update(dict.fromkeys(found.notes))
+        findings += told_once(layers)
         ends = []
         for index in range(len(plan.trainings)):
             training = training_case_of(work, index)

@@ -1,0 +1,90 @@
+"""All checks of behaviour of one layer, in an order in which no fault is told twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.layers.behaviour.asking import asked
+from gradcheck_cli.layers.behaviour.bench import Bench, Fault
+from gradcheck_cli.layers.behaviour.layouts import of_inputs, of_upstream
+from gradcheck_cli.layers.behaviour.linear import linear
+from gradcheck_cli.layers.behaviour.memory import remembered
+from gradcheck_cli.layers.behaviour.modes import modes_agree, twice
+from gradcheck_cli.layers.behaviour.writes import kept, written
+from gradcheck_cli.layers.subjects import Subjects
+
+Check = Callable[[Bench], Iterator[Fault]]
+
+# Each with the codes that, once found, make it say nothing new.
+CHECKS: tuple[tuple[Check, frozenset[str]], ...] = (
+    (remembered, frozenset({"GC605"})),
+    (linear, frozenset({"GC602", "GC605"})),
+    (of_upstream, frozenset({"GC602", "GC604", "GC605", "GC607"})),
+    (of_inputs, frozenset({"GC602", "GC603", "GC605", "GC606"})),
+    (asked, frozenset({"GC602", "GC605"})),
+    (modes_agree, frozenset({"GC602", "GC605", "GC607"})),
+    (twice, frozenset({"GC602", "GC605"})),
+)
+
+
+def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
+    """What is wrong with how the layer behaves. Where it cannot even be run there is nothing to
+    tell: the checks of its gradients say why."""
+    subjects = Subjects(engine, problem)
+    try:
+        subject = subjects.highest()
+    except Exception:
+        return LayerAnswer()
+    try:
+        try:
+            bench = Bench(subject, lambda values: subjects.bound(subject.dtype, values), problem)
+        except Exception:
+            return LayerAnswer()
+        if not bench.leaves or not bench.size:
+            return LayerAnswer()
+        faults = list(_faults(bench))
+        return LayerAnswer(
+            findings=tuple(_finding(problem, fault) for fault in faults),
+            notes=tuple(_notes(bench)),
+            fickle=any(fault.fickle for fault in faults),
+        )
+    finally:
+        subject.close()
+
+
+def _faults(bench: Bench) -> Iterator[Fault]:
+    found: set[str] = set()
+    if bench.first.random:
+        yield Fault("GC601", "it draws random numbers: the same ones at every call of a check")
+    for fault in written(bench):
+        found.add(fault.code)
+        yield fault
+    for check, enough in CHECKS:
+        if not found & enough:
+            for fault in check(bench):
+                found.add(fault.code)
+                yield fault
+
+
+def _notes(bench: Bench) -> Iterator[str]:
+    names = kept(bench)
+    if names:
+        shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+        yield f"a forward run changes {shown}: put back before every call of a check"
+
+
+def _finding(problem: LayerProblem, fault: Fault) -> Finding:
+    return Finding(
+        code=fault.code,
+        severity=fault.severity or CODES[fault.code].severity,
+        message=fault.message,
+        span=problem.implementation.span,
+        engine=problem.implementation.engine,
+        input=fault.input,
+        point=problem.point if problem.spec.pointed else None,
+        detail=fault.detail,
+    )

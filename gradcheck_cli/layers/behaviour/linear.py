@@ -1,0 +1,77 @@
+"""Whether the backward is linear in the upstream gradient (GC607)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.engines.callables.subject import Ran
+from gradcheck_cli.layers.behaviour.bench import Bars, Bench, Fault
+
+
+def linear(bench: Bench) -> Iterator[Fault]:
+    """The first way in which B(a v + b w) is not a B(v) + b B(w)."""
+    for check in (_of_zero, _of_multiples, _of_sums):
+        faults = list(check(bench))
+        if faults:
+            yield faults[0]
+            return
+
+
+def _of_zero(bench: Bench) -> Iterator[Fault]:
+    ran = bench.run(row=np.zeros(bench.size))
+    for name in bench.leaves:
+        gradient = bench.gradient(ran, name)
+        usable = np.isfinite(bench.gradient(bench.first, name))
+        off = usable & (gradient != 0)  # nan is not 0 either
+        if np.any(off):
+            value = float(gradient[off][0])
+            message = f"for an upstream gradient of zero the gradient of `{name}` is {value:.6g}"
+            yield Fault("GC607", message, name)
+
+
+def _factors(bench: Bench) -> tuple[float, float]:
+    """Powers of two, so that a linear backward gives the very same digits: one as large as loss
+    scaling makes an upstream gradient, and negative; one as small as a mean over many makes it.
+    Half precision has no room for as much."""
+    large = 2.0**10 if FORMATS[bench.subject.dtype].max_exponent > 100 else 2.0**4
+    return -large, 1 / large
+
+
+def _of_multiples(bench: Bench) -> Iterator[Fault]:
+    for factor in _factors(bench):
+        scaled = _times(bench.first, factor)
+        bars = {name: abs(factor) * bar for name, bar in bench.bars.gradients.items()}
+        ran = bench.run(row=factor * bench.row)
+        found = bench.apart(scaled, ran, Bars(bench.bars.output, bars))
+        if found is not None:
+            times = f"{factor:g} times the upstream gradient"
+            should, leaf = f"{found.before:.6g}", found.leaf
+            message = f"for {times} the gradient of `{leaf}` is {found.after:.6g}, not {should}"
+            yield Fault("GC607", message, leaf)
+
+
+def _of_sums(bench: Bench) -> Iterator[Fault]:
+    second = bench.run(row=bench.second_row)
+    ran = bench.run(row=bench.row + bench.second_row)
+    more = bench.tight(second)
+    total, bars = {}, {}
+    for name in bench.leaves:
+        one, other = bench.gradient(bench.first, name), bench.gradient(second, name)
+        total[name] = (one + other)[None]
+        # each of the three has its own share of what moving the numbers does
+        bars[name] = 3 * bench.bars.gradients[name] + more.gradients[name]
+    found = bench.apart(Ran(ran.output, total), ran, Bars(bench.bars.output, bars))
+    if found is not None:
+        message = (
+            f"for the sum of two upstream gradients the gradient of `{found.leaf}` is "
+            f"{found.after:.6g}; the two gradients add up to {found.before:.6g}"
+        )
+        yield Fault("GC607", message, found.leaf)
+
+
+def _times(ran: Ran, factor: float) -> Ran:
+    scaled = {n: g if g is None else factor * g for n, g in ran.gradients.items()}
+    return Ran(ran.output, scaled)

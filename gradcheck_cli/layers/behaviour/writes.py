@@ -1,0 +1,45 @@
+"""What a layer writes to: its inputs, its parameters, the upstream gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradcheck_cli.layers.behaviour.bench import Bench, Fault
+
+
+def written(bench: Bench) -> Iterator[Fault]:
+    """GC603, GC604, and what a backward leaves behind (GC605)."""
+    ran, leaves = bench.first, {leaf.name: leaf for leaf in bench.subject.leaves}
+    for name in ran.changed:
+        leaf = leaves[name]
+        if leaf.role == "input":
+            yield Fault("GC603", f"the layer writes to its input `{name}`", name)
+        elif leaf.moves:
+            message = f"the forward run writes to the {_what(leaf.role)} `{name}`"
+            yield Fault("GC603", message, name)
+    if ran.upstream_changed:
+        yield Fault("GC604", "the backward writes to the upstream gradient, which is not its own")
+    for name in ran.changed_later:
+        leaf = leaves[name]
+        if leaf.role == "input":
+            yield Fault("GC603", f"the backward writes to the input `{name}`", name)
+        else:
+            message = f"the backward writes to the {_what(leaf.role)} `{name}`"
+            yield Fault("GC605", message, name)
+    for name in ran.accumulated:
+        message = f"the backward adds to the `.grad` of `{name}` itself, instead of returning it"
+        yield Fault("GC605", message, name)
+
+
+def kept(bench: Bench) -> tuple[str, ...]:
+    """Names of the state that a forward run may change, as a batch normalisation does."""
+    leaves = {leaf.name: leaf for leaf in bench.subject.leaves}
+    return tuple(
+        name
+        for name in bench.first.changed
+        if leaves[name].role != "input" and not leaves[name].moves
+    )
+
+
+def _what(role: str) -> str:
+    return "tensor" if role == "captured" else role
