@@ -128,7 +128,11 @@ class _Jax:
                 return function(dual)
 
         targets, tangents, rest = self.jax.jvp(moved, (primal,), (tangent,), has_aux=True)
-        return targets, tangents, rest
+        # those of integers and booleans are arrays of nothing
+        return targets, [t if self.floating(t.dtype) else None for t in tangents], rest
+
+    def floating(self, dtype: Any) -> bool:
+        return bool(self.jax.numpy.issubdtype(dtype, self.jax.numpy.floating))
 
     @contextmanager
     def running(self, mode: Mode) -> Iterator[None]:
@@ -184,6 +188,8 @@ class _Pull:
         if index not in self._pulls:
             self.run(index)
         pull, dtype = self._pulls[index]
+        if not self._fw.floating(dtype):
+            return [None] * len(self._sources)
         return list(pull(cotangent.astype(dtype)))
 
     def watched(self, index: int, cotangent: Any) -> dict[int, Any]:

@@ -12,7 +12,7 @@ from gradcheck_cli.report.numbers import DISTINCT_DIGITS, significant, ulps
 from gradcheck_cli.report.style import DIM, Style, labelled, plain
 
 FEW_ULPS = 4.0  # what goes without saying; a fix that is farther off stood its trial all the same
-_FRAMEWORKS = ("torch", "tensorflow")
+_FRAMEWORKS = {"torch": "torch", "tensorflow": "tensorflow", "jax": "jax", "jax-jit": "jax"}
 
 
 def fix_lines(group: Sequence[Finding], style: Style) -> list[Text]:
@@ -92,12 +92,12 @@ def _details(members: list[tuple[Finding, Fix]], group: Sequence[Finding]) -> li
 
 
 def _code(members: list[tuple[Finding, Fix]], style: Style) -> list[Text]:
-    """Python for the frameworks among the engines of the findings; for both without one."""
+    """Python for the frameworks among the engines of the findings; for all without one."""
     fix = members[0][1]
     engines = {finding.engine for finding, _ in members}
-    wanted = [name for name in _FRAMEWORKS if name in engines] or list(_FRAMEWORKS)
+    wanted = [name for engine, name in _FRAMEWORKS.items() if engine in engines]
     lines: list[Text] = []
-    for name in wanted:
+    for name in dict.fromkeys(wanted or _FRAMEWORKS.values()):
         if name in fix.code:
             lines += labelled("code", f"{name}:", style)
             lines += [

@@ -41,6 +41,13 @@ def gradients(framework: str, source: str, values: dict[str, Any]) -> list[np.nd
 
         xs = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in values.values()]
         return [g.numpy() for g in torch.autograd.grad(names["f"](*xs).sum(), xs)]
+    if framework == "jax":
+        import jax
+
+        arrays = [array(v) for v in values.values()]
+        with jax.enable_x64():
+            found = jax.grad(lambda *xs: names["f"](*xs).sum(), range(len(arrays)))(*arrays)
+        return [np.asarray(g) for g in found]
     import tensorflow as tf
 
     xs = [tf.Variable(np.asarray(v, np.float64)) for v in values.values()]
@@ -62,7 +69,7 @@ def expected(program: Program, values: dict[str, Any]) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+@pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax"])
 @pytest.mark.parametrize(("formula", "values"), FORMULAS, ids=lambda part: str(part)[:24])
 def test_the_code_runs_and_has_the_gradient_of_the_formula(
     framework: str, formula: str, values: dict[str, Any]
@@ -73,7 +80,7 @@ def test_the_code_runs_and_has_the_gradient_of_the_formula(
         np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-14)
 
 
-@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+@pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax"])
 @pytest.mark.parametrize(
     ("formula", "values"),
     [("3 * tanh(x)", {"x": 20.0}), ("atan2(a, b)", {"a": 1e-200, "b": 1e-200})],
@@ -93,4 +100,4 @@ def test_a_stated_derivative_is_used_in_place_of_the_frameworks_own(
 
 
 def test_a_framework_without_words_for_an_operation_has_no_code() -> None:
-    assert set(code_of(program_of("log_ndtr(x)", {"x": -8.0}))) == {"torch"}
+    assert set(code_of(program_of("log_ndtr(x)", {"x": -8.0}))) == {"torch", "jax"}
