@@ -14,6 +14,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.lowerings import Missing, bound
@@ -41,11 +42,13 @@ class TensorFlowEngine(LoweredEngine):
         name="tensorflow",
         distributions=("tensorflow", "tensorflow-cpu", "tf-nightly"),
         install="pip install 'gradcheck-cli[tensorflow]'",
+        layers=True,
     )
     table = TABLE
 
     def load(self) -> str:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        os.environ["KERAS_BACKEND"] = "tensorflow"  # for layers; Keras is imported by their modules
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # before the import: looking for one takes time
         import tensorflow as tf
 
@@ -67,6 +70,11 @@ class TensorFlowEngine(LoweredEngine):
                 "it differentiates the operations inside it"
             )
         return None
+
+    def subject(self, request: SubjectRequest) -> Subject:
+        from gradcheck_cli.engines.callables.tensorflow import TensorFlowSubject
+
+        return TensorFlowSubject(request)
 
     def lacks(self, error: BaseException) -> bool:
         import tensorflow as tf

@@ -62,7 +62,7 @@ def captures(function: Any) -> tuple[Capture, ...]:
 def _leads_on(value: Any) -> bool:
     """Whether this is the user's code, and not something that it computes with."""
     if isinstance(value, types.FunctionType):
-        return _wraps(value) or not _of_a_library(value.__globals__.get("__name__"))
+        return _wraps(value) or not of_a_library(value.__globals__.get("__name__"))
     if isinstance(value, types.MethodType | functools.partial):
         return True
     if isinstance(value, type | types.ModuleType) or not callable(value):
@@ -76,10 +76,10 @@ def _wraps(value: Any) -> bool:
 
 def _is_plain(value: Any) -> bool:
     """Whether all of the object's classes are the user's own."""
-    return not any(_of_a_library(c.__module__) for c in type(value).__mro__[:-1])
+    return not any(of_a_library(c.__module__) for c in type(value).__mro__[:-1])
 
 
-def _of_a_library(module: str | None) -> bool:
+def of_a_library(module: str | None) -> bool:
     return (module or "").partition(".")[0] in LIBRARIES
 
 
@@ -87,7 +87,7 @@ def _reached(function: Any) -> Iterator[tuple[str, Any, Put | None]]:
     """Every name with its object and, where there is a way, how to put another there."""
     if _wraps(function):  # what a decorator made
         yield "wrapped", function.__wrapped__, None
-        if not isinstance(function, types.FunctionType) or _of_a_library(
+        if not isinstance(function, types.FunctionType) or of_a_library(
             function.__globals__.get("__name__")
         ):
             return

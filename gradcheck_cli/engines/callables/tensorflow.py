@@ -1,0 +1,410 @@
+"""Layers of TensorFlow: functions, `tf.function`s, custom gradients, modules, Keras layers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.engines.base import Unsupported, WrongKind
+from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
+from gradcheck_cli.engines.callables.loading import load_layer
+from gradcheck_cli.engines.callables.subject import Call, Output, Ran, SubjectRequest
+from gradcheck_cli.engines.callables.tensorflow_custom import custom_gradients
+from gradcheck_cli.engines.callables.tensorflow_found import (
+    found_in,
+    is_keras_layer,
+    keras_layers,
+)
+from gradcheck_cli.engines.callables.tensorflow_graph import Graph
+from gradcheck_cli.engines.callables.tensorflow_holding import held, numbers
+from gradcheck_cli.engines.callables.tensorflow_keras import (
+    Policies,
+    arranged,
+    check_backend,
+    for_the_call,
+    is_built,
+    leading,
+)
+from gradcheck_cli.engines.callables.tensorflow_random import Randomness
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+    from gradcheck_cli.engines.callables.recording import Recording
+
+Named = list[tuple[str, Any]]
+
+
+class TensorFlowSubject:
+    """A user's layer in one dtype (`subject.Subject`). What the layer holds stays the user's own:
+    for the time of a call its variables are written to, or others stand in their places."""
+
+    def __init__(self, request: SubjectRequest) -> None:
+        import tensorflow as tf
+
+        self._tf = tf
+        self._request = request
+        self.dtype = request.dtype
+        self.notes: tuple[str, ...] = ()
+        self._randomness = Randomness(tf, request.seed)
+        with self._randomness.seeded():
+            self._function = self._found()
+        found = {one.name: one for one in found_in(tf, self._function)}
+        names = [name for name in request.values if name not in found]
+        self._arguments = self._arranged(names)
+        if self._needs_a_first_call():
+            self._first_call()
+            found = {one.name: one for one in found_in(tf, self._function)}
+            names = [name for name in request.values if name not in found]
+            self._arguments = self._arranged(names)
+        self.held = {
+            name: held(tf, one, request.dtype, request.rounding) for name, one in found.items()
+        }
+        for name in found.keys() & request.values.keys():
+            self.held[name].settle(request.values[name])
+        self._policies = Policies(keras_layers(self._function), request.dtype)
+        self._inlined = self._policies.swapped or any(one.swapped for one in self.held.values())
+        self.leaves = tuple(self._leaves(names))
+        self.given = {n: self.tensor(request.values[n]) for n in names}
+        self._graph = Graph(tf)
+        self._bind()
+
+    # What there is
+
+    def _found(self) -> Any:
+        """The object that is called. Keyword arguments that are left are for every call."""
+        implementation = self._request.implementation
+        found = load_layer(implementation)
+        check_backend()
+        self._args, self._kwargs = implementation.args, dict(implementation.kwargs)
+        if inspect.isclass(found):
+            mine, self._kwargs = for_the_call(found, implementation.kwargs)
+            found, self._args = found(*implementation.args, **mine), ()
+            check_backend()
+        if not callable(found):
+            kind = type(found).__name__
+            raise Unsupported(f"{implementation.target} is {kind}, which cannot be called")
+        return found
+
+    def _arranged(self, names: Sequence[str], **more: Any) -> Arranged:
+        kwargs = {**self._kwargs, **more}
+        if is_keras_layer(self._function):
+            return arranged(self._function, names, self._args, kwargs)
+        return arrange(self._function, names, self._args, kwargs)
+
+    def _needs_a_first_call(self) -> bool:
+        """Layers and modules may make their variables only when they are called."""
+        if is_keras_layer(self._function):
+            return not is_built(self._function)
+        return isinstance(self._function, self._tf.Module)
+
+    def _first_call(self) -> None:
+        """In the dtype in which its author would call it; what it does to variables that are there
+        already is undone."""
+        tf, layer, values = self._tf, self._function, self._request.values
+        more = {}
+        if is_keras_layer(layer):
+            dtype, call = layer.compute_dtype, layer.call
+            if "training" in inspect.signature(call).parameters:
+                more["training"] = False  # state is made, and not changed yet
+        else:
+            dtypes = [v.dtype.name for v in layer.variables if v.dtype.is_floating]
+            dtype, call = (dtypes or ["float32"])[0], layer.__call__
+        names = leading(call, list(values))
+        given = {
+            name: tf.cast(values[name], dtype) if values[name].dtype.kind == "f" else values[name]
+            for name in names
+        }
+        before = [(variable, variable.numpy()) for variable in layer.variables]
+        args, kwargs = self._arranged(names, **more)(given)
+        layer(*args, **kwargs)
+        for variable, value in before:
+            variable.assign(value)
+
+    def _leaves(self, names: Sequence[str]) -> Iterator[Leaf]:
+        request = self._request
+        for name in names:
+            value = request.values[name]
+            yield Leaf(name, "input", value, bool(value.dtype.kind == "f" and self._asked(name)))
+        for name, one in self.held.items():
+            if one.floating:
+                moves = one.found.moves and self._asked(name)
+                yield Leaf(name, one.found.role, one.value, moves)
+
+    def _asked(self, name: str) -> bool:
+        moving = self._request.moving
+        return moving is None or name in moving
+
+    def _bind(self) -> None:
+        """Two runs: what the outputs are, which variables a run writes to, and whether there are
+        random numbers that do not start again by themselves."""
+        self.outputs: tuple[Output, ...] = ()
+        with self.ready({}):
+            before = {name: one.now() for name, one in self.held.items()}
+            arrays = self.called(self._inputs({}))
+            for name, one in self.held.items():
+                one.written = one.now() != before[name]
+            self.outputs = _described(arrays)
+            first = self._flat(arrays)
+            self.random = self._randomness.drawn()
+        with self.ready({}):
+            second = self._flat(self.called(self._inputs({})))
+        if not np.array_equal(first, second, equal_nan=True):
+            self.random = self._randomness.streams = True
+
+    # State
+
+    @contextmanager
+    def ready(self, values: Mapping[str, Array]) -> Iterator[None]:
+        """Everything that the layer holds at its value, and put back at the end."""
+        with ExitStack() as stack:
+            for name, one in self.held.items():
+                stack.enter_context(one.at(values.get(name)))
+            stack.enter_context(self._policies.set())
+            stack.enter_context(self._randomness.seeded())
+            if self._inlined:
+                stack.enter_context(_eagerly(self._tf))
+            yield
+
+    @contextmanager
+    def assigned(self, values: Mapping[str, Array]) -> Iterator[None]:
+        """Only variables at their values: all that a graph of the layer needs."""
+        with ExitStack() as stack:
+            for name, one in self.held.items():
+                if name in values or one.restless:
+                    stack.enter_context(one.at(values.get(name)))
+            yield
+
+    # Arrays
+
+    def tensor(self, value: Array) -> Any:
+        tensor = self._tf.constant(value)
+        return self._tf.cast(tensor, self.dtype) if value.dtype.kind == "f" else tensor
+
+    def _inputs(self, values: Mapping[str, Array]) -> dict[str, Any]:
+        """The given inputs. Tensors are never written to, but a tape tells them apart by identity,
+        and one that is given twice must be two."""
+        return {
+            name: self._tf.identity(base) if name not in values else self.tensor(values[name])
+            for name, base in self.given.items()
+        }
+
+    def called(self, inputs: Mapping[str, Any]) -> Named:
+        """The floating outputs, complex ones as pairs of real numbers."""
+        tf = self._tf
+        args, kwargs = self._arguments(inputs)
+        result = self._function(*args, **kwargs)
+        arrays = []
+        for name, array in flattened(result, tf.is_tensor):
+            if not isinstance(array, tf.Tensor | tf.Variable):
+                kind = type(array).__name__
+                raise Unsupported(f"{name} is {kind}, and only dense tensors are checked")
+            if array.dtype.is_complex:
+                array = tf.stack([tf.math.real(array), tf.math.imag(array)], axis=-1)
+            if array.dtype.is_floating:
+                arrays.append((name, array))
+        return arrays
+
+    def _flat(self, arrays: Named) -> Array:
+        parts = [numbers(array).reshape(-1) for _, array in arrays]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
+
+    def _moving(self) -> tuple[str, ...]:
+        return tuple(leaf.name for leaf in self.leaves if leaf.moves)
+
+    def _source(self, name: str, inputs: Mapping[str, Any]) -> Any:
+        return inputs[name] if name in inputs else self.held[name].source
+
+    # What is asked
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        found = self._graph.value(self, values)
+        return self.eagerly(values) if found is None else found
+
+    def eagerly(self, values: Mapping[str, Array]) -> Array:
+        """The value by the layer itself."""
+        with self.ready(values):
+            return self._flat(self.called(self._inputs(values)))
+
+    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        return np.stack([self.value(values) for values in many])
+
+    def run(self, call: Call) -> Ran:
+        tf = self._tf
+        wrt = self._moving() if call.wrt is None else call.wrt
+        rows = np.zeros((0, 0)) if call.rows is None else call.rows
+        with self.ready(call.values):
+            inputs = self._inputs(call.values)
+            sources = [self._source(name, inputs) for name in wrt]
+            before = self._standing() if call.watch else {}
+            with _tape(tf, len(rows), call.tracking) as tape:
+                if tape is not None:
+                    tape.watch(sources)
+                arrays = self.called(inputs)
+            output = self._flat(arrays)
+            between = self._standing() if call.watch else {}
+            if call.between is not None:
+                with self.ready(call.between):
+                    self.called(self._inputs(call.between))
+            passes = [self._pulled(tape, arrays, row, sources, wrt, call.through) for row in rows]
+            after = self._standing() if call.watch else {}
+            drawn = call.watch and self._randomness.drawn()
+        gradients: dict[str, Array | None] = {}
+        dtypes: dict[str, str] = {}
+        for place, (name, source) in enumerate(zip(wrt, sources, strict=True)):
+            known = [grads[place] for grads in passes if grads[place] is not None]
+            gradients[name] = _stacked([g[place] for g in passes], source) if known else None
+            if known:
+                dtypes[name] = known[0].dtype.name
+        return Ran(
+            output,
+            gradients,
+            dtypes,
+            changed=_differing(before, between),
+            changed_later=_differing(between, after),
+            random=drawn,
+        )
+
+    def _standing(self) -> dict[str, bytes]:
+        return {name: one.now() for name, one in self.held.items()}
+
+    def _pulled(
+        self,
+        tape: Any,
+        arrays: Named,
+        row: Array,
+        sources: Sequence[Any],
+        wrt: Sequence[str],
+        through: Sequence[str] | None = None,
+    ) -> list[Any]:
+        """One backward pass: a gradient a source, None where there is none."""
+        targets, cotangents = self._cotangents(arrays, row, through)
+        if tape is None or not targets or not sources:
+            return [None] * len(sources)
+        found = tape.gradient(targets, list(sources), output_gradients=cotangents)
+        # What was gathered has IndexedSlices, which are a gradient in another notation.
+        grads = [None if grad is None else self._tf.convert_to_tensor(grad) for grad in found]
+        for name, source, grad in zip(wrt, sources, grads, strict=True):
+            if grad is not None and grad.shape != source.shape:
+                raise WrongKind(
+                    f"the gradient of `{name}` has shape {tuple(grad.shape)}, but `{name}` has "
+                    f"shape {tuple(source.shape)}"
+                )
+        return grads
+
+    def _cotangents(
+        self, arrays: Named, row: Array, through: Sequence[str] | None
+    ) -> tuple[list[Any], list[Any]]:
+        targets, cotangents = [], []
+        for output, (name, array) in zip(self.outputs, arrays, strict=True):
+            if through is None or name in through:
+                part = row[output.start : output.start + output.size].reshape(output.shape)
+                targets.append(array)
+                cotangents.append(self._tf.cast(self._tf.constant(part), array.dtype))
+        return targets, cotangents
+
+    def push(self, tangents: Mapping[str, Array]) -> Array:
+        tf = self._tf
+        with self.ready({}), custom_gradients() as called:
+            inputs = self._inputs({})
+            primals = [self._source(name, inputs) for name in tangents]
+            directions = [
+                tf.cast(tf.constant(tangent), primal.dtype)
+                for primal, tangent in zip(primals, tangents.values(), strict=True)
+            ]
+            with tf.autodiff.ForwardAccumulator(primals, directions) as accumulator:
+                arrays = self.called(inputs)
+            pushed = [accumulator.jvp(array) for _, array in arrays]
+            if called:
+                raise Unsupported(
+                    f"TensorFlow's forward mode ignores the custom gradient of `{called[0]}`: it "
+                    "differentiates the operations inside it"
+                )
+            return np.concatenate(
+                [np.zeros(0)]
+                + [
+                    np.zeros(output.size) if part is None else numbers(part).reshape(-1)
+                    for output, part in zip(self.outputs, pushed, strict=True)
+                ]
+            )
+
+    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
+        tf = self._tf
+        wrt = self._moving()
+        with self.ready({}):
+            inputs = self._inputs({})
+            sources = [self._source(name, inputs) for name in wrt]
+            with _tape(tf, 1, True) as outer:
+                outer.watch(sources)
+                with _tape(tf, 1, True) as inner:
+                    inner.watch(sources)
+                    arrays = self.called(inputs)
+                first = self._pulled(inner, arrays, row, sources, wrt)
+                along = [
+                    tf.reduce_sum(grad * tf.cast(tf.constant(tangents[name]), grad.dtype))
+                    for name, grad in zip(wrt, first, strict=True)
+                    if grad is not None and name in tangents
+                ]
+            if not along:
+                return dict.fromkeys(wrt)
+            second = outer.gradient(along, sources)
+            return {
+                name: None if grad is None else numbers(tf.convert_to_tensor(grad)).reshape(-1)
+                for name, grad in zip(wrt, second, strict=True)
+            }
+
+    def record(self, row: Array) -> Recording:
+        raise Unsupported("the operations of a TensorFlow layer are not recorded")
+
+    def functions(self) -> Sequence[CustomCall]:
+        """None is known by its calls."""
+        return ()
+
+    def uncut(self, row: Array) -> Sequence[Uncut]:
+        """None is known."""
+        return ()
+
+    def close(self) -> None:
+        """Nothing of the user's is held between calls."""
+
+
+def _described(arrays: Named) -> tuple[Output, ...]:
+    outputs: list[Output] = []
+    start = 0
+    for name, array in arrays:
+        shape = tuple(int(n) for n in array.shape)
+        outputs.append(Output(name, shape, str(array.dtype.name), start))
+        start += outputs[-1].size
+    return tuple(outputs)
+
+
+def _stacked(parts: Sequence[Any], source: Any) -> Array:
+    size = int(np.prod(source.shape, dtype=np.int64))
+    return np.stack([np.zeros(size) if p is None else numbers(p).reshape(size) for p in parts])
+
+
+def _tape(tf: Any, passes: int, tracking: bool) -> Any:
+    if not tracking:
+        return nullcontext()
+    return tf.GradientTape(persistent=passes > 1, watch_accessed_variables=False)
+
+
+def _differing(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> tuple[str, ...]:
+    return tuple(name for name, numbers_ in one.items() if other[name] != numbers_)
+
+
+@contextmanager
+def _eagerly(tf: Any) -> Iterator[None]:
+    """What a tf.function has traced refers to the user's variables, and others stand in their
+    places."""
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(before)
