@@ -19,6 +19,7 @@ from gradcheck_cli.domain.errors import UsageError
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.report import Report, SpecError, SpecResult
+    from gradcheck_cli.domain.spec import Spec
 
 _PACKAGE = Path(gradcheck_cli.__file__).parent
 # In a checkout the specs stand beside the package, in an installed wheel inside it.
@@ -109,9 +110,14 @@ def _report(plants: Iterable[str], timeout: float | None) -> Report:
 
     here = {name for name, found in engines().items() if found.installed}
     errors: list[SpecError] = []
-    specs = (spec for spec in read_specs(plants, errors) if set(spec.engines or ()) <= here)
+    specs = (spec for spec in read_specs(plants, errors) if _needed(spec) <= here)
     options = RunOptions(timeout=Layered(override=timeout))
     return execute(specs, options, (), errors, "gradcheck self-test")
+
+
+def _needed(spec: Spec) -> set[str]:
+    """The engines without which a spec cannot be run."""
+    return {*(spec.engines or ()), *(layer.engine for layer in spec.implementations)}
 
 
 def judged(plants: dict[str, str], report: Report) -> list[Outcome]:

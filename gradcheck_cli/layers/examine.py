@@ -13,9 +13,11 @@ from gradcheck_cli.domain.report import Reading
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.loading import on_the_path
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
+from gradcheck_cli.engines.callables.surroundings import surroundings
 from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
+from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import Blame
 from gradcheck_cli.layers.whole import Whole
 
@@ -24,8 +26,11 @@ def examine(engine: Engine, problem: LayerProblem) -> LayerAnswer:
     """Everything that is found out about the layer; never raises for a fault of the layer."""
     started = time.perf_counter()
     try:
-        with on_the_path(problem.implementation):
-            answer = _Examination(engine, problem).answer()
+        with surroundings(), on_the_path(problem.implementation):
+            if problem.behaviour:
+                answer = behave(engine, problem)
+            else:
+                answer = _Examination(engine, problem).answer()
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
         answer = LayerAnswer(failure=as_failure(error, ours=True))
     return replace(answer, duration_s=time.perf_counter() - started)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from zlib import crc32
 
@@ -136,6 +136,8 @@ def _plan_of_layers(
         for point in range(len(spec.points))
         for dtype in dtypes
     )
+    first = {problem.implementation.engine: problem for problem in reversed(problems)}
+    problems += tuple(replace(problem, behaviour=True) for problem in first.values())
     return Plan(
         spec=spec,
         engines=tuple(dict.fromkeys(problem.implementation.engine for problem in problems)),

@@ -36,16 +36,16 @@ def test_documents_are_up_to_date(generate: ModuleType) -> None:
 
 def test_the_examples_of_the_pages_raise_their_codes(generate: ModuleType, tmp_path: Path) -> None:
     examples = {code: generate.EXAMPLE.search(page(row)) for code, row in CODES.items()}
-    texts = {code: found["spec"] for code, found in examples.items() if found}
+    texts = {code: found for code, found in examples.items() if found}
     assert len(texts) >= 20
-    for code, text in texts.items():
-        (tmp_path / f"{code}.yaml").write_text(text, "utf-8")
+    for code, found in texts.items():
+        generate.put_example(found, tmp_path / code)
     report = json.loads(call("run", ".", "--format", "json", cwd=tmp_path, timeout=300).out)
     raised: dict[str, set[str]] = {code: set() for code in texts}
     for result in report["results"]:
-        raised[Path(result["path"]).stem] |= {f["code"] for f in result["findings"]}
+        raised[Path(result["path"]).parent.name] |= {f["code"] for f in result["findings"]}
     for error in report["errors"]:
-        raised[Path(error["path"]).stem].add(error["code"])
+        raised[Path(error["path"]).parent.name].add(error["code"])
     assert {code: code in found for code, found in raised.items()} == dict.fromkeys(texts, True)
 
 
