@@ -30,6 +30,7 @@ CauseKind = Literal[
     "sensitivity",
     "inaccurate kernel",
     "wrong rule",
+    "detached path",
 ]
 """What can spoil a gradient; `explain.causes` has a sentence for each."""
 

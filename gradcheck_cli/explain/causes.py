@@ -56,6 +56,8 @@ CAUSES: dict[CauseKind, str] = {
     "inaccurate kernel": "The framework's own operation is not accurate at these numbers, which "
     "are harmless and right.",
     "wrong rule": "The derivative that was stated is not that of the function.",
+    "detached path": "A number that depends on the input is taken out of the graph, so nothing of "
+    "its derivative comes back.",
 }
 
 # A sum whose terms are larger than it by this factor loses more than a quarter of float32's digits

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Evaluation, TraceRequest
 from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.engines.base import EngineFault
@@ -23,6 +23,7 @@ from gradcheck_cli.engines.tracing import proven
 from gradcheck_cli.explain.blame import OF_THE_OUTPUT, blame
 from gradcheck_cli.explain.traces import traces_of
 from gradcheck_cli.judge.outputs import worst_output
+from gradcheck_cli.layers.entries import cotangent, worst_entry
 
 UNSTABLE = ("GC201", "GC202", "GC203", "GC301", "GC302", "GC303")
 
@@ -66,47 +67,29 @@ class Blame:
     def _request(self, finding: Finding) -> TraceRequest | None:
         """The number to look for: of the output where the finding is about that, else of its worst
         entry."""
-        case = self._case
         if finding.code in OF_THE_OUTPUT:
-            found = worst_output(case, self._evaluation(finding))
+            found = worst_output(self._case, self._evaluation(finding))
             if found is None:
                 return None
             return TraceRequest(row=found[0], output=found[0], output_target=found[1])
-        if not finding.entries or finding.input is None:
+        place = worst_entry(self._case, finding)
+        if place is None:
             return None
-        row, column = self._position(finding.input, finding.entries[0].index)
-        return TraceRequest(row, finding.input, column, finding.entries[0].truth)
+        return TraceRequest(place[0], finding.input, place[1], finding.entries[0].truth)
 
     def _evaluation(self, finding: Finding) -> Evaluation:
         same = (finding.engine, finding.mode)
         return next(e for e in self._case.evaluations if (e.engine, e.mode) == same)
 
-    def _position(self, name: str, index: tuple[int, ...]) -> tuple[int, int]:
-        """Row and column of an entry that people know by the indices of its output and input."""
-        case = self._case
-        shape = np.shape(case.values[name])
-        left = index[: len(index) - len(shape)]
-        column = int(np.ravel_multi_index(index[len(left) :], shape)) if shape else 0
-        if case.projections["reverse"].rows is not None:
-            return (left[0] if left else 0), column
-        output = case.spec.program.nodes[case.spec.program.output].shape
-        return (int(np.ravel_multi_index(left, output)) if output else 0), column
-
-    def _recording(self, row: int) -> Recording:
+    def _recording(self, finding: Finding, row: int) -> Recording:
         if self._recorded is None or self._recorded[0] != row:
-            self._recorded = row, self._subject.record(self._cotangent(row))
+            size = sum(output.size for output in self._subject.outputs)
+            given = cotangent(self._case, finding, row, size)
+            self._recorded = row, self._subject.record(given)
         return self._recorded[1]
 
-    def _cotangent(self, row: int) -> Array:
-        rows = self._case.projections["reverse"].rows
-        if rows is not None:
-            return np.asarray(rows[row]).reshape(-1)
-        unit = np.zeros(sum(output.size for output in self._subject.outputs))
-        unit[row] = 1.0
-        return unit
-
     def _found(self, finding: Finding, request: TraceRequest) -> Cause | None:
-        recording = self._recording(request.row)
+        recording = self._recording(finding, request.row)
         execution = replace(recording.execution, target=None, place=request.column)
         entry = 0.0
         if request.input is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Projection
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
-from gradcheck_cli.domain.report import Reading
+from gradcheck_cli.domain.report import Finding, Reading
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.loading import on_the_path
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
@@ -20,17 +22,21 @@ from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import Blame
 from gradcheck_cli.layers.whole import Whole
+from gradcheck_cli.layers.wrong import WrongGradients
 
 
-def examine(engine: Engine, problem: LayerProblem) -> LayerAnswer:
-    """Everything that is found out about the layer; never raises for a fault of the layer."""
+def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> LayerAnswer:
+    """Everything that is found out about the layer; never raises for a fault of the layer.
+
+    Where not `blaming`, findings are left without causes.
+    """
     started = time.perf_counter()
     try:
         with surroundings(), on_the_path(problem.implementation):
             if problem.behaviour:
                 answer = behave(engine, problem)
             else:
-                answer = _Examination(engine, problem).answer()
+                answer = _Examination(engine, problem, blaming).answer()
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
         answer = LayerAnswer(failure=as_failure(error, ours=True))
     return replace(answer, duration_s=time.perf_counter() - started)
@@ -39,8 +45,9 @@ def examine(engine: Engine, problem: LayerProblem) -> LayerAnswer:
 class _Examination:
     """The subjects of one problem, and the case that the judge is given."""
 
-    def __init__(self, engine: Engine, problem: LayerProblem) -> None:
+    def __init__(self, engine: Engine, problem: LayerProblem, blaming: bool) -> None:
         self._engine = engine
+        self._blaming = blaming
         self._problem = problem
         self._notes: dict[str, None] = {}  # in order, each once
         spec = problem.spec
@@ -98,15 +105,26 @@ class _Examination:
         if suspects(case) and highest is narrow and narrow.dtype == "float64":
             case = self._with_other_precision(case, whole)
         checks, findings = judge(case)
-        blame = Blame(case, narrow)
-        findings = blame.explained(explain(case, findings))
-        self._notes.update(blame.notes)
         return LayerAnswer(
             checks=checks,
-            findings=findings,
+            findings=self._explained(case, findings, narrow, highest),
             readings=_readings(case),
             notes=tuple(self._notes),
         )
+
+    def _explained(
+        self, case: Case, findings: Sequence[Finding], narrow: Subject, highest: Subject
+    ) -> tuple[Finding, ...]:
+        """The findings with the operation, or the stated derivative, that is to blame."""
+        found = explain(case, findings)
+        if not self._blaming:
+            return found
+        blame = Blame(case, narrow)
+        alone = partial(examine, self._engine, blaming=False)
+        wrong = WrongGradients(self._problem, case, highest, alone)
+        found = wrong.explained(blame.explained(found))
+        self._notes.update(blame.notes | wrong.notes)
+        return found
 
     @property
     def _name(self) -> str:

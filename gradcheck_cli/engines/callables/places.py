@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import linecache
 import os
 import sys
+import textwrap
+from collections.abc import Iterator
 from itertools import islice
 from types import CodeType, FrameType
+from typing import Any
 
 from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.engines.tracebacks import LIBRARIES, OURS
@@ -18,9 +23,11 @@ LONGEST = 12  # lines of one expression that are shown
 
 
 class Places:
-    """Places of one run, each made once."""
+    """Places of one run, each made once. `watchers` are the modules whose frames are above those of
+    the code that they watch."""
 
-    def __init__(self) -> None:
+    def __init__(self, *watchers: str) -> None:
+        self._watchers = frozenset([__name__, *watchers])
         self._known: dict[tuple[CodeType, int], Place | None] = {}
 
     def running(self) -> Place | None:
@@ -28,10 +35,10 @@ class Places:
         call of the layer; None where there is none."""
         theirs = None
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and _is_ours(frame):
+        while frame is not None and frame.f_globals.get("__name__") in self._watchers:
             frame = frame.f_back
         while frame is not None and not _is_ours(frame):
-            library = frame.f_code.co_filename.startswith(LIBRARIES)
+            library = frame.f_code.co_filename.startswith((*LIBRARIES, "<frozen"))
             if not library:
                 return self._of(frame)
             if theirs is None and not _of_a_framework(frame):
@@ -46,21 +53,42 @@ class Places:
         return self._known[key]
 
 
-def definition(function: object) -> Place | None:
-    """The line in which a function or class of the user's is defined."""
-    code = getattr(function, "__code__", None)
-    if code is None:
+def returned(function: Any, index: int) -> Place | None:
+    """The expression that a function of the user's returns last, or the part `index` of it where
+    that is a tuple; None where its source cannot be read."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+        path = inspect.getsourcefile(function) or ""
+        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    except (OSError, TypeError, SyntaxError):  # a lambda amid an expression is none by itself
         return None
-    first = code.co_firstlineno
-    lines = linecache.getlines(code.co_filename)
-    for number in range(first, min(first + LONGEST, len(lines) + 1)):  # behind its decorators
-        line = lines[number - 1]
-        if line.lstrip().startswith(("def ", "async def ")) or "lambda" in line:
-            column = len(line) - len(line.lstrip())
-            text = line.strip()
-            span = Span(number, column + 1, number, column + len(text) + 1)
-            return Place(Source(shown(code.co_filename), line, number), span, text)
-    return None
+    found = [n for n in _own(tree) if isinstance(n, ast.Return) and n.value is not None]
+    if not found:
+        return None
+    value = found[-1].value
+    if isinstance(value, ast.Tuple) and index < len(value.elts):
+        value = value.elts[index]
+    assert value is not None
+    last = value.end_lineno or value.lineno
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    text = "".join(lines[value.lineno - 1 : last])
+    source = Source(shown(path), text, first + value.lineno - 1)
+    before = textwrap.dedent("".join(lines)).splitlines()
+    span = Span(
+        first + value.lineno - 1,
+        margin + _characters(before[value.lineno - 1], value.col_offset) + 1,
+        first + last - 1,
+        margin + _characters(before[last - 1], value.end_col_offset or 0) + 1,
+    )
+    return Place(source, span, _stretch(source, span))
+
+
+def _own(tree: ast.AST) -> Iterator[ast.AST]:
+    """The statements and expressions of a function, without those of functions inside it."""
+    for child in ast.iter_child_nodes(tree):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield child
+            yield from _own(child)
 
 
 def shown(path: str) -> str:
@@ -78,8 +106,7 @@ def _is_ours(frame: FrameType) -> bool:
 
 def _of_a_framework(frame: FrameType) -> bool:
     package = (frame.f_globals.get("__name__") or "").partition(".")[0]
-    internal = frame.f_code.co_filename.startswith("<frozen")
-    return internal or package in FRAMEWORKS or package in sys.stdlib_module_names
+    return package in FRAMEWORKS or package in sys.stdlib_module_names
 
 
 def _place(frame: FrameType) -> Place | None:

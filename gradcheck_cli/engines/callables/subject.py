@@ -11,6 +11,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Implementation, Leaf
 
 if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
     from gradcheck_cli.engines.callables.recording import Recording
 
 Layout = Literal["contiguous", "transposed", "expanded", "sliced"]
@@ -131,6 +132,15 @@ class Subject(Protocol):
     def record(self, row: Array) -> Recording:
         """One forward and one backward pass (row @ J), operation by operation. Raises Unsupported,
         and `recording.TooLarge`."""
+        ...
+
+    def functions(self) -> Sequence[CustomCall]:
+        """The calls of functions with a stated derivative on which the outputs depend, in order."""
+        ...
+
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+        """row @ J by leaf, as it is and with each call let through that takes a value out of the
+        graph."""
         ...
 
     def close(self) -> None:

@@ -365,9 +365,9 @@ class TensorFlowSubject:
         """None is known by its calls."""
         return ()
 
-    def uncut(self, row: Array) -> Sequence[Uncut]:
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         """None is known."""
-        return ()
+        return {}, ()
 
     def close(self) -> None:
         """Nothing of the user's is held between calls."""

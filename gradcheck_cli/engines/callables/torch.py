@@ -16,6 +16,7 @@ from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
 from gradcheck_cli.engines.callables.captured import captures
+from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.recording import Recording
 from gradcheck_cli.engines.callables.subject import Call, Layout, Output, Ran, SubjectRequest
@@ -416,9 +417,27 @@ class TorchSubject:
                 for name, grad in zip(wrt, second, strict=True)
             }
 
+    # What is inside
+
     def record(self, row: Array) -> Recording:
         from gradcheck_cli.engines.callables.torch_trace import record
 
+        with self._passes(row) as passes:
+            return record(passes, self._request.implementation.span)
+
+    def functions(self) -> Sequence[CustomCall]:
+        from gradcheck_cli.engines.callables.torch_functions import custom_calls
+
+        with self._passes() as passes:
+            return custom_calls(passes, self._numpy)
+
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+        from gradcheck_cli.engines.callables.torch_cuts import uncut
+
+        return uncut(lambda: _first(self.run(Call(rows=row[None]))))
+
+    @contextmanager
+    def _passes(self, row: Array | None = None) -> Iterator[Passes]:
         wrt = self._moving()
         with self._ready({}):
             inputs, handed = self._inputs({}, wrt)
@@ -426,14 +445,16 @@ class TorchSubject:
             named: list[tuple[str, Any]] = []
 
             def call() -> list[Any]:
-                named.extend(self._called(handed, True))
+                with self._seeded():
+                    named[:] = self._called(handed, True)
                 return [array for _, array in named]
 
             def pull() -> list[Any]:
+                assert row is not None
                 outputs, cotangents = self._cotangents(named, row, Call())
                 return self._pulled(outputs, cotangents, [leaves[name] for name in wrt], False)
 
-            return record(call, pull, leaves, wrt, self._request.implementation.span)
+            yield Passes(leaves, wrt, call, pull)
 
     def close(self) -> None:
         self._own.clear()
@@ -442,3 +463,7 @@ class TorchSubject:
 
 def _is_function(torch: Any, found: Any) -> bool:
     return inspect.isclass(found) and issubclass(found, torch.autograd.Function)
+
+
+def _first(ran: Ran) -> dict[str, Array | None]:
+    return {name: None if g is None else g[0] for name, g in ran.gradients.items()}

@@ -15,6 +15,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.callables.custom import Passes
 from gradcheck_cli.engines.callables.places import Places
 from gradcheck_cli.engines.callables.recording import Recording, Row, Written, as_recording
 from gradcheck_cli.engines.torch_exact import ROWS, TURNED
@@ -29,7 +30,7 @@ class LayerRecorder(TorchRecorder):
     def __init__(self) -> None:
         super().__init__()
         self.written = Written(self.execution)
-        self._places_of = Places()
+        self._places_of = Places(__name__, TorchRecorder.__module__)
         self._functions: list[Any] = []  # held, so that their metadata stays
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -82,28 +83,18 @@ class LayerRecorder(TorchRecorder):
             self.written.owners.append((step, gives[min(gives)]))
 
 
-def record(
-    call: Callable[[], list[Any]],
-    pull: Callable[[], Sequence[Any]],
-    leaves: Mapping[str, Any],
-    wrt: Sequence[str],
-    place: Span,
-) -> Recording:
-    """The forward pass of `call`, which gives the outputs, and the backward pass of `pull`, which
-    gives a gradient (or None) for each of `wrt`. `leaves` are the tensors that it starts from.
-
-    Raises TooLarge, and what the user's code raises.
-    """
+def record(passes: Passes, place: Span) -> Recording:
+    """One forward and one backward pass. Raises TooLarge, and what the user's code raises."""
     recorder = LayerRecorder()
     with recorder.recording():
-        slots = {name: recorder.slot(tensor) for name, tensor in leaves.items()}
-        outputs = call()
+        slots = {name: recorder.slot(tensor) for name, tensor in passes.leaves.items()}
+        outputs = passes.call()
         for output in outputs:
             recorder.gives(output)
         made = [recorder.slot(output) for output in outputs]
         recorder.derive()
-        bars = [None if grad is None else recorder.slot_of(grad) for grad in pull()]
-    gradients = dict(zip(wrt, bars, strict=True))
+        bars = [None if grad is None else recorder.slot_of(grad) for grad in passes.pull()]
+    gradients = dict(zip(passes.wrt, bars, strict=True))
     return as_recording(recorder.written, slots, gradients, made, _row_of, place)
 
 

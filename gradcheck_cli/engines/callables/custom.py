@@ -1,0 +1,59 @@
+"""What a layer calls that is not differentiated as it stands: functions with a stated derivative,
+and calls that cut a value off from its derivative; and how it is looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.place import Place
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCall:
+    """One call. `live` can be called with arrays of the framework in the place of `values`, and is
+    differentiated as the user stated; what else the call was given is in it.
+
+    values     its floating arguments as they were in the run, by the names of the forward
+    moving     those of them that are differentiated
+    reaches    the layer's leaves whose gradients pass through it
+    positions  which of all arguments each of `values` was
+    backward   the user's function that states the derivative, where it can be told
+    place      the line of the call
+    """
+
+    name: str
+    live: Any
+    values: Mapping[str, Array]
+    moving: tuple[str, ...]
+    reaches: frozenset[str]
+    positions: Mapping[str, int]
+    backward: Any = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Uncut:
+    """A call that takes a value out of the graph: what a user wrote ("detach()"), and where.
+
+    `gradients` are those of the layer with this call let through, (n,) by leaf (None: none at all);
+    None where it cannot be.
+    """
+
+    name: str
+    place: Place
+    gradients: Mapping[str, Array | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """A layer, made ready: `call` makes the forward pass and gives its floating outputs, `pull` the
+    backward pass of the last call and gives a gradient (or None) for each of `wrt`. `leaves` are
+    the framework's arrays that it starts from."""
+
+    leaves: Mapping[str, Any]
+    wrt: Sequence[str]
+    call: Callable[[], list[Any]]
+    pull: Callable[[], list[Any]]

@@ -1,0 +1,219 @@
+"""Why a gradient is wrong, and not by rounding: a custom function that states a wrong derivative,
+or a number that is taken out of the graph.
+
+Each call of a custom function is a small layer: it is examined by itself, at the numbers that it
+had in the run. Where all are right, calls that cut are let through: the gradient is right then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.layer import Implementation, LayerAnswer, LayerProblem
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.report import Cause, Finding
+from gradcheck_cli.domain.spec import Input
+from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+from gradcheck_cli.engines.callables.places import returned
+from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.explain.values import number
+from gradcheck_cli.judge.limits import SAME_ERROR
+from gradcheck_cli.layers.entries import cotangent, entry_of, worst_entry
+
+WRONG = ("GC101", "GC102", "GC106")
+
+SECONDS = 20.0
+"""For the calls of one layer: a hundred small functions, a few large ones."""
+
+# The error that is left may be this part of what it was: as for patterns, a coincidence is out of
+# the question then.
+LEFT = 0.02
+
+Examine = Callable[[LayerProblem], LayerAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """A call whose derivative is wrong, and what was found of it alone."""
+
+    call: CustomCall
+    finding: Finding
+
+
+class WrongGradients:
+    """What makes gradients of one layer wrong. `subject` is the layer in the highest precision.
+    `notes` says what was not looked at, and why."""
+
+    def __init__(
+        self, problem: LayerProblem, case: Case, subject: Subject, examine: Examine
+    ) -> None:
+        self._problem = problem
+        self._case = case
+        self._subject = subject
+        self._examine = examine
+        self._of_mode: dict[Mode, list[_Wrong]] = {}
+        self._of_row: dict[int, tuple[Mapping[str, Array | None], Sequence[Uncut]]] = {}
+        self.notes: dict[str, None] = {}
+
+    def explained(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """The findings; a gradient that is wrong, with what makes it so."""
+        return tuple(
+            self._explained(finding) if _asks(finding) else finding for finding in findings
+        )
+
+    def _explained(self, finding: Finding) -> Finding:
+        for one in self._wrong("forward" if finding.mode == "forward" else "reverse"):
+            if finding.input is None or finding.input in one.call.reaches:
+                cause = _stated_wrong(finding, one)
+                return replace(finding, cause=cause, pattern=_pattern(finding, one))
+        cut = self._cut(finding)
+        return finding if cut is None else replace(finding, cause=cut)
+
+    def _wrong(self, mode: Mode) -> list[_Wrong]:
+        """The first wrong call of each function."""
+        if mode in self._of_mode:
+            return self._of_mode[mode]
+        until = time.perf_counter() + SECONDS
+        calls = self._subject.functions()
+        found: dict[str, _Wrong] = {}
+        for done, call in enumerate(calls):
+            if call.name in found or not call.moving:
+                continue
+            if time.perf_counter() > until:
+                self.notes[f"{done} of {len(calls)} calls of custom functions were examined"] = None
+                break
+            finding = self._alone(call, mode)
+            if finding is not None:
+                found[call.name] = _Wrong(call, finding)
+        self._of_mode[mode] = list(found.values())
+        return self._of_mode[mode]
+
+    def _cut(self, finding: Finding) -> Cause | None:
+        """The call without which the entry would be right."""
+        place = worst_entry(self._case, finding)
+        worst = finding.entries[0] if finding.entries else None
+        if place is None or worst is None or worst.truth is None or worst.computed is None:
+            return None
+        row, column = place
+        if row not in self._of_row:
+            size = sum(output.size for output in self._subject.outputs)
+            self._of_row[row] = self._subject.uncut(cotangent(self._case, finding, row, size))
+        plain, cuts = self._of_row[row]
+        off = abs(worst.computed - worst.truth)
+
+        def differs(gradients: Mapping[str, Array | None] | None, right: float) -> float:
+            gradient = (gradients or {}).get(finding.input or "")
+            if gradient is None:
+                return float("inf") if gradients is None else abs(right)
+            return abs(entry_of(self._case, finding, gradient, column) - right)
+
+        if not differs(plain, worst.computed) <= SAME_ERROR * off:
+            return None  # another precision has another error: it is a matter of rounding
+        for cut in cuts:
+            if differs(cut.gradients, worst.truth) <= LEFT * off:
+                return _detached(finding, cut)
+        return None
+
+    def _alone(self, call: CustomCall, mode: Mode) -> Finding | None:
+        """What is wrong with the call, examined as a layer of its own."""
+        problem = self._problem
+        start = {name: Input(name, v, name in call.moving) for name, v in call.values.items()}
+        alone = Implementation(
+            problem.implementation.engine,
+            call.name,
+            problem.implementation.folder,
+            problem.implementation.span,
+            live=call.live,
+        )
+        spec = replace(
+            problem.spec,
+            points=(start,),
+            wrt=call.moving,
+            implementations=(alone,),
+            model=None,
+            order=1,
+            pointed=False,
+        )
+        answer = self._examine(
+            replace(
+                problem,
+                spec=spec,
+                implementation=alone,
+                point=0,
+                dtype=self._subject.dtype,
+                modes=(mode,),
+            )
+        )
+        found = (f for f in answer.findings if f.code in WRONG and f.mode in (mode, None))
+        return next((f for f in found if f.input), None)
+
+
+def _asks(finding: Finding) -> bool:
+    """Whether it may be the fault of a stated derivative: what rounding spoils is proven."""
+    if finding.code in WRONG:
+        return finding.cause is None
+    return finding.code in ("GC301", "GC302") and not (finding.cause and finding.cause.proven)
+
+
+def _pattern(finding: Finding, one: _Wrong) -> str | None:
+    """The whole gradient's own, or that of the function."""
+    if finding.pattern is not None or one.finding.pattern is None:
+        return finding.pattern
+    return f"{one.finding.pattern}, in `{one.call.name}` for `{one.finding.input}`"
+
+
+def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
+    call, name = one.call, one.finding.input or ""
+    place = returned(call.backward, call.positions.get(name, 0)) or call.place
+    stated, right = _numbers(one.finding)
+    return Cause(
+        op=call.name,
+        phase="backward",
+        span=place.span if place else finding.span,
+        text=place.text if place else call.name,
+        detail=f"the stated derivative for `{name}` gives {stated}, that of the forward {right}",
+        story=f"the backward of `{call.name}`{_where(call.place)} gives {stated} for `{name}` "
+        f"where {right} is right",
+        kind="wrong rule",
+        proven=True,
+        proof=f"`{call.name}` alone, at the numbers of this run, differs from differences of its "
+        "own forward",
+        source=place.source if place else None,
+    )
+
+
+def _detached(finding: Finding, cut: Uncut) -> Cause:
+    worst = finding.entries[0]
+    what = " ".join(cut.place.text.split())
+    return Cause(
+        op=cut.name,
+        phase="forward",
+        span=cut.place.span,
+        text=cut.place.text,
+        detail=f"the derivative by `{finding.input}` stops here: `{cut.name}` takes a number out "
+        "of the graph",
+        story=f"with `{what}` in the graph the entry is {number(worst.truth or 0.0, 6)} and not "
+        f"{number(worst.computed or 0.0, 6)}",
+        kind="detached path",
+        proven=True,
+        proof=f"a run in which `{cut.name}` hands on what it is given has the right gradient",
+        source=cut.place.source,
+    )
+
+
+def _numbers(finding: Finding) -> tuple[str, str]:
+    worst = finding.entries[0] if finding.entries else None
+    if worst is None or worst.truth is None:
+        return "nothing", "there is one"
+    return "nothing" if worst.computed is None else number(worst.computed, 6), number(
+        worst.truth, 6
+    )
+
+
+def _where(place: Place | None) -> str:
+    return "" if place is None else f", called at {place.source.path}:{place.span.line},"
