@@ -13,6 +13,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
+from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.subject import Call, Output, Ran, SubjectRequest
 from gradcheck_cli.engines.callables.tensorflow_custom import custom_gradients
@@ -34,7 +35,6 @@ from gradcheck_cli.engines.callables.tensorflow_keras import (
 from gradcheck_cli.engines.callables.tensorflow_random import Randomness
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
     from gradcheck_cli.engines.callables.recording import Recording
 
 Named = list[tuple[str, Any]]
@@ -358,16 +358,55 @@ class TensorFlowSubject:
                 for name, grad in zip(wrt, second, strict=True)
             }
 
+    # What is inside
+
     def record(self, row: Array) -> Recording:
-        raise Unsupported("the operations of a TensorFlow layer are not recorded")
+        from gradcheck_cli.engines.callables.tensorflow_trace import record
+
+        with self._passes(row) as passes:
+            return record(passes, self._request.implementation.span)
 
     def functions(self) -> Sequence[CustomCall]:
-        """None is known by its calls."""
-        return ()
+        from gradcheck_cli.engines.callables.tensorflow_functions import custom_calls
+
+        with self._passes() as passes:
+            return custom_calls(passes)
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
-        """None is known."""
-        return {}, ()
+        from gradcheck_cli.engines.callables.tensorflow_cuts import uncut
+
+        def run() -> dict[str, Array | None]:
+            with self._passes(row) as passes:
+                passes.call()
+                return {
+                    name: None if grad is None else numbers(grad).reshape(-1)
+                    for name, grad in zip(passes.wrt, passes.pull(), strict=True)
+                }
+
+        return uncut(run)
+
+    @contextmanager
+    def _passes(self, row: Array | None = None) -> Iterator[Passes]:
+        """Operation by operation: nothing that was compiled hides what is inside."""
+        tf = self._tf
+        wrt = self._moving()
+        with self.ready({}), _eagerly(tf):
+            inputs = self._inputs({})
+            leaves = {leaf.name: self._source(leaf.name, inputs) for leaf in self.leaves}
+            tape = _tape(tf, 1 if row is not None else 2, True)
+            named: Named = []
+
+            def call() -> list[Any]:
+                with self._randomness.seeded(), tape:
+                    tape.watch([leaves[name] for name in wrt])
+                    named[:] = self.called(inputs)
+                return [array for _, array in named]
+
+            def pull() -> list[Any]:
+                assert row is not None
+                return self._pulled(tape, named, row, [leaves[name] for name in wrt], wrt)
+
+            yield Passes(leaves, wrt, call, pull)
 
     def close(self) -> None:
         """Nothing of the user's is held between calls."""

@@ -1,0 +1,324 @@
+"""Layers of NumPy: a forward function, and a backward that somebody wrote by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.engines.base import Unsupported, WrongKind
+from gradcheck_cli.engines.callables.binding import flattened
+from gradcheck_cli.engines.callables.captured import Capture, captures
+from gradcheck_cli.engines.callables.numpy_pair import Run, by_input, convention, find_pair
+from gradcheck_cli.engines.callables.numpy_state import arrays_of, get, gradient_of, put
+from gradcheck_cli.engines.callables.subject import Call, Layout, Output, Ran, SubjectRequest
+from gradcheck_cli.engines.callables.surroundings import Randomness
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+    from gradcheck_cli.engines.callables.recording import Recording
+
+
+class NumpySubject:
+    """A pair in one dtype (`subject.Subject`). Every call runs on a copy of the object that has
+    both; what it leaves there is what backward finds."""
+
+    def __init__(self, request: SubjectRequest) -> None:
+        self._request = request
+        self.dtype = request.dtype
+        self._numpy_dtype = FORMATS[request.dtype].numpy_dtype()
+        self._random = Randomness(request.seed)
+        self.notes: tuple[str, ...] = ()
+        implementation = request.implementation
+        self._random.again()
+        pair, made = find_pair(implementation)
+        self._pair = pair.copied()
+        self._places = {} if pair.owner is None else arrays_of(self._pair.owner)
+        self._own = {n: self._rounded(get(self._pair.owner, p)) for n, p in self._places.items()}
+        self._own |= {n: request.values[n] for n in self._own.keys() & request.values.keys()}
+        for name, value in self._own.items():
+            put(self._pair.owner, self._places[name], self.array(value))
+        self._names = [name for name in request.values if name not in self._own]
+        args = () if made else implementation.args
+        kwargs = {} if made else implementation.kwargs
+        self._convention = convention(self._pair, self._names, args, kwargs)
+        self._captures = self._captured()
+        self.outputs: tuple[Output, ...] = ()
+        trained = self._bind()
+        self.leaves = tuple(self._leaves(trained))
+
+    def _captured(self) -> list[tuple[Capture, Array, Array]]:
+        """Floating arrays that the functions reach: the object, its numbers, what stands in for
+        it."""
+        found = []
+        for function in (self._pair.forward, self._pair.backward):
+            for capture in captures(function):
+                value = capture.value
+                floating = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+                own = (get(self._pair.owner, place) for place in self._places.values())
+                if floating and capture.puts and not any(value is one for one in own):
+                    rounded = self._rounded(value)
+                    found.append((capture, rounded, self.array(rounded)))
+        return found
+
+    def _bind(self) -> set[str]:
+        """The first forward and backward run; the names of the object's own arrays for which the
+        backward leaves a gradient."""
+        with self._ready():
+            pair = self._pair.copied()
+            arrays, run = self._forward(pair, self._inputs({}))
+            self.outputs = _described(arrays)
+            if not self._own:
+                return set()
+            row = np.ones(sum(output.size for output in self.outputs))
+            left = self._backward(pair, arrays, run, row, "contiguous")
+        trained = {name for name in self._own if left.get(name) is not None}
+        for name in self._own.keys() - trained:
+            if trained:
+                self.notes += (f"backward leaves no gradient of `{name}`: not checked",)
+        return trained
+
+    def _leaves(self, trained: set[str]) -> Iterator[Leaf]:
+        request = self._request
+
+        def asked(name: str) -> bool:
+            return request.moving is None or name in request.moving
+
+        for name in self._names:
+            value = request.values[name]
+            yield Leaf(name, "input", value, bool(value.dtype.kind == "f" and asked(name)))
+        for name, value in self._own.items():
+            role = "parameter" if name in trained else "buffer"
+            yield Leaf(name, role, value, name in trained and asked(name))  # type: ignore[arg-type]
+        for capture, value, _ in self._captures:
+            yield Leaf(capture.name, "captured", value, False)
+
+    # State
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        """The same random numbers, and captured arrays in the dtype."""
+        self._random.again()
+        for capture, _, array in self._captures:
+            capture.put(array)
+        try:
+            with np.errstate(all="ignore"):
+                yield
+        finally:
+            for capture, _, _ in self._captures:
+                capture.put(capture.value)
+
+    def _fresh(self, values: Mapping[str, Array]) -> Any:
+        """The pair of a copy of the object, with these values of its arrays."""
+        pair = self._pair.copied()
+        for name in values.keys() & self._own.keys():
+            put(pair.owner, self._places[name], self.array(values[name]))
+        return pair
+
+    # Arrays
+
+    def _rounded(self, value: Array) -> Array:
+        rounded: Array = FORMATS[self._request.rounding].round(value.astype(np.float64))
+        return rounded
+
+    def array(self, value: Array) -> Array:
+        """A copy of its own, in the dtype."""
+        floating = value.dtype.kind == "f"
+        return np.array(value, dtype=self._numpy_dtype if floating else None)
+
+    def _inputs(
+        self, values: Mapping[str, Array], layout: Layout = "contiguous"
+    ) -> dict[str, Array]:
+        given = {name: values.get(name, self._request.values[name]) for name in self._names}
+        return {name: laid_out(self.array(value), layout) for name, value in given.items()}
+
+    def _forward(
+        self, pair: Any, inputs: Mapping[str, Array]
+    ) -> tuple[list[tuple[str, Array]], Run]:
+        run = self._convention.ran(pair, inputs)
+        found = flattened(run.output, lambda p: isinstance(p, np.ndarray | np.generic | float))
+        arrays = [(name, np.asarray(part)) for name, part in found]
+        return [(name, array) for name, array in arrays if array.dtype.kind == "f"], run
+
+    def _backward(
+        self,
+        pair: Any,
+        arrays: Sequence[tuple[str, Array]],
+        run: Run,
+        row: Array,
+        layout: Layout,
+        through: Sequence[str] | None = None,
+        given: list[Array] | None = None,
+    ) -> dict[str, Any]:
+        """The gradients that one backward run gives or leaves, by name. The cotangents that it was
+        handed go to `given`."""
+        parts = {}
+        for output, (name, array) in zip(self.outputs, arrays, strict=True):
+            part = row[output.start : output.start + output.size].reshape(output.shape)
+            part = part if through is None or name in through else np.zeros(output.shape)
+            parts[name] = laid_out(part.astype(array.dtype), layout)
+        if given is not None:
+            given.extend(parts.values())
+        upstream = _like(run.output, "y", parts)
+        result = self._convention.pulled(pair, upstream, run)
+        order = self._convention.order
+        floating = [n for n in order if self._request.values[n].dtype.kind == "f"]
+        found = by_input(result, order, floating)
+        left = {} if pair.owner is None else {n: gradient_of(pair.owner, n) for n in self._own}
+        return {**left, **found}
+
+    # What is asked
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        with self._ready():
+            return _flat(self._forward(self._fresh(values), self._inputs(values))[0])
+
+    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        return np.stack([self.value(values) for values in many])
+
+    def run(self, call: Call) -> Ran:
+        moving = tuple(leaf.name for leaf in self.leaves if leaf.moves)
+        wrt = moving if call.wrt is None else call.wrt
+        rows = np.zeros((0, 0)) if call.rows is None else call.rows
+        if not call.tracking:
+            rows = rows[:0]
+        with self._ready():
+            pair, inputs = self._fresh(call.values), self._inputs(call.values, call.inputs)
+            before = self._numbers(pair, inputs)
+            arrays, run = self._forward(pair, inputs)
+            output, between = _flat(arrays), self._numbers(pair, inputs)
+            if call.between is not None and self._convention.style != "upstream":
+                self._forward(self._fresh(call.between), self._inputs(call.between))
+            passes, spoilt = [], False
+            for row in rows:
+                # what remembers its forward run may forget it, or add gradients up
+                mine = pair.copied() if len(rows) > 1 else pair
+                given: list[Array] = []
+                left = self._backward(mine, arrays, run, row, call.layout, call.through, given)
+                passes.append({name: self._checked(name, left.get(name)) for name in wrt})
+                spoilt |= not np.array_equal(_joined(given), self._handed(row, call.through))
+            after = self._numbers(pair, inputs)
+            drawn = self._random.drawn()
+        gradients = {n: self._stacked(n, [one[n] for one in passes]) for n in wrt}
+        dtypes = {n: str(g.dtype) for one in passes for n, g in one.items() if g is not None}
+        return Ran(
+            output,
+            gradients,
+            dtypes,
+            changed=_differing(before, between) if call.watch else (),
+            changed_later=_differing(between, after) if call.watch else (),
+            upstream_changed=call.watch and spoilt,
+            random=call.watch and drawn,
+        )
+
+    def _handed(self, row: Array, through: Sequence[str] | None) -> Array:
+        """The cotangents of a row as they were before backward had them."""
+        parts = []
+        for output in self.outputs:
+            part = row[output.start : output.start + output.size]
+            kept = through is None or output.name in through
+            parts.append((part if kept else np.zeros(output.size)).astype(output.dtype))
+        return _joined(parts)
+
+    def _numbers(self, pair: Any, inputs: Mapping[str, Array]) -> dict[str, bytes]:
+        own = {n: get(pair.owner, place).tobytes() for n, place in self._places.items()}
+        return {**own, **{name: array.tobytes() for name, array in inputs.items()}}
+
+    def _start(self, name: str) -> Array:
+        return self._own[name] if name in self._own else self._request.values[name]
+
+    def _checked(self, name: str, gradient: Any) -> Array | None:
+        if gradient is None:
+            return None
+        shape = self._start(name).shape
+        found = np.asarray(gradient)
+        if found.dtype.kind != "f" or found.shape != shape:
+            raise WrongKind(
+                f"the gradient of `{name}` is {found.dtype} of shape {found.shape}, but `{name}` "
+                f"has shape {shape}"
+            )
+        return found.copy()
+
+    def _stacked(self, name: str, parts: Sequence[Array | None]) -> Array | None:
+        if all(part is None for part in parts):
+            return None
+        size = self._start(name).size
+        return np.stack(
+            [np.zeros(size) if p is None else p.astype(np.float64).reshape(size) for p in parts]
+        )
+
+    def push(self, tangents: Mapping[str, Array]) -> Array:
+        raise Unsupported("a pair of NumPy functions has no forward mode")
+
+    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        raise Unsupported("a backward of NumPy cannot be differentiated again")
+
+    def record(self, row: Array) -> Recording:
+        raise Unsupported("the operations of NumPy functions are not recorded")
+
+    def functions(self) -> Sequence[CustomCall]:
+        """None: the pair is one."""
+        return ()
+
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+        """None: there is no graph."""
+        return {}, ()
+
+    def close(self) -> None:
+        """Nothing of the user's is held between calls."""
+
+
+def laid_out(array: Array, layout: Layout) -> Array:
+    """The same numbers, lying in memory as `layout` says."""
+    if layout == "transposed":
+        return np.asfortranarray(array)
+    if layout == "sliced" and array.ndim:
+        wide = np.full((*array.shape[:-1], 2 * array.shape[-1] + 1), np.nan, array.dtype)
+        wide[..., 1::2] = array
+        return wide[..., 1::2]
+    if layout == "expanded":
+        one = array
+        for axis in range(array.ndim):
+            first = one.take([0], axis) if one.shape[axis] else one
+            if np.array_equal(np.broadcast_to(first, one.shape), one):
+                one = first
+        return np.broadcast_to(one, array.shape)  # read-only: who writes to it is told so
+    return array
+
+
+def _described(arrays: Sequence[tuple[str, Array]]) -> tuple[Output, ...]:
+    outputs: list[Output] = []
+    start = 0
+    for name, array in arrays:
+        outputs.append(Output(name, array.shape, str(array.dtype), start))
+        start += array.size
+    return tuple(outputs)
+
+
+def _flat(arrays: Sequence[tuple[str, Array]]) -> Array:
+    return _joined([array for _, array in arrays]).astype(np.float64)
+
+
+def _joined(arrays: Sequence[Array]) -> Array:
+    return np.concatenate([np.zeros(0, np.float16), *(np.ravel(array) for array in arrays)])
+
+
+def _like(output: Any, name: str, parts: Mapping[str, Array]) -> Any:
+    """Cotangents in the structure of an output (named as `binding.flattened` names them); None for
+    what has none."""
+    if isinstance(output, Mapping):
+        return {key: _like(part, f"{name}[{key!r}]", parts) for key, part in output.items()}
+    if hasattr(output, "_fields"):
+        fields = (_like(getattr(output, f), f"{name}.{f}", parts) for f in output._fields)
+        return type(output)(*fields)
+    if isinstance(output, tuple | list):
+        return type(output)(_like(p, f"{name}[{i}]", parts) for i, p in enumerate(output))
+    return parts.get(name)
+
+
+def _differing(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> tuple[str, ...]:
+    return tuple(name for name, numbers in one.items() if other[name] != numbers)
