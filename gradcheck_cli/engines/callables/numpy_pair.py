@@ -159,8 +159,8 @@ def by_input(result: Any, order: Sequence[str], floating: Sequence[str]) -> dict
             return dict(zip(names, result, strict=True))
     plural = "" if len(result) == 1 else "s"
     raise WrongKind(
-        f"backward gives {len(result)} gradient{plural}, but forward has {len(floating)} floating inputs: "
-        f"{', '.join(floating)}"
+        f"backward gives {len(result)} gradient{plural}, but forward has {len(floating)} floating "
+        f"inputs: {', '.join(floating)}"
     )
 
 
