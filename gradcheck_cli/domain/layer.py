@@ -21,6 +21,9 @@ LAYER = "layer"
 POWER = 0.999
 """The probability with which an error is to be found, unless another is asked for."""
 
+STRAIGHT_THROUGH = "straight_through"
+"""The surrogate that hands the cotangent on as it comes."""
+
 Role = Literal["input", "parameter", "buffer", "captured"]
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Projection
-from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
 from gradcheck_cli.domain.report import Finding, Reading
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.loading import on_the_path
@@ -21,6 +21,7 @@ from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import Blame
+from gradcheck_cli.layers.surrogate import Declared, covered, without
 from gradcheck_cli.layers.whole import Whole
 from gradcheck_cli.layers.wrong import WrongGradients
 
@@ -50,6 +51,7 @@ class _Examination:
         self._blaming = blaming
         self._problem = problem
         self._notes: dict[str, None] = {}  # in order, each once
+        self._surrogates: dict[str, Surrogate] = {}
         spec = problem.spec
         fmt = FORMATS[problem.dtype]
         self._inputs = {
@@ -61,6 +63,9 @@ class _Examination:
         narrow = self._subject(self._problem.dtype)
         highest = self._highest(narrow)
         try:
+            self._surrogates = covered(self._problem, narrow)
+            if self._surrogates:
+                return self._with_surrogates(narrow, highest)
             return self._judged(narrow, highest)
         finally:
             narrow.close()
@@ -76,6 +81,7 @@ class _Examination:
         )
         subject = self._engine.subject(request)
         self._notes.update(dict.fromkeys(subject.notes))
+        subject.leaves = without(subject.leaves, self._surrogates)
         return subject
 
     def _highest(self, narrow: Subject) -> Subject:
@@ -95,6 +101,20 @@ class _Examination:
             self._notes[f"it gives {what} for float64 inputs: checked in {narrow.dtype}"] = None
             return narrow
         return wide
+
+    def _with_surrogates(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+        """What has a surrogate is held against that, and the rest against the derivative."""
+        declared = Declared(self._name, self._problem, narrow, highest, self._surrogates)
+        checks, findings, notes = declared.judged()
+        narrow.leaves = without(narrow.leaves, self._surrogates)
+        highest.leaves = without(highest.leaves, self._surrogates)
+        rest = self._judged(narrow, highest)
+        return replace(
+            rest,
+            checks=(*checks, *rest.checks),
+            findings=(*findings, *rest.findings),
+            notes=(*notes, *rest.notes),
+        )
 
     def _judged(self, narrow: Subject, highest: Subject) -> LayerAnswer:
         whole = Whole(self._name, self._problem, narrow, highest)

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from gradcheck_cli.domain.layer import Implementation, Surrogate
+from gradcheck_cli.domain.layer import STRAIGHT_THROUGH, Implementation, Surrogate
+from gradcheck_cli.formula import parse
 from gradcheck_cli.specfile.collect import Collector, Path, locate
+from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.settings import check_engine
 from gradcheck_cli.specfile.text import STDIN
+from gradcheck_cli.specfile.yaml_values import Scalar
 
 FORMULAS_ONLY = ("train", "order")
 
@@ -47,8 +50,15 @@ def _surrogates(
     form = table.get("surrogate")
     if form is None:
         return ()
-    where = (*path, "surrogate", "backward")
-    span = collector.span(locate(collector.root, where)[1])
+    where: Path = (*path, "surrogate", "backward")
+    tree = locate(collector.root, where)[1]
+    span = collector.span(tree)
+    if form["backward"] != STRAIGHT_THROUGH:
+        assert isinstance(tree, Scalar)
+        place = ScalarPlace(tree, collector.source.text, collector.lines)
+        for error in parse(tree.text, place).errors:
+            if error.code == "GC904":  # names and shapes are known when the layer runs
+                collector.add_at(error.code, error.message, error.span, where, error.help)
     return (Surrogate(form["backward"], form["reason"], span, form.get("input")),)
 
 
