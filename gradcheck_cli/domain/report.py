@@ -131,7 +131,9 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Check:
     """One engine, dtype, mode and input that was judged. `truth_error_ulps` is the widest error bar
-    of the truth of a smooth entry, the radius where the truth is certified."""
+    of the truth of a smooth entry, the radius where the truth is certified. Where not every entry
+    was looked at, an error of `caught` in any single one would have been found with probability
+    `power`."""
 
     engine: str
     dtype: str
@@ -142,6 +144,8 @@ class Check:
     max_ulps: float | None = None
     truth: str = "undecided"
     truth_error_ulps: float | None = None
+    caught: float | None = None
+    power: float | None = None
     forward: int = 0
     backward: int = 0
     duration_s: float = 0.0

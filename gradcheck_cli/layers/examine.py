@@ -21,8 +21,9 @@ from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import Blame
+from gradcheck_cli.layers.projected import Projected
 from gradcheck_cli.layers.surrogate import Declared, covered, without
-from gradcheck_cli.layers.whole import Whole
+from gradcheck_cli.layers.whole import Whole, is_small
 from gradcheck_cli.layers.wrong import WrongGradients
 
 
@@ -117,6 +118,8 @@ class _Examination:
         )
 
     def _judged(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+        if not is_small(narrow):
+            return self._projected(narrow, highest)
         whole = Whole(self._name, self._problem, narrow, highest)
         self._notes.update(dict.fromkeys(whole.notes))
         case = whole.case()
@@ -131,6 +134,13 @@ class _Examination:
             readings=_readings(case),
             notes=tuple(self._notes),
         )
+
+    def _projected(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+        """The same where the Jacobian is too large to be computed."""
+        layer = Projected(self._name, self._problem, narrow, highest, self._other)
+        checks, findings = layer.judged()
+        self._notes.update(dict.fromkeys(layer.notes))
+        return LayerAnswer(checks=checks, findings=findings, notes=tuple(self._notes))
 
     def _explained(
         self, case: Case, findings: Sequence[Finding], narrow: Subject, highest: Subject
@@ -153,14 +163,21 @@ class _Examination:
     def _with_other_precision(self, case: Case, whole: Whole) -> Case:
         """The same gradient in float32, at the same numbers: an error that does not care for the
         precision is no rounding error."""
-        try:
-            other = self._subject("float32")
-        except Exception:  # it only runs in float64, and the truth must decide alone
+        other = self._other("float32")
+        if other is None:
             return case
         try:
             return replace(case, wide={(self._name, "reverse"): whole.reverse(other)})
         finally:
             other.close()
+
+    def _other(self, dtype: str) -> Subject | None:
+        """The layer in another dtype; None where it does not run in that, and the truth must
+        decide alone."""
+        try:
+            return self._subject(dtype)
+        except Exception:
+            return None
 
 
 def _readings(case: Case) -> tuple[Reading, ...]:

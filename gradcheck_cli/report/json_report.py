@@ -73,6 +73,8 @@ def _check(check: Check) -> dict[str, Any]:
         "max_ulps": _number(check.max_ulps),
         "truth": check.truth,
         "truth_error_ulps": _number(check.truth_error_ulps),
+        "caught": _number(check.caught),
+        "power": _number(check.power),
         "evaluations": {"forward": check.forward, "backward": check.backward},
         "duration_s": _number(check.duration_s),
     }

@@ -80,6 +80,12 @@ def _result() -> Schema:
                     **_NUMBER_OR_NULL,
                     "description": "Its widest error bar; the radius where it is certified.",
                 },
+                caught={
+                    **_NUMBER_OR_NULL,
+                    "description": "Where not every entry was looked at: the error of a single one "
+                    "that would have been found with probability `power`.",
+                },
+                power=_NUMBER_OR_NULL,
                 evaluations=_object(forward=_COUNT, backward=_COUNT),
                 duration_s={"type": "number", "minimum": 0},
             )

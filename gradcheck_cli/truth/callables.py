@@ -24,6 +24,7 @@ DRAWS = 4  # of random signs, along which inputs are moved to see how far the gr
 MOVE = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
 OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
+ROUNDINGS = OPERATIONS**0.5  # times C: so many operations round as much as the inputs, at random
 DIGITS = 2.0**-13  # of an entry that a direction over all of them must show, or it gets its own
 
 
@@ -206,8 +207,8 @@ class CallableTruth:
             lower=merged.lower,
             upper=merged.upper,
             condition=cost,
-            allowance=cost,
-            floor=cost,
+            allowance=ROUNDINGS * cost,
+            floor=ROUNDINGS * cost,
             stated=merged.value,
             scale=np.where(found.vouched, np.inf, found.steepest),
             confirmed=agreed,

@@ -1,0 +1,489 @@
+"""A layer whose Jacobian is too large to be computed whole: random products of it against
+differences, the wrong entries behind a product that is off, and what was certain to be found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.layer import LayerProblem, Leaf
+from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.callables.subject import Call, Output, Subject
+from gradcheck_cli.layers.part import Part, judged_part, output_findings_of
+from gradcheck_cli.truth.callables import MOVE, ROUNDINGS, signs
+from gradcheck_cli.truth.differences import Float
+from gradcheck_cli.truth.locating import Search
+from gradcheck_cli.truth.probes import (
+    COTANGENTS,
+    MOST_DIRECTIONS,
+    is_gaussian,
+    miss,
+    size_of,
+    smallest_norm,
+)
+from gradcheck_cli.truth.projections import TARGET, Projections
+from gradcheck_cli.truth.quick import Look
+
+USUAL = 2.0**-36  # of a product: what bars are where nothing is in the way of long steps
+FEW = 4.0  # ulps, below which a narrow gradient is not looked at again
+SLACK = 4.0  # as in the judge: first order leaves out products of roundings
+KEPT = 32  # entries of one product that are judged: the ones that are off most
+STRANGE = 4  # entries without a number that get a difference each
+
+
+@dataclass
+class _Off:
+    """Entries of one product row @ J by one leaf that are off in the dtype of the problem."""
+
+    row: int
+    leaf: Leaf
+    flat: Array
+    narrow: Float
+    wide: Float
+    cost: Float
+    count: int
+
+
+@dataclass
+class Projected:
+    """One problem. `narrow` is the layer in the dtype of the problem, `highest` in the highest
+    precision that it runs in, which may be the same; `other` binds it in another dtype, or gives
+    None where it does not run in that."""
+
+    name: str
+    problem: LayerProblem
+    narrow: Subject
+    highest: Subject
+    other: Callable[[str], Subject | None]
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        bounds = {
+            n: (e.low, e.high) for n, e in self.problem.spec.points[self.problem.point].items()
+        }
+        self._truth = Projections(self.highest, bounds, self.problem.seed)
+        self._leaves = {leaf.name: leaf for leaf in self._truth.leaves}
+        self._truth.rows[:, ~np.isfinite(self._truth.output)] = 0.0
+        self._truth.output = np.where(np.isfinite(self._truth.output), self._truth.output, 0.0)
+        self._off: list[_Off] = []
+        self._ulps: dict[str, float] = dict.fromkeys(self._leaves, 0.0)
+        self._missing: set[str] = set()
+        self._strange: dict[str, Array] = {}
+        self._findings: list[Finding] = []
+        self._looks: dict[int, Look | None] = {}
+        self._expected: dict[int, Float] = {}
+        self._caught: dict[str, float] = {}
+        self._power = 0.0
+        self._source = "confirmed"
+        self._backward = 0
+
+    def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+        """Checks and findings."""
+        started = time.perf_counter()
+        self._findings += output_findings_of(self.name, self.problem, self.narrow, self.highest)
+        sound = self._confirm()
+        if sound:
+            self._promise()
+            self._findings += self._of_rounding()
+        self._findings += self._of_missing()
+        self._findings += self._of_strange()
+        if "forward" in self.problem.modes:
+            self._findings += self._of_forward()
+        checks = tuple(self._checks(time.perf_counter() - started))
+        return checks, tuple(self._findings)
+
+    # Products
+
+    def _confirm(self) -> bool:
+        """Whether differences agree with every product; what does not is located and told."""
+        if not self._leaves:
+            return False
+        count = self._directions()
+        self._sweep(range(count), compare=True)
+        if not self._truth.at_once(1, self._of(1)):
+            # kinks or poles are near some entries: do steps in proportion to each stay clear of
+            # them?
+            draws = self._truth.draws
+            draws.by_entry = True
+            draws.by_entry = self._truth.at_once(1, self._of(1))
+        done = 0
+        while done < count:
+            for number in range(done, count):
+                if not self._look(number):
+                    return False
+            done = count
+            short = self._chance() > 1 - self.problem.power
+            if short and count < MOST_DIRECTIONS:
+                count += 2
+                self._sweep(range(done, count), compare=False)
+        return True
+
+    def _of(self, number: int) -> Float:
+        """The products of the gradient with a direction, (k,)."""
+        return np.asarray(self._expected[number][int(self._truth.draws.by_entry)])
+
+    def _directions(self) -> int:
+        """As many as the power that was asked for takes, if the bars are as usual."""
+        count = 2
+        short = 1 - self.problem.power
+        while miss(USUAL, TARGET, count) > short and count < MOST_DIRECTIONS:
+            count += 2
+        return count
+
+    def _sweep(self, numbers: range, compare: bool) -> None:
+        """All products of the gradient with these directions."""
+        truth = self._truth
+        before = -1
+        while before != self._odd():  # what is no number must not move in any product
+            before = self._odd()
+            found = {number: np.zeros((2, COTANGENTS)) for number in numbers}
+            self._off.clear()
+            for k, row in enumerate(truth.rows):
+                gradient = truth.pulled(row)
+                self._set_aside(gradient)
+                for number in numbers:
+                    found[number][:, k] = truth.products(gradient, number)
+                if compare and self.narrow is not self.highest:
+                    self._compare(k, row, gradient)
+            self._expected.update(found)
+
+    def _odd(self) -> int:
+        return sum(int(np.count_nonzero(mask)) for mask in self._truth.excluded.values())
+
+    def _set_aside(self, gradient: Mapping[str, Float | None]) -> None:
+        """Leaves without a gradient and entries that are no numbers are looked at by themselves."""
+        for name, values in gradient.items():
+            if values is None:
+                self._missing.add(name)
+                self._truth.excluded[name] = np.ones(self._leaves[name].size, dtype=bool)
+            elif not np.isfinite(values @ values):
+                odd = ~np.isfinite(values)
+                if np.any(odd):
+                    self._strange[name] = self._strange.get(name, False) | odd
+                    self._truth.excluded[name] = self._strange[name].copy()
+
+    def _look(self, number: int) -> bool:
+        expected = self._of(number)
+        found = self._truth.confirmed(number, expected)
+        self._looks[number] = found
+        if found is not None and found.confirmed:
+            return True
+        if found is None:
+            self._findings.append(
+                self._undecided("no step could be taken along a random direction")
+            )
+            return False
+        return self._locate(number, found, expected)
+
+    # What is wrong
+
+    def _locate(self, number: int, found: Look, expected: Float) -> bool:
+        """Names the entries; whether nothing but kinks was in the way."""
+        apart = found.estimate.value - expected
+        with np.errstate(all="ignore"):
+            k = int(np.argmax(np.abs(apart) / found.estimate.error))
+        if found.agrees[k]:  # kinks alone, at which all is well along this direction
+            k = int(np.argmax(found.sides.kind))
+        row = self._truth.rows[k]
+        gradient = self._truth.pulled(row)
+        search = Search(self._truth, row, gradient, number, found.level, float(apart[k]))
+        search.run()
+        rows, more = search.rows()
+        part = Part.of_search(search, rows)
+        told, only_kinks = judged_part(self, part, more)
+        self._findings += told
+        if not told and self._only_in_float64(found, part):
+            return False
+        if not told or (only_kinks and not search.complete):
+            self._findings.append(self._unlocated(number, k, found, expected, only_kinks))
+            return False
+        if only_kinks:
+            # what stands on kinks is right, and has been set aside: once more without it
+            self._sweep(range(max(self._looks) + 1), compare=False)
+            return all(
+                (again := self._truth.confirmed(n, self._of(n))) is not None
+                and again.confirmed
+                and self._kept(n, again)
+                for n in list(self._looks)
+            )
+        return False
+
+    def _only_in_float64(self, found: Look, part: Part) -> bool:
+        """Whether the gradient is wrong in the highest precision alone: differences decide then."""
+        if self.narrow is self.highest or not part.columns:
+            return False
+        self._source = "finite-difference"
+        self.notes.append(
+            f"{self.name}: the gradient in {self.highest.dtype} is wrong, so that in "
+            f"{self.problem.dtype} was held against differences of a few entries alone"
+        )
+        return True
+
+    def _kept(self, number: int, found: Look) -> bool:
+        self._looks[number] = found
+        return True
+
+    def _unlocated(
+        self, number: int, k: int, found: Look, expected: Float, only_kinks: bool
+    ) -> Finding:
+        if only_kinks or found.agrees[k]:
+            return self._undecided("too many entries stand on kinks")
+        value, error = found.estimate.value[k], found.estimate.error[k]
+        message = (
+            f"the gradient along a random direction (number {number}, seed {self.problem.seed}) is "
+            f"{expected[k]:.9g}, differences give {value:.9g} ± {error:.2g}: wrong, and no single "
+            "entry stands out"
+        )
+        return self._finding("GC101", message, engine=True)
+
+    def _undecided(self, reason: str) -> Finding:
+        return self._finding("GC501", f"undecided: {reason}", engine=False)
+
+    def _finding(
+        self, code: str, message: str, *, engine: bool, name: str | None = None
+    ) -> Finding:
+        return Finding(
+            code=code,
+            severity=CODES[code].severity,
+            message=message,
+            span=self.problem.implementation.span,
+            engine=self.name if engine else None,
+            dtype=self.problem.dtype,
+            mode="reverse" if engine else None,
+            input=name,
+            point=self.point,
+            truth_source="finite-difference",
+        )
+
+    @property
+    def point(self) -> int | None:
+        return self.problem.point if self.problem.spec.pointed else None
+
+    def _of_missing(self) -> Iterator[Finding]:
+        """No gradient at all is right only where nothing changes along the whole leaf."""
+        truth = self._truth
+        for name in sorted(self._missing):
+            mask = truth.excluded.pop(name)
+            drawn = {name: truth.direction(1)[name]}
+            truth.excluded[name] = mask
+            apart, bar = truth.glance(drawn, truth.rows[0], 0.0, 2, 1)
+            if abs(apart) > bar:
+                message = f"no gradient for `{name}`, whose derivative is not zero"
+                yield self._finding("GC102", message, engine=True, name=name)
+
+    def _of_strange(self) -> Iterator[Finding]:
+        """Entries that are nan or infinite, against careful differences along some of them."""
+        for name, mask in self._strange.items():
+            leaf = self._leaves[name]
+            part = Part.of_entries(self._truth, leaf, np.flatnonzero(mask)[:STRANGE])
+            told, _ = judged_part(self, part, False, many=int(np.count_nonzero(mask)))
+            yield from told
+
+    # The dtype of the problem
+
+    def _compare(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> None:
+        """Keeps the entries of row @ J that are off in the narrow dtype, with what rounding costs
+        there."""
+        ran = self.narrow.run(Call(rows=row[None]))
+        self._backward += 1
+        fmt = FORMATS[self.problem.dtype]
+        costs: dict[str, Float] | None = None
+        for name, right in wide.items():
+            found = ran.gradients.get(name)
+            if found is None or right is None:
+                continue
+            mine = found[0]
+            with np.errstate(all="ignore"):
+                off = np.abs(mine - right)
+                # an entry of a product that cancels to nothing is measured against the others
+                usual = float(np.sqrt(np.mean(np.square(right[np.isfinite(right)]))))
+                felt = off / fmt.ulp(np.fmax(np.abs(right), usual))
+                ulps = off / fmt.ulp(right)
+            self._ulps[name] = max(
+                self._ulps[name], float(np.max(felt[np.isfinite(felt)], initial=0.0))
+            )
+            if np.all(ulps <= FEW):
+                continue
+            costs = self._costs(k, row, wide) if costs is None else costs
+            self._keep(k, name, mine, right, ulps, costs[name])
+
+    def _keep(self, k: int, name: str, mine: Float, right: Float, ulps: Float, cost: Float) -> None:
+        fmt = FORMATS[self.problem.dtype]
+        with np.errstate(all="ignore"):
+            allowed = SLACK * ROUNDINGS * cost + FEW * fmt.ulp(right)
+            off = ~(np.abs(mine - right) <= allowed) & np.isfinite(right)
+        places = np.flatnonzero(off)
+        if not places.size:
+            return
+        size = np.where(np.isnan(ulps[places]), np.inf, ulps[places])
+        worst = places[np.argsort(-size, kind="stable")[:KEPT]]
+        leaf = self._leaves[name]
+        self._off.append(_Off(k, leaf, worst, mine[worst], right[worst], cost[worst], places.size))
+
+    def _costs(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
+        """How far half an ulp of every number moves row @ J: of an entry by itself, and of the leaf
+        at large, because one move of random signs may leave an entry where it was."""
+        truth = self._truth
+        rng = np.random.default_rng([self.problem.seed, 19, k])
+        move = 2.0 ** -round(MOVE * FORMATS[self.highest.dtype].bits)
+        unit = FORMATS[self.problem.dtype].unit_roundoff
+        values = {
+            leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
+            for leaf in truth.leaves
+        }
+        there = truth.pulled(row * (1 + move * signs(rng, row.shape)), values)
+        costs = {}
+        for name, right in wide.items():
+            moved = there[name]
+            if right is None or moved is None:
+                costs[name] = np.zeros(self._leaves[name].size)
+                continue
+            with np.errstate(all="ignore"):
+                found = np.abs(moved - right) * (unit / move)
+            found[~np.isfinite(found)] = 0.0
+            found += float(np.sqrt(np.mean(found**2)))
+            costs[name] = found
+        return costs
+
+    def _of_rounding(self) -> Iterator[Finding]:
+        """The first product that is off in a leaf speaks for it."""
+        told: set[str] = set()
+        for off in self._off:
+            if off.leaf.name in told:
+                continue
+            part = Part.of_rounding(
+                off.leaf, off.flat, off.narrow, off.wide, off.cost, self._truth.rows[off.row]
+            )
+            found, _ = judged_part(self, part, False, many=off.count)
+            told.update({off.leaf.name} if found else ())
+            yield from found
+
+    # Forward mode
+
+    def _of_forward(self) -> Iterator[Finding]:
+        """J @ direction by forward mode against the differences that were taken along it."""
+        for number, look in self._looks.items():
+            if look is None:
+                continue
+            along = {
+                name: weights.reshape(self._leaves[name].value.shape)
+                for name, weights in self._truth.direction(number).items()
+                if np.any(weights)
+            }
+            try:
+                pushed = self.narrow.push(along)
+            except Unsupported as error:
+                if self.problem.named_modes:
+                    yield replace(
+                        self._finding("GC705", str(error), engine=True),
+                        severity="error",
+                        mode="forward",
+                    )
+                else:
+                    self.notes.append(f"{self.name}: forward mode was left out: {error}")
+                return
+            yield from self._pushed_wrong(number, look, pushed)
+
+    def _pushed_wrong(self, number: int, look: Look, pushed: Float) -> Iterator[Finding]:
+        rows = self._truth.rows
+        mine = rows @ pushed
+        size = np.sqrt(rows**2 @ pushed**2)
+        # half of the digits of a product may be lost by rounding; nothing more is said of them here
+        bits = FORMATS[self.problem.dtype].bits
+        allowed = look.estimate.error + 2.0 ** -(bits / 2) * size
+        off = ~(np.abs(mine - look.estimate.value) <= allowed)
+        if np.any(off):
+            k = int(np.argmax(off))
+            message = (
+                f"J @ direction {number} (seed {self.problem.seed}) by forward mode is "
+                f"{mine[k]:.9g} on a random cotangent, differences give "
+                f"{look.estimate.value[k]:.9g} ± {look.estimate.error[k]:.2g}"
+            )
+            yield replace(self._finding("GC101", message, engine=True), mode="forward")
+
+    # The promise
+
+    def _bars(self, gaussian: bool) -> Float:
+        """The widest bar of the products that are Gaussian, or of Rademacher, on both sides."""
+        return np.array(
+            [
+                look.estimate.error[k]
+                for number, look in self._looks.items()
+                if look is not None and is_gaussian(number) == gaussian
+                for k in range(COTANGENTS)
+                if is_gaussian(k) == gaussian
+            ]
+        )
+
+    def _norm(self) -> float:
+        """The size of the products, which is the gradient's norm where entries are of one size."""
+        return float(np.sqrt(np.mean([self._of(number) ** 2 for number in self._looks])))
+
+    def _chance(self) -> float:
+        """The probability that an error of TARGET of the gradient was missed, whatever it is."""
+        norm = self._norm()
+        bar = float(np.max(self._bars(gaussian=True)))
+        return miss(2 * bar, TARGET * norm, len(self._looks)) if norm > 0 else 0.0
+
+    def _promise(self) -> None:
+        """What would have been found: signs show every single entry as it is, so that an error of
+        twice the bar shows in any of their products; Gaussians show any pattern, by chance."""
+        bar = 2 * float(np.min(self._bars(gaussian=False)))
+        outputs = self.highest.outputs
+        output = 1.0 if len(outputs) == 1 else max(self._output_size(o) for o in outputs)
+        for name, leaf in self._leaves.items():
+            self._caught[name] = bar * output / float(np.min(self._truth.draws.scales(leaf)))
+        self._power = self.problem.power
+        widest = 2 * float(np.max(self._bars(gaussian=True)))
+        norm = self._norm()
+        if norm > 0:
+            part = smallest_norm(widest, len(self._looks), self._power) / norm
+            single = f"{max(self._caught.values()):.1g} in any single entry"
+            if self._truth.draws.by_entry:
+                single = f"{bar:.1g} in the product of any single entry with its input"
+            self.notes.append(
+                f"{self.name} {self.problem.dtype}: checked along {len(self._looks)} random "
+                f"directions and {COTANGENTS} cotangents; an error of {single}, or of {part:.1g} "
+                f"of the gradient in any pattern, would have been found with probability "
+                f"{self._power:g}"
+            )
+
+    def _output_size(self, output: Output) -> float:
+        return size_of(self._truth.output[output.start : output.start + output.size])
+
+    def _checks(self, seconds: float) -> Iterator[Check]:
+        failed = {f.input for f in self._findings if f.severity == "error" and f.mode == "reverse"}
+        if any(f.code == "GC501" for f in self._findings):
+            self._source = "undecided"
+        modes: tuple[Mode, ...] = ("reverse", "forward")
+        for mode in modes:
+            if mode not in self.problem.modes or (mode == "forward" and not self._has_forward()):
+                continue
+            wrong = {f.input for f in self._findings if f.severity == "error" and f.mode == mode}
+            for name in self._leaves:
+                bad = name in wrong or None in wrong
+                yield Check(
+                    engine=self.name,
+                    dtype=self.problem.dtype,
+                    mode=mode,
+                    input=name,
+                    status="failed" if bad else "passed",
+                    point=self.point,
+                    max_ulps=self._ulps[name] if mode == "reverse" and not bad else None,
+                    truth="finite-difference" if name in failed else self._source,
+                    caught=self._caught.get(name),
+                    power=self._power or None,
+                    forward=self._truth.forward,
+                    backward=self._truth.backward + self._backward,
+                    duration_s=seconds,
+                )
+
+    def _has_forward(self) -> bool:
+        return not any("forward mode was left out" in note for note in self.notes)

@@ -1,0 +1,122 @@
+"""Random directions and cotangents in place of a whole Jacobian, and what they promise to find."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FloatFormat
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.engines.callables.subject import Output
+from gradcheck_cli.truth.differences import Float
+
+COTANGENTS = 4  # two Gaussian, two of Rademacher, as there are of everything in turn
+MOST_DIRECTIONS = 8
+GRID = 400  # points of the integral over the larger of several Gaussians
+
+
+class Draws:
+    """Seeded directions over all leaves and cotangents over all outputs, drawn again whenever they
+    are asked for: one of a million entries is not worth its memory. Even ones are Gaussian, odd
+    ones of Rademacher; a leaf's part is as large as the leaf by a power of two (`by_entry`: each of
+    its entries as large as itself), an output's part as the inverse of that output."""
+
+    def __init__(self, seed: int, fmt: FloatFormat) -> None:
+        self._seed = seed
+        self._fmt = fmt
+        self._sizes: dict[str, float] = {}
+        self.by_entry = False
+
+    def direction(self, number: int, leaf: Leaf, place: int) -> Float:
+        """The part of direction `number` that belongs to a leaf, the `place`-th of all, flat."""
+        drawn = self._drawn([self._seed, 11, number, place], number, leaf.size, 1.0)
+        drawn *= self.scales(leaf)
+        return drawn
+
+    def scales(self, leaf: Leaf) -> Float:
+        """How far each entry of a leaf moves at most, (n,) or (1,) where all move alike."""
+        if leaf.name not in self._sizes:
+            self._sizes[leaf.name] = size_of(leaf.value)
+        size = self._sizes[leaf.name]
+        if not self.by_entry:
+            return np.array([size])
+        found = np.abs(leaf.value.reshape(-1))
+        found[found == 0] = size
+        return found
+
+    def cotangents(self, outputs: Sequence[Output], values: Float) -> Float:
+        """All cotangents, (COTANGENTS, m)."""
+        rows = np.empty((COTANGENTS, values.size))
+        for place, output in enumerate(outputs):
+            inside = slice(output.start, output.start + output.size)
+            scale = 1 / size_of(values[inside]) if len(outputs) > 1 else 1.0
+            for number, row in enumerate(rows):
+                seed = [self._seed, 13, number, place]
+                row[inside] = self._drawn(seed, number, output.size, scale)
+        return rows
+
+    def _drawn(self, seed: list[int], number: int, size: int, scale: float) -> Float:
+        rng = np.random.default_rng(seed)
+        if is_gaussian(number):
+            return self._fmt.round(rng.standard_normal(size) * scale)
+        drawn = rng.integers(0, 2, size, dtype=np.int8).astype(np.float64)
+        drawn *= 2 * scale
+        drawn -= scale
+        return drawn
+
+
+def is_gaussian(number: int) -> bool:
+    return number % 2 == 0
+
+
+def size_of(values: Float) -> float:
+    """The power of two below the root mean square, which rounds nothing; 1 for zeros."""
+    flat = np.asarray(values, dtype=np.float64).reshape(-1)
+    square = float(np.dot(flat, flat)) / max(flat.size, 1)
+    if not math.isfinite(square):
+        flat = flat[np.isfinite(flat)] / np.finfo(np.float64).max ** 0.5
+        return 1.0 if not flat.size else 2.0**500
+    return 2.0 ** math.floor(math.log2(square) / 2) if square > 0 else 1.0
+
+
+def miss(tolerance: float, norm: float, directions: int) -> float:
+    """The probability that an error of this norm, whatever its pattern, shows in no product with
+    the Gaussian ones of the cotangents and of so many directions by more than `tolerance`.
+
+    The pattern that hides best is a single product of two vectors: then v^T E u is norm a b with
+    independent standard Gaussians, and all products are small if the largest a times the largest b
+    is.
+    """
+    if norm <= 0 or not math.isfinite(norm):
+        return 1.0
+    mine = sum(map(is_gaussian, range(COTANGENTS)))
+    theirs = sum(map(is_gaussian, range(directions)))
+    limit = tolerance / norm
+    edges = np.linspace(0.0, 8.0, GRID + 1)
+    below = np.array([math.erf(a / math.sqrt(2)) for a in edges]) ** mine
+    middle = (edges[1:] + edges[:-1]) / 2
+    small = np.array([math.erf(limit / a / math.sqrt(2)) for a in middle]) ** theirs
+    return float(np.sum(np.diff(below) * small))
+
+
+def smallest_norm(tolerance: float, directions: int, power: float) -> float:
+    """The norm of the smallest error that is missed with a probability of no more than
+    1 - `power`."""
+    low, high = tolerance, tolerance * 1e12
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        if miss(tolerance, middle, directions) > 1 - power:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def by_leaf(flat: Float, sizes: Mapping[str, int]) -> Iterator[tuple[str, Float]]:
+    """The flat entries of several leaves, one leaf after the other."""
+    start = 0
+    for name, size in sizes.items():
+        yield name, flat[start : start + size]
+        start += size

@@ -1,0 +1,242 @@
+"""A gradient too large to be checked entry by entry: its products with random directions, against
+differences of the output along them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.engines.callables.subject import Call, Subject
+from gradcheck_cli.truth.differences import Float
+from gradcheck_cli.truth.directions import Sampled, Slope, Values
+from gradcheck_cli.truth.noise import from_size, measured
+from gradcheck_cli.truth.probes import Draws, is_gaussian
+from gradcheck_cli.truth.quick import FIRST_LEVEL, LEVELS, Line, Look, descend, look, narrow
+
+OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
+LARGEST = 4.0  # of a Gaussian: steps are that much shorter, so that no entry moves too far
+TOGETHER = 2**18  # entries of all inputs that are moved in one call to the layer
+TARGET = 1e-6  # of an entry of ordinary size: what steps are refined for, where rounding lets them
+
+Excluded = dict[str, Array]
+"""By leaf, a mask (n,) of entries that do not move."""
+
+
+@dataclass
+class Projections:
+    """One subject at its own leaves. `rows` (k, m) are the cotangents; `forward` and `backward`
+    count what was run. The gradient itself is never kept."""
+
+    subject: Subject
+    bounds: Mapping[str, tuple[float, float]]
+    seed: int
+    forward: int = 0
+    backward: int = 0
+    excluded: Excluded = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        fmt = FORMATS[self.subject.dtype]
+        self.draws = Draws(self.seed, fmt)
+        self.leaves = [leaf for leaf in self.subject.leaves if leaf.moves]
+        self.output = self.value({})
+        self.rows = self.draws.cotangents(self.subject.outputs, self.output)
+        self._measured: Float | None = None
+
+    # The layer
+
+    def value(self, values: Values) -> Float:
+        self.forward += 1
+        return self.subject.value(values)
+
+    def pulled(self, row: Float, values: Values | None = None) -> dict[str, Float | None]:
+        """row @ J by leaf, each (n,), or None where there is no gradient."""
+        self.forward += 1
+        self.backward += 1
+        ran = self.subject.run(Call(values or {}, row[None]))
+        found = {leaf.name: ran.gradients.get(leaf.name) for leaf in self.leaves}
+        return {name: None if g is None else g[0] for name, g in found.items()}
+
+    # Directions
+
+    def direction(self, number: int) -> dict[str, Float]:
+        """Direction `number` by leaf, (n,), with zeros where entries are excluded."""
+        found = {}
+        for place, leaf in enumerate(self.leaves):
+            drawn = self.draws.direction(number, leaf, place)
+            if leaf.name in self.excluded:
+                drawn[self.excluded[leaf.name]] = 0.0
+            found[leaf.name] = drawn
+        return found
+
+    def product(self, gradient: Mapping[str, Float | None], along: Mapping[str, Float]) -> float:
+        """<gradient, direction>; entries that do not move count for nothing, even if they are
+        nan."""
+        total = 0.0
+        for name, weights in along.items():
+            values = gradient[name]
+            if values is None:
+                continue
+            if name in self.excluded:
+                values = np.where(weights != 0, values, 0.0)
+            total += float(values @ weights)
+        return total
+
+    def products(self, gradient: Mapping[str, Float | None], number: int) -> tuple[float, float]:
+        """The product with direction `number`, scaled by leaf and scaled by entry."""
+        found = []
+        before = self.draws.by_entry
+        for by_entry in (False, True):
+            self.draws.by_entry = by_entry
+            found.append(self.product(gradient, self.direction(number)))
+        self.draws.by_entry = before
+        return found[0], found[1]
+
+    def line(self, along: Mapping[str, Float], rows: Float, number: int) -> Line:
+        """rows @ F along a part of direction `number`."""
+        noise = self.noise(rows)
+        moved = {n: w for n, w in along.items() if np.any(w)}
+        low, high = self._room(moved)
+        scale = 1 / LARGEST if is_gaussian(number) else 1.0
+        together = TOGETHER // max(sum(w.size for w in moved.values()), 1)
+
+        def at(step: float) -> dict[str, Array]:
+            found = {}
+            for name, weights in moved.items():
+                value = self._leaf(name).value
+                there = weights * step
+                there += value.reshape(-1)
+                found[name] = there.reshape(value.shape)
+            return found
+
+        def many(steps: Sequence[float]) -> Float:
+            if together < 2:
+                return np.stack([rows @ self.value(at(float(h))) for h in steps])
+            self.forward += len(steps)
+            return np.asarray(self.subject.several([at(float(h)) for h in steps]) @ rows.T)
+
+        return Line(many, rows @ self.output, noise, scale, low, high)
+
+    def _leaf(self, name: str) -> Leaf:
+        return next(leaf for leaf in self.leaves if leaf.name == name)
+
+    def _room(self, along: Mapping[str, Float]) -> tuple[float, float]:
+        """How far a step may go before an entry leaves its domain."""
+        low, high = -np.inf, np.inf
+        for name, weights in along.items():
+            bottom, top = self.bounds.get(name, (-np.inf, np.inf))
+            if not (np.isfinite(bottom) or np.isfinite(top)):
+                continue
+            value = self._leaf(name).value.reshape(-1)
+            used = weights != 0
+            ahead = np.where(weights > 0, top - value, bottom - value)[used] / weights[used]
+            behind = np.where(weights > 0, bottom - value, top - value)[used] / weights[used]
+            high = min(high, float(np.min(ahead, initial=np.inf)))
+            low = max(low, float(np.max(behind, initial=-np.inf)))
+        return low, high
+
+    # Noise
+
+    def noise(self, rows: Float) -> Float:
+        """The rounding of rows @ F, (k,): of terms that round independently, and of moved
+        inputs."""
+        dtype = self.subject.dtype
+        with np.errstate(all="ignore"):
+            if self._measured is None:
+                each = from_size(self.output, OPERATIONS, dtype)
+            else:
+                each = self._measured
+            found = np.sqrt((rows**2) @ np.square(each))
+        return np.asarray(found)
+
+    def measure(self) -> None:
+        """Noise as it is, where it may be larger than the output's size tells."""
+        if self._measured is not None:
+            return
+        floats = {
+            leaf.name: leaf.value for leaf in self.subject.leaves if leaf.value.dtype.kind == "f"
+        }
+        dtype = self.subject.dtype
+        least = from_size(self.output, OPERATIONS, dtype)
+        found = measured(self.value, floats, self.output, exact=False, dtype=dtype)
+        self._measured = np.fmax(least, 2 * found)
+
+    # Looks
+
+    def confirmed(self, number: int, expected: Float, level: int = FIRST_LEVEL) -> Look | None:
+        """What differences along direction `number` say about the products (k,) of the gradient
+        with it; noise is measured where they seem to contradict each other."""
+        relative = self._relative()
+        with np.errstate(all="ignore"):
+            line = self.line(self.direction(number), self.rows, number)
+            found = descend(line, expected, relative, level)
+            if (found is None or not found.confirmed) and self._measured is None:
+                self.measure()
+                again = self.line(self.direction(number), self.rows, number)
+                if np.any(again.noise > 2 * line.noise):
+                    found = descend(again, expected, relative, level)
+        return found
+
+    def at_once(self, number: int, expected: Float) -> bool:
+        """Whether one look at long steps confirms the products."""
+        with np.errstate(all="ignore"):
+            line = self.line(self.direction(number), self.rows, number)
+            found = look(line, expected, FIRST_LEVEL)
+            return (
+                found is not None
+                and found.confirmed
+                and narrow(found, line, expected, self._relative())
+            )
+
+    def _relative(self) -> float:
+        """What steps are refined for: products are larger than an entry by the root of the number
+        of entries."""
+        entries = sum(leaf.size for leaf in self.leaves) * self.output.size
+        return TARGET / (4 * math.sqrt(max(entries, 1)))
+
+    def glance(
+        self, along: Mapping[str, Float], row: Float, expected: float, level: int, number: int
+    ) -> tuple[float, float]:
+        """By how much row @ F differs from what is expected along a direction, and the bar of
+        that: a few steps, where it is known from which level on they are good."""
+        line = self.line(along, row[None], number)
+        for start in range(level, level + 3 * LEVELS, LEVELS):
+            with np.errstate(all="ignore"):
+                found = look(line, np.array([expected]), start, LEVELS - 1)
+            if found is not None and np.isfinite(found.estimate.error[0]):
+                return float(found.estimate.value[0]) - expected, float(found.estimate.error[0])
+        return 0.0, np.inf
+
+    def column(self, name: str, flat: int, rows: Float | None) -> Slope:
+        """The derivative of every output (of the products with `rows`, where given) along one
+        entry, as carefully as that of a small layer."""
+        self.measure()
+        assert self._measured is not None
+        values = {leaf.name: leaf.value for leaf in self.subject.leaves}
+
+        def function(at: Values) -> Float:
+            there = self.value({n: v for n, v in at.items() if v is not values[n]})
+            return there if rows is None else np.asarray(rows @ there)
+
+        noise = self._measured if rows is None else self.noise(rows)
+        zero = self.output if rows is None else rows @ self.output
+
+        def noise_of(at: Values, y: Float) -> Float:
+            with np.errstate(all="ignore"):
+                return noise + from_size(y - zero, OPERATIONS, self.subject.dtype)
+
+        sampled = Sampled(function, values, self.bounds, noise, zero, noise_of)
+        with np.errstate(all="ignore"):
+            return sampled.along_entry(name, flat)
+
+
+def flat_places(leaves: Sequence[Leaf]) -> Iterator[tuple[Leaf, int]]:
+    """Every leaf, and where its entries begin among those of all."""
+    start = 0
+    for leaf in leaves:
+        yield leaf, start
+        start += leaf.size
