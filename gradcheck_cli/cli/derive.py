@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -36,15 +37,45 @@ _BUDGET_S = 5.0  # about as long as one waits for a command without asking what 
     metavar="SECONDS",
     help="What simplification may take; default: 5.",
 )
+@click.option(
+    "--numeric",
+    is_flag=True,
+    help="Draw the error of difference quotients against their step, instead of formulas.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(("float16", "bfloat16", "float32", "float64")),
+    help="With --numeric: the dtype of the differences; default: float64.",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False),
+    help="With --numeric: draw into this file, too, as SVG.",
+)
 @color_option
-def command(path: str, written: str, steps: bool, budget: float, color: str | None) -> int:
+def command(
+    path: str,
+    written: str,
+    steps: bool,
+    budget: float,
+    numeric: bool,
+    dtype: str | None,
+    output: str | None,
+    color: str | None,
+) -> int:
     """Differentiate a spec's formula by computer algebra: value and derivatives as formulas.
 
-    SPEC is a file, or - for standard input. Needs SymPy.
+    SPEC is a file, or - for standard input. Formulas need SymPy.
     """
     from gradcheck_cli.cli.exits import PASSED, USAGE
 
     prepare_streams()
+    if numeric:
+        if steps or written != "text":
+            raise click.UsageError("--numeric draws; --steps and --format are about formulas.")
+        return _draw(path, dtype or "float64", output, color)
+    if dtype or output:
+        raise click.UsageError("--dtype and --output are about --numeric.")
     if find_spec("sympy") is None:
         raise UsageError("`gradcheck derive` needs SymPy", "pip install 'gradcheck-cli[symbolic]'")
     if steps and written == "python":
@@ -87,8 +118,7 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
     from gradcheck_cli.report.derivation import derivation_latex, derivation_lines
 
     if spec.implementations:
-        words = f"`{spec.name}` is about functions, and has no formula to differentiate"
-        return SpecError("GC705", spec.source.path, words, spec.span, spec.source)
+        return _no_formula(spec)
     values = {name: entry.value for name, entry in spec.inputs.items()}
     try:
         formulas = differentiated(spec.program, values, spec.wrt, spec.order, budget)
@@ -107,6 +137,45 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
     found = derivation(formulas, "text", steps, budget)
     print_lines(make_console(sys.stdout, style), derivation_lines(spec.name, found, style))
     return None
+
+
+def _draw(path: str, dtype: str, output: str | None, color: str | None) -> int:
+    """Error against step, of every spec; one spec at most goes into a file."""
+    from gradcheck_cli.cli.exits import PASSED, USAGE
+    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.curve import curve_lines, curve_svg
+    from gradcheck_cli.run.curve import curve_of
+
+    specs, mistakes = _read(path)
+    if output is not None and len(specs) > 1:
+        raise UsageError(f"{path} has {len(specs)} specs, and {output} holds one picture")
+    style = style_for(sys.stdout, color)
+    for number, spec in enumerate(specs):
+        if spec.implementations:
+            mistakes.append(_no_formula(spec))
+            continue
+        curve = curve_of(spec, dtype)
+        if number:
+            click.echo()
+        print_lines(make_console(sys.stdout, style), curve_lines(curve, style))
+        if output is not None:
+            _write(output, curve_svg(curve))
+    _show(mistakes)
+    return USAGE if mistakes else PASSED
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}") from error
+
+
+def _no_formula(spec: Spec) -> SpecError:
+    from gradcheck_cli.domain.report import SpecError
+
+    words = f"`{spec.name}` is about functions, and has no formula to differentiate"
+    return SpecError("GC705", spec.source.path, words, spec.span, spec.source)
 
 
 def _show(mistakes: list[SpecError]) -> None:

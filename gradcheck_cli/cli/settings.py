@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from gradcheck_cli.cli.streams import COLOR_CHOICES
 from gradcheck_cli.cli.words import did_you_mean
+from gradcheck_cli.domain.difference import Difference
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.report import FORMATS
 
@@ -142,6 +143,16 @@ SETTINGS: tuple[Setting, ...] = (
         "Refuse specs with `implementations`: they run the code that they point at.",
         switch=True,
     ),
+    Setting(
+        "difference-scheme",
+        click.Choice(("forward", "central")),
+        "The difference that the engine finite-difference takes; default: central.",
+    ),
+    Setting(
+        "difference-step",
+        click.FloatRange(min=0, min_open=True),
+        "Its step h; default: what is usual for the dtype and the input.",
+    ),
     Setting("color", click.Choice(COLOR_CHOICES), "Colours; default: auto, on a terminal."),
     Setting("quiet", click.BOOL, "Show failures only.", short="q", switch=True),
     Setting("verbose", click.BOOL, "Show every value of every engine.", short="v", switch=True),
@@ -215,6 +226,9 @@ class Settings:
             modes=self.layered("mode"),
             timeout=self.layered("timeout"),
             memory=self.layered("memory"),
+            difference=Difference(
+                self.value("difference-scheme", "central"), self.value("difference-step")
+            ),
             seed=self.value("seed", 0),
             jobs=self.value("jobs"),
             fail_fast=self.value("fail-fast", False),

@@ -62,6 +62,12 @@ _ROWS: tuple[Code, ...] = (
         "warning",
         "The value of the formula lost its digits in this dtype, though not to its inputs.",
     ),
+    Code(
+        "GC304",
+        "difference-error",
+        "warning",
+        "A difference quotient was asked for; this is how far it is off.",
+    ),
     Code("GC401", "kink", "note", "The function has a kink here: one-sided derivatives differ."),
     Code(
         "GC402", "undefined-derivative", "warning", "There is no finite derivative at this point."

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gradcheck_cli.domain.difference import Difference
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.program import Program
@@ -61,6 +62,7 @@ class Problem:
     `values` are float64 (or int64, bool) arrays whose numbers are already those of the format
     `rounding`; floating constants of the program are rounded to `rounding` too, before they are
     cast to `dtype`. The two differ when a float32 problem is looked at again in float64.
+    `difference` is for an engine that does not differentiate but takes differences.
     """
 
     program: Program
@@ -71,6 +73,7 @@ class Problem:
     mode: Mode
     projection: Projection = field(default_factory=Projection)
     trace: TraceRequest | None = None
+    difference: Difference = field(default_factory=Difference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,9 @@ class Evaluation:
     """An engine's answer to one Problem: outputs and gradients, or a failure.
 
     `gradients` has one entry an input of `wrt` (first order) or one a block "a.b" (second order).
-    `forward` and `backward` count the passes that were run.
+    `forward` and `backward` count the passes that were run. `approximation` says by which formula
+    the gradients were approximated, where they were not differentiated: then their error is that
+    formula's.
     """
 
     engine: str
@@ -175,6 +180,7 @@ class Evaluation:
     forward: int = 0
     backward: int = 0
     duration_s: float = 0.0
+    approximation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from gradcheck_cli.domain.difference import Difference
+
 T = TypeVar("T")
 
 
@@ -32,6 +34,7 @@ class RunOptions:
     modes: Layered[tuple[str, ...]] = field(default_factory=Layered)
     timeout: Layered[float] = field(default_factory=Layered)  # seconds
     memory: Layered[float] = field(default_factory=Layered)  # gigabytes
+    difference: Difference = field(default_factory=Difference)
     seed: int = 0
     jobs: int | None = None
     fail_fast: bool = False

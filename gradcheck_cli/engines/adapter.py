@@ -66,8 +66,8 @@ class AnsweringEngine(ABC):
     def subject(self, request: SubjectRequest) -> Subject:
         raise Unsupported(f"{self.capabilities.name} runs formulas, and no layers of users")
 
-    def close(self) -> None:
-        """Nothing is kept."""
+    def close(self) -> None:  # noqa: B027 - one that keeps nothing has nothing to do
+        pass
 
     def evaluate(self, problem: Problem) -> Evaluation:
         start = time.perf_counter()
@@ -93,6 +93,7 @@ class AnsweringEngine(ABC):
             forward=answer.forward,
             backward=answer.backward,
             duration_s=time.perf_counter() - start,
+            approximation=answer.approximation,
         )
 
     def train(self, problem: TrainingProblem) -> Training:

@@ -32,6 +32,7 @@ class Answer:
     trace: Trace | None = None
     forward: int = 0
     backward: int = 0
+    approximation: str = ""
 
 
 def _inputs(fw: Framework, problem: Problem) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceReque
 from gradcheck_cli.domain.report import Check, Finding, Status
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.agreement import engines_disagree, modes_disagree
+from gradcheck_cli.judge.approximations import judge_approximation
 from gradcheck_cli.judge.entries import (
     Judged,
     Verdict,
@@ -38,6 +39,8 @@ def suspects(case: Case) -> tuple[Suspect, ...]:
     if case.truth is None:
         return ()
     for evaluation in case.evaluations:
+        if evaluation.approximation:
+            continue  # its error is its formula's
         if evaluation.failure is None and (trace := _suspicious(case, evaluation, case.truth)):
             found.append(Suspect(evaluation.engine, evaluation.mode, trace))
     return tuple(found)
@@ -136,7 +139,9 @@ def _without_engine(case: Case, got: _Collected) -> list[Finding]:
     """Findings of the point, and of modes and engines where the point is undecided."""
     if case.truth is None:
         return []
-    agreement = [*modes_disagree(case, got.point), *engines_disagree(case, got.point)]
+    own = tuple(e for e in case.evaluations if not e.approximation)
+    derived = replace(case, evaluations=own)
+    agreement = [*modes_disagree(derived, got.point), *engines_disagree(derived, got.point)]
     explained = {f.input for f in agreement}
     of_point = [
         f
@@ -178,6 +183,11 @@ def _check(
 
 
 def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> None:
+    if evaluation.approximation:
+        checks, findings = judge_approximation(case, evaluation)
+        got.checks.extend(checks)
+        got.findings.extend(findings)
+        return
     lost = lost_rows(case, evaluation)
     of_output = list(output_findings(case, evaluation))
     got.findings.extend(of_output)

@@ -88,7 +88,7 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
     notes: dict[str, None] = {}  # in order, each once
     here = {name: registered[name] for name in engines}
     looks = tuple(
-        _look(spec, point, dtype, asked, bool(stated), here, named, options.seed, notes)
+        _look(spec, point, dtype, asked, bool(stated), here, named, options, notes)
         for point in range(len(spec.points))
         for dtype in dtypes
     )
@@ -196,14 +196,15 @@ def _look(
     modes_named: bool,
     engines: Mapping[str, Registered],
     named: frozenset[str],
-    seed: int,
+    options: RunOptions,
     notes: dict[str, None],
 ) -> Look:
     inputs = spec.points[index]
     point = index if spec.pointed else None
     fmt = FORMATS[dtype]
     values = {name: _rounded(entry.value, fmt) for name, entry in inputs.items()}
-    source = (seed, crc32(spec.name.encode()), index)
+    source = (options.seed, crc32(spec.name.encode()), index)
+    difference = options.difference
     # both ways to a second derivative go along the same directions: one truth serves both
     kinds = {mode: mode if mode in FIRST_ORDER else "second order" for mode in asked}
     drawn = {
@@ -218,7 +219,18 @@ def _look(
             reason, left_out = _reason_against(spec, found, dtype, mode)
             if reason is None:
                 projection = projections[mode]
-                mine.append(Problem(spec.program, values, spec.wrt, dtype, dtype, mode, projection))
+                mine.append(
+                    Problem(
+                        spec.program,
+                        values,
+                        spec.wrt,
+                        dtype,
+                        dtype,
+                        mode,
+                        projection,
+                        difference=difference,
+                    )
+                )
             elif modes_named or (name in named and not left_out):
                 failure = Failure("unsupported", reason)
                 refused.append(Evaluation(name, dtype, dtype, mode, failure=failure))
@@ -233,7 +245,7 @@ def _look(
         wrt=spec.wrt,
         dtype=dtype,
         projections={mode: p for mode, p in projections.items() if mode in used},
-        seed=seed,
+        seed=options.seed,
     )
     return Look(point, dtype, values, projections, problems, tuple(refused), truth)
 

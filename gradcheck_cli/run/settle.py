@@ -26,6 +26,7 @@ from gradcheck_cli.domain.report import (
 from gradcheck_cli.domain.spec import Allow, Spec
 from gradcheck_cli.run.plan import Look, Plan
 
+OF_DIFFERENCES = "GC304"
 _BASE: dict[str, Mode] = {second: first for first, second in SECOND_ORDER.items()}
 
 
@@ -42,7 +43,7 @@ def settle(
 ) -> SpecResult:
     """`every_engine` are all that would run by default, were they installed."""
     spec = plan.spec
-    found = [_completed(_allowed(finding, spec.allow), plan) for finding in findings]
+    found = [_completed(_allowed(one, spec.allow), plan, options) for one in findings]
     shown = tuple(finding for finding in found if _selected(finding.code, options))
     grave = any(finding.severity == "error" and not finding.allowed for finding in shown)
     status: Status = "failed" if grave else "passed"
@@ -103,11 +104,11 @@ def _unmatched(
     return sentences
 
 
-def _completed(finding: Finding, plan: Plan) -> Finding:
+def _completed(finding: Finding, plan: Plan, options: RunOptions) -> Finding:
     return replace(
         finding,
         fingerprint=_fingerprint(finding, plan.spec),
-        repeat=_repeat(finding, plan),
+        repeat=_repeat(finding, plan, options),
     )
 
 
@@ -126,7 +127,7 @@ def _fingerprint(finding: Finding, spec: Spec) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _repeat(finding: Finding, plan: Plan) -> str:
+def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
     words = ["gradcheck", "run", plan.spec.source.path]
     if finding.engine:
         words += ["--engine", finding.engine]
@@ -135,6 +136,10 @@ def _repeat(finding: Finding, plan: Plan) -> str:
     mode = _BASE.get(finding.mode or "", finding.mode)
     if mode in FIRST_ORDER:
         words += ["--mode", mode]
+    if finding.code == OF_DIFFERENCES:
+        words += ["--difference-scheme", options.difference.scheme]
+        if options.difference.step is not None:
+            words += ["--difference-step", str(options.difference.step)]
     words += ["--seed", str(plan.seed)]
     return shlex.join(words)
 

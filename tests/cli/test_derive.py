@@ -23,3 +23,23 @@ def test_as_latex_and_as_python(tmp_path: Path) -> None:
 def test_what_has_no_formula_is_pointed_at(tmp_path: Path) -> None:
     (tmp_path / "sorted.yaml").write_text(SORTED)
     assert_snapshot(call("derive", "sorted.yaml", cwd=tmp_path), "derive_refused")
+
+
+def test_the_v_in_the_terminal_and_in_a_file(tmp_path: Path) -> None:
+    screen = call("derive", "-", "--numeric", "--output", "v.svg", cwd=tmp_path, stdin=SIGMOID)
+    assert screen.code == 0
+    assert "best at h = " in screen.out
+    assert "</svg>" in (tmp_path / "v.svg").read_text("utf-8")
+    refused = call("derive", "-", "--numeric", "--steps", cwd=tmp_path, stdin=SIGMOID)
+    assert refused.code == 2
+
+
+def test_a_difference_that_was_named_is_shown_with_its_error(tmp_path: Path) -> None:
+    asked = ("--engine", "finite-difference", "--mode", "forward", "--dtype", "float32")
+    scheme = ("--difference-scheme", "forward", "--difference-step", "0.01")
+    screen = call("run", "-", *asked, *scheme, cwd=tmp_path, stdin=SIGMOID)
+    assert screen.code == 0
+    assert "forward difference, h = 0.01: off by" in screen.out
+    assert "--difference-scheme forward --difference-step 0.01 --seed 0" in " ".join(
+        screen.out.split()
+    )

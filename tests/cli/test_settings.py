@@ -47,6 +47,8 @@ VALUES = {
     "fail-on": ("warning", "warning"),
     "exit-zero": ("true", True),
     "timeout": ("2.5", 2.5),
+    "difference-scheme": ("forward", "forward"),
+    "difference-step": ("1e-3", 1e-3),
     "memory": ("0.5", 0.5),
     "no-user-code": ("1", True),
     "color": ("never", "never"),

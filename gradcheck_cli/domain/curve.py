@@ -1,0 +1,36 @@
+"""How the error of a difference quotient depends on its step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.domain.difference import Scheme
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One scheme: `errors[i]` is the error at `steps[i]` (ascending) relative to the largest entry
+    of the gradient; None where the quotient is no number."""
+
+    scheme: Scheme
+    steps: Sequence[float]
+    errors: Sequence[float | None]
+
+    @property
+    def best(self) -> tuple[float, float] | None:
+        """The step with the smallest error, and that error."""
+        known = [(e, h) for h, e in zip(self.steps, self.errors, strict=True) if e is not None]
+        if not known:
+            return None
+        error, step = min(known)
+        return step, error
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The lines of one spec in one dtype."""
+
+    name: str
+    dtype: str
+    lines: tuple[Line, ...]

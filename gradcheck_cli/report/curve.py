@@ -1,0 +1,164 @@
+"""Error against step size, both on logarithmic scales: the V, in a terminal and as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from xml.sax.saxutils import escape
+
+from rich.text import Text
+
+from gradcheck_cli.domain.curve import Curve, Line
+from gradcheck_cli.report.style import DIM, LABEL, Style, plain, wrapped
+
+_MARKS = {"forward": "o", "central": "x"}
+_BOTH = "*"
+_ROWS = 18
+_WIDEST = 73  # columns: more make no better picture
+_MARGIN = 8  # columns of the labels beside it
+_WHY = (
+    "Left: rounding, eps/h. Right: truncation, h for the forward difference, h^2 for the central. "
+    "The best step lies between."
+)
+
+
+class _Scales:
+    """Decades of the plot: `steps` (low, high) and `errors` (low, high), as powers of ten."""
+
+    def __init__(self, curve: Curve) -> None:
+        steps = [math.log10(h) for line in curve.lines for h in line.steps]
+        errors = [math.log10(e) for line in curve.lines for e in line.errors if e]
+        self.steps = math.floor(min(steps)), math.ceil(max(steps))
+        self.errors = math.floor(min(errors, default=-1)), math.ceil(max(errors, default=0))
+        if self.errors[0] == self.errors[1]:
+            self.errors = self.errors[0] - 1, self.errors[1]
+
+    def points(self, line: Line) -> Iterator[tuple[float, float]]:
+        """Places in the unit square, from the lower left; an error of 0 lies on the floor."""
+        (left, right), (low, high) = self.steps, self.errors
+        for h, error in zip(line.steps, line.errors, strict=True):
+            if error is not None:
+                y = math.log10(error) if error > 0 else low
+                yield (math.log10(h) - left) / (right - left), (y - low) / (high - low)
+
+
+def curve_lines(curve: Curve, style: Style) -> list[Text]:
+    """The picture in characters, and below it what to read from it."""
+    scales = _Scales(curve)
+    width = max(min(style.width - _MARGIN - 2, _WIDEST), 20)
+    grid = [[" "] * width for _ in range(_ROWS)]
+    for line in curve.lines:
+        for x, y in scales.points(line):
+            row, column = round((1 - y) * (_ROWS - 1)), round(x * (width - 1))
+            mark = _MARKS[line.scheme]
+            grid[row][column] = mark if grid[row][column] in (" ", mark) else _BOTH
+    low, high = scales.errors
+    labels = {
+        round((high - power) / (high - low) * (_ROWS - 1)): f"1e{power}"
+        for power in range(low, high + 1, _spacing(high - low))
+    }
+    lines = [Text(f"{plain(curve.name)}  {curve.dtype}", style=LABEL), Text()]
+    lines.append(Text("  relative error of the gradient", style=DIM))
+    for number, cells in enumerate(grid):
+        label = labels.get(number, "")
+        lines.append(Text(f"{label:>{_MARGIN - 1}} |{''.join(cells).rstrip()}"))
+    lines += _axis(scales, width)
+    lines += [Text(), *(_told(line) for line in curve.lines), Text()]
+    return lines + [Text(f"  {words}", style=DIM) for words in wrapped(_WHY, style.width - 4)]
+
+
+def _axis(scales: _Scales, width: int) -> list[Text]:
+    left, right = scales.steps
+    rule, labels = ["-"] * width, [" "] * (width + 8)
+    for power in range(left, right + 1, _spacing(right - left)):
+        column = round((power - left) / (right - left) * (width - 1))
+        rule[column] = "+"
+        labels[column : column + 5] = f"1e{power}".ljust(5)
+    margin = " " * _MARGIN
+    return [Text(f"{margin}+{''.join(rule)}"), Text(f"{margin} {''.join(labels).rstrip()}  step h")]
+
+
+def _spacing(decades: int) -> int:
+    """Decades from one label to the next: about six labels."""
+    return max(1, math.ceil(decades / 6))
+
+
+def _told(line: Line) -> Text:
+    text = f"  {_MARKS[line.scheme]} {line.scheme:<9}"
+    if line.best is None:
+        return Text(f"{text}no number at any step")
+    step, error = line.best
+    return Text(f"{text}best at h = {step:.2g}: error {error:.2g}")
+
+
+# The drawing: sizes in its own units; colours that are told apart without colour vision, too
+# (Okabe and Ito, Color Universal Design, 2008).
+_SIZE = (760, 520)
+_BOX = (80, 56, 732, 400)  # left, top, right, bottom of the plot
+_COLORS = {"forward": "#0072B2", "central": "#D55E00"}
+
+
+def curve_svg(curve: Curve) -> str:
+    """The picture as a file of its own: SVG 1.1, no scripts, no fonts to load."""
+    scales = _Scales(curve)
+    width, height = _SIZE
+    title = escape(f"{curve.name}: error of a difference quotient, {curve.dtype}")
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" font-family="sans-serif" font-size="13">',
+        f"<title>{title}</title>",
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<text x="{_BOX[0]}" y="32" font-size="16" font-weight="bold">{title}</text>',
+        *_grid(scales),
+    ]
+    for number, line in enumerate(curve.lines):
+        parts += _drawn(scales, line, number)
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _at(x: float, y: float) -> tuple[float, float]:
+    left, top, right, bottom = _BOX
+    return left + x * (right - left), bottom - y * (bottom - top)
+
+
+def _grid(scales: _Scales) -> Iterator[str]:
+    left, top, right, bottom = _BOX
+    low, high = scales.steps
+    for power in range(low, high + 1, _spacing(high - low)):
+        x, _ = _at((power - low) / (high - low), 0)
+        yield f'<path d="M{x:.1f} {top}V{bottom}" stroke="#ddd"/>'
+        yield f'<text x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{_power(power)}</text>'
+    low, high = scales.errors
+    for power in range(low, high + 1, _spacing(high - low)):
+        _, y = _at(0, (power - low) / (high - low))
+        yield f'<path d="M{left} {y:.1f}H{right}" stroke="#ddd"/>'
+        yield f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{_power(power)}</text>'
+    yield f'<path d="M{left} {top}V{bottom}H{right}" fill="none" stroke="black"/>'
+    middle = (left + right) / 2
+    yield f'<text x="{middle:.0f}" y="{bottom + 44}" text-anchor="middle">step h</text>'
+    turned = f"translate(22 {(top + bottom) / 2:.0f}) rotate(-90)"
+    words = "relative error of the gradient"
+    yield f'<text transform="{turned}" text-anchor="middle">{words}</text>'
+
+
+def _power(exponent: int) -> str:
+    return f'10<tspan dy="-6" font-size="9">{exponent}</tspan>'
+
+
+def _drawn(scales: _Scales, line: Line, number: int) -> Iterator[str]:
+    color = _COLORS[line.scheme]
+    places: Sequence[tuple[float, float]] = [_at(x, y) for x, y in scales.points(line)]
+    if places:
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        yield f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>'
+    for x, y in places:
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{color}"/>'
+    words = f"{line.scheme} difference"
+    if line.best is not None:
+        step, error = line.best
+        words += f": best at h = {step:.2g}, error {error:.2g}"
+        x, y = _at(*min(scales.points(line), key=lambda point: point[1]))
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="7" fill="none" stroke="{color}"/>'
+    x, y = _BOX[0], 474 + 22 * number
+    yield f'<path d="M{x} {y}h24" stroke="{color}" stroke-width="3"/>'
+    yield f'<text x="{x + 32}" y="{y + 4}">{words}</text>'
