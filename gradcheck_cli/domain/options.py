@@ -34,6 +34,7 @@ class RunOptions:
     modes: Layered[tuple[str, ...]] = field(default_factory=Layered)
     timeout: Layered[float] = field(default_factory=Layered)  # seconds
     memory: Layered[float] = field(default_factory=Layered)  # gigabytes
+    power: Layered[float] = field(default_factory=Layered)
     difference: Difference = field(default_factory=Difference)
     seed: int = 0
     jobs: int | None = None

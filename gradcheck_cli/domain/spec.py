@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gradcheck_cli.domain.layer import POWER, Implementation
+from gradcheck_cli.domain.layer import Implementation
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
 
@@ -94,7 +94,7 @@ class Spec:
     implementations: tuple[Implementation, ...] = ()
     model: Model | None = None
     constants: Mapping[str, bool | int | float] = field(default_factory=dict)
-    power: float = POWER
+    power: float | None = None
     memory: float | None = None  # gigabytes
 
     @property

@@ -24,7 +24,7 @@ from gradcheck_cli.domain.evaluation import (
     Projection,
     TrainingProblem,
 )
-from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.layer import POWER, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered
@@ -128,7 +128,7 @@ def _plan_of_layers(
             modes=modes,
             named=implementation.engine in named,
             named_modes=modes_named,
-            power=spec.power,
+            power=options.power.resolve(spec.power, POWER),
             seed=options.seed,
         )
         for implementation in spec.implementations

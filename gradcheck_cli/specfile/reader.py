@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import ValidationError
 
-from gradcheck_cli.domain.layer import POWER, as_program
+from gradcheck_cli.domain.layer import as_program
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import SpecError
@@ -229,7 +229,7 @@ class _Sense:
             implementations=implementations,
             model=model,
             constants={n: c for n, c in constants.items() if c is not None},
-            power=data.get("power", POWER),
+            power=data.get("power"),
             **choice,
         )
 

@@ -51,6 +51,7 @@ VALUES = {
     "difference-step": ("1e-3", 1e-3),
     "memory": ("0.5", 0.5),
     "no-user-code": ("1", True),
+    "power": ("0.99", 0.99),
     "color": ("never", "never"),
     "quiet": ("1", True),
     "verbose": ("yes", True),
