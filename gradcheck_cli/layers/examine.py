@@ -21,6 +21,7 @@ from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import Blame
+from gradcheck_cli.layers.domain import over_the_domain
 from gradcheck_cli.layers.projected import Projected
 from gradcheck_cli.layers.surrogate import Declared, covered, without
 from gradcheck_cli.layers.whole import Whole, is_small
@@ -39,9 +40,17 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
                 answer = behave(engine, problem)
             else:
                 answer = _Examination(engine, problem, blaming).answer()
+                answer = over_the_domain(problem, answer, partial(_elsewhere, engine, blaming))
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
         answer = LayerAnswer(failure=as_failure(error, ours=True))
     return replace(answer, duration_s=time.perf_counter() - started)
+
+
+def _elsewhere(engine: Engine, blaming: bool, problem: LayerProblem) -> LayerAnswer:
+    try:
+        return _Examination(engine, problem, blaming).answer()
+    except Exception as error:
+        return LayerAnswer(failure=as_failure(error))
 
 
 class _Examination:

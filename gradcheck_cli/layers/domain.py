@@ -1,0 +1,128 @@
+"""Points drawn over the domain of a layer's inputs: what is right at the given point may be wrong
+elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.spec import Input
+
+POINTS = 8  # one in each eighth of every entry's domain
+POINTS_OF_LARGE = 2  # where every point has thousands of entries, which are all over the domain
+LARGE = 1024  # entries
+DECADES = 1e3  # from the low to the high end, from which on sizes are drawn evenly, not numbers
+BEYOND = 4.0  # times the distance to the only end that is known: where a domain has another end
+SHOWN = 4  # numbers of a point in a sentence
+
+
+def over_the_domain(
+    problem: LayerProblem,
+    answer: LayerAnswer,
+    examined: Callable[[LayerProblem], LayerAnswer],
+) -> LayerAnswer:
+    """The answer, with the errors of points that are drawn over the domain, where there is one.
+    Seeded; an error that the given point has shown is not told again."""
+    inputs = problem.spec.points[problem.point]
+    if answer.failure is not None or not any(_varies(entry) for entry in inputs.values()):
+        return answer
+    known = {(f.code, f.mode, f.input) for f in answer.findings}
+    found: list[Finding] = []
+    notes: dict[str, None] = {}
+    forward = backward = 0
+    for words, moved in _drawn(problem):
+        there = examined(moved)
+        if there.failure is not None:
+            notes[f"not checked {words}: {there.failure.message}"] = None
+            continue
+        forward += sum(check.forward for check in there.checks[:1])
+        backward += sum(check.backward for check in there.checks[:1])
+        for finding in there.findings:
+            key = finding.code, finding.mode, finding.input
+            if finding.severity == "error" and key not in known:
+                known.add(key)
+                found.append(replace(finding, message=f"{finding.message}; {words}"))
+    return replace(
+        answer,
+        checks=tuple(_with_more(check, found, forward, backward) for check in answer.checks),
+        findings=(*answer.findings, *found),
+        notes=(*answer.notes, *notes),
+    )
+
+
+def _with_more(check: Check, found: list[Finding], forward: int, backward: int) -> Check:
+    bad = any((f.mode, f.input) in ((check.mode, check.input), (check.mode, None)) for f in found)
+    return replace(
+        check,
+        status="failed" if bad else check.status,
+        max_ulps=None if bad else check.max_ulps,
+        forward=check.forward + forward,
+        backward=check.backward + backward,
+    )
+
+
+def _varies(entry: Input) -> bool:
+    return entry.value.dtype.kind == "f" and bool(np.isfinite(entry.low) or np.isfinite(entry.high))
+
+
+def _drawn(problem: LayerProblem) -> Iterator[tuple[str, LayerProblem]]:
+    """Problems at other points, and where they are in words."""
+    inputs = problem.spec.points[problem.point]
+    varying = {name: entry for name, entry in inputs.items() if _varies(entry)}
+    size = sum(entry.value.size for entry in varying.values())
+    count = POINTS if size <= LARGE else POINTS_OF_LARGE
+    rng = np.random.default_rng([problem.seed, 23])
+    values = {name: _spread(entry, count, rng) for name, entry in varying.items()}
+    for number in range(count):
+        moved = {
+            name: replace(entry, value=_inside(entry, values[name][number], problem.dtype))
+            for name, entry in varying.items()
+        }
+        points = list(problem.spec.points)
+        points[problem.point] = {**inputs, **moved}
+        spec = replace(problem.spec, points=tuple(points))
+        shown = ", ".join(f"{name} = {_shown(entry.value)}" for name, entry in moved.items())
+        words = f"at a point drawn from the domain (seed {problem.seed}): {shown}"
+        yield words, replace(problem, spec=spec, modes=("reverse",))
+
+
+def _spread(entry: Input, count: int, rng: np.random.Generator) -> Array:
+    """(count, *shape): in each part of the domain one number of every entry, in random order (a
+    Latin hypercube; McKay, Beckman and Conover 1979)."""
+    shape = (count, *entry.value.shape)
+    part = rng.permuted(
+        np.broadcast_to(np.arange(count).reshape(-1, *[1] * entry.value.ndim), shape), axis=0
+    )
+    place = (part + rng.uniform(0.01, 0.99, shape)) / count
+    low, high = _ends(entry)
+    if low > 0 and high > DECADES * low:
+        return np.asarray(low * (high / low) ** place)
+    return np.asarray(low + (high - low) * place)
+
+
+def _ends(entry: Input) -> tuple[float, float]:
+    low, high = entry.low, entry.high
+    if np.isfinite(low) and np.isfinite(high):
+        return low, high
+    end = low if np.isfinite(low) else high
+    away = BEYOND * max(float(np.max(np.abs(entry.value - end), initial=0.0)), 1.0)
+    return (low, low + away) if np.isfinite(low) else (high - away, high)
+
+
+def _inside(entry: Input, drawn: Array, dtype: str) -> Array:
+    """Rounded to the dtype, but not out of the domain."""
+    rounded = FORMATS[dtype].round(drawn)
+    return np.where((rounded >= entry.low) & (rounded <= entry.high), rounded, entry.value)
+
+
+def _shown(value: Array) -> str:
+    flat = value.reshape(-1)
+    words = ", ".join(f"{number:.9g}" for number in flat[:SHOWN])
+    if value.ndim == 0:
+        return words
+    return f"[{words}{', ...' if flat.size > SHOWN else ''}]"
