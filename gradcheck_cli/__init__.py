@@ -1,3 +1,24 @@
 """gradcheck: verify gradients, entry by entry."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gradcheck_cli.testing.api import (
+        CheckReport,
+        GradientError,
+        UsageError,
+        assert_gradients,
+        check,
+    )
+
+__all__ = ["CheckReport", "GradientError", "UsageError", "assert_gradients", "check"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """The Python API, imported when it is asked for: the command line starts without it."""
+    if name in __all__:
+        from gradcheck_cli.testing import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import gradcheck_cli
@@ -41,6 +42,8 @@ from gradcheck_cli.run.work import (
 
 _Question = tuple[Kind, int, Problem | TrainingProblem | TruthRequest | FixRequest | LayerProblem]
 
+_RUNS = count()  # of this process: several may share their workers
+
 
 @dataclass(frozen=True, slots=True)
 class _Key:
@@ -52,22 +55,27 @@ class _Key:
     places: tuple[tuple[Kind, int], ...]
 
 
-def run(specs: Iterable[Spec], options: RunOptions) -> Iterator[Event]:
+def run(specs: Iterable[Spec], options: RunOptions, pool: Pool | None = None) -> Iterator[Event]:
     """Checks `specs` and tells what happens: Started, EngineReady, SpecFinished (in the order of
     the specs), Finished.
 
     `specs` may still be reading: each goes to the engines as it comes, and Started follows when all
     are known. After KeyboardInterrupt, also one thrown in between two events, Finished comes at
     once with what was done. Raises UsageError for an engine that is named and not there.
+
+    The workers of `pool` are used and, where the run ends in good order, left to whoever brought
+    them; `options` must be those that the pool was made with.
     """
-    return _Session(options).events(specs)
+    return _Session(options, pool).events(specs)
 
 
 class _Session:
-    def __init__(self, options: RunOptions) -> None:
+    def __init__(self, options: RunOptions, pool: Pool | None) -> None:
         self._options = options
         self._registered = engines()
-        self._pool = Pool(options.jobs, options.show_framework_output)
+        self._borrowed = pool is not None
+        self._pool = pool or Pool(options.jobs, options.show_framework_output)
+        self._number = next(_RUNS)
         self._start = time.monotonic()
         self._works: list[Work] = []
         self._results: dict[int, SpecResult] = {}
@@ -83,9 +91,9 @@ class _Session:
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            if in_order:
+            if in_order and not self._borrowed:
                 self._pool.close()
-            else:
+            elif not in_order:
                 self._pool.kill()
         yield Finished(self._report(interrupted))
 
@@ -168,7 +176,7 @@ class _Session:
                 timeout=limit,
                 priority=number,
                 memory=work.plan.memory,
-                group=(number, engine),
+                group=(self._number, number, engine),
             )
         )
 

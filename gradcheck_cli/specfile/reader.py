@@ -54,7 +54,7 @@ def read(
     errors: list[SpecError] = []
     names: dict[str, Span] = {}
     for number_, document in enumerate(found, start=1):
-        stem = "stdin" if path == STDIN else FilePath(path).stem
+        stem = "stdin" if path == STDIN else FilePath(path).stem.removesuffix(".gradcheck")
         reader = _Reader(source, lines, document, seed)
         spec = reader.read(stem if len(found) == 1 else f"{stem}#{number_}")
         if spec is not None and spec.name in names:

@@ -6,12 +6,16 @@ import keyword
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pydantic_core import ValidationError
+
 from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.spec import Allow, Tolerance, Train
 from gradcheck_cli.formula import used_inputs
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, nearest
 from gradcheck_cli.specfile.inputs import Inputs
+from gradcheck_cli.specfile.model import validator
 
 RESERVED = frozenset(keyword.kwlist)
 _OURS = ("reference", "torch", "tensorflow", "numpy")
@@ -41,6 +45,22 @@ def read_settings(
         "timeout": data.get("timeout"),
         "memory": data.get("memory"),
     }
+
+
+def checked_settings(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of `Spec` from keys of a spec that a program states: dtypes, modes, order, power,
+    tolerance, wrt. Raises UsageError for a value that no spec may have."""
+    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in chosen.items()}
+    try:
+        validator().validate_python({"inputs": {"x": 1.0}, "model": "x", **plain})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0])
+        raise UsageError(f"`{key}` is {chosen.get(key)!r}: {first['msg']}") from None
+    made: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
+    if "tolerance" in made:
+        made["tolerance"] = _tolerance(made["tolerance"])
+    return made
 
 
 def _tuple(data: Mapping[str, Any], key: str) -> tuple[str, ...] | None:

@@ -1,0 +1,130 @@
+"""`check` and `assert_gradients`."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.testing.asked import Asked
+from gradcheck_cli.testing.formulas import check_formula
+from gradcheck_cli.testing.layers import check_layer
+from gradcheck_cli.testing.report import CheckReport, GradientError
+from gradcheck_cli.testing.values import parameter_names
+
+__all__ = ["CheckReport", "GradientError", "UsageError", "assert_gradients", "check"]
+
+
+def check(
+    layer: Any,
+    /,
+    *inputs: Any,
+    backward: Callable[..., Any] | None = None,
+    model: str | None = None,
+    engine: str | Sequence[str] | None = None,
+    dtypes: Sequence[str] | None = None,
+    modes: Sequence[str] | None = None,
+    order: int = 1,
+    wrt: Sequence[str] | None = None,
+    domain: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
+    power: float | None = None,
+    tolerance: Mapping[str, Any] | None = None,
+    surrogate: Mapping[str, str] | None = None,
+    seed: int = 0,
+    name: str | None = None,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    **named: Any,
+) -> CheckReport:
+    """Checks the gradients of a layer, or of a formula, entry by entry.
+
+    layer       a function, an `autograd.Function`, an `nn.Module`, a Keras layer, a `tf.function`,
+                an object with the NumPy functions `forward` and `backward`, or a formula (text)
+    inputs      what it is called with, in its order; `named` the same by name. Arrays of torch,
+                TensorFlow, JAX or NumPy of any shape, floats, and nested lists of floats are
+                inputs; anything else is handed over as it is. Floating arrays are differentiated;
+                where torch tensors say `requires_grad`, only those
+    backward    the backward of a NumPy function: backward(y_bar, *inputs) gives the gradients
+    model       the formula that the layer should equal
+    engine      "torch", "tensorflow", "numpy"; default: what layer and inputs belong to. For a
+                formula one or several, default: all that are installed
+    dtypes      default: float32 and float64, or the half precision that the inputs have
+    modes       "reverse", "forward"; default: what the framework has
+    order       2 checks second derivatives as well
+    wrt         the inputs whose gradients are checked
+    domain      (low, high) where the layer is defined, for every input or by name
+    power       the probability with which an error of a single entry is found in a large layer
+    tolerance   {"ulps": 4}, or {"rtol": 1e-5, "atol": 1e-8}; the default needs none
+    surrogate   {"backward": "straight_through", "reason": "...", "input": "x"}: the backward is
+                declared to be something else than the derivative
+    seed        of random numbers
+    name        what the report calls it; default: the layer's own name
+    args        arguments of the constructor, where the layer is a class; with `kwargs`
+    kwargs      further inputs by name, whatever they are called
+
+    Parameters of modules and tensors that a function captured are inputs too. The layer runs in
+    this process, and is afterwards as it was: parameters, gradients, buffers, random numbers,
+    training mode. A layer that may crash or hang belongs into a spec: `gradcheck run`.
+
+    The report has `passed`, `findings`, and as text what `gradcheck run` prints. Raises UsageError
+    where the call itself is not in order; what the layer raises is a finding.
+    """
+    chosen = {
+        "dtypes": dtypes,
+        "modes": modes,
+        "order": order,
+        "wrt": wrt,
+        "power": power,
+        "tolerance": tolerance,
+    }
+    asked = Asked(
+        layer=layer,
+        inputs=inputs,
+        named=named,
+        kwargs=kwargs or {},
+        args=args,
+        settings={key: value for key, value in chosen.items() if value is not None},
+        backward=backward,
+        model=model,
+        surrogate=surrogate,
+        engine=engine,
+        domain=domain,
+        seed=seed,
+        name=name,
+    )
+    try:
+        if isinstance(layer, str):
+            return check_formula(asked)
+        _no_slip(layer, named)
+        return check_layer(asked)
+    except UsageError as error:
+        if error.help:
+            error.add_note(f"help: {error.help}")
+        raise
+
+
+def assert_gradients(layer: Any, /, *inputs: Any, fail_on: str = "error", **options: Any) -> None:
+    """Raises GradientError, an AssertionError whose message is the whole report, where `check` with
+    the same arguments does not pass.
+
+    `fail_on` is the severity from which a finding counts: "error" or "warning". Raises UsageError
+    where the call itself is not in order.
+    """
+    __tracebackhide__ = True
+    if fail_on not in ("error", "warning"):
+        raise UsageError(f"`fail_on` is {fail_on!r}", '"error" or "warning"')
+    report = check(layer, *inputs, **options)
+    if report.fails_on(fail_on):
+        raise GradientError(report)
+
+
+def _no_slip(layer: Any, named: Mapping[str, Any]) -> None:
+    """`dtype=` is no input of the layer but a slip of the pen."""
+    own = parameter_names(layer)
+    options = [p for p in inspect.signature(check).parameters if p not in ("layer", "named")]
+    for name in named:
+        near = difflib.get_close_matches(name, options, n=1, cutoff=0.8)
+        if near and name not in own:
+            raise UsageError(f"there is no option `{name}`", f"did you mean `{near[0]}`?")

@@ -1,0 +1,34 @@
+"""One call of `check`, as it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Domain = Mapping[str, tuple[float, float]] | tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The arguments of `api.check`. `settings` has what a spec may state as well, by its key."""
+
+    layer: Any
+    inputs: Sequence[Any]
+    named: Mapping[str, Any]
+    kwargs: Mapping[str, Any]
+    args: Sequence[Any]
+    settings: Mapping[str, Any]
+    backward: Callable[..., Any] | None
+    model: str | None
+    surrogate: Mapping[str, str] | None
+    engine: str | Sequence[str] | None
+    domain: Domain
+    seed: int
+    name: str | None
+
+    def bounds(self, name: str) -> tuple[float, float] | None:
+        """The domain of one input, None where it has none."""
+        if isinstance(self.domain, Mapping):
+            return self.domain.get(name)
+        return self.domain

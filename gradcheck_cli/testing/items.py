@@ -1,0 +1,124 @@
+"""Specs as items of pytest: one item a spec, the same workers for all items of a session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.cli.configuration import load_configuration
+from gradcheck_cli.cli.execution import read_specs
+from gradcheck_cli.cli.exits import PASSED, verdict
+from gradcheck_cli.cli.run import command
+from gradcheck_cli.cli.settings import Settings
+from gradcheck_cli.domain.events import Finished
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.report import Report, SpecError
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.run.pool import Pool
+from gradcheck_cli.run.session import run
+from gradcheck_cli.testing.report import NotRight, headline, mistakes_screen, screen
+
+
+class Runner:
+    """What the specs of a session are run with: settings as `gradcheck run` has them, and workers
+    that stay from item to item."""
+
+    def __init__(self, folder: Path) -> None:
+        context = command.make_context("gradcheck run", ["-"])  # variables of the environment
+        self.settings = Settings(context, load_configuration(folder))
+        self.options: RunOptions = self.settings.run_options()
+        self._pool: Pool | None = None
+
+    def report(self, spec: Spec) -> Report:
+        """Raises UsageError, as a run does, and KeyboardInterrupt where the run was interrupted."""
+        if self._pool is None:
+            self._pool = Pool(self.options.jobs, self.options.show_framework_output)
+        try:
+            *_, last = run([spec], self.options, self._pool)
+        except BaseException:
+            self._pool = None  # the run has ended its workers
+            raise
+        assert isinstance(last, Finished)
+        if last.report.interrupted:
+            self._pool = None
+            raise KeyboardInterrupt
+        return last.report
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+
+_RUNNER = pytest.StashKey[Runner]()
+
+
+def runner(config: pytest.Config) -> Runner:
+    """The one of this session, made when it is first asked for."""
+    if _RUNNER not in config.stash:
+        config.stash[_RUNNER] = Runner(config.rootpath)
+    return config.stash[_RUNNER]
+
+
+def close(config: pytest.Config) -> None:
+    """Ends the workers, if there are any."""
+    if _RUNNER in config.stash:
+        config.stash[_RUNNER].close()
+
+
+class SpecFile(pytest.File):
+    """A file of specs: an item for each, and one for the mistakes that are in it."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        mine = runner(self.config)
+        errors: list[SpecError] = []
+        user_code = not mine.settings.value("no-user-code", False)
+        path = os.path.relpath(self.path)
+        for spec in read_specs([path], errors, mine.options.seed, user_code=user_code):
+            yield SpecItem.from_parent(self, name=spec.name, spec=spec)
+        if errors:
+            yield MistakesItem.from_parent(self, name="mistakes", mistakes=errors)
+
+
+class _Item(pytest.Item):
+    line = 1
+
+    def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
+        return self.path, self.line - 1, self.name
+
+
+class SpecItem(_Item):
+    """A spec: passes where `gradcheck run` would exit with 0."""
+
+    def __init__(self, *, spec: Spec, **more: Any) -> None:
+        super().__init__(**more)
+        self.spec = spec
+        self.line = spec.span.line
+
+    def runtest(self) -> None:
+        mine = runner(self.config)
+        report = mine.report(self.spec)
+        settings = mine.settings
+        code = verdict(report, settings.value("fail-on", "error"), settings.value("exit-zero"))
+        if code != PASSED:
+            raise NotRight(f"{headline(report)}\n\n{screen(report)}")
+
+
+class MistakesItem(_Item):
+    """What is wrong with a file, as an error before anything runs."""
+
+    def __init__(self, *, mistakes: list[SpecError], **more: Any) -> None:
+        super().__init__(**more)
+        self.mistakes = tuple(mistakes)
+        first = next((mistake.span for mistake in mistakes if mistake.span), None)
+        self.line = first.line if first else 1
+
+    def setup(self) -> None:
+        raise NotRight(mistakes_screen(self.mistakes))
+
+    def runtest(self) -> None:
+        """Never reached: `setup` raises."""

@@ -1,0 +1,155 @@
+"""A live layer, checked in the process that holds it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import gradcheck_cli
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.layer import Implementation, Surrogate, as_program
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.spec import Input, Model, Spec
+from gradcheck_cli.engines.registry import Registered, engines
+from gradcheck_cli.run.here import run_here
+from gradcheck_cli.run.plan import DTYPES
+from gradcheck_cli.specfile.settings import checked_settings
+from gradcheck_cli.testing.asked import Asked
+from gradcheck_cli.testing.place import name_of, place_of
+from gradcheck_cli.testing.report import CheckReport, with_calls
+from gradcheck_cli.testing.values import Given, engine_of, given
+
+
+def check_layer(asked: Asked) -> CheckReport:
+    """`api.check` where the layer is no formula."""
+    started = time.perf_counter()
+    live = _live(asked)
+    found, fixed = _given(live, asked)
+    chosen = _registered(asked, live)
+    spec = _spec(asked, live, found, fixed, chosen.name)
+    result = run_here(spec, RunOptions(seed=asked.seed))
+    return CheckReport(
+        version=gradcheck_cli.__version__,
+        engines={chosen.name: chosen.version or ""},
+        seed=asked.seed,
+        duration_s=time.perf_counter() - started,
+        results=(with_calls(result, spec.name, asked.seed),),
+    )
+
+
+def _spec(asked: Asked, live: Any, found: Given, fixed: Mapping[str, Any], engine: str) -> Spec:
+    called = asked.name or name_of(asked.layer if asked.backward else live)
+    source, span = place_of(asked.layer)
+    implementation = Implementation(
+        engine=engine,
+        target=called,
+        folder="",
+        span=span,
+        args=tuple(asked.args),
+        kwargs=fixed,
+        surrogates=_surrogates(asked.surrogate, span),
+        live=live,
+    )
+    shapes = {key: array.shape for key, array in found.arrays.items()}
+    model = None if asked.model is None else Model(asked.model, lambda start, end: span)
+    spec = Spec(
+        name=called,
+        source=source,
+        span=span,
+        program=as_program(implementation, shapes, ()),
+        points=(_inputs(found, asked),),
+        wrt=found.asking,
+        dtypes=_dtypes(found),
+        implementations=(implementation,),
+        model=model,
+    )
+    spec = replace(spec, **checked_settings(asked.settings))
+    _known(spec.wrt, found)
+    return spec
+
+
+def _given(live: Any, asked: Asked) -> tuple[Given, Mapping[str, Any]]:
+    """The inputs, and the keyword arguments: of the constructor where the layer is a class."""
+    if isinstance(live, type) and not _is_function(live):
+        return given(live, asked.inputs, asked.named), asked.kwargs
+    found = given(live, asked.inputs, {**asked.kwargs, **asked.named})
+    return found, found.fixed
+
+
+def _live(asked: Asked) -> Any:
+    """The object as engines know it: the class of an `apply`, a pair of NumPy functions."""
+    layer, backward = asked.layer, asked.backward
+    if backward is not None:
+        if not callable(layer) or not callable(backward):
+            raise UsageError("`backward` goes with a function: check(forward, x, backward=...)")
+        return SimpleNamespace(forward=layer, backward=backward)
+    owner = getattr(layer, "__self__", None)
+    if (
+        isinstance(owner, type)
+        and getattr(layer, "__name__", "") == "apply"
+        and _is_function(owner)
+    ):
+        return owner
+    return layer
+
+
+def _is_function(found: type) -> bool:
+    """An `autograd.Function`: forward and backward in a class that nobody makes objects of."""
+    return hasattr(found, "forward") and hasattr(found, "backward") and hasattr(found, "apply")
+
+
+def _registered(asked: Asked, live: Any) -> Registered:
+    values = [*asked.inputs, *asked.named.values(), *asked.kwargs.values()]
+    name = asked.engine or engine_of(live, values)
+    if not isinstance(name, str):
+        raise UsageError("a layer has one engine", "engine='torch'")
+    found = engines().get(name)
+    if found is None or found.engine is None:
+        known = [n for n, e in engines().items() if e.engine and e.engine.capabilities.layers]
+        raise UsageError(f"unknown engine `{name}`", f"known: {', '.join(known)}")
+    if not found.engine.capabilities.layers:
+        raise UsageError(f"the engine `{name}` runs formulas, and no layers of users")
+    return found
+
+
+def _inputs(found: Given, asked: Asked) -> dict[str, Input]:
+    for name in asked.domain if isinstance(asked.domain, Mapping) else ():
+        if name not in found.arrays:
+            raise UsageError(f"`domain` names `{name}`", f"inputs: {', '.join(found.arrays)}")
+    made = {}
+    for name, array in found.arrays.items():
+        low, high = asked.bounds(name) or (float("-inf"), float("inf"))
+        if not low < high:
+            raise UsageError(f"the domain of `{name}` is ({low}, {high})", "(low, high)")
+        made[name] = Input(name, array, array.dtype.kind == "f", float(low), float(high))
+    return made
+
+
+def _dtypes(found: Given) -> tuple[str, ...]:
+    """Half precision where an input has it: such a layer may take no other."""
+    half = sorted(set(FORMATS) - set(DTYPES))
+    return tuple(name for name in half if name in found.dtypes) or DTYPES
+
+
+def _surrogates(form: Mapping[str, str] | None, span: Span) -> tuple[Surrogate, ...]:
+    if form is None:
+        return ()
+    missing = {"backward", "reason"} - set(form)
+    if missing:
+        raise UsageError(f"the surrogate lacks `{sorted(missing)[0]}`", "backward and reason")
+    return (Surrogate(form["backward"], form["reason"], span, form.get("input")),)
+
+
+def _known(wrt: Sequence[str], found: Given) -> None:
+    for name in wrt:
+        array = found.arrays.get(name)
+        if array is None or array.dtype.kind != "f":
+            floats = [n for n, a in found.arrays.items() if a.dtype.kind == "f"]
+            raise UsageError(
+                f"`wrt` names `{name}`, which is no floating input", f"inputs: {', '.join(floats)}"
+            )

@@ -1,0 +1,59 @@
+"""Where in the user's files a layer is defined, so that findings can point at it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from pathlib import Path
+from typing import Any
+
+from gradcheck_cli.domain.place import Source, Span
+
+_NOWHERE = Span(1, 1, 1, 1)
+
+
+def place_of(layer: Any) -> tuple[Source, Span]:
+    """The file that defines the layer and the line of its definition; without text where that is
+    not known, as for functions that were typed in."""
+    for candidate in _candidates(layer):
+        try:
+            lines, first = inspect.getsourcelines(candidate)
+            path = inspect.getsourcefile(candidate)
+            text = Path(path).read_text("utf-8") if path else ""
+        except (OSError, TypeError, UnicodeDecodeError):
+            continue
+        if not path or not lines:
+            continue
+        skipped = _decorators(lines)
+        line = lines[skipped].rstrip()
+        start = len(line) - len(line.lstrip())
+        number = first + skipped
+        return Source(_shown(path), text), Span(number, start + 1, number, len(line) + 1)
+    return Source(name_of(layer), ""), _NOWHERE
+
+
+def _candidates(layer: Any) -> list[Any]:
+    inner = getattr(layer, "func", None) or getattr(layer, "__func__", None)
+    return [layer, inner, getattr(layer, "forward", None), type(layer)]
+
+
+def _decorators(lines: list[str]) -> int:
+    """How many lines stand before the definition itself."""
+    for index, line in enumerate(lines):
+        if line.lstrip().startswith(("def ", "class ", "async def ")):
+            return index
+    return 0
+
+
+def _shown(path: str) -> str:
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def name_of(layer: Any) -> str:
+    """What reports call the layer."""
+    name = getattr(layer, "__name__", None)
+    if not isinstance(name, str):
+        inner = getattr(layer, "func", None)
+        name = getattr(inner, "__name__", None) or type(layer).__name__
+    return "lambda" if name == "<lambda>" else str(name)

@@ -1,0 +1,107 @@
+"""The plugin for pytest: specs as items, `assert_gradients` as a fixture, reports, no tracebacks.
+
+pytest imports this module in every project that has gradcheck installed: what costs time is
+imported when there is something to check.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from gradcheck_cli.testing.items import SpecFile
+
+_SETTING = "gradcheck_specs"
+_ENDINGS = (".gradcheck.yaml", ".gradcheck.yml")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(
+        _SETTING,
+        "Specs of gradcheck to collect, beside *.gradcheck.yaml: files, folders, globs.",
+        type="paths",
+        default=[],
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A run that names nothing collects the specs that the configuration names, too."""
+    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    asked = [config.invocation_params.dir / arg for arg in config.args]
+    for path in _named(config):
+        if not any(path.is_relative_to(folder) for folder in asked):
+            config.args.append(str(path))
+
+
+def _named(config: pytest.Config) -> list[Path]:
+    """The files and folders of the setting, globs resolved."""
+    found: list[Path] = []
+    for path in config.getini(_SETTING):
+        pattern = str(path)
+        if any(sign in pattern for sign in "*?["):
+            import glob
+
+            found += [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+        else:
+            found.append(Path(path))
+    return found
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile | None:
+    if file_path.suffix not in (".yaml", ".yml"):
+        return None
+    if not file_path.name.endswith(_ENDINGS):
+        named = _named(parent.config)
+        if not any(file_path == path or path in file_path.parents for path in named):
+            return None
+    from gradcheck_cli.testing.items import SpecFile
+
+    return SpecFile.from_parent(parent, path=file_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A wrong gradient is shown by its report, and the line that asked for it."""
+    report = yield
+    ours = sys.modules.get("gradcheck_cli.testing.report")  # not imported: nothing of ours was run
+    if ours is None or call.excinfo is None or report.outcome != "failed":
+        return report
+    error = call.excinfo.value
+    if isinstance(error, ours.NotRight):
+        report.longrepr = str(error)
+    elif isinstance(error, ours.GradientError):
+        entries = [e for e in call.excinfo.traceback if not e.ishidden(call.excinfo)]
+        last = entries[-1] if entries else call.excinfo.traceback[-1]
+        line = str(last.statement).strip()
+        report.longrepr = f"{error}\n\n{_shown(item, last.path)}:{last.lineno + 1}: {line}"
+    return report
+
+
+def _shown(item: pytest.Item, path: Any) -> str:
+    try:
+        return str(Path(path).relative_to(item.config.rootpath))
+    except ValueError:
+        return str(path)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The workers of the items end with the session."""
+    items = sys.modules.get("gradcheck_cli.testing.items")
+    if items is not None:
+        items.close(session.config)
+
+
+@pytest.fixture
+def assert_gradients() -> Callable[..., None]:
+    """`gradcheck_cli.assert_gradients`: raises with the whole report where a gradient is wrong."""
+    from gradcheck_cli.testing import api
+
+    return api.assert_gradients

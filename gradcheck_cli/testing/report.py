@@ -1,0 +1,93 @@
+"""What `check` gives back, and what `assert_gradients` raises."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gradcheck_cli.cli.exits import PASSED, verdict
+from gradcheck_cli.cli.streams import PLAIN_WIDTH
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND_ORDER
+from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport(Report):
+    """The report of `gradcheck run`, on one layer or formula. `str` gives the same screen."""
+
+    @property
+    def result(self) -> SpecResult:
+        return self.results[0]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything that was found, notes included."""
+        return self.result.findings
+
+    @property
+    def passed(self) -> bool:
+        """Whether something was checked, and no error was found."""
+        return not self.fails_on("error")
+
+    def fails_on(self, severity: str) -> bool:
+        """Whether the check fails where findings from this severity on count."""
+        return verdict(self, severity) != PASSED
+
+    def __str__(self) -> str:
+        return screen(self)
+
+
+class GradientError(AssertionError):
+    """Gradients are not right. The message is the whole report; `report` has it as data."""
+
+    def __init__(self, report: CheckReport) -> None:
+        super().__init__(f"{headline(report)}\n\n{report}")
+        self.report = report
+
+
+class NotRight(Exception):
+    """What pytest shows of a spec, in place of a traceback."""
+
+
+def headline(report: Report) -> str:
+    """One line about what is wrong: "GC201 nan-gradient in reciprocal_exp"."""
+    counted = (f for r in report.results for f in r.findings if not f.allowed)
+    grave = [f.code for f in counted if f.severity != "note"]
+    told = ", ".join(f"{code} {CODES[code].name}" for code in dict.fromkeys(grave))
+    names = ", ".join(result.spec for result in report.results)
+    return f"{told or 'nothing was checked'} in {names}"
+
+
+def with_calls(result: SpecResult, called: str, seed: int) -> SpecResult:
+    """The result with Python calls that show each finding again, in place of command lines."""
+    findings = (replace(f, repeat=_call(f, called, seed)) for f in result.findings)
+    return replace(result, findings=tuple(findings))
+
+
+def _call(finding: Finding, called: str, seed: int) -> str:
+    mode = next((f for f, s in SECOND_ORDER.items() if s == finding.mode), finding.mode)
+    parts = [called, "..."]
+    parts += [f'dtypes=["{finding.dtype}"]'] if finding.dtype else []
+    parts += [f'modes=["{mode}"]'] if mode in FIRST_ORDER else []
+    return f"check({', '.join([*parts, f'seed={seed}'])})"
+
+
+def screen(report: Report) -> str:
+    """What `gradcheck run` prints, without colours."""
+    from gradcheck_cli.report import open_writer
+    from gradcheck_cli.report.style import Style
+
+    stream = io.StringIO()
+    writer = open_writer("full", stream, Style(width=PLAIN_WIDTH))
+    for result in report.results:
+        writer.spec(result)
+    writer.finish(report)
+    return stream.getvalue().rstrip("\n")
+
+
+def mistakes_screen(mistakes: Sequence[SpecError]) -> str:
+    """The mistakes of a spec as `gradcheck run` shows them, without the line that counts specs."""
+    blocks, _, _ = screen(Report("", {}, 0, 0.0, errors=tuple(mistakes))).rpartition("\n")
+    return blocks.strip()

@@ -1,0 +1,201 @@
+"""What a call of `check` hands over: arrays of any framework, their names, and whose they are."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.errors import UsageError
+
+_ENGINES = {  # by the package that a class comes from
+    "torch": "torch",
+    "tensorflow": "tensorflow",
+    "keras": "tensorflow",
+    "jax": "jax",
+    "jaxlib": "jax",
+}
+_PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a layer is called with: `arrays` by name, in float64, int64 or bool; `fixed`, what is no
+    array, by name; the arrays that are `asking` for their gradients (none: nobody said)."""
+
+    arrays: Mapping[str, Array]
+    fixed: Mapping[str, Any]
+    asking: tuple[str, ...]
+    dtypes: frozenset[str]  # of the floating arrays as they were given
+
+
+def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
+    """Sorts the values of a call. Raises UsageError for what cannot be an input."""
+    names = parameter_names(layer)
+    pairs = {**dict(_placed(layer, names, values)), **named}
+    if len(pairs) < len(values) + len(named):
+        twice = next(name for name, _ in _placed(layer, names, values) if name in named)
+        raise UsageError(f"`{twice}` is given twice: by its place and by its name")
+    arrays: dict[str, Array] = {}
+    fixed: dict[str, Any] = {}
+    for name, value in pairs.items():
+        array = as_array(name, value)
+        if array is not None:
+            arrays[name] = array
+        elif name in names or name in named:
+            fixed[name] = value
+        else:
+            raise UsageError(
+                f"argument {name} is {type(value).__name__}, and the layer does not say what it "
+                "calls it",
+                "hand it over by its name, in kwargs",
+            )
+    asking = tuple(n for n in arrays if getattr(pairs[n], "requires_grad", False))
+    floats = {_dtype_name(pairs[n]) for n, array in arrays.items() if array.dtype.kind == "f"}
+    return Given(arrays, fixed, asking, frozenset(floats))
+
+
+def _placed(layer: Any, names: Sequence[str], values: Sequence[Any]) -> Iterable[tuple[str, Any]]:
+    if names and len(values) > len(names) and not _takes_any(layer):
+        raise UsageError(f"the layer takes {len(names)} arguments, and {len(values)} were given")
+    for index, value in enumerate(values):
+        yield names[index] if index < len(names) else f"x{index}", value
+
+
+def parameter_names(layer: Any) -> tuple[str, ...]:
+    """What the layer calls its inputs, in order; none where it does not say."""
+    called, skipped = _called(layer)
+    try:
+        parameters = list(inspect.signature(called).parameters.values())[skipped:]
+    except (TypeError, ValueError):
+        return ()
+    return tuple(parameter.name for parameter in parameters if parameter.kind in _PLACES)
+
+
+def _takes_any(layer: Any) -> bool:
+    called, _ = _called(layer)
+    parameters = inspect.signature(called).parameters.values()
+    return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+
+
+def _called(layer: Any) -> tuple[Any, int]:
+    """What has the layer's signature, and how many parameters at its front are not inputs."""
+    if inspect.isclass(layer):
+        static = inspect.getattr_static(layer, "forward", None)
+        if isinstance(static, staticmethod):  # an autograd.Function: with `ctx`, unless set apart
+            apart = any("setup_context" in vars(c) for c in layer.__mro__ if not _is_torch(c))
+            return static.__func__, 0 if apart else 1
+        for name in ("forward", "call"):
+            if hasattr(layer, name):
+                return getattr(layer, name), 1  # self
+        return layer, 0
+    for name in ("forward", "call"):
+        method = getattr(layer, name, None)
+        if callable(method):
+            return method, 0
+    return layer, 0
+
+
+def _is_torch(found: type) -> bool:
+    return found.__module__.partition(".")[0] == "torch"
+
+
+def as_array(name: str, value: Any) -> Array | None:
+    """The numbers of an array of any framework, of a float, or of nested lists with floats in them;
+    None for what is none of these. Raises UsageError for complex numbers."""
+    if isinstance(value, bool | int | str | bytes) or value is None:
+        return None
+    found = _numbers(value)
+    if found is None:
+        return None
+    if found.dtype.kind == "c":
+        raise UsageError(
+            f"`{name}` is complex", "hand over real and imaginary part, and join them in a function"
+        )
+    if found.dtype.kind in "iu":
+        return found.astype(np.int64)
+    if found.dtype.kind == "b":
+        return found
+    return found.astype(np.float64)
+
+
+def _numbers(value: Any) -> Array | None:
+    if isinstance(value, float | np.ndarray | np.generic):
+        found = np.asarray(value)
+        return found if found.dtype.kind in "biufcV" else None
+    if isinstance(value, list | tuple):
+        return _of_lists(value)
+    if not (hasattr(value, "dtype") and hasattr(value, "shape")):
+        return None
+    if hasattr(value, "detach"):  # torch: NumPy has no bfloat16, float64 holds it
+        plain = value.detach().cpu()
+        plain = plain.double() if plain.is_floating_point() else plain
+        found = plain.numpy().copy()
+    elif hasattr(value, "numpy"):  # TensorFlow
+        found = np.array(value.numpy())
+    elif hasattr(value, "__array__"):  # JAX
+        found = np.array(value)
+    else:
+        return None
+    return found
+
+
+def _of_lists(value: Sequence[Any]) -> Array | None:
+    """An array of numbers, at least one of them a float: a tuple of integers is a shape."""
+    flat: list[Any] = [value]
+    while any(isinstance(part, list | tuple) for part in flat):
+        flat = [p for part in flat for p in (part if isinstance(part, list | tuple) else [part])]
+    if not any(isinstance(part, float) for part in flat):
+        return None
+    if not all(isinstance(part, int | float) for part in flat):
+        return None
+    try:
+        return np.array(value, dtype=np.float64)
+    except ValueError:  # ragged
+        return None
+
+
+def _dtype_name(value: Any) -> str:
+    return str(getattr(value, "dtype", "float64")).rpartition(".")[2].strip("'<> ")
+
+
+def engine_of(layer: Any, values: Iterable[Any]) -> str:
+    """The engine whose framework the layer and the values belong to. Raises UsageError."""
+    values = list(values)
+    found = _of_objects([layer, getattr(layer, "__self__", None)])
+    found = found or _of_objects(values) or _of_globals(layer)
+    if len(found) > 1:
+        raise UsageError(f"the values belong to several frameworks: {', '.join(sorted(found))}")
+    if found:
+        return found.pop()
+    if callable(getattr(layer, "forward", None)) and callable(getattr(layer, "backward", None)):
+        return "numpy"
+    raise UsageError(
+        "neither the layer nor its inputs say which framework they belong to",
+        "a NumPy function needs backward=...; otherwise name the framework: engine='torch'",
+    )
+
+
+def _of_objects(objects: Iterable[Any]) -> set[str]:
+    found = set()
+    for one in objects:
+        for parent in one.__mro__ if inspect.isclass(one) else type(one).__mro__:
+            root = parent.__module__.partition(".")[0]
+            if root in _ENGINES:
+                found.add(_ENGINES[root])
+    return found
+
+
+def _of_globals(function: Any) -> set[str]:
+    """The frameworks that a function names: `torch.exp(x)`."""
+    code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    if code is None:
+        return set()
+    named = (scope.get(name) for name in code.co_names)
+    roots = {one.__name__.partition(".")[0] for one in named if isinstance(one, ModuleType)}
+    return {_ENGINES[root] for root in roots if root in _ENGINES}

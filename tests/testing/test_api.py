@@ -1,0 +1,176 @@
+"""`check` and `assert_gradients`, called as users call them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradcheck_cli import GradientError, UsageError, assert_gradients, check
+
+torch = pytest.importorskip("torch")
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, y_bar):
+        (x,) = ctx.saved_tensors
+        return 2 * y_bar * x
+
+
+class Halved(Square):
+    @staticmethod
+    def backward(ctx, y_bar):
+        (x,) = ctx.saved_tensors
+        return y_bar * x
+
+
+class Steep(torch.nn.Module):
+    """A parameter, a buffer that every call moves, and random numbers that nobody sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x, scale=1.0):
+        self.calls += 1
+        torch.rand(1)
+        return scale * torch.sin(self.weight * x)
+
+
+REVERSE = {"modes": ["reverse"]}
+
+
+def codes(report) -> set[str]:
+    return {finding.code for finding in report.findings if finding.severity == "error"}
+
+
+def test_a_right_layer_passes_in_both_precisions() -> None:
+    report = check(Square, torch.tensor([60.0, 1.0]), **REVERSE)
+    assert report.passed
+    assert {check.dtype for check in report.result.checks} == {"float32", "float64"}
+    assert str(report).startswith("ok    Square")
+
+
+def test_a_wrong_layer_is_told_with_the_whole_report_at_the_users_line() -> None:
+    with pytest.raises(GradientError) as caught:
+        assert_gradients(Halved.apply, torch.tensor([60.0, 1.0]), **REVERSE)
+    words = str(caught.value)
+    assert "GC101 wrong-gradient  Halved  torch float32, float64 reverse" in words
+    assert "test_api.py" in words
+    assert "return y_bar * x" in words
+    assert 'check(Halved, ..., dtypes=["float32"], modes=["reverse"], seed=0)' in words
+    assert isinstance(caught.value, AssertionError)
+    assert codes(caught.value.report) == {"GC101"}
+
+
+def test_only_what_asks_for_its_gradient_is_checked_where_somebody_asks() -> None:
+    def layer(a, b):
+        return Halved.apply(a) * b
+
+    a, b = torch.tensor(3.0), torch.tensor(2.0, requires_grad=True)
+    assert {c.input for c in check(layer, a, b, **REVERSE).result.checks} == {"b"}
+    both = check(layer, a, b.detach(), **REVERSE)
+    assert {c.input for c in both.result.checks} == {"a", "b"}
+    assert {c.input for c in check(layer, a, b, wrt=["a"], **REVERSE).result.checks} == {"a"}
+
+
+def test_inputs_go_by_place_and_by_name_and_what_is_no_array_goes_as_it_is() -> None:
+    def layer(x, power, *, w, shape=None):
+        assert isinstance(power, int)
+        assert shape == (2,)
+        return w * x**power
+
+    report = check(layer, [1.0, 2.0], 3, w=torch.ones(2), kwargs={"shape": (2,)}, **REVERSE)
+    assert report.passed
+    assert {check.input for check in report.result.checks} == {"x", "w"}
+
+
+def test_half_precision_of_the_inputs_is_the_one_that_is_checked() -> None:
+    report = check(torch.sin, torch.ones(2, dtype=torch.bfloat16), **REVERSE)
+    assert {check.dtype for check in report.result.checks} == {"bfloat16"}
+
+
+def test_the_users_objects_are_as_they_were() -> None:
+    module, x = Steep(), torch.tensor([0.5, 2.0], requires_grad=True)
+    module(x).sum().backward()
+    module.train()
+    before = {
+        "weight": module.weight.detach().clone(),
+        "weight.grad": module.weight.grad.clone(),
+        "x": x.detach().clone(),
+        "x.grad": x.grad.clone(),
+        "calls": module.calls.clone(),
+        "random": torch.get_rng_state(),
+    }
+    threads, numpy_random = torch.get_num_threads(), np.random.get_state()[1].copy()
+    report = check(module, x, dtypes=["float64"], **REVERSE)
+    assert {"x", "weight"} <= {check.input for check in report.result.checks}
+    after = {
+        "weight": module.weight,
+        "weight.grad": module.weight.grad,
+        "x": x,
+        "x.grad": x.grad,
+        "calls": module.calls,
+        "random": torch.get_rng_state(),
+    }
+    for name, value in before.items():
+        assert torch.equal(value, after[name]), name
+    assert module.weight.requires_grad
+    assert module.weight.is_leaf
+    assert module.training
+    assert torch.get_num_threads() == threads
+    assert np.array_equal(np.random.get_state()[1], numpy_random)
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_what_a_layer_raises_is_a_finding_and_ctrl_c_is_not() -> None:
+    def raises(x):
+        raise ValueError("not today")
+
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    x = torch.ones(2)
+    report = check(raises, x, **REVERSE)
+    assert codes(report) == {"GC701"}
+    assert "ValueError: not today" in str(report)
+    with pytest.raises(KeyboardInterrupt):
+        check(interrupted, x, **REVERSE)
+
+
+def test_a_formula_is_checked_as_in_a_spec() -> None:
+    report = check("1 / exp(x)", x=100, engine="reference", dtypes=["float32"], modes=["reverse"])
+    assert codes(report) == {"GC201"}
+    assert "fix   exp(-x)" in str(report)
+    assert 'check("1 / exp(x)", ...' in str(report)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: check(Square, x, dtype=["float32"]), "there is no option `dtype`"),
+        (lambda x: check(Square, x, dtypes=["float31"]), "`dtypes` is ['float31']"),
+        (lambda x: check(Square, x, x), "takes 1 arguments, and 2 were given"),
+        (lambda x: check(Square, x, x=x), "`x` is given twice"),
+        (lambda x: check(Square, x, wrt=["y"]), "`wrt` names `y`"),
+        (lambda x: check(Square, x, domain={"y": (0, 1)}), "`domain` names `y`"),
+        (lambda x: check(Square, x, domain=(1, 0)), "the domain of `x`"),
+        (lambda x: check(Square, x, engine="troch"), "unknown engine `troch`"),
+        (lambda x: check(Square, x, surrogate={"backward": "x"}), "lacks `reason`"),
+        (lambda x: check(Square, x + 1j), "`x` is complex"),
+        (lambda x: check(lambda x: x, 1.0), "which framework they belong to"),
+        (lambda x: check("exp(y)", x=1.0), "unknown name `y`"),
+        (lambda x: check("exp(x)", 1.0), "a formula has its inputs by name"),
+        (lambda x: assert_gradients(Square, x, fail_on="notes"), "`fail_on` is 'notes'"),
+    ],
+)
+def test_a_call_that_is_not_in_order_is_refused(call, words) -> None:
+    with pytest.raises(UsageError) as caught:
+        call(torch.ones(2))
+    assert words in str(caught.value)

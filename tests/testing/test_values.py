@@ -1,0 +1,98 @@
+"""Arrays of every framework as NumPy's, without importing any framework."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.testing.values import as_array, engine_of, given
+
+
+class Tensor:
+    """As torch has it: no NumPy before `detach` and `cpu`."""
+
+    dtype, shape = "torch.bfloat16", (2,)
+
+    def detach(self):
+        return self
+
+    cpu = double = detach
+
+    def is_floating_point(self) -> bool:
+        return True
+
+    def numpy(self):
+        return np.array([1.5, 2.0])
+
+
+Tensor.__module__ = "torch"
+
+
+class Variable:
+    """As TensorFlow has it."""
+
+    dtype, shape = "float32", (2,)
+
+    def numpy(self):
+        return np.array([1, 2], dtype=np.float32)
+
+
+Variable.__module__ = "tensorflow.python.ops"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (Tensor(), "f"),
+        (Variable(), "f"),
+        (2.5, "f"),
+        ([[1.0, 2], [3, 4]], "f"),
+        (np.float16(1.5), "f"),
+        (np.array([1, 2], dtype=np.uint8), "i"),
+        (np.array([True]), "b"),
+    ],
+)
+def test_numbers_become_arrays_of_one_of_three_kinds(value: object, kind: str) -> None:
+    found = as_array("x", value)
+    assert found is not None
+    assert found.dtype in (np.float64, np.int64, np.bool_)
+    assert found.dtype.kind == kind
+
+
+@pytest.mark.parametrize("value", [3, True, None, "mean", (2, 3), [1.0, "a"], [[1.0], [1.0, 2.0]]])
+def test_what_is_no_array_is_handed_over(value: object) -> None:
+    assert as_array("x", value) is None
+
+
+def test_complex_numbers_are_refused() -> None:
+    with pytest.raises(UsageError, match="complex"):
+        as_array("x", np.array([1j]))
+
+
+def test_names_are_those_of_the_signature() -> None:
+    def layer(a, axis, b):
+        return a
+
+    found = given(layer, [Tensor(), 0, 2.0], {})
+    assert list(found.arrays) == ["a", "b"]
+    assert found.fixed == {"axis": 0}
+    assert found.dtypes == {"bfloat16", "float64"}
+
+
+def test_a_layer_that_takes_anything_gets_numbered_inputs() -> None:
+    assert list(given(lambda *xs: xs, [1.0, 2.0], {}).arrays) == ["x0", "x1"]
+    with pytest.raises(UsageError, match="does not say what it calls it"):
+        given(lambda *xs: xs, [1.0, 2], {})
+
+
+def test_the_engine_is_that_of_the_layer_or_its_inputs() -> None:
+    pair = SimpleNamespace(forward=lambda x: x, backward=lambda y_bar, x: y_bar)
+    assert engine_of(lambda x: x, [Tensor()]) == "torch"
+    assert engine_of(lambda x: x, [Variable()]) == "tensorflow"
+    assert engine_of(Variable(), [np.ones(2)]) == "tensorflow"
+    assert engine_of(pair, [np.ones(2)]) == "numpy"
+    with pytest.raises(UsageError, match="tensorflow, torch"):
+        engine_of(lambda x, y: x, [Tensor(), Variable()])
