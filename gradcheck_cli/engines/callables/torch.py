@@ -168,6 +168,8 @@ class TorchSubject:
         buffers = [] if self._module is None else list(self._module.buffers())
         saved = [(buffer, buffer.detach().clone()) for buffer in buffers]
         lent = [(tensor, tensor.data) for tensor, _ in self._lent.values()]
+        parameters = {n: t for n, t in self._own.items() if self._by_name[n].role == "parameter"}
+        places = {name: (t._version, t.data_ptr()) for name, t in parameters.items()}
         grads = [(t, t.grad) for t in (*self._own.values(), *(t for t, _ in self._lent.values()))]
         try:
             for name, tensor in moved.items():
@@ -184,6 +186,9 @@ class TorchSubject:
                 tensor.data = data
             for tensor, grad in grads:
                 tensor.grad = grad
+            for name, tensor in parameters.items():
+                if places[name] != (tensor._version, tensor.data_ptr()):  # it was written to
+                    self._base[name] = tensor.data = self._tensor(self._by_name[name].value)
             for buffer, data in saved:
                 buffer.data = data
 

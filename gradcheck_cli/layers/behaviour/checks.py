@@ -26,7 +26,7 @@ CHECKS: tuple[tuple[Check, frozenset[str]], ...] = (
     (of_upstream, frozenset({"GC602", "GC604", "GC605", "GC607"})),
     (of_inputs, frozenset({"GC602", "GC603", "GC605", "GC606"})),
     (asked, frozenset({"GC602", "GC605"})),
-    (modes_agree, frozenset({"GC602", "GC605", "GC607"})),
+    (modes_agree, frozenset({"GC602", "GC603", "GC605", "GC607"})),
     (twice, frozenset({"GC602", "GC605"})),
 )
 

@@ -1,0 +1,45 @@
+import numpy as np
+import torch
+
+from gradcheck_cli.domain.layer import Surrogate
+from tests.layers.making import SPAN, behaviour
+
+X = {"x": np.array([0.7, -1.3, 0.0])}
+
+
+def cube(*, forward=1.0, backward=lambda x, g: 3 * x**2 * g):
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            return backward(ctx.saved_tensors[0], g)
+
+        @staticmethod
+        def jvp(ctx, x_dot):
+            return forward * 3 * ctx.saved_tensors[0] ** 2 * x_dot
+
+    return Cube
+
+
+def test_modes_that_disagree() -> None:
+    assert list(behaviour(cube(forward=1.0001), X)) == ["GC105"]
+    assert behaviour(cube(), X) == {}
+    assert behaviour(cube(forward=2.0), X, modes=("reverse",)) == {}
+    declared = Surrogate("x ** 3 * 2", "another slope", SPAN)
+    assert behaviour(cube(forward=2.0), X, surrogates=(declared,)) == {}
+
+
+def test_a_backward_that_cannot_be_differentiated_again() -> None:
+    second = ("reverse", "reverse-over-reverse")
+    hidden = cube(backward=lambda x, g: torch.as_tensor(3 * x.detach().numpy() ** 2) * g.detach())
+    found = behaviour(hidden, X, modes=second)
+    assert list(found) == ["GC106"]
+    assert "changes with `x`" in found["GC106"]
+    assert behaviour(hidden, X, modes=("reverse",)) == {}
+    assert behaviour(cube(), X, modes=second) == {}
+    assert behaviour(lambda x: 2 * x, X, modes=second) == {}  # its second derivative is zero

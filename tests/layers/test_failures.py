@@ -1,0 +1,48 @@
+"""What is told of a layer when its checks have come together."""
+
+from dataclasses import replace
+
+from gradcheck_cli.domain.evaluation import Failure
+from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.layers.failures import told_once, with_failure
+from tests.layers.making import SPAN, layer_problem
+
+PROBLEM = layer_problem("layers.py:Cube", {"x": 1.0})
+
+
+def found(code: str, dtype: str | None = "float32", mode: str = "reverse") -> Finding:
+    return Finding(code, "error", "", SPAN, "torch", dtype, mode, "x")
+
+
+def told(*findings: Finding, fickle: bool = False) -> list[tuple[str, str | None]]:
+    numbers = LayerAnswer(findings=tuple(f for f in findings if f.dtype))
+    behaviour = LayerAnswer(findings=tuple(f for f in findings if not f.dtype), fickle=fickle)
+    return [(finding.code, finding.dtype) for finding in told_once([numbers, behaviour])]
+
+
+def test_what_the_numbers_say_already() -> None:
+    assert told(found("GC105"), found("GC105", None)) == [("GC105", "float32")]
+    assert told(found("GC101"), found("GC105", None)) == [("GC101", "float32")]
+    assert told(found("GC101"), found("GC607", None)) == [("GC101", "float32"), ("GC607", None)]
+
+
+def test_numbers_of_a_layer_that_is_never_the_same_mean_nothing() -> None:
+    assert told(found("GC301"), found("GC602", None), fickle=True) == [("GC602", None)]
+    kept = told(found("GC701"), found("GC602", None), fickle=True)
+    assert kept == [("GC701", "float32"), ("GC602", None)]
+
+
+def test_a_cut_path_is_no_zero_in_forward_mode_too() -> None:
+    assert told(found("GC102"), found("GC302", mode="forward")) == [("GC102", "float32")]
+    assert told(found("GC302", mode="forward")) == [("GC302", "float32")]
+
+
+def test_a_crash_is_told_once() -> None:
+    crashed = LayerAnswer(failure=Failure("crashed", "it died"))
+    numbers = with_failure(PROBLEM, crashed)
+    behaviour = with_failure(replace(PROBLEM, behaviour=True), crashed)
+    assert [f.code for f in told_once([numbers, behaviour])] == ["GC702"]
+    (alone,) = told_once([behaviour])
+    assert alone.message == "while its behaviour was checked: it died"
+    assert [check.status for check in numbers.checks] == ["error"]
