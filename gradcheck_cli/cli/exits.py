@@ -28,6 +28,10 @@ INTERNAL = GradcheckError.exit_code
 NOTHING_CHECKED = 5
 INTERRUPTED = Interrupted.exit_code
 
+OF_SPECS = "GC9"
+"""What a formula beside a layer may turn out to be when the layer is known: a mistake of the
+spec."""
+
 ISSUE_HINT = "This is a mistake in gradcheck. Please report it with the lines above and these:"
 
 
@@ -35,7 +39,8 @@ def verdict(report: Report, fail_on: str = "error", exit_zero: bool = False) -> 
     """The exit code that a report deserves. `exit_zero` forgives findings and nothing else."""
     if report.interrupted:
         return INTERRUPTED
-    if report.errors:
+    codes = {finding.code for result in report.results for finding in result.findings}
+    if report.errors or any(code.startswith(OF_SPECS) for code in codes):
         return USAGE
     grave = {"error"} if fail_on == "error" else {"error", "warning"}
     found = any(

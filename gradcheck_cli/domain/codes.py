@@ -27,6 +27,12 @@ _ROWS: tuple[Code, ...] = (
         "The gradient has another shape or dtype than its input.",
     ),
     Code(
+        "GC104",
+        "wrong-output",
+        "error",
+        "The layer computes something else than the formula that it should equal.",
+    ),
+    Code(
         "GC105", "modes-disagree", "error", "Reverse and forward mode give different derivatives."
     ),
     Code(

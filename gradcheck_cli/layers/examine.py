@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.domain.evaluation import Projection
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Projection
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
 from gradcheck_cli.domain.report import Finding, Reading
 from gradcheck_cli.engines.base import Engine
@@ -22,6 +22,7 @@ from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import Blame
 from gradcheck_cli.layers.domain import over_the_domain
+from gradcheck_cli.layers.model import BadModel, Model
 from gradcheck_cli.layers.projected import Projected
 from gradcheck_cli.layers.surrogate import Declared, covered, without
 from gradcheck_cli.layers.whole import Whole, is_small
@@ -34,6 +35,10 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
     Where not `blaming`, findings are left without causes.
     """
     started = time.perf_counter()
+    if not problem.named_modes:
+        modes = engine.capabilities.modes
+        kept = tuple(m for m in problem.modes if m not in FIRST_ORDER or m in modes)
+        problem = replace(problem, modes=kept)
     try:
         with surroundings(), on_the_path(problem.implementation):
             if problem.behaviour:
@@ -41,6 +46,8 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
             else:
                 answer = _Examination(engine, problem, blaming).answer()
                 answer = over_the_domain(problem, answer, partial(_elsewhere, engine, blaming))
+    except BadModel as error:
+        answer = error.answer(problem)
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
         answer = LayerAnswer(failure=as_failure(error, ours=True))
     return replace(answer, duration_s=time.perf_counter() - started)
@@ -127,15 +134,36 @@ class _Examination:
         )
 
     def _judged(self, narrow: Subject, highest: Subject) -> LayerAnswer:
-        if not is_small(narrow):
+        model = self._model(narrow, highest)
+        wrong = model.wrong_output() if model else None
+        if model and wrong is None:
+            return self._against(model, narrow, highest)
+        # what computes something else is held against what it does compute
+        answer = self._against(None, narrow, highest)
+        return replace(answer, findings=(wrong, *answer.findings)) if wrong else answer
+
+    def _model(self, narrow: Subject, highest: Subject) -> Model | None:
+        if self._problem.spec.model is None:
+            return None
+        return Model(self._name, self._problem, narrow, highest, self._other)
+
+    def _against(self, model: Model | None, narrow: Subject, highest: Subject) -> LayerAnswer:
+        """Judged against the certified truth of a formula, or against differences."""
+        looked: Whole | Model
+        made: Callable[..., Case]
+        if is_small(narrow):
+            looked = Whole(self._name, self._problem, narrow, highest)
+            self._notes.update(dict.fromkeys(looked.notes))
+            made = partial(looked.case, model=model)
+        elif model and "reverse" in self._problem.modes:
+            looked, made = model, model.case
+        else:
             return self._projected(narrow, highest)
-        whole = Whole(self._name, self._problem, narrow, highest)
-        self._notes.update(dict.fromkeys(whole.notes))
-        case = whole.case()
+        case = made()
         if suspects(case):
-            case = whole.case(costs=True)  # which explain most of it
+            case = made(costs=True)  # which explain most of it
         if suspects(case) and highest is narrow and narrow.dtype == "float64":
-            case = self._with_other_precision(case, whole)
+            case = self._with_other_precision(case, looked)
         checks, findings = judge(case)
         return LayerAnswer(
             checks=checks,
@@ -169,14 +197,14 @@ class _Examination:
     def _name(self) -> str:
         return self._engine.capabilities.name
 
-    def _with_other_precision(self, case: Case, whole: Whole) -> Case:
+    def _with_other_precision(self, case: Case, looked: Whole | Model) -> Case:
         """The same gradient in float32, at the same numbers: an error that does not care for the
         precision is no rounding error."""
         other = self._other("float32")
         if other is None:
             return case
         try:
-            return replace(case, wide={(self._name, "reverse"): whole.reverse(other)})
+            return replace(case, wide={(self._name, "reverse"): looked.reverse(other)})
         finally:
             other.close()
 
@@ -187,6 +215,10 @@ class _Examination:
             return self._subject(dtype)
         except Exception:
             return None
+
+
+def _is_whole(projection: Projection) -> bool:
+    return projection.rows is None and projection.columns is None
 
 
 def _readings(case: Case) -> tuple[Reading, ...]:
@@ -201,7 +233,7 @@ def _readings(case: Case) -> tuple[Reading, ...]:
             if gradient.values is None
             else gradient.values.reshape((*shape, *case.values[name].shape)).tolist()
             for name, gradient in evaluation.gradients.items()
-            if case.projections[evaluation.mode] == Projection()
+            if _is_whole(case.projections[evaluation.mode])
         }
         found.append(
             Reading(

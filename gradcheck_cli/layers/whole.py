@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.truth.callables import CallableTruth
+
+if TYPE_CHECKING:
+    from gradcheck_cli.layers.model import Model
 
 ENTRIES = 1024  # of a Jacobian that is computed whole
 PASSES = 64  # backward, for a whole Jacobian
@@ -69,8 +73,9 @@ class Whole:
         self._directions = self._drawn()
         self._evaluations = list(self._all())
 
-    def case(self, costs: bool = False) -> Case:
-        """What the judge is given; `costs`: with what rounding may cost."""
+    def case(self, costs: bool = False, model: Model | None = None) -> Case:
+        """What the judge is given; `costs`: with what rounding may cost. The truth is that of
+        `model`, where there is one."""
         problem, narrow = self._problem, self._narrow
         modes: dict[Mode, Mapping[str, Array] | None] = {"reverse": None}
         projections: dict[Mode, Projection] = {"reverse": Projection()}
@@ -87,7 +92,7 @@ class Whole:
             values={leaf.name: leaf.value for leaf in narrow.leaves},
             projections=projections,
             evaluations=tuple(self._evaluations),
-            truth=self._truth.truth(modes, costs),
+            truth=model.truth(projections, costs) if model else self._truth.truth(modes, costs),
             wide=wide,
             named=frozenset({self._name} if problem.named else ()),
             named_modes=frozenset(problem.modes if problem.named_modes else ()),

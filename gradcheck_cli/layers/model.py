@@ -1,0 +1,287 @@
+"""A layer beside the formula that it should equal: its value and its gradients against certified
+truth."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case, TruthRequest
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Leaf
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.report import Check, Entry, Finding
+from gradcheck_cli.domain.truth import Truth
+from gradcheck_cli.engines.callables.subject import Call, Subject
+from gradcheck_cli.formula import Argument, FormulaError, parse
+from gradcheck_cli.judge import limits
+from gradcheck_cli.judge.entries import error_in_ulps
+from gradcheck_cli.layers.whole import output_shape, output_size, with_layer
+from gradcheck_cli.truth import compute
+
+ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
+_KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
+
+
+class BadModel(Exception):
+    """The formula does not fit the layer."""
+
+    def __init__(self, errors: Sequence[FormulaError]) -> None:
+        super().__init__(errors[0].message)
+        self._errors = errors
+
+    def answer(self, problem: LayerProblem) -> LayerAnswer:
+        """The mistakes, with their places in the spec; nothing was checked."""
+        engine, dtype = problem.implementation.engine, problem.dtype
+        point = problem.point if problem.spec.pointed else None
+        return LayerAnswer(
+            checks=tuple(
+                Check(engine, dtype, mode, name, "error", point)
+                for mode in problem.modes[:1]
+                for name in problem.spec.points[problem.point]
+            ),
+            findings=tuple(
+                Finding(e.code, "error", e.message, e.span, engine, dtype, detail=e.help)
+                for e in self._errors
+            ),
+        )
+
+
+def words_of(leaves: Sequence[Leaf]) -> dict[str, str]:
+    """What a formula calls each leaf: dots, and whatever else is in no name, become underscores."""
+    words = {leaf.name: re.sub(r"\W", "_", leaf.name) for leaf in leaves}
+    return {name: f"_{word}" if word[:1].isdigit() else word for name, word in words.items()}
+
+
+def formula_of(problem: LayerProblem, leaves: Sequence[Leaf]) -> Program:
+    """The model of the spec as a program over the leaves. Raises BadModel."""
+    spec = problem.spec
+    assert spec.model is not None
+    words = words_of(leaves)
+    arguments = {
+        words[leaf.name]: Argument(leaf.value.shape, _KINDS[leaf.value.dtype.kind])
+        for leaf in leaves
+    }
+    parsed = parse(spec.model.text, spec.model.place, constants=spec.constants, inputs=arguments)
+    if parsed.program is None:
+        raise BadModel(parsed.errors)
+    return parsed.program
+
+
+@dataclass
+class Model:
+    """The formula of a problem. `narrow` is the layer in the dtype of the problem, `highest` in the
+    highest precision that it runs in, `other` binds it in yet another one."""
+
+    name: str
+    problem: LayerProblem
+    narrow: Subject
+    highest: Subject
+    other: Callable[[str], Subject | None]
+
+    def __post_init__(self) -> None:
+        self._program = formula_of(self.problem, self.narrow.leaves)
+        self._words = words_of(self.narrow.leaves)
+        self._leaves = {word: name for name, word in self._words.items()}
+        self._known: dict[tuple[Mode, ...], Truth] = {}  # without costs
+
+    # The truth
+
+    def truth(self, projections: Mapping[Mode, Projection], costs: bool = False) -> Truth:
+        """The truth about the formula, in terms of the leaves; `costs`: with what rounding may
+        cost."""
+        modes = tuple(projections)
+        found = compute(self._request(projections, costs, self._known.get(modes)))
+        if not costs:
+            self._known[modes] = found
+        return replace(
+            found,
+            output=found.output.reshape(output_shape(self.narrow)),
+            output_error=found.output_error.reshape(output_shape(self.narrow)),
+            blocks={(m, self._leaves[word]): b for (m, word), b in found.blocks.items()},
+            reasons={(m, self._leaves[w]): r for (m, w), r in found.reasons.items()},
+            uncertified={(m, self._leaves[w]): r for (m, w), r in found.uncertified.items()},
+        )
+
+    def _request(
+        self, projections: Mapping[Mode, Projection], costs: bool, known: Truth | None
+    ) -> TruthRequest:
+        problem, words = self.problem, self._words
+        shape = self._program.nodes[self._program.output].shape
+        entries = problem.spec.points[problem.point]
+        return TruthRequest(
+            program=self._program,
+            values={words[leaf.name]: leaf.value for leaf in self.narrow.leaves},
+            bounds={
+                words[leaf.name]: (entries[leaf.name].low, entries[leaf.name].high)
+                if leaf.name in entries
+                else (-np.inf, np.inf)
+                for leaf in self.narrow.leaves
+            },
+            wrt=tuple(words[leaf.name] for leaf in self.narrow.leaves if leaf.moves),
+            dtype=problem.dtype,
+            projections={
+                mode: Projection(
+                    None if p.rows is None else p.rows.reshape(len(p.rows), *shape),
+                    None if p.columns is None else {words[n]: c for n, c in p.columns.items()},
+                )
+                for mode, p in projections.items()
+            },
+            seed=problem.seed,
+            conditioning=costs,
+            known=known,
+        )
+
+    # The value
+
+    def wrong_output(self) -> Finding | None:
+        """GC104 where the layer computes something else than the formula, in every precision."""
+        shape = self._program.nodes[self._program.output].shape
+        mine = output_shape(self.narrow)
+        if shape != mine and (len(self.narrow.outputs) == 1 or np.prod(shape) != np.prod(mine)):
+            return self._finding(f"it gives shape {mine}, but the formula has shape {shape}")
+        output = np.ravel(self.narrow.value({}))
+        truth = self.truth({})
+        off = ~self._explained(output, truth, self.problem.dtype)
+        if not np.any(off):
+            return None
+        again = self._again()
+        if again is None:
+            return None if self.problem.dtype != "float64" else self._shown(output, truth, off)
+        truth = self.truth({}, costs=True)
+        off = ~self._explained(output, truth, self.problem.dtype) & self._persists(
+            output, again, truth
+        )
+        return self._shown(output, truth, off) if np.any(off) else None
+
+    def _again(self) -> tuple[str, Array] | None:
+        """The value in another precision."""
+        if self.highest is not self.narrow:
+            return self.highest.dtype, np.ravel(self.highest.value({}))
+        other = self.other("float32") if self.narrow.dtype == "float64" else None
+        if other is None:
+            return None
+        try:
+            return other.dtype, np.ravel(other.value({}))
+        finally:
+            other.close()
+
+    def _explained(self, output: Array, truth: Truth, dtype: str) -> Array:
+        """Elements that are right but for rounding, or of which nothing is known."""
+        exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
+        granted = np.zeros(exact.shape)
+        if truth.output_cost is not None:
+            cost = truth.output_cost
+            granted = np.fmax(np.ravel(cost.known_condition), np.ravel(cost.allowance))
+            ratio = FORMATS[dtype].unit_roundoff / FORMATS[self.problem.dtype].unit_roundoff
+            granted = granted * ratio
+        with np.errstate(all="ignore"):
+            right = np.abs(output - exact) <= (
+                bar
+                + limits.FEW_ULPS * FORMATS[dtype].ulp(exact)
+                + limits.FIRST_ORDER_SLACK * granted
+            )
+        unsure = ~np.isfinite(exact) | ~np.isfinite(output)  # what is no number is GC203
+        return np.asarray(right | unsure)
+
+    def _persists(self, output: Array, again: tuple[str, Array], truth: Truth) -> Array:
+        """Errors that are no matter of rounding: the same in another precision, or larger in ulps
+        than a lower one has them."""
+        dtype, other = again
+        exact = np.ravel(truth.output)
+        with np.errstate(all="ignore"):
+            error, there = output - exact, other - exact
+            same = np.abs(error - there) <= limits.SAME_ERROR * np.abs(error)
+        lower = FORMATS[dtype].bits < FORMATS[self.problem.dtype].bits
+        return np.asarray(same | (lower & self._explained(other, truth, dtype)))
+
+    def _shown(self, output: Array, truth: Truth, off: Array) -> Finding:
+        exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
+        ulps = error_in_ulps(output, exact, FORMATS[self.problem.dtype])
+        places = np.flatnonzero(off)
+        places = places[np.argsort(-ulps[places], kind="stable")]
+        shape = output_shape(self.narrow)
+        many = "the output" if output.size == 1 else f"{len(places)} of {output.size} outputs"
+        entries = tuple(
+            Entry(
+                index=tuple(int(i) for i in np.unravel_index(place, shape)) if shape else (),
+                computed=float(output[place]),
+                truth=float(exact[place]),
+                truth_error=float(bar[place]),
+                finite_difference=None,
+                finite_difference_error=None,
+                ulps=float(ulps[place]),
+            )
+            for place in places[: limits.SHOWN]
+        )
+        source = "certified" if truth.output_certified else "confirmed"
+        found = self._finding(f"{many}: not what the formula gives, in any precision")
+        return replace(found, entries=entries, more=len(places) - len(entries), truth_source=source)
+
+    def _finding(self, message: str) -> Finding:
+        problem = self.problem
+        return Finding(
+            code="GC104",
+            severity=CODES["GC104"].severity,
+            message=message,
+            span=problem.implementation.span,
+            engine=self.name,
+            dtype=problem.dtype,
+            point=problem.point if problem.spec.pointed else None,
+        )
+
+    # A large layer
+
+    def case(self, costs: bool = False) -> Case:
+        """Products of the Jacobian with random cotangents, in place of the whole one."""
+        problem, narrow = self.problem, self.narrow
+        rows = self._rows()
+        projections: dict[Mode, Projection] = {"reverse": Projection(rows)}
+        wide = {}
+        if self.highest is not narrow:
+            wide[self.name, "reverse"] = self.reverse(self.highest)
+        return Case(
+            spec=with_layer(problem, narrow),
+            point=problem.point if problem.spec.pointed else None,
+            dtype=problem.dtype,
+            values={leaf.name: leaf.value for leaf in narrow.leaves},
+            projections=projections,
+            evaluations=(self.reverse(narrow),),
+            truth=self.truth(projections, costs),
+            wide=wide,
+            named=frozenset({self.name} if problem.named else ()),
+            named_modes=frozenset(problem.modes if problem.named_modes else ()),
+            seed=problem.seed,
+        )
+
+    def _rows(self) -> Array:
+        """Gaussian and of Rademacher in turn."""
+        rng = np.random.default_rng([self.problem.seed, 23])
+        size = output_size(self.narrow)
+        drawn = [
+            rng.standard_normal(size) if turn % 2 == 0 else 2.0 * rng.integers(0, 2, size) - 1
+            for turn in range(ROWS)
+        ]
+        return FORMATS[self.problem.dtype].round(np.stack(drawn))
+
+    def reverse(self, subject: Subject) -> Evaluation:
+        """The products by reverse mode."""
+        started = time.perf_counter()
+        ran = subject.run(Call(rows=self._rows()))
+        return Evaluation(
+            engine=self.name,
+            dtype=subject.dtype,
+            rounding=self.problem.dtype,
+            mode="reverse",
+            output=ran.output.reshape(output_shape(self.narrow)),
+            gradients={n: Gradient(g, ran.dtypes.get(n)) for n, g in ran.gradients.items()},
+            forward=1,
+            backward=ROWS,
+            duration_s=time.perf_counter() - started,
+        )
