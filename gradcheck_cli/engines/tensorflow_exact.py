@@ -163,6 +163,14 @@ _SAME = {
     **{"BesselI0": "i0", "BesselI0e": "i0e", "BesselI1": "i1", "BesselI1e": "i1e"},
 }
 
+ROWS: dict[str, str] = {
+    **_SAME,
+    **{"Add": "add", "AddV2": "add", "BiasAdd": "add", "Sub": "subtract", "Mul": "multiply"},
+    **{"RealDiv": "divide", "Div": "divide", "Sum": "sum", "Mean": "mean", "Prod": "prod"},
+    **{"Cumsum": "cumsum", "MatMul": "matmul", "BatchMatMulV2": "matmul", "SelectV2": "where"},
+}
+"""The row of the op table that a kernel is, where it takes its arrays in the same order."""
+
 KERNELS: dict[str, Kernel] = {
     **{name: _plain(ours) for name, ours in _SAME.items()},
     **{"Add": _numbers("add"), "AddV2": _numbers("add"), "Sub": _numbers("subtract")},

@@ -51,9 +51,11 @@ class Uncut:
 class Passes:
     """A layer, made ready: `call` makes the forward pass and gives its floating outputs, `pull` the
     backward pass of the last call and gives a gradient (or None) for each of `wrt`. `leaves` are
-    the framework's arrays that it starts from."""
+    the framework's arrays that it starts from; `reached` names those of `wrt` on which some of the
+    arrays depend, where the framework's own graph does not tell."""
 
     leaves: Mapping[str, Any]
     wrt: Sequence[str]
     call: Callable[[], list[Any]]
     pull: Callable[[], list[Any]]
+    reached: Callable[[Sequence[Any]], frozenset[str]] | None = None

@@ -406,7 +406,11 @@ class TensorFlowSubject:
                 assert row is not None
                 return self._pulled(tape, named, row, [leaves[name] for name in wrt], wrt)
 
-            yield Passes(leaves, wrt, call, pull)
+            def reached(arrays: Sequence[Any]) -> frozenset[str]:
+                found = tape.gradient(list(arrays), [leaves[name] for name in wrt])
+                return frozenset(n for n, g in zip(wrt, found, strict=True) if g is not None)
+
+            yield Passes(leaves, wrt, call, pull, reached)
 
     def close(self) -> None:
         """Nothing of the user's is held between calls."""
