@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.domain.evaluation import FIRST_ORDER, Projection
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Projection
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
 from gradcheck_cli.domain.report import Finding, Reading
 from gradcheck_cli.engines.base import Engine
@@ -25,6 +25,7 @@ from gradcheck_cli.layers.domain import over_the_domain
 from gradcheck_cli.layers.model import BadModel, Model
 from gradcheck_cli.layers.projected import Projected
 from gradcheck_cli.layers.surrogate import Declared, covered, without
+from gradcheck_cli.layers.second import Second
 from gradcheck_cli.layers.whole import Whole, is_small
 from gradcheck_cli.layers.wrong import WrongGradients
 
@@ -81,20 +82,20 @@ class _Examination:
         highest = self._highest(narrow)
         try:
             self._surrogates = covered(self._problem, narrow)
-            if self._surrogates:
-                return self._with_surrogates(narrow, highest)
-            return self._judged(narrow, highest)
+            judged = self._with_surrogates if self._surrogates else self._judged
+            return self._with_second(judged(narrow, highest), narrow, highest)
         finally:
             narrow.close()
             if highest is not narrow:
                 highest.close()
 
-    def _subject(self, dtype: str) -> Subject:
+    def _subject(self, dtype: str, values: Mapping[str, Array] | None = None) -> Subject:
         problem = self._problem
         spec = problem.spec
         given = tuple(spec.wrt) if spec.wrt else None
+        inputs = {**self._inputs, **(values or {})}
         request = SubjectRequest(
-            problem.implementation, self._inputs, dtype, problem.dtype, given, problem.seed
+            problem.implementation, inputs, dtype, problem.dtype, given, problem.seed
         )
         subject = self._engine.subject(request)
         self._notes.update(dict.fromkeys(subject.notes))
@@ -208,11 +209,24 @@ class _Examination:
         finally:
             other.close()
 
-    def _other(self, dtype: str) -> Subject | None:
-        """The layer in another dtype; None where it does not run in that, and the truth must
-        decide alone."""
+    def _with_second(self, answer: LayerAnswer, narrow: Subject, highest: Subject) -> LayerAnswer:
+        """The answer with that about second derivatives, where they were asked for."""
+        if not any(mode in SECOND for mode in self._problem.modes):
+            return answer
+        second = Second(self._name, self._problem, narrow, highest, self._other)
+        checks, findings = second.judged()
+        return replace(
+            answer,
+            checks=(*answer.checks, *checks),
+            findings=(*answer.findings, *findings),
+            notes=(*answer.notes, *second.notes),
+        )
+
+    def _other(self, dtype: str, values: Mapping[str, Array] | None = None) -> Subject | None:
+        """The layer in another dtype, or at other numbers; None where it does not run there, and
+        the truth must decide alone."""
         try:
-            return self._subject(dtype)
+            return self._subject(dtype, values)
         except Exception:
             return None
 

@@ -1,0 +1,244 @@
+"""Second derivatives of a layer: what its backward gives when it is differentiated again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
+from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.truth import Truth
+from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.engines.tracebacks import short_traceback
+from gradcheck_cli.explain.findings import explain
+from gradcheck_cli.judge import judge, suspects
+from gradcheck_cli.layers.whole import moving_size, output_shape, output_size, with_layer
+from gradcheck_cli.truth.callables import MOVE, signs
+from gradcheck_cli.truth.noise import from_size
+from gradcheck_cli.truth.probes import size_of
+from gradcheck_cli.truth.second import Blocks, SecondTruth
+
+MODE: Mode = "reverse-over-reverse"
+COLUMNS = 16  # entries of all inputs for a whole Hessian; beyond that, DIRECTIONS a leaf
+DIRECTIONS = 2  # one Gaussian, one of Rademacher
+MOST = 4096  # entries: a Hessian is as tall as there are
+DRAWS = 2
+
+Bind = Callable[[str, Mapping[str, Array]], Subject | None]
+
+
+@dataclass
+class Second:
+    """One problem of second order: the Hessian of a random product of the outputs, or of the output
+    where that is one number. `bind` gives the layer in a dtype with other inputs and parameters,
+    or None."""
+
+    name: str
+    problem: LayerProblem
+    narrow: Subject
+    highest: Subject
+    bind: Bind
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        fmt = FORMATS[self.problem.dtype]
+        rng = np.random.default_rng([self.problem.seed, 29])
+        size = output_size(self.narrow)
+        self._row = np.ones(1) if size == 1 else fmt.round(rng.standard_normal(size))
+        self._leaves = [leaf for leaf in self.narrow.leaves if leaf.moves]
+        self._whole = moving_size(self.narrow) <= COLUMNS
+        self._directions = {}
+        for leaf in self._leaves:
+            drawn = np.stack([rng.standard_normal(leaf.size), signs(rng, (leaf.size,))])
+            along = np.eye(leaf.size) if self._whole else drawn * size_of(leaf.value)
+            self._directions[leaf.name] = fmt.round(along)
+
+    def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+        """Checks and findings; a note where second derivatives are not looked at."""
+        if MODE not in self.problem.modes:
+            self.notes.append(f"{self.name}: layers have no forward over reverse mode: left out")
+            return (), ()
+        if not self._leaves:
+            return (), ()
+        if moving_size(self.narrow) > MOST:
+            self.notes.append(f"second derivatives of more than {MOST} numbers are not checked")
+            return (), ()
+        started = time.perf_counter()
+        try:
+            mine = self._blocks(self.narrow)
+            right = mine if self.highest is self.narrow else self._blocks(self.highest)
+        except Unsupported as error:
+            self.notes.append(f"{self.name}: second derivatives were left out: {error}")
+            return (), ()
+        except Exception as error:
+            return self._not_again(error)
+        case = self._case(mine, right, None, started)
+        if suspects(case):
+            case = self._case(mine, right, self._costs(right), started)
+        if suspects(case) and self.narrow.dtype == "float64":
+            case = self._with_other_precision(case)
+        checks, findings = judge(case)
+        return checks, explain(case, findings)
+
+    # Blocks
+
+    def _blocks(self, subject: Subject) -> dict[tuple[str, str], Array | None]:
+        """d(ds/da)/db along the directions of b by reverse over reverse; None where there is
+        none."""
+        found: dict[tuple[str, str], Array | None] = {}
+        for second in self._leaves:
+            columns = [
+                subject.pull_twice(self._row, {second.name: along.reshape(second.value.shape)})
+                for along in self._directions[second.name]
+            ]
+            for first in self._leaves:
+                parts = [column.get(first.name) for column in columns]
+                known = [part for part in parts if part is not None]
+                zeros = np.zeros(first.size)
+                found[first.name, second.name] = (
+                    np.stack([zeros if p is None else p for p in parts], axis=1) if known else None
+                )
+        return found
+
+    def _filled(self, blocks: Mapping[tuple[str, str], Array | None]) -> Blocks:
+        """Zeros where there is nothing: differences tell whether that is right."""
+        sizes = {leaf.name: leaf.size for leaf in self._leaves}
+        return {
+            (first, second): np.zeros((sizes[first], len(self._directions[second])))
+            if block is None
+            else block
+            for (first, second), block in blocks.items()
+        }
+
+    def _costs(self, right: Mapping[tuple[str, str], Array | None]) -> Blocks | None:
+        """How far half an ulp of every number moves the second derivatives."""
+        rng = np.random.default_rng([self.problem.seed, 31])
+        move = 2.0 ** -round(MOVE * FORMATS[self.highest.dtype].bits)
+        own = self._filled(right)
+        sums = {key: np.zeros(block.shape) for key, block in own.items()}
+        for _ in range(DRAWS):
+            values = {
+                leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
+                for leaf in self._leaves
+                if leaf.role != "captured"
+            }
+            moved = self.bind(self.highest.dtype, values)
+            if moved is None:
+                return None
+            try:
+                there = self._filled(self._blocks(moved))
+            finally:
+                moved.close()
+            with np.errstate(all="ignore"):
+                for key, block in own.items():
+                    sums[key] += ((there[key] - block) / move) ** 2
+        unit = FORMATS[self.problem.dtype].unit_roundoff
+        costs = {key: np.sqrt(total / DRAWS) * unit for key, total in sums.items()}
+        return {key: np.where(np.isfinite(cost), cost, 0.0) for key, cost in costs.items()}
+
+    # The judge
+
+    def _case(
+        self,
+        mine: Mapping[tuple[str, str], Array | None],
+        right: Mapping[tuple[str, str], Array | None],
+        costs: Blocks | None,
+        started: float,
+    ) -> Case:
+        problem, narrow = self.problem, self.narrow
+        bounds = {n: (e.low, e.high) for n, e in problem.spec.points[problem.point].items()}
+        truth = SecondTruth(self.highest, self._row, self._directions, bounds, problem.dtype)
+        blocks = truth.blocks(self._filled(right), costs)
+        output = self.highest.value({})
+        rows = None if output_shape(narrow) == () else self._row[None]
+        columns = None if self._whole else {_plain(n): d for n, d in self._directions.items()}
+        spec = with_layer(problem, narrow)
+        wide: dict[tuple[str, str], Evaluation] = {}
+        if self.highest is not narrow:
+            wide[self.name, MODE] = self._evaluation(self.highest, right)
+        evaluation = replace(
+            self._evaluation(narrow, mine),
+            backward=2 * sum(len(directions) for directions in self._directions.values()),
+            duration_s=time.perf_counter() - started,
+        )
+        return Case(
+            spec=replace(spec, wrt=tuple(_plain(name) for name in spec.wrt)),
+            point=problem.point if problem.spec.pointed else None,
+            dtype=problem.dtype,
+            values={_plain(leaf.name): leaf.value for leaf in narrow.leaves},
+            projections={MODE: Projection(rows, columns)},
+            evaluations=(evaluation,),
+            truth=Truth(
+                dtype=problem.dtype,
+                output=output,
+                output_error=from_size(output, 16, self.highest.dtype),
+                blocks={(MODE, _block_name(key)): block for key, block in blocks.items()},
+            ),
+            wide=wide,
+            named=frozenset({self.name} if problem.named else ()),
+            named_modes=frozenset(problem.modes if problem.named_modes else ()),
+            seed=problem.seed,
+        )
+
+    def _evaluation(
+        self, subject: Subject, blocks: Mapping[tuple[str, str], Array | None]
+    ) -> Evaluation:
+        return Evaluation(
+            engine=self.name,
+            dtype=subject.dtype,
+            rounding=self.problem.dtype,
+            mode=MODE,
+            output=subject.value({}).reshape(output_shape(subject)),
+            gradients={_block_name(key): Gradient(block) for key, block in blocks.items()},
+        )
+
+    def _with_other_precision(self, case: Case) -> Case:
+        other = self.bind("float32", {})
+        if other is None:
+            return case
+        try:
+            blocks = self._blocks(other)
+            return replace(case, wide={(self.name, MODE): self._evaluation(other, blocks)})
+        except Exception:
+            return case
+        finally:
+            other.close()
+
+    def _not_again(self, error: Exception) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+        """The backward itself could not be differentiated."""
+        point = self.problem.point if self.problem.spec.pointed else None
+        words = (str(error).strip() or type(error).__name__).splitlines()[0]
+        found = Finding(
+            code="GC106",
+            severity=CODES["GC106"].severity,
+            message=f"the gradient cannot be differentiated again: {words}",
+            span=self.problem.implementation.span,
+            engine=self.name,
+            dtype=self.problem.dtype,
+            mode=MODE,
+            point=point,
+            detail=short_traceback(error),
+        )
+        checks = tuple(
+            Check(self.name, self.problem.dtype, MODE, f"{a.name}.{b.name}", "failed", point)
+            for a in self._leaves
+            for b in self._leaves
+        )
+        return checks, (found,)
+
+
+def _plain(name: str) -> str:
+    """A block is named "a.b": the names of parameters must not have dots of their own."""
+    return name.replace(".", "_")
+
+
+def _block_name(key: tuple[str, str]) -> str:
+    return f"{_plain(key[0])}.{_plain(key[1])}"
