@@ -54,7 +54,7 @@ leaky_relu: Op = register(
         formula="x where x > 0, else negative_slope x",
         derivative="1 where x > 0, else negative_slope",
         points=(
-            Point("x = 0", "kink", (0.0,), (0.01,), reason=LEAST),
+            Point("x = 0", "kink", (0.0,), (0.01,), reason=LEAST, differs={"jax": (1.0,)}),
             Point(
                 "x < 0",
                 "limit",
@@ -82,7 +82,7 @@ def _elu_part(g: Value, y: Value, x: Value, alpha: float = 1.0) -> Value:
 
 ANEW = "exp(x) is taken anew: y + alpha would lose every digit where y is close to -alpha"
 
-REBUILT = "TensorFlow takes y + alpha for the derivative"
+REBUILT = "TensorFlow and JAX take y + alpha for the derivative"
 
 elu: Op = register(
     Op(
@@ -101,8 +101,8 @@ elu: Op = register(
                 (0.0,),
                 (1.0,),
                 {"alpha": 2.0},
-                differs={"torch": (2.0,), "tensorflow": (2.0,)},
-                reason=f"{LEAST}; that of x < 0 in both others",
+                differs={"torch": (2.0,), "tensorflow": (2.0,), "jax": (2.0,)},
+                reason=f"{LEAST}; that of x < 0 in all others",
             ),
             Point("x = 0, alpha < 1", "kink", (0.0,), (0.5,), {"alpha": 0.5}, reason=LEAST),
             *in_both(
@@ -111,7 +111,7 @@ elu: Op = register(
                     "limit",
                     (-40.0,),
                     (math.exp(-40),),
-                    differs={"tensorflow": (0.0,)},
+                    differs={"tensorflow": (0.0,), "jax": (0.0,)},
                     reason=REBUILT,
                 )
             ),
@@ -153,7 +153,7 @@ selu: Op = register(
                 "kink",
                 (0.0,),
                 (SELU_SCALE,),
-                differs={"torch": (SELU_SCALE * SELU_ALPHA,)},
+                differs={"torch": (SELU_SCALE * SELU_ALPHA,), "jax": (SELU_SCALE * SELU_ALPHA,)},
                 reason=LEAST,
             ),
             *in_both(
@@ -162,7 +162,7 @@ selu: Op = register(
                     "limit",
                     (-40.0,),
                     (SELU_SCALE * SELU_ALPHA * math.exp(-40),),
-                    differs={"tensorflow": (0.0,)},
+                    differs={"tensorflow": (0.0,), "jax": (0.0,)},
                     reason=REBUILT,
                 )
             ),
@@ -208,7 +208,7 @@ GELU_TAILS = (
             (-8.0,),
             (-4.7147845041068456e-20,),
             _FAR,
-            differs={"torch": (0.0,), "tensorflow": (0.0,)},
+            differs={"torch": (0.0,), "tensorflow": (0.0,), "jax": (0.0,)},
             reason=_LEFT,
         )
     ),
@@ -219,7 +219,7 @@ GELU_TAILS = (
             (x,),
             (slope,),
             _FAR,
-            differs={"torch": (np.nan,), "tensorflow": (np.nan,)},
+            differs=dict.fromkeys(("torch", "tensorflow", "jax"), (np.nan,)),
             reason="their x^3 overflows, and 0 * inf is nan",
         )
         for side, x, slope in (("huge", 1e300, 1.0), ("hugely negative", -1e300, 0.0))
@@ -297,8 +297,8 @@ hardtanh: Op = register(
                     "kink",
                     (x,),
                     (0.0,),
-                    differs={"tensorflow": (1.0,)},
-                    reason="0 is the least subgradient; tf.clip_by_value has 1",
+                    differs={"tensorflow": (1.0,), "jax": (0.5,)},
+                    reason="0 is the least subgradient; tf.clip_by_value has 1, jnp.clip the mean",
                 )
                 for bound, x in (("min", -1.0), ("max", 1.0))
             ),
@@ -331,8 +331,8 @@ softsign: Op = register(
                 "limit",
                 (2.0**60,),
                 (2.0**-120,),
-                differs={"torch": (0.0,)},
-                reason="PyTorch takes the quotient rule, in which the two terms cancel",
+                differs={"torch": (0.0,), "jax": (0.0,)},
+                reason="PyTorch and JAX take the quotient rule, in which the two terms cancel",
             )
         ),
         source="Bergstra et al., Quadratic polynomials learn better image features (2009)",

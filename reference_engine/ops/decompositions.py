@@ -217,7 +217,11 @@ svdvals: Op = register(
                 "kink",
                 ([[1.0, 0.0], [0.0, 0.0]],),
                 ([[1.0, 0.0], [0.0, 0.0]],),
-                differs={"torch": (IDENTITY,), "tensorflow": (IDENTITY,)},
+                differs={
+                    "torch": (IDENTITY,),
+                    "tensorflow": (IDENTITY,),
+                    "jax": (IDENTITY,),
+                },
                 reason="0 is the subgradient of least norm, as for |x|; the others give u v^T with "
                 "the signs that the decomposition happens to have",
             ),

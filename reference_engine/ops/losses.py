@@ -78,7 +78,16 @@ l1: Composite = Composite(
     aliases=("l1_loss",),
     formula="|x - y|" + REDUCED,
     derivative="sign(x - y), -sign(x - y)",
-    points=(Point("x = y", "kink", (1.0, 1.0), (0.0, 0.0), reason="0 is the least subgradient"),),
+    points=(
+        Point(
+            "x = y",
+            "kink",
+            (1.0, 1.0),
+            (0.0, 0.0),
+            reason="0 is the least subgradient",
+            differs={"jax": (1.0, -1.0)},
+        ),
+    ),
     source="torch.nn.functional.l1_loss",
     rounding="sums",
     kinks_at=lambda x, y, reduction="mean": any_kink(np.equal(x, y), reduction),
@@ -199,7 +208,11 @@ bce: Composite = Composite(
             "edge",
             (0.0, 0.0),
             (1.0, np.inf),
-            differs={"torch": (0.0, np.inf), "tensorflow": (np.nan, np.inf)},
+            differs={
+                "torch": (0.0, np.inf),
+                "tensorflow": (np.nan, np.inf),
+                "jax": (np.nan, np.inf),
+            },
             reason="1 / (1 - p), as for every p where y = 0; PyTorch's slope is (p - y) / 1e-12 "
             "where p (1 - p) is less than that, and 0 log(0) as composed in TensorFlow is nan",
         ),
@@ -208,7 +221,11 @@ bce: Composite = Composite(
             "edge",
             (1.0, 1.0),
             (-1.0, -np.inf),
-            differs={"torch": (0.0, -np.inf), "tensorflow": (np.nan, -np.inf)},
+            differs={
+                "torch": (0.0, -np.inf),
+                "tensorflow": (np.nan, -np.inf),
+                "jax": (np.nan, -np.inf),
+            },
             reason="as where p = y = 0",
         ),
         Point(
@@ -350,7 +367,7 @@ kl_div: Composite = Composite(
             (-1.0, 0.0),
             (0.0, -np.inf),
             value=0.0,
-            differs={"torch": (0.0, np.nan), "tensorflow": (0.0, 1.0)},
+            differs={"torch": (0.0, np.nan), "tensorflow": (0.0, 1.0), "jax": (0.0, np.nan)},
             reason="log(0); the frameworks take the slope of q log(q) apart, into log(q) and q / q",
         ),
     ),
