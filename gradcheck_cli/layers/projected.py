@@ -34,6 +34,8 @@ from gradcheck_cli.truth.quick import Look
 USUAL = 2.0**-36  # of a product: what bars are where nothing is in the way of long steps
 FEW = 4.0  # ulps, below which a narrow gradient is not looked at again
 SLACK = 4.0  # as in the judge: first order leaves out products of roundings
+STIR = 0.94  # of the bits stay: a few ulps, which round everything on the way anew
+NOISES = 8.0  # of these per ulp that was moved: a move of a few ulps shows rounding divided by that
 KEPT = 32  # entries of one product that are judged: the ones that are off most
 STRANGE = 4  # entries without a number that get a difference each
 
@@ -295,6 +297,7 @@ class Projected:
         self._backward += 1
         fmt = FORMATS[self.problem.dtype]
         costs: dict[str, Float] | None = None
+        noise: dict[str, Float] | None = None
         for name, right in wide.items():
             found = ran.gradients.get(name)
             if found is None or right is None:
@@ -311,13 +314,18 @@ class Projected:
             )
             if np.all(ulps <= FEW):
                 continue
-            costs = self._costs(k, row, wide) if costs is None else costs
-            self._keep(k, name, mine, right, ulps, costs[name])
+            costs = self._moved(k, row, wide, MOVE) if costs is None else costs
+            cost = ROUNDINGS * costs[name]
+            if np.any(~(off <= SLACK * cost + FEW * fmt.ulp(right))):
+                # zero in exact arithmetic, an entry is nothing but rounding: done anew, it moves
+                noise = self._moved(k, row, wide, STIR) if noise is None else noise
+                cost = cost + NOISES * noise[name]
+            self._keep(k, name, mine, right, ulps, cost)
 
     def _keep(self, k: int, name: str, mine: Float, right: Float, ulps: Float, cost: Float) -> None:
         fmt = FORMATS[self.problem.dtype]
         with np.errstate(all="ignore"):
-            allowed = SLACK * ROUNDINGS * cost + FEW * fmt.ulp(right)
+            allowed = SLACK * cost + FEW * fmt.ulp(right)
             off = ~(np.abs(mine - right) <= allowed) & np.isfinite(right)
         places = np.flatnonzero(off)
         if not places.size:
@@ -327,12 +335,15 @@ class Projected:
         leaf = self._leaves[name]
         self._off.append(_Off(k, leaf, worst, mine[worst], right[worst], cost[worst], places.size))
 
-    def _costs(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
-        """How far half an ulp of every number moves row @ J: of an entry by itself, and of the leaf
-        at large, because one move of random signs may leave an entry where it was."""
+    def _moved(
+        self, k: int, row: Float, wide: Mapping[str, Float | None], bits: float
+    ) -> dict[str, Float]:
+        """How far row @ J moves, per half ulp of the dtype, when every number moves and keeps this
+        part of its bits: of an entry by itself, and of the leaf at large, because one move of
+        random signs may leave an entry where it was."""
         truth = self._truth
         rng = np.random.default_rng([self.problem.seed, 19, k])
-        move = 2.0 ** -round(MOVE * FORMATS[self.highest.dtype].bits)
+        move = 2.0 ** -round(bits * FORMATS[self.highest.dtype].bits)
         unit = FORMATS[self.problem.dtype].unit_roundoff
         values = {
             leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
