@@ -18,7 +18,6 @@ from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.explain.patterns import name_pattern
 from gradcheck_cli.judge import judge
 from gradcheck_cli.truth.blocks import Differences, merge
-from gradcheck_cli.truth.callables import ROUNDINGS
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Slope
 from gradcheck_cli.truth.locating import Search, at_rows
