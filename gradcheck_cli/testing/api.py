@@ -43,9 +43,9 @@ def check(
     layer       a function, an `autograd.Function`, an `nn.Module`, a Keras layer, a `tf.function`,
                 an object with the NumPy functions `forward` and `backward`, or a formula (text)
     inputs      what it is called with, in its order; `named` the same by name. Arrays of torch,
-                TensorFlow, JAX or NumPy of any shape, floats, and nested lists of floats are
-                inputs; anything else is handed over as it is. Floating arrays are differentiated;
-                where torch tensors say `requires_grad`, only those
+                TensorFlow, JAX or NumPy of any shape, tuples and dictionaries of them, floats, and
+                nested lists of floats are inputs; anything else is handed over as it is. Floating
+                arrays are differentiated; where torch tensors say `requires_grad`, only those
     backward    the backward of a NumPy function: backward(y_bar, *inputs) gives the gradients
     model       the formula that the layer should equal
     engine      "torch", "tensorflow", "numpy"; default: what layer and inputs belong to. For a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -63,14 +63,12 @@ def _spec(asked: Asked, live: Any, found: Given, fixed: Mapping[str, Any], engin
         span=span,
         program=as_program(implementation, shapes, ()),
         points=(_inputs(found, asked),),
-        wrt=found.asking,
+        wrt=(),
         dtypes=_dtypes(found),
         implementations=(implementation,),
         model=model,
     )
-    spec = replace(spec, **checked_settings(asked.settings))
-    _known(spec.wrt, found)
-    return spec
+    return replace(spec, **checked_settings(asked.settings))
 
 
 def _given(live: Any, asked: Asked) -> tuple[Given, Mapping[str, Any]]:
@@ -121,12 +119,14 @@ def _inputs(found: Given, asked: Asked) -> dict[str, Input]:
     for name in asked.domain if isinstance(asked.domain, Mapping) else ():
         if name not in found.arrays:
             raise UsageError(f"`domain` names `{name}`", f"inputs: {', '.join(found.arrays)}")
+    asking = asked.settings.get("wrt") or found.asking
     made = {}
     for name, array in found.arrays.items():
         low, high = asked.bounds(name) or (float("-inf"), float("inf"))
         if not low < high:
             raise UsageError(f"the domain of `{name}` is ({low}, {high})", "(low, high)")
-        made[name] = Input(name, array, array.dtype.kind == "f", float(low), float(high))
+        moves = array.dtype.kind == "f" and (not asking or name in asking)
+        made[name] = Input(name, array, moves, float(low), float(high))
     return made
 
 
@@ -143,13 +143,3 @@ def _surrogates(form: Mapping[str, str] | None, span: Span) -> tuple[Surrogate, 
     if missing:
         raise UsageError(f"the surrogate lacks `{sorted(missing)[0]}`", "backward and reason")
     return (Surrogate(form["backward"], form["reason"], span, form.get("input")),)
-
-
-def _known(wrt: Sequence[str], found: Given) -> None:
-    for name in wrt:
-        array = found.arrays.get(name)
-        if array is None or array.dtype.kind != "f":
-            floats = [n for n, a in found.arrays.items() if a.dtype.kind == "f"]
-            raise UsageError(
-                f"`wrt` names `{name}`, which is no floating input", f"inputs: {', '.join(floats)}"
-            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -41,6 +41,8 @@ def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
     if len(pairs) < len(values) + len(named):
         twice = next(name for name, _ in _placed(layer, names, values) if name in named)
         raise UsageError(f"`{twice}` is given twice: by its place and by its name")
+    whole = set(pairs)
+    pairs = dict(part for name, value in pairs.items() for part in _parts(name, value))
     arrays: dict[str, Array] = {}
     fixed: dict[str, Any] = {}
     for name, value in pairs.items():
@@ -49,6 +51,8 @@ def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
             arrays[name] = array
         elif name in names or name in named:
             fixed[name] = value
+        elif name not in whole:
+            raise UsageError(f"`{name}` is {type(value).__name__}, and no array")
         else:
             raise UsageError(
                 f"argument {name} is {type(value).__name__}, and the layer does not say what it "
@@ -65,6 +69,29 @@ def _placed(layer: Any, names: Sequence[str], values: Sequence[Any]) -> Iterable
         raise UsageError(f"the layer takes {len(names)} arguments, and {len(values)} were given")
     for index, value in enumerate(values):
         yield names[index] if index < len(names) else f"x{index}", value
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays of a tuple, list or dictionary: "state[0]", "state['h']"; else what it is."""
+    if isinstance(value, Mapping):
+        inside = [(f"{name}[{key!r}]", part) for key, part in value.items()]
+    elif isinstance(value, tuple | list) and _numbers(value) is None:
+        inside = [(f"{name}[{index}]", part) for index, part in enumerate(value)]
+    else:
+        inside = []
+    if not any(_holds_array(part) for _, part in inside):
+        yield name, value
+        return
+    for label, part in inside:
+        yield from _parts(label, part)
+
+
+def _holds_array(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_array, value.values()))
+    if isinstance(value, tuple | list):
+        return any(map(_holds_array, value))
+    return hasattr(value, "dtype") and hasattr(value, "shape")
 
 
 def parameter_names(layer: Any) -> tuple[str, ...]:

@@ -158,7 +158,6 @@ def test_a_formula_is_checked_as_in_a_spec() -> None:
         (lambda x: check(Square, x, dtypes=["float31"]), "`dtypes` is ['float31']"),
         (lambda x: check(Square, x, x), "takes 1 arguments, and 2 were given"),
         (lambda x: check(Square, x, x=x), "`x` is given twice"),
-        (lambda x: check(Square, x, wrt=["y"]), "`wrt` names `y`"),
         (lambda x: check(Square, x, domain={"y": (0, 1)}), "`domain` names `y`"),
         (lambda x: check(Square, x, domain=(1, 0)), "the domain of `x`"),
         (lambda x: check(Square, x, engine="troch"), "unknown engine `troch`"),
@@ -174,3 +173,17 @@ def test_a_call_that_is_not_in_order_is_refused(call, words) -> None:
     with pytest.raises(UsageError) as caught:
         call(torch.ones(2))
     assert words in str(caught.value)
+
+
+def test_a_state_in_a_tuple_is_an_input_too() -> None:
+    cell = torch.nn.LSTMCell(2, 3)
+    report = check(cell, torch.ones(1, 2), (torch.zeros(1, 3), torch.ones(1, 3)), **REVERSE)
+    assert report.passed
+    assert {"input", "hx[0]", "hx[1]", "weight_ih"} <= {c.input for c in report.result.checks}
+
+
+def test_a_name_that_the_layer_does_not_have_is_told_with_those_that_it_has() -> None:
+    report = check(Square, torch.ones(2), wrt=["y"], **REVERSE)
+    assert not report.passed
+    assert "no gradient for `y`" in str(report)
+    assert "it has: x" in str(report)

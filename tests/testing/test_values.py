@@ -96,3 +96,14 @@ def test_the_engine_is_that_of_the_layer_or_its_inputs() -> None:
     assert engine_of(pair, [np.ones(2)]) == "numpy"
     with pytest.raises(UsageError, match="tensorflow, torch"):
         engine_of(lambda x, y: x, [Tensor(), Variable()])
+
+
+def test_tuples_and_dictionaries_of_arrays_are_taken_apart() -> None:
+    def layer(x, state, options):
+        return x
+
+    found = given(layer, [Tensor(), (Tensor(), {"c": Tensor()}), {"axis": 0}], {})
+    assert list(found.arrays) == ["x", "state[0]", "state[1]['c']"]
+    assert found.fixed == {"options": {"axis": 0}}
+    with pytest.raises(UsageError, match=r"`state\[1\]` is NoneType"):
+        given(layer, [Tensor(), (Tensor(), None), {}], {})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,8 +34,13 @@ def arrange(
 
     Inputs go by name where each is the name of a parameter; the fixed `args` then take the free
     places. Otherwise inputs stand first, in their order. `skip` parameters at the front are not
-    ours ("ctx"); without `keywords` everything is handed over by place. Raises BadCall.
+    ours ("ctx"); without `keywords` everything is handed over by place. Inputs "state[0]" and
+    "state['h']" are parts of one argument, a tuple or a dictionary. Raises BadCall.
     """
+    wholes = list(dict.fromkeys(name.partition("[")[0] for name in names))
+    if wholes != list(names):
+        arranged = arrange(function, wholes, args, kwargs, skip=skip, keywords=keywords)
+        return lambda arrays: arranged(joined(arrays))
     fixed = dict(kwargs or {})
     parameters = _parameters(function)
     if parameters is not None:
@@ -47,6 +54,29 @@ def arrange(
     return _by_name(parameters, names, args, fixed, keywords)
 
 
+def joined(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays by name, those of "state[0]" and "state['h']" gathered as `flattened` took them apart:
+    in tuples and dictionaries."""
+    wholes: dict[str, Any] = {}
+    for name, array in arrays.items():
+        whole, bracket, rest = name.partition("[")
+        path = [ast.literal_eval(key) for key in _KEYS.findall(bracket + rest)]
+        level = wholes
+        for key in (whole, *path[:-1]) if path else ():
+            level = level.setdefault(key, {})
+        level[path[-1] if path else whole] = array
+    return {name: _gathered(value) for name, value in wholes.items()}
+
+
+def _gathered(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    if all(isinstance(key, int) for key in part):
+        return tuple(_gathered(part[key]) for key in sorted(part))
+    return {key: _gathered(value) for key, value in part.items()}
+
+
+_KEYS = re.compile(r"\[([^\]]+)\]")
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 

@@ -1,0 +1,123 @@
+"""A thousand small layers in one run: seconds a layer, workers that were started, memory.
+
+    python benchmarks/many_layers.py [COUNT]
+
+What must hold: every worker is started once, and its memory does not grow from layer to layer. Prints
+both, and ends with 1 where they do not hold.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from gradcheck_cli import specfile
+from gradcheck_cli.domain.events import Event, SpecFinished, Started
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.run.memory import resident
+from gradcheck_cli.run.session import run
+
+COUNT = 1000
+GROWTH_MB = 50.0  # from the first tenth of the layers to the end: a twentieth of a megabyte a layer
+
+LAYERS = """
+import torch
+
+
+def made(number):
+    weight = torch.full((3,), 1.0 + number / 1000, requires_grad=True)
+
+    def layer(x):
+        return torch.tanh(x * weight).sum()
+
+    return layer
+
+
+"""
+SPEC = """\
+name: layer{number}
+inputs: {{x: {{shape: [3], distribution: normal, seed: {number}}}}}
+implementations: {{torch: layers.py:layer{number}}}
+"""
+
+
+def written(folder: Path, count: int) -> Path:
+    """A file of `count` specs and the file of their layers."""
+    layers = "".join(f"layer{number} = made({number})\n" for number in range(count))
+    (folder / "layers.py").write_text(LAYERS + layers, "utf-8")
+    specs = folder / "specs.yaml"
+    specs.write_text("---\n".join(SPEC.format(number=n) for n in range(count)), "utf-8")
+    return specs
+
+
+def workers() -> dict[int, str]:
+    """The engine of every worker that lives, by the number of its process."""
+    found = {}
+    for thread in Path(f"/proc/{os.getpid()}/task").iterdir():
+        for pid in (thread / "children").read_text().split():
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            if "gradcheck_cli.run.worker" in words:
+                target = words[words.index("gradcheck_cli.run.worker") + 1]
+                found[int(pid)] = target.rpartition(":")[2]
+    return found
+
+
+class Watch:
+    """What the workers do while the run goes on."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.done = 0
+        self.failed = 0
+        self.seen: dict[int, str] = {}
+        self.memory: dict[str, list[tuple[int, float]]] = {}  # (layers done, MB) by engine
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self._look()
+        if isinstance(event, SpecFinished):
+            self.done += 1
+            self.failed += event.result.status != "passed"
+            if self.done % max(self.count // 20, 1) == 0:
+                self._look()
+
+    def _look(self) -> None:
+        for pid, engine in workers().items():
+            self.seen[pid] = engine
+            held = (resident(pid) or 0) / 1e6
+            self.memory.setdefault(engine, []).append((self.done, held))
+
+    def growth(self, engine: str) -> float:
+        """MB from when a tenth of the layers was done to the end."""
+        later = [held for done, held in self.memory[engine] if done >= self.count / 10]
+        return later[-1] - later[0] if later else 0.0
+
+
+def main() -> int:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        specs, errors = specfile.read(str(written(Path(folder), count)))
+        assert not errors, errors[0].message
+        read = time.perf_counter() - started
+        watch = Watch(count)
+        for event in run(specs, RunOptions()):
+            watch.hear(event)
+        seconds = time.perf_counter() - started - read
+    print(f"{count} layers, {watch.failed} failed; read in {read:.1f} s, run in {seconds:.1f} s")
+    print(f"  {seconds / count * 1e3:.1f} ms a layer (two precisions, behaviour)")
+    ok = watch.failed == 0
+    for engine in sorted(watch.memory):
+        starts = list(watch.seen.values()).count(engine)
+        held = watch.memory[engine][-1][1]
+        growth = watch.growth(engine)
+        ok = ok and starts == 1 and growth < GROWTH_MB
+        print(f"  {engine}: started {starts} times, {held:.0f} MB, grew by {growth:+.1f} MB")
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
