@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import partial
 
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Projection
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
 from gradcheck_cli.domain.report import Finding, Reading
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.loading import on_the_path
-from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
+from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.engines.callables.surroundings import surroundings
 from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.explain.findings import explain
@@ -22,10 +22,12 @@ from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import Blame
 from gradcheck_cli.layers.domain import over_the_domain
-from gradcheck_cli.layers.model import BadModel, Model
+from gradcheck_cli.layers.mistakes import BadSpec
+from gradcheck_cli.layers.model import Model
 from gradcheck_cli.layers.projected import Projected
-from gradcheck_cli.layers.surrogate import Declared, covered, without
 from gradcheck_cli.layers.second import Second
+from gradcheck_cli.layers.subjects import Subjects
+from gradcheck_cli.layers.surrogate import Declared, covered, without
 from gradcheck_cli.layers.whole import Whole, is_small
 from gradcheck_cli.layers.wrong import WrongGradients
 
@@ -47,7 +49,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
             else:
                 answer = _Examination(engine, problem, blaming).answer()
                 answer = over_the_domain(problem, answer, partial(_elsewhere, engine, blaming))
-    except BadModel as error:
+    except BadSpec as error:
         answer = error.answer(problem)
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
         answer = LayerAnswer(failure=as_failure(error, ours=True))
@@ -70,16 +72,12 @@ class _Examination:
         self._problem = problem
         self._notes: dict[str, None] = {}  # in order, each once
         self._surrogates: dict[str, Surrogate] = {}
-        spec = problem.spec
-        fmt = FORMATS[problem.dtype]
-        self._inputs = {
-            name: fmt.round(entry.value) if entry.value.dtype.kind == "f" else entry.value
-            for name, entry in spec.points[problem.point].items()
-        }
+        self._subjects = Subjects(engine, problem)
 
     def answer(self) -> LayerAnswer:
         narrow = self._subject(self._problem.dtype)
-        highest = self._highest(narrow)
+        highest = self._subjects.highest(narrow)
+        self._notes.update(self._subjects.notes)
         try:
             self._surrogates = covered(self._problem, narrow)
             judged = self._with_surrogates if self._surrogates else self._judged
@@ -90,35 +88,9 @@ class _Examination:
                 highest.close()
 
     def _subject(self, dtype: str, values: Mapping[str, Array] | None = None) -> Subject:
-        problem = self._problem
-        spec = problem.spec
-        given = tuple(spec.wrt) if spec.wrt else None
-        inputs = {**self._inputs, **(values or {})}
-        request = SubjectRequest(
-            problem.implementation, inputs, dtype, problem.dtype, given, problem.seed
-        )
-        subject = self._engine.subject(request)
-        self._notes.update(dict.fromkeys(subject.notes))
+        subject = self._subjects.bound(dtype, values)
         subject.leaves = without(subject.leaves, self._surrogates)
         return subject
-
-    def _highest(self, narrow: Subject) -> Subject:
-        """The layer in float64; as it is, where it does not run there."""
-        if narrow.dtype == "float64":
-            return narrow
-        try:
-            wide = self._subject("float64")
-            dtypes = {output.dtype for output in wide.outputs}
-        except Exception as error:
-            words = f"{type(error).__name__}: {error}".splitlines()[0]
-            self._notes[f"{narrow.dtype} is the highest precision it runs in ({words})"] = None
-            return narrow
-        if dtypes - {"float64"}:
-            wide.close()
-            what = ", ".join(sorted(dtypes - {"float64"}))
-            self._notes[f"it gives {what} for float64 inputs: checked in {narrow.dtype}"] = None
-            return narrow
-        return wide
 
     def _with_surrogates(self, narrow: Subject, highest: Subject) -> LayerAnswer:
         """What has a surrogate is held against that, and the rest against the derivative."""

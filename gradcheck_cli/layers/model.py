@@ -14,43 +14,20 @@ from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
-from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Leaf
+from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.domain.report import Check, Entry, Finding
+from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.callables.subject import Call, Subject
-from gradcheck_cli.formula import Argument, FormulaError, parse
+from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import error_in_ulps
+from gradcheck_cli.layers.mistakes import BadSpec
 from gradcheck_cli.layers.whole import output_shape, output_size, with_layer
 from gradcheck_cli.truth import compute
 
 ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
 _KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
-
-
-class BadModel(Exception):
-    """The formula does not fit the layer."""
-
-    def __init__(self, errors: Sequence[FormulaError]) -> None:
-        super().__init__(errors[0].message)
-        self._errors = errors
-
-    def answer(self, problem: LayerProblem) -> LayerAnswer:
-        """The mistakes, with their places in the spec; nothing was checked."""
-        engine, dtype = problem.implementation.engine, problem.dtype
-        point = problem.point if problem.spec.pointed else None
-        return LayerAnswer(
-            checks=tuple(
-                Check(engine, dtype, mode, name, "error", point)
-                for mode in problem.modes[:1]
-                for name in problem.spec.points[problem.point]
-            ),
-            findings=tuple(
-                Finding(e.code, "error", e.message, e.span, engine, dtype, detail=e.help)
-                for e in self._errors
-            ),
-        )
 
 
 def words_of(leaves: Sequence[Leaf]) -> dict[str, str]:
@@ -60,7 +37,7 @@ def words_of(leaves: Sequence[Leaf]) -> dict[str, str]:
 
 
 def formula_of(problem: LayerProblem, leaves: Sequence[Leaf]) -> Program:
-    """The model of the spec as a program over the leaves. Raises BadModel."""
+    """The model of the spec as a program over the leaves. Raises BadSpec."""
     spec = problem.spec
     assert spec.model is not None
     words = words_of(leaves)
@@ -70,7 +47,7 @@ def formula_of(problem: LayerProblem, leaves: Sequence[Leaf]) -> Program:
     }
     parsed = parse(spec.model.text, spec.model.place, constants=spec.constants, inputs=arguments)
     if parsed.program is None:
-        raise BadModel(parsed.errors)
+        raise BadSpec(parsed.errors)
     return parsed.program
 
 

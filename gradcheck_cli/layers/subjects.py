@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
+from gradcheck_cli.engines.callables.subject import Call, Subject, SubjectRequest
+from gradcheck_cli.formula import FormulaError
+from gradcheck_cli.layers.mistakes import BadSpec
 
 
 class Subjects:
-    """Binds the layer to the inputs of a problem, rounded to its dtype."""
+    """Binds the layer to the inputs of a problem, rounded to its dtype. `notes` says for a person
+    why the highest precision is not float64."""
 
     def __init__(self, engine: Engine, problem: LayerProblem) -> None:
         self._engine = engine
         self._problem = problem
+        self.notes: dict[str, None] = {}  # in order, each once
         fmt = FORMATS[problem.dtype]
         self._inputs = {
             name: fmt.round(entry.value) if entry.value.dtype.kind == "f" else entry.value
@@ -24,27 +31,73 @@ class Subjects:
 
     def bound(self, dtype: str, values: Mapping[str, Array] | None = None) -> Subject:
         """The layer in `dtype`, with other `values` for some of its inputs. Raises what the layer
-        raises."""
+        raises, and BadSpec."""
         problem = self._problem
         request = SubjectRequest(
             problem.implementation,
             {**self._inputs, **(values or {})},
             dtype,
             problem.dtype,
-            tuple(problem.spec.wrt) or None,
             problem.seed,
         )
-        return self._engine.subject(request)
+        subject = self._engine.subject(request)
+        self.notes.update(dict.fromkeys(subject.notes))
+        subject.leaves = _asked(subject.leaves, problem)
+        return subject
 
-    def highest(self) -> Subject:
-        """The layer in float64, or in the problem's dtype where it does not run there."""
-        if self._problem.dtype == "float64":
-            return self.bound("float64")
+    def highest(self, narrow: Subject | None = None) -> Subject:
+        """The layer in float64, or in the problem's dtype (that is `narrow`, where it is given)
+        where it does not run there."""
+        dtype = self._problem.dtype
+        if dtype == "float64":
+            return narrow or self.bound(dtype)
         try:
             wide = self.bound("float64")
-        except Exception:
-            return self.bound(self._problem.dtype)
-        if {output.dtype for output in wide.outputs} == {"float64"}:
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            self.notes[f"{dtype} is the highest precision it runs in ({words})"] = None
+            return narrow or self.bound(dtype)
+        others = {output.dtype for output in wide.outputs} - {"float64"}
+        if others:
+            given = ", ".join(sorted(others))
+            self.notes[f"it gives {given} for float64 inputs: checked in {dtype}"] = None
+        elif narrow is not None and _draws_others(narrow, wide):
+            self.notes[f"it draws other random numbers in float64: checked in {dtype}"] = None
+        else:
             return wide
         wide.close()
-        return self.bound(self._problem.dtype)
+        return narrow or self.bound(dtype)
+
+
+def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
+    """The leaves; those move that the spec asks for, and data does not. Raises BadSpec."""
+    spec = problem.spec
+    moving = [leaf.name for leaf in leaves if leaf.moves]
+    unknown = [name for name in spec.wrt if name not in moving]
+    if unknown:
+        help = f"it has: {', '.join(moving)}" if moving else "it has none"
+        span = problem.implementation.span
+        raise BadSpec(
+            [
+                FormulaError("GC903", f"`wrt`: the layer has no gradient for `{n}`", span, help)
+                for n in unknown
+            ]
+        )
+    data = {name for name, e in spec.points[problem.point].items() if not e.requires_grad}
+
+    def moves(leaf: Leaf) -> bool:
+        return leaf.moves and leaf.name not in data and (not spec.wrt or leaf.name in spec.wrt)
+
+    return tuple(replace(leaf, moves=moves(leaf)) for leaf in leaves)
+
+
+def _draws_others(narrow: Subject, wide: Subject) -> bool:
+    """Whether random numbers depend on the dtype that they are drawn in."""
+    one, other = narrow.value({}), wide.value({})
+    half = 2.0 ** (-FORMATS[narrow.dtype].bits / 2)
+    with np.errstate(all="ignore"):
+        if one.shape == other.shape and np.all(
+            np.abs(one - other) <= half * np.max(np.abs(other), initial=0.0)
+        ):
+            return False
+    return narrow.run(Call(watch=True)).random

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import flattened
 from gradcheck_cli.engines.callables.captured import Capture, captures
@@ -83,17 +83,12 @@ class NumpySubject:
         return trained
 
     def _leaves(self, trained: set[str]) -> Iterator[Leaf]:
-        request = self._request
-
-        def asked(name: str) -> bool:
-            return request.moving is None or name in request.moving
-
         for name in self._names:
-            value = request.values[name]
-            yield Leaf(name, "input", value, bool(value.dtype.kind == "f" and asked(name)))
+            value = self._request.values[name]
+            yield Leaf(name, "input", value, value.dtype.kind == "f")
         for name, value in self._own.items():
-            role = "parameter" if name in trained else "buffer"
-            yield Leaf(name, role, value, name in trained and asked(name))  # type: ignore[arg-type]
+            role: Role = "parameter" if name in trained else "buffer"
+            yield Leaf(name, role, value, name in trained)
         for capture, value, _ in self._captures:
             yield Leaf(capture.name, "captured", value, False)
 

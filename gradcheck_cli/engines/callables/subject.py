@@ -40,15 +40,14 @@ class SubjectRequest:
 
     `values` are float64, int64 or bool arrays whose numbers are already those of `rounding`;
     parameters are rounded to it too, before they are cast to `dtype`. The two differ where a
-    float32 problem is looked at in float64. `moving` are the inputs whose derivative is wanted;
-    None: every floating one. A name of `values` that is a parameter's gives that its value.
+    float32 problem is looked at in float64. A name of `values` that is a parameter's gives that its
+    value.
     """
 
     implementation: Implementation
     values: Mapping[str, Array]
     dtype: str
     rounding: str
-    moving: tuple[str, ...] | None = None
     seed: int = 0
 
 

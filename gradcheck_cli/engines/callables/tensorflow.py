@@ -127,18 +127,12 @@ class TensorFlowSubject:
             variable.assign(value)
 
     def _leaves(self, names: Sequence[str]) -> Iterator[Leaf]:
-        request = self._request
         for name in names:
-            value = request.values[name]
-            yield Leaf(name, "input", value, bool(value.dtype.kind == "f" and self._asked(name)))
+            value = self._request.values[name]
+            yield Leaf(name, "input", value, value.dtype.kind == "f")
         for name, one in self.held.items():
             if one.floating:
-                moves = one.found.moves and self._asked(name)
-                yield Leaf(name, one.found.role, one.value, moves)
-
-    def _asked(self, name: str) -> bool:
-        moving = self._request.moving
-        return moving is None or name in moving
+                yield Leaf(name, one.found.role, one.value, one.found.moves)
 
     def _bind(self) -> None:
         """Two runs: what the outputs are, which variables a run writes to, and whether there are

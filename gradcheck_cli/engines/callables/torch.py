@@ -119,8 +119,7 @@ class TorchSubject:
         request = self._request
         for name in names:
             value = request.values[name]
-            asked = request.moving is None or name in request.moving
-            yield Leaf(name, "input", value, bool(value.dtype.kind == "f" and asked))
+            yield Leaf(name, "input", value, value.dtype.kind == "f")
         parameters = () if self._module is None else dict(self._module.named_parameters())
         for name, tensor in self._own.items():
             role: Role = "parameter" if name in parameters else "buffer"
@@ -393,10 +392,11 @@ class TorchSubject:
                 raise
             parts = []
             for _, array in flattened(result, lambda part: isinstance(part, torch.Tensor)):
-                if array.is_floating_point():
-                    tangent = forward_ad.unpack_dual(array).tangent
-                    zeros = np.zeros(array.numel())
-                    parts.append(zeros if tangent is None else self._numpy(tangent).reshape(-1))
+                if array.is_floating_point() or array.is_complex():
+                    primal, tangent = forward_ad.unpack_dual(array)
+                    tangent = torch.zeros_like(primal) if tangent is None else tangent
+                    real = torch.view_as_real(tangent) if tangent.is_complex() else tangent
+                    parts.append(self._numpy(real).reshape(-1))
         return np.concatenate([np.zeros(0), *parts])
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
