@@ -145,7 +145,8 @@ class TensorFlowSubject:
                 one.written = one.now() != before[name]
             self.outputs = _described(arrays)
             first = self._flat(arrays)
-            self.random = self._randomness.drawn()
+            seeded = any(one.found.seed and one.written for one in self.held.values())
+            self.random = seeded or self._randomness.drawn()
         with self.ready({}):
             second = self._flat(self.called(self._inputs({})))
         if not np.array_equal(first, second, equal_nan=True):
@@ -247,7 +248,7 @@ class TensorFlowSubject:
                     self.called(self._inputs(call.between))
             passes = [self._pulled(tape, arrays, row, sources, wrt, call.through) for row in rows]
             after = self._standing() if call.watch else {}
-            drawn = call.watch and self._randomness.drawn()
+            drawn = call.watch and (self._randomness.drawn() or self.random)
         gradients: dict[str, Array | None] = {}
         dtypes: dict[str, str] = {}
         for place, (name, source) in enumerate(zip(wrt, sources, strict=True)):

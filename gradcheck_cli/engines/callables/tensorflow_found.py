@@ -36,11 +36,12 @@ def of_layer(tf: Any, layer: Any, prefix: str = "") -> Iterator[Found]:
     layers = layer._flatten_layers(include_self=False, recursive=False)
     below = {id(v) for sublayer in layers for v in sublayer.variables}
     labels = _Labels()
+    seeds = {id(generator.state) for generator in layer._seed_generators}
     for variable in layer.variables:
         if id(variable) not in below:
             attribute = attributes.get(id(variable))
             name = prefix + labels(variable.name, "variable", attribute)
-            yield _keras_variable(name, variable, layer)
+            yield replace(_keras_variable(name, variable, layer), seed=id(variable) in seeds)
     for sublayer in layers:
         kind = _snake(type(sublayer).__name__)
         name = labels(sublayer.name, kind, attributes.get(id(sublayer)))
@@ -132,7 +133,7 @@ def _within(
     elif keras() is not None and isinstance(value, keras().Variable):
         yield replace(_keras_variable(name, value, value), role=role)
     elif isinstance(value, tf.random.Generator):
-        yield Found(f"{name}.state", value.state, "buffer", False, None)
+        yield Found(f"{name}.state", value.state, "buffer", False, None, seed=True)
     elif isinstance(value, tf.Module):
         yield from _of_module(tf, value, f"{name}.", seen)
     elif _is_constant(tf, value):

@@ -19,13 +19,14 @@ from gradcheck_cli.engines.callables.captured import Put
 @dataclass(frozen=True, slots=True)
 class Found:
     """A tf.Variable, a tensor or a NumPy array of the user's. `moves`: it is trained. `put` has
-    another in its place, if there is a way."""
+    another in its place, if there is a way. `seed`: random numbers come from it."""
 
     name: str
     original: Any
     role: Role
     moves: bool
     put: Put | None
+    seed: bool = False
 
 
 class Held(ABC):
