@@ -7,14 +7,13 @@ like any formula, and is explained as one.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.domain.evaluation import Evaluation, TraceRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import TraceRequest
 from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.recording import Recording
@@ -22,22 +21,28 @@ from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.engines.tracing import proven
 from gradcheck_cli.explain.blame import OF_THE_OUTPUT, blame
 from gradcheck_cli.explain.traces import traces_of
-from gradcheck_cli.judge.outputs import worst_output
-from gradcheck_cli.layers.entries import cotangent, worst_entry
+from gradcheck_cli.layers.entries import Sought
 
 UNSTABLE = ("GC201", "GC202", "GC203", "GC301", "GC302", "GC303")
 
 SECONDS = 20.0
 """For one layer at one point in one dtype: a dozen findings of small layers, one of a large one."""
 
+Find = Callable[[Finding], Sought | None]
+"""From a finding to the entry that it is about."""
+
 
 class Blame:
-    """The causes of what is unstable in one case. `notes` says what was not looked at, and why."""
+    """The causes of what is unstable in a layer. `subject` is the layer in the dtype `dtype` that
+    was judged, `highest` in the highest precision that it runs in. `notes` says what was not looked
+    at, and why."""
 
-    def __init__(self, case: Case, subject: Subject) -> None:
-        self._case = case
+    def __init__(self, subject: Subject, highest: Subject, dtype: str, find: Find) -> None:
         self._subject = subject
-        self._recorded: tuple[int, Recording] | None = None  # the last row that was asked for
+        self._highest = highest
+        self._dtype = dtype
+        self._find = find
+        self._recorded: tuple[bytes, Recording] | None = None  # the last row that was asked for
         self._until = time.perf_counter() + SECONDS
         self.notes: dict[str, None] = {}
 
@@ -45,7 +50,7 @@ class Blame:
         """The findings, with a cause where an operation is to blame."""
         return tuple(
             replace(finding, cause=self._cause(finding))
-            if finding.code in UNSTABLE and finding.mode == "reverse"
+            if finding.code in UNSTABLE and finding.mode == "reverse" and finding.cause is None
             else finding
             for finding in findings
         )
@@ -54,62 +59,58 @@ class Blame:
         if time.perf_counter() > self._until:
             self.notes["not every finding was traced: it would take too long"] = None
             return None
-        request = self._request(finding)
-        if request is None:
-            return None
         try:
             with np.errstate(all="ignore"):
-                return self._found(finding, request)
+                if finding.code in OF_THE_OUTPUT:
+                    return self._of_the_output(finding.code)
+                sought = self._find(finding)
+                return None if sought is None else self._of_an_entry(finding, sought)
         except EngineFault as fault:
             self.notes[str(fault)] = None
             return None
 
-    def _request(self, finding: Finding) -> TraceRequest | None:
-        """The number to look for: of the output where the finding is about that, else of its worst
-        entry."""
-        if finding.code in OF_THE_OUTPUT:
-            found = worst_output(self._case, self._evaluation(finding))
-            if found is None:
-                return None
-            return TraceRequest(row=found[0], output=found[0], output_target=found[1])
-        place = worst_entry(self._case, finding)
-        if place is None:
-            return None
-        return TraceRequest(place[0], finding.input, place[1], finding.entries[0].truth)
+    def _of_the_output(self, code: str) -> Cause | None:
+        """What spoils the element of the outputs that is off most."""
+        seen, right = self._subject.value({}), self._highest.value({})
+        off = np.abs(seen - right) / FORMATS[self._dtype].ulp(right)
+        place = int(np.argmax(np.where(np.isfinite(seen), np.nan_to_num(off), np.inf)))
+        row = np.zeros(seen.size)
+        row[place] = 1.0
+        recording = self._recording(row)
+        execution = replace(recording.execution, target=None)
+        target = float(right[place]) if np.isfinite(right[place]) else None
+        for output, slot in zip(self._subject.outputs, recording.outputs, strict=True):
+            if output.start <= place < output.start + output.size:
+                execution.output = slot
+                place -= output.start
+        request = TraceRequest(output=place, output_target=target)
+        return self._blamed(replace(recording, execution=execution), code, request, 0.0, target)
 
-    def _evaluation(self, finding: Finding) -> Evaluation:
-        same = (finding.engine, finding.mode)
-        return next(e for e in self._case.evaluations if (e.engine, e.mode) == same)
+    def _of_an_entry(self, finding: Finding, sought: Sought) -> Cause | None:
+        worst = finding.entries[0]
+        recording = self._recording(sought.row)
+        slot = recording.gradients.get(sought.leaf)
+        execution = replace(recording.execution, target=slot, place=sought.flat)
+        request = TraceRequest(input=sought.leaf, column=sought.flat, target=worst.truth)
+        entry = 0.0 if worst.computed is None else worst.computed
+        recording = replace(recording, execution=execution)
+        return self._blamed(recording, finding.code, request, entry, worst.truth)
 
-    def _recording(self, finding: Finding, row: int) -> Recording:
-        if self._recorded is None or self._recorded[0] != row:
-            size = sum(output.size for output in self._subject.outputs)
-            given = cotangent(self._case, finding, row, size)
-            self._recorded = row, self._subject.record(given)
+    def _blamed(
+        self,
+        recording: Recording,
+        code: str,
+        request: TraceRequest,
+        entry: float,
+        target: float | None,
+    ) -> Cause | None:
+        narrow, wide = recording.traces(self._dtype)
+        trace = proven(recording.execution, narrow, request, entry, FORMATS[self._dtype])
+        traces = traces_of(recording.program, self._dtype, "reverse", trace, wide, target)
+        return blame(replace(traces, stated=recording.stated), code)
+
+    def _recording(self, row: Array) -> Recording:
+        key = row.tobytes()
+        if self._recorded is None or self._recorded[0] != key:
+            self._recorded = key, self._subject.record(row)
         return self._recorded[1]
-
-    def _found(self, finding: Finding, request: TraceRequest) -> Cause | None:
-        recording = self._recording(finding, request.row)
-        execution = replace(recording.execution, target=None, place=request.column)
-        entry = 0.0
-        if request.input is not None:
-            execution.target = recording.gradients.get(request.input)
-            gradient = self._evaluation(finding).gradients[request.input].values
-            entry = 0.0 if gradient is None else float(gradient[request.row, request.column])
-        narrow, wide = recording.traces(self._case.dtype)
-        output = self._output(request.output)
-        if output is not None:
-            execution.output = recording.outputs[output]
-            start = self._subject.outputs[output].start
-            request = replace(request, output=request.output - start)
-        trace = proven(execution, narrow, request, entry, FORMATS[self._case.dtype])
-        target = request.output_target if request.input is None else request.target
-        traces = traces_of(recording.program, self._case.dtype, "reverse", trace, wide, target)
-        return blame(replace(traces, stated=recording.stated), finding.code)
-
-    def _output(self, flat: int) -> int | None:
-        """The output whose element it is."""
-        for place, output in enumerate(self._subject.outputs):
-            if output.start <= flat < output.start + output.size:
-                return place
-        return None

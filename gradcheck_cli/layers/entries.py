@@ -1,6 +1,8 @@
-"""From an entry as people know it to its row and column, and back to a number."""
+"""The number that a finding is about, in terms that a layer can be asked in."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,40 +12,45 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.report import Finding
 
 
-def worst_entry(case: Case, finding: Finding) -> tuple[int, int] | None:
-    """Row and column of the worst entry; None for a finding that is not about an entry of a first
+@dataclass(frozen=True, slots=True, eq=False)
+class Sought:
+    """An entry of row @ J: that of place `flat` of a leaf, or its sum along a `direction` (n,).
+    `row` (m,) is the cotangent of the flattened outputs."""
+
+    row: Array
+    leaf: str
+    flat: int
+    direction: Array | None = None
+
+    def of(self, gradient: Array) -> float:
+        """The entry, where row @ J is `gradient` (n,) for this leaf."""
+        if self.direction is not None:
+            return float(gradient @ self.direction)
+        return float(gradient[self.flat])
+
+
+def sought_in(case: Case, finding: Finding) -> Sought | None:
+    """The worst entry of a finding of this case; None for one that is not about an entry of a first
     derivative."""
     if not finding.entries or finding.input is None or finding.mode not in FIRST_ORDER:
         return None
     projection = case.projections[finding.mode]
-    index = finding.entries[0].index
-    shape = np.shape(case.values[finding.input])
-    if projection.columns is not None and finding.input in projection.columns:
-        left, column = index[:-1], index[-1]
+    name, index = finding.input, finding.entries[0].index
+    shape = np.shape(case.values[name])
+    direction = None
+    if projection.columns is not None and name in projection.columns:
+        left, flat = index[:-1], index[-1]
+        direction = np.reshape(projection.columns[name][flat], -1)
     else:
         left = index[: len(index) - len(shape)]
-        column = _flat(index[len(left) :], shape)
+        flat = _flat(index[len(left) :], shape)
+    output = case.spec.program.nodes[case.spec.program.output].shape
     if projection.rows is not None:
-        return left[0], column
-    return _flat(left, case.spec.program.nodes[case.spec.program.output].shape), column
-
-
-def cotangent(case: Case, finding: Finding, row: int, size: int) -> Array:
-    """The cotangent (size,) of the row."""
-    rows = case.projections[finding.mode].rows  # type: ignore[index]
-    if rows is not None:
-        return np.asarray(rows[row], dtype=np.float64).reshape(size)
-    unit = np.zeros(size)
-    unit[row] = 1.0
-    return unit
-
-
-def entry_of(case: Case, finding: Finding, gradient: Array, column: int) -> float:
-    """What the entry is where its row is `gradient` (n,)."""
-    columns = case.projections[finding.mode].columns  # type: ignore[index]
-    if columns is not None and finding.input is not None and finding.input in columns:
-        return float(gradient @ np.reshape(columns[finding.input][column], -1))
-    return float(gradient[column])
+        row = np.asarray(projection.rows[left[0]], dtype=np.float64).reshape(-1)
+    else:
+        row = np.zeros(int(np.prod(output, dtype=np.int64)))
+        row[_flat(left, output)] = 1.0
+    return Sought(row, name, flat, direction)
 
 
 def _flat(index: tuple[int, ...], shape: tuple[int, ...]) -> int:

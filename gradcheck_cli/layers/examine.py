@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -20,8 +20,9 @@ from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
-from gradcheck_cli.layers.blame import Blame
+from gradcheck_cli.layers.blame import Blame, Find
 from gradcheck_cli.layers.domain import over_the_domain
+from gradcheck_cli.layers.entries import sought_in
 from gradcheck_cli.layers.mistakes import BadSpec
 from gradcheck_cli.layers.model import Model
 from gradcheck_cli.layers.projected import Projected
@@ -140,7 +141,9 @@ class _Examination:
         checks, findings = judge(case)
         return LayerAnswer(
             checks=checks,
-            findings=self._explained(case, findings, narrow, highest),
+            findings=self._blamed(
+                explain(case, findings), partial(sought_in, case), narrow, highest
+            ),
             readings=_readings(case),
             notes=tuple(self._notes),
         )
@@ -150,20 +153,20 @@ class _Examination:
         layer = Projected(self._name, self._problem, narrow, highest, self._other)
         checks, findings = layer.judged()
         self._notes.update(dict.fromkeys(layer.notes))
+        findings = self._blamed(findings, layer.sought.get, narrow, highest)
         return LayerAnswer(checks=checks, findings=findings, notes=tuple(self._notes))
 
-    def _explained(
-        self, case: Case, findings: Sequence[Finding], narrow: Subject, highest: Subject
+    def _blamed(
+        self, findings: tuple[Finding, ...], find: Find, narrow: Subject, highest: Subject
     ) -> tuple[Finding, ...]:
         """The findings with the operation, or the stated derivative, that is to blame."""
-        found = explain(case, findings)
-        if not self._blaming:
-            return found
-        blame = Blame(case, narrow)
+        if not self._blaming or not findings:
+            return findings
+        unstable = Blame(narrow, highest, self._problem.dtype, find)
         alone = partial(examine, self._engine, blaming=False)
-        wrong = WrongGradients(self._problem, case, highest, alone)
-        found = wrong.explained(blame.explained(found))
-        self._notes.update(blame.notes | wrong.notes)
+        wrong = WrongGradients(self._problem, highest, find, alone)
+        found = wrong.explained(unstable.explained(findings))
+        self._notes.update(unstable.notes | wrong.notes)
         return found
 
     @property

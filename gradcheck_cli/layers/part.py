@@ -17,6 +17,7 @@ from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.explain.patterns import name_pattern
 from gradcheck_cli.judge import judge
+from gradcheck_cli.layers.entries import Sought
 from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Slope
@@ -133,11 +134,14 @@ def judged_part(
         other.close()
     case = _case(layer, part, narrow, blocks, again)
     _, findings = judge(case)
-    told = [
-        _as_of_the_whole(layer, part, finding, narrow, blocks, more, many)
-        for finding in findings
-        if finding.input is not None
-    ]
+    told = []
+    for finding in findings:
+        if finding.input is not None:
+            told.append(_as_of_the_whole(layer, part, finding, narrow, blocks, more, many))
+            if finding.entries:
+                row, column = finding.entries[0].index
+                flat = part.columns[finding.input].flat[column]
+                layer.sought[told[-1]] = Sought(part.rows[row], finding.input, flat)
     fine = bool(told) and all(finding.code not in OF_THE_ENGINE for finding in told)
     return told, fine
 

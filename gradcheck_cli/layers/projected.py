@@ -16,6 +16,7 @@ from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.subject import Call, Output, Subject
+from gradcheck_cli.layers.entries import Sought
 from gradcheck_cli.layers.part import Part, judged_part, output_findings_of
 from gradcheck_cli.truth.callables import MOVE, ROUNDINGS, signs
 from gradcheck_cli.truth.differences import Float
@@ -79,6 +80,7 @@ class Projected:
         self._missing: set[str] = set()
         self._strange: dict[str, Array] = {}
         self._findings: list[Finding] = []
+        self.sought: dict[Finding, Sought] = {}  # the entries that findings are about
         self._looks: dict[int, Look | None] = {}
         self._expected: dict[int, Float] = {}
         self._caught: dict[str, float] = {}

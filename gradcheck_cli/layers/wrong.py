@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Implementation, LayerAnswer, LayerProblem
@@ -23,7 +22,7 @@ from gradcheck_cli.engines.callables.places import returned
 from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.explain.values import number
 from gradcheck_cli.judge.limits import SAME_ERROR
-from gradcheck_cli.layers.entries import cotangent, entry_of, worst_entry
+from gradcheck_cli.layers.blame import Find
 
 WRONG = ("GC101", "GC102", "GC106")
 
@@ -50,14 +49,14 @@ class WrongGradients:
     `notes` says what was not looked at, and why."""
 
     def __init__(
-        self, problem: LayerProblem, case: Case, subject: Subject, examine: Examine
+        self, problem: LayerProblem, subject: Subject, find: Find, examine: Examine
     ) -> None:
         self._problem = problem
-        self._case = case
+        self._find = find
         self._subject = subject
         self._examine = examine
         self._of_mode: dict[Mode, list[_Wrong]] = {}
-        self._of_row: dict[int, tuple[Mapping[str, Array | None], Sequence[Uncut]]] = {}
+        self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[Uncut]]] = {}
         self.notes: dict[str, None] = {}
 
     def explained(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -95,22 +94,21 @@ class WrongGradients:
 
     def _cut(self, finding: Finding) -> Cause | None:
         """The call without which the entry would be right."""
-        place = worst_entry(self._case, finding)
+        sought = self._find(finding)
         worst = finding.entries[0] if finding.entries else None
-        if place is None or worst is None or worst.truth is None or worst.computed is None:
+        if sought is None or worst is None or worst.truth is None or worst.computed is None:
             return None
-        row, column = place
-        if row not in self._of_row:
-            size = sum(output.size for output in self._subject.outputs)
-            self._of_row[row] = self._subject.uncut(cotangent(self._case, finding, row, size))
-        plain, cuts = self._of_row[row]
+        key = sought.row.tobytes()
+        if key not in self._of_row:
+            self._of_row[key] = self._subject.uncut(sought.row)
+        plain, cuts = self._of_row[key]
         off = abs(worst.computed - worst.truth)
 
         def differs(gradients: Mapping[str, Array | None] | None, right: float) -> float:
-            gradient = (gradients or {}).get(finding.input or "")
+            gradient = (gradients or {}).get(sought.leaf)
             if gradient is None:
                 return float("inf") if gradients is None else abs(right)
-            return abs(entry_of(self._case, finding, gradient, column) - right)
+            return abs(sought.of(gradient) - right)
 
         if not differs(plain, worst.computed) <= SAME_ERROR * off:
             return None  # another precision has another error: it is a matter of rounding
