@@ -83,6 +83,7 @@ class LayerProblem:
 
     `behaviour` asks for the checks of behaviour in place of the gradients' entries. `power` is the
     probability with which an error of any single entry is to be found where not all are taken.
+    `named`, `named_modes` and `named_dtype` say what was asked for by name.
     """
 
     spec: Spec
@@ -92,6 +93,7 @@ class LayerProblem:
     modes: tuple[Mode, ...]
     named: bool = False
     named_modes: bool = False
+    named_dtype: bool = False
     behaviour: bool = False
     power: float = POWER
     seed: int = 0

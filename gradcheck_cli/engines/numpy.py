@@ -52,6 +52,8 @@ class NumpyEngine(AnsweringEngine):
         return False
 
     def subject(self, request: SubjectRequest) -> Subject:
+        if request.dtype not in self.capabilities.dtypes:
+            raise Unsupported(f"NumPy has no {request.dtype}")
         from gradcheck_cli.engines.callables.numpy import NumpySubject
 
         return NumpySubject(request)

@@ -76,7 +76,13 @@ class _Examination:
         self._subjects = Subjects(engine, problem)
 
     def answer(self) -> LayerAnswer:
-        narrow = self._subject(self._problem.dtype)
+        try:
+            narrow = self._subject(self._problem.dtype)
+        except Exception as error:
+            reason = self._subjects.left_out(error)
+            if reason is None:
+                raise
+            return LayerAnswer(notes=(reason,))
         highest = self._subjects.highest(narrow)
         self._notes.update(self._subjects.notes)
         try:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
-from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.base import Engine, EngineFault
 from gradcheck_cli.engines.callables.subject import Call, Subject, SubjectRequest
 from gradcheck_cli.formula import FormulaError
 from gradcheck_cli.layers.mistakes import BadSpec
@@ -44,6 +44,22 @@ class Subjects:
         self.notes.update(dict.fromkeys(subject.notes))
         subject.leaves = _asked(subject.leaves, problem)
         return subject
+
+    def left_out(self, error: Exception) -> str | None:
+        """Why a dtype that nobody asked for is passed over, where the layer that cannot be bound in
+        it can be in another one; None where `error` stands."""
+        mine = self._problem.dtype
+        if self._problem.named_dtype or isinstance(error, EngineFault | BadSpec):
+            return None
+        for dtype in ("float32", "float64"):
+            try:
+                if dtype != mine:
+                    self.bound(dtype).close()
+                    words = f"{type(error).__name__}: {error}".splitlines()[0]
+                    return f"{mine} was left out: the layer does not run in it ({words})"
+            except Exception:
+                continue
+        return None
 
     def highest(self, narrow: Subject | None = None) -> Subject:
         """The layer in float64, or in the problem's dtype (that is `narrow`, where it is given)

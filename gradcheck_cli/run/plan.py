@@ -128,6 +128,7 @@ def _plan_of_layers(
             modes=modes,
             named=implementation.engine in named,
             named_modes=modes_named,
+            named_dtype=bool(options.dtypes.resolve(spec.dtypes, ())),
             power=options.power.resolve(spec.power, POWER),
             seed=options.seed,
         )
