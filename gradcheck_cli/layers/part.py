@@ -19,6 +19,7 @@ from gradcheck_cli.explain.patterns import name_pattern
 from gradcheck_cli.judge import judge
 from gradcheck_cli.layers.entries import Sought
 from gradcheck_cli.truth.blocks import Differences, merge
+from gradcheck_cli.truth.callables import stirred_values
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Slope
 from gradcheck_cli.truth.locating import Search, at_rows
@@ -129,7 +130,8 @@ def judged_part(
         for name, columns in part.columns.items()
     }
     if not _is_known(part):
-        again = None if other is None else _gradients(other, part)
+        # without another precision: once more, with everything rounded anew
+        again = _gradients(other, part) if other else _gradients(layer.narrow, part, stirred=True)
     if other is not None and other is not layer.highest:
         other.close()
     case = _case(layer, part, narrow, blocks, again)
@@ -151,8 +153,9 @@ def _is_known(part: Part) -> bool:
     return all(columns.right is not None for columns in part.columns.values())
 
 
-def _gradients(subject: Subject, part: Part) -> dict[str, Float]:
-    """rows @ J at the part's entries, (r, c) a leaf; zeros where there is none."""
+def _gradients(subject: Subject, part: Part, stirred: bool = False) -> dict[str, Float]:
+    """rows @ J at the part's entries, (r, c) a leaf; zeros where there is none. `stirred`: where
+    all numbers have moved by a few ulps."""
     if _is_known(part):
         return {
             name: columns.narrow
@@ -161,7 +164,7 @@ def _gradients(subject: Subject, part: Part) -> dict[str, Float]:
         }
     found = {name: np.zeros((len(part.rows), len(c.flat))) for name, c in part.columns.items()}
     for place, row in enumerate(part.rows):  # one by one: a row of a large leaf is large
-        ran = subject.run(Call(rows=row[None]))
+        ran = subject.run(Call(stirred_values(subject) if stirred else {}, row[None]))
         for name, columns in part.columns.items():
             gradient = ran.gradients.get(name)
             if gradient is not None:

@@ -248,6 +248,17 @@ def moved_gradients(
     return cost
 
 
+def stirred_values(subject: Subject, seed: int = 0) -> dict[str, Array]:
+    """Values of the leaves that are a few ulps away: everything on the way is rounded anew."""
+    rng = np.random.default_rng([seed, 37])
+    move = 8 * FORMATS[subject.dtype].unit_roundoff
+    return {
+        leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
+        for leaf in subject.leaves
+        if leaf.moves
+    }
+
+
 def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Random numbers of +-1."""
     return 2.0 * rng.integers(0, 2, shape) - 1.0
