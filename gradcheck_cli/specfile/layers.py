@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
 from gradcheck_cli.domain.layer import STRAIGHT_THROUGH, Implementation, Surrogate
-from gradcheck_cli.formula import parse
+from gradcheck_cli.domain.spec import Model
+from gradcheck_cli.formula import BUILT_IN, Argument, parse
 from gradcheck_cli.specfile.collect import Collector, Path, locate
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.settings import check_engine
@@ -60,6 +62,38 @@ def _surrogates(
             if error.code == "GC904":  # names and shapes are known when the layer runs
                 collector.add_at(error.code, error.message, error.span, where, error.help)
     return (Surrogate(form["backward"], form["reason"], span, form.get("input")),)
+
+
+def read_model(
+    collector: Collector,
+    constants: Mapping[str, bool | int | float | None],
+    inputs: Mapping[str, Argument | None],
+) -> Model | None:
+    """The formula beside implementations. Names that may be those of parameters are known when the
+    layer is; every other mistake goes to the collector."""
+    _, tree = locate(collector.root, ("model",))
+    if not isinstance(tree, Scalar):
+        return None
+    place = ScalarPlace(tree, collector.source.text, collector.lines)
+    later = dict.fromkeys(_free_names(tree.text) - constants.keys())
+    parsed = parse(tree.text, place, constants=constants, inputs={**later, **inputs})
+    for error in parsed.errors:
+        collector.add_at(error.code, error.message, error.span, ("model",), error.help)
+    return Model(tree.text, place)
+
+
+def _free_names(text: str) -> set[str]:
+    """Names that a formula reads and neither sets nor calls."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()  # which the parser tells
+    read = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    known = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    known |= {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    known |= {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
+    known |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    return read - known - BUILT_IN.keys()
 
 
 def _check_target(target: str, folder: str, path: Path, collector: Collector) -> None:

@@ -14,12 +14,12 @@ from gradcheck_cli.domain.layer import as_program
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import SpecError
-from gradcheck_cli.domain.spec import Model, Spec
+from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.formula import Argument, parse, used_inputs
 from gradcheck_cli.specfile import model, problems, settings
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, nearest, visible
 from gradcheck_cli.specfile.inputs import Inputs, read_inputs
-from gradcheck_cli.specfile.layers import read_implementations
+from gradcheck_cli.specfile.layers import read_implementations, read_model
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.text import STDIN, Lines, checked, load
 from gradcheck_cli.specfile.values import number
@@ -207,12 +207,9 @@ class _Sense:
             )
         if inputs is None or collector.errors:
             return None
-        model = None
-        if "model" in data:
-            _, tree = locate(collector.root, ("model",))
-            assert isinstance(tree, Scalar)
-            place = ScalarPlace(tree, collector.source.text, collector.lines)
-            model = Model(tree.text, place)
+        model = read_model(collector, constants, self._arguments(inputs))
+        if collector.errors:
+            return None
         where: Path = ("name",) if "name" in data else ("implementations",)
         key, value = locate(collector.root, where)
         assert key is not None
@@ -303,12 +300,7 @@ class _Sense:
         _, tree = locate(self.collector.root, ("model",))
         assert isinstance(tree, Scalar)
         place = ScalarPlace(tree, self.collector.source.text, self.collector.lines)
-        arguments = {
-            name: None
-            if found is None
-            else Argument(found.value.shape, inputs.kind(name) or "float")
-            for name, found in inputs.base.items()
-        }
+        arguments = self._arguments(inputs)
         parsed = parse(tree.text, place, constants=constants, inputs=arguments)
         told = {error.code for error in self.collector.errors}
         for error in parsed.errors:
@@ -319,6 +311,15 @@ class _Sense:
             self._uses(parsed.program, wrt)
             settings.check_training(self.data, parsed.program, wrt, self.collector)
         return parsed.program
+
+    def _arguments(self, inputs: Inputs) -> dict[str, Argument | None]:
+        """What the formula is told of the inputs; None where one is known by name only."""
+        return {
+            name: None
+            if found is None
+            else Argument(found.value.shape, inputs.kind(name) or "float")
+            for name, found in inputs.base.items()
+        }
 
     def _uses(self, program: Program, wrt: tuple[str, ...]) -> None:
         """The output must depend on what it is differentiated by."""
