@@ -103,7 +103,7 @@ def _is_function(found: type) -> bool:
 
 def _registered(asked: Asked, live: Any) -> Registered:
     values = [*asked.inputs, *asked.named.values(), *asked.kwargs.values()]
-    name = asked.engine or engine_of(live, values)
+    name = asked.engine or ("numpy" if asked.backward else engine_of(live, values))
     if not isinstance(name, str):
         raise UsageError("a layer has one engine", "engine='torch'")
     found = engines().get(name)

@@ -80,8 +80,9 @@ def pytest_runtest_makereport(
     elif isinstance(error, ours.GradientError):
         entries = [e for e in call.excinfo.traceback if not e.ishidden(call.excinfo)]
         last = entries[-1] if entries else call.excinfo.traceback[-1]
-        line = str(last.statement).strip()
-        report.longrepr = f"{error}\n\n{_shown(item, last.path)}:{last.lineno + 1}: {line}"
+        known = last.frame.code.fullsource is not None  # not for code that was typed in
+        line = f": {str(last.statement).strip()}" if known else ""
+        report.longrepr = f"{error}\n\n{_shown(item, last.path)}:{last.lineno + 1}{line}"
     return report
 
 

@@ -67,8 +67,8 @@ def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
 def _placed(layer: Any, names: Sequence[str], values: Sequence[Any]) -> Iterable[tuple[str, Any]]:
     if names and len(values) > len(names) and not _takes_any(layer):
         raise UsageError(f"the layer takes {len(names)} arguments, and {len(values)} were given")
-    for index, value in enumerate(values):
-        yield names[index] if index < len(names) else f"x{index}", value
+    unnamed = ["x"] if len(values) == 1 else [f"x{index}" for index in range(len(values))]
+    yield from zip([*names, *unnamed[len(names) :]], values, strict=False)
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
