@@ -84,8 +84,10 @@ class Bench:
         self._rng = np.random.default_rng([problem.seed, 7])
         self.size = sum(output.size for output in subject.outputs)
         self.row, self.second_row = self.draw(self.size), self.draw(self.size)
-        # Half of the digits: what two right ways of computing a number have in common at least.
-        self.half = 2.0 ** -(FORMATS[subject.dtype].bits / 2)
+        # Half of the digits: what two right ways of computing a number have in common at least. A
+        # layer may cast to a dtype that has fewer.
+        dtypes = {subject.dtype, *(output.dtype for output in subject.outputs)}
+        self.half = 2.0 ** -(min(FORMATS[dtype].bits for dtype in dtypes & FORMATS.keys()) / 2)
         self.first = self.run(watch=True)
 
     def draw(self, size: int) -> Array:
@@ -100,16 +102,36 @@ class Bench:
         return self.subject.run(replace(call or Call(), rows=rows, watch=watch))
 
     @cached_property
-    def elsewhere(self) -> dict[str, Array]:
-        """Other values of the given inputs, inside their bounds."""
+    def elsewhere(self) -> dict[str, Array] | None:
+        """Other values of the given inputs, at which the layer has a value too, if there are."""
+        step = ELSEWHERE
+        while step > self.half:
+            moved = self.moved(step)
+            if self.ran_at(moved) is not None:
+                return moved
+            step *= ELSEWHERE
+        return None
+
+    def moved(self, step: float) -> dict[str, Array]:
+        """The given inputs, each number moved by this part of itself, inside their bounds."""
         point = self.problem.spec.points[self.problem.point]
         moved = {}
         for leaf in self.leaves.values():
             if leaf.role == "input":
                 entry = point[leaf.name]
-                value = leaf.value * (1 + ELSEWHERE * self._signs(leaf.value.shape))
+                value = leaf.value * (1 + step * self._signs(leaf.value.shape))
                 moved[leaf.name] = np.clip(value, entry.low, entry.high)
         return moved
+
+    def ran_at(self, values: Mapping[str, Array]) -> Ran | None:
+        """A run at other values; None where the layer raises, or has no finite value although it
+        has one at its own: that is outside its domain, then, and no fault."""
+        try:
+            ran = self.run(Call(values=values))
+        except Exception:
+            return None
+        lost = np.isfinite(self.first.output) & ~np.isfinite(ran.output)
+        return None if np.any(lost) else ran
 
     @cached_property
     def bars(self) -> Bars:
@@ -118,16 +140,23 @@ class Bench:
         return self.bars_of(self.first, Call(), self.row)
 
     def bars_of(self, ran: Ran, call: Call, row: Array) -> Bars:
-        """The same for another run than the first."""
+        """The same for another run than the first. The entry that moves most speaks for its leaf:
+        of numbers that are tied, a draw moves only some apart."""
         bars = self.tight(ran)
         output, gradients = bars.output, dict(bars.gradients)
         for _ in range(DRAWS):
-            there = self.run(replace(call, values=self._shaken(call.values)), row=self._shake(row))
-            with np.errstate(all="ignore"):
-                output = output + SLACK * np.abs(there.output - ran.output)
-                for name in gradients:
-                    moved = self.gradient(there, name) - self.gradient(ran, name)
-                    gradients[name] = gradients[name] + SLACK * np.abs(moved)
+            moved = replace(call, values=self._shaken(call.values))
+            try:
+                there = self.run(moved, row=self._shake(row))
+            except Exception:  # the edge of its domain, where nothing is known of its digits
+                return Bars(
+                    np.full_like(output, np.inf),
+                    {name: np.full_like(bar, np.inf) for name, bar in gradients.items()},
+                )
+            output = output + SLACK * _farthest_apart(there.output, ran.output)
+            for name in gradients:
+                one, other = self.gradient(there, name), self.gradient(ran, name)
+                gradients[name] = gradients[name] + SLACK * _farthest_apart(one, other)
         return Bars(output, gradients)
 
     def tight(self, ran: Ran) -> Bars:
@@ -176,12 +205,19 @@ class Bench:
         return None
 
 
+def _farthest_apart(one: Array, other: Array) -> float:
+    with np.errstate(all="ignore"):
+        gap = np.abs(one - other)
+    return float(np.max(gap[np.isfinite(gap)], initial=0.0))
+
+
 def farthest(one: Array, other: Array, bar: Array) -> int | None:
-    """Where flat numbers are furthest beyond the bar; None where all agree."""
+    """Where flat numbers are furthest beyond the bar; None where all agree. A bar as wide as the
+    largest of them leaves nothing to compare."""
     with np.errstate(all="ignore"):
         gap = np.abs(one - other)
         off = (gap > bar) | (np.isnan(other) & ~np.isnan(bar))
-    off &= np.isfinite(one)
+    off &= np.isfinite(one) & (bar <= np.max(np.abs(one[np.isfinite(one)]), initial=0.0))
     if not np.any(off):
         return None
     return int(np.argmax(np.where(off, np.nan_to_num(gap, nan=np.inf), -1.0)))

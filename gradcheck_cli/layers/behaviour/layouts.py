@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.callables.subject import Call, Layout
-from gradcheck_cli.layers.behaviour.bench import Bars, Bench, Fault, raised
+from gradcheck_cli.layers.behaviour.bench import Bench, Fault, raised
 
 WORDS: dict[Layout, str] = {
     "transposed": "is transposed in memory",
@@ -42,11 +42,14 @@ def of_inputs(bench: Bench) -> Iterator[Fault]:
     if bench.first.random:
         return
     for layout in ("transposed", "sliced", "expanded"):
-        values, bars = _repeated(bench) if layout == "expanded" else ({}, bench.bars)
-        if layout == "expanded" and not values:
-            continue
+        first, values, bars = bench.first, {}, bench.bars
+        if layout == "expanded":
+            values = _repeated(bench)
+            alike = bench.ran_at(values) if values else None
+            if alike is None:
+                continue
+            first, bars = alike, bench.bars_of(alike, Call(values=values), bench.row)
         where = f"where an input {WORDS[layout].partition(',')[0]}"
-        first = bench.run(Call(values=values)) if values else bench.first
         try:
             ran = bench.run(Call(values=values, inputs=layout))
         except Exception as error:
@@ -58,14 +61,10 @@ def of_inputs(bench: Bench) -> Iterator[Fault]:
             return
 
 
-def _repeated(bench: Bench) -> tuple[Mapping[str, Array], Bars]:
-    """Inputs whose first rows are all alike, which is what can be expanded."""
-    values = {
+def _repeated(bench: Bench) -> dict[str, Array]:
+    """Inputs whose rows are all like the first, which is what can be expanded."""
+    return {
         leaf.name: np.repeat(leaf.value[:1], len(leaf.value), axis=0)
         for leaf in bench.leaves.values()
         if leaf.role == "input" and leaf.value.ndim and len(leaf.value) > 1
     }
-    if not values:
-        return values, bench.bars
-    call = Call(values=values)
-    return values, bench.bars_of(bench.run(call), call, bench.row)

@@ -59,6 +59,8 @@ def _two_calls(bench: Bench) -> tuple[Ran, Ran]:
 
 
 def _after_another(bench: Bench) -> Fault | None:
+    if bench.elsewhere is None:
+        return None
     bench.run(Call(values=bench.elsewhere))
     found = bench.apart(bench.first, bench.run(), bench.tight(bench.first))
     return _shown("before and after a call with another input", found)
@@ -81,7 +83,8 @@ def _over_one_graph(bench: Bench) -> Fault | None:
 def _with_one_between(bench: Bench) -> Fault | None:
     """The layer runs forward for another input before the first backward pass, as where it is used
     twice in one model. A parameter that the forward writes to (GC603) spoils the graph anyway."""
-    if any(name in bench.leaves for name in bench.first.changed):
+    spoilt = any(name in bench.leaves for name in bench.first.changed)
+    if spoilt or bench.elsewhere is None:
         return None
     try:
         ran = bench.run(Call(between=bench.elsewhere))
@@ -93,6 +96,8 @@ def _with_one_between(bench: Bench) -> Fault | None:
 
 def _on_a_fresh_layer(bench: Bench) -> Fault | None:
     """What a first call leaves behind shows in a call with another input."""
+    if bench.elsewhere is None:
+        return None
     call = Call(values=bench.elsewhere, rows=bench.row[None])
     subject = bench.fresh(bench.elsewhere)
     try:

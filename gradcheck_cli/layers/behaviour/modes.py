@@ -9,7 +9,6 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.callables.subject import Call
 from gradcheck_cli.layers.behaviour.bench import ELSEWHERE, Bench, Fault, farthest, raised
 
 
@@ -61,8 +60,9 @@ def twice(bench: Bench) -> Iterator[Fault]:
     if any(found is not None for found in second.values()):
         return  # numbers, which the truth judges
     for name, leaf in bench.leaves.items():
-        there = bench.run(Call(values={name: leaf.value * (1 + ELSEWHERE)}))
-        for other in bench.leaves:
+        there = bench.ran_at({name: leaf.value * (1 + ELSEWHERE)})
+        for other in bench.leaves if there else ():
+            assert there is not None
             one, moved = bench.gradient(bench.first, other), bench.gradient(there, other)
             if farthest(one, moved, bench.bars.gradients[other]) is not None:
                 message = (
