@@ -169,8 +169,7 @@ class _Examination:
         if not self._blaming or not findings:
             return findings
         unstable = Blame(narrow, highest, self._problem.dtype, find)
-        alone = partial(examine, self._engine, blaming=False)
-        wrong = WrongGradients(self._problem, highest, find, alone)
+        wrong = WrongGradients(self._engine, self._problem, highest, find, examine)
         found = wrong.explained(unstable.explained(findings))
         self._notes.update(unstable.notes | wrong.notes)
         return found

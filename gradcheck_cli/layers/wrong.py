@@ -8,8 +8,9 @@ had in the run. Where all are right, calls that cut are let through: the gradien
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
@@ -17,12 +18,16 @@ from gradcheck_cli.domain.layer import Implementation, LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.domain.spec import Input
+from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
 from gradcheck_cli.engines.callables.places import returned
 from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.explain.values import number
 from gradcheck_cli.judge.limits import SAME_ERROR
 from gradcheck_cli.layers.blame import Find
+from gradcheck_cli.layers.products import Product, wrong_product
+from gradcheck_cli.layers.subjects import Subjects
+from gradcheck_cli.layers.whole import is_small
 
 WRONG = ("GC101", "GC102", "GC106")
 
@@ -33,15 +38,23 @@ SECONDS = 20.0
 # the question then.
 LEFT = 0.02
 
-Examine = Callable[[LayerProblem], LayerAnswer]
+
+class Examine(Protocol):
+    """`examine.examine`, which this module is a part of."""
+
+    def __call__(self, engine: Engine, problem: LayerProblem, *, blaming: bool) -> LayerAnswer: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """A call whose derivative is wrong, and what was found of it alone."""
+    """A call whose derivative is wrong for its argument `name`: what is stated and what is right,
+    in words, and the pattern."""
 
     call: CustomCall
-    finding: Finding
+    name: str
+    stated: str
+    right: str
+    pattern: str | None
 
 
 class WrongGradients:
@@ -49,8 +62,9 @@ class WrongGradients:
     `notes` says what was not looked at, and why."""
 
     def __init__(
-        self, problem: LayerProblem, subject: Subject, find: Find, examine: Examine
+        self, engine: Engine, problem: LayerProblem, subject: Subject, find: Find, examine: Examine
     ) -> None:
+        self._engine = engine
         self._problem = problem
         self._find = find
         self._subject = subject
@@ -86,9 +100,9 @@ class WrongGradients:
             if time.perf_counter() > until:
                 self.notes[f"{done} of {len(calls)} calls of custom functions were examined"] = None
                 break
-            finding = self._alone(call, mode)
-            if finding is not None:
-                found[call.name] = _Wrong(call, finding)
+            wrong = self._alone(call, mode)
+            if wrong is not None:
+                found[call.name] = wrong
         self._of_mode[mode] = list(found.values())
         return self._of_mode[mode]
 
@@ -117,8 +131,26 @@ class WrongGradients:
                 return _detached(finding, cut)
         return None
 
-    def _alone(self, call: CustomCall, mode: Mode) -> Finding | None:
-        """What is wrong with the call, examined as a layer of its own."""
+    def _alone(self, call: CustomCall, mode: Mode) -> _Wrong | None:
+        """What is wrong with the call as a layer of its own: examined where it is small, along one
+        direction where it is large."""
+        problem = self._as_problem(call, mode)
+        subjects = Subjects(self._engine, problem)
+        subject = subjects.bound(problem.dtype)
+        try:
+            if not is_small(subject):
+                product = wrong_product(subject, problem.seed) if mode == "reverse" else None
+                return None if product is None else _of_product(call, product)
+        finally:
+            subject.close()
+        answer = self._examine(self._engine, problem, blaming=False)
+        for finding in answer.findings:
+            if finding.code in WRONG and finding.input and finding.mode in (mode, None):
+                stated, right = _numbers(finding)
+                return _Wrong(call, finding.input, stated, right, finding.pattern)
+        return None
+
+    def _as_problem(self, call: CustomCall, mode: Mode) -> LayerProblem:
         problem = self._problem
         start = {name: Input(name, v, name in call.moving) for name, v in call.values.items()}
         alone = Implementation(
@@ -137,18 +169,21 @@ class WrongGradients:
             order=1,
             pointed=False,
         )
-        answer = self._examine(
-            replace(
-                problem,
-                spec=spec,
-                implementation=alone,
-                point=0,
-                dtype=self._subject.dtype,
-                modes=(mode,),
-            )
+        return replace(
+            problem,
+            spec=spec,
+            implementation=alone,
+            point=0,
+            dtype=self._subject.dtype,
+            modes=(mode,),
         )
-        found = (f for f in answer.findings if f.code in WRONG and f.mode in (mode, None))
-        return next((f for f in found if f.input), None)
+
+
+def _of_product(call: CustomCall, product: Product) -> _Wrong:
+    along = " along a random direction"
+    pattern = None if product.factor is None else f"factor {product.factor:.6g}"
+    stated, right = number(product.stated, 6) + along, number(product.right, 6)
+    return _Wrong(call, product.leaf, stated, right, pattern)
 
 
 def _asks(finding: Finding) -> bool:
@@ -160,15 +195,15 @@ def _asks(finding: Finding) -> bool:
 
 def _pattern(finding: Finding, one: _Wrong) -> str | None:
     """The whole gradient's own, or that of the function."""
-    if finding.pattern is not None or one.finding.pattern is None:
+    if finding.pattern is not None or one.pattern is None:
         return finding.pattern
-    return f"{one.finding.pattern}, in `{one.call.name}` for `{one.finding.input}`"
+    return f"{one.pattern}, in `{one.call.name}` for `{one.name}`"
 
 
 def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
-    call, name = one.call, one.finding.input or ""
+    call, name = one.call, one.name
+    stated, right = one.stated, one.right
     place = returned(call.backward, call.positions.get(name, 0)) or call.place
-    stated, right = _numbers(one.finding)
     return Cause(
         op=call.name,
         phase="backward",
