@@ -166,7 +166,7 @@ class Evaluation:
     `gradients` has one entry an input of `wrt` (first order) or one a block "a.b" (second order).
     `forward` and `backward` count the passes that were run. `approximation` says by which formula
     the gradients were approximated, where they were not differentiated: then their error is that
-    formula's.
+    formula's. `compile_s` was spent on compiling and is not part of `duration_s`.
     """
 
     engine: str
@@ -181,6 +181,7 @@ class Evaluation:
     backward: int = 0
     duration_s: float = 0.0
     approximation: str = ""
+    compile_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

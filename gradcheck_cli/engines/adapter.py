@@ -92,8 +92,9 @@ class AnsweringEngine(ABC):
             trace=None if failure else answer.trace,
             forward=answer.forward,
             backward=answer.backward,
-            duration_s=time.perf_counter() - start,
+            duration_s=time.perf_counter() - start - answer.compile_s,
             approximation=answer.approximation,
+            compile_s=answer.compile_s,
         )
 
     def train(self, problem: TrainingProblem) -> Training:

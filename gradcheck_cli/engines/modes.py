@@ -33,6 +33,7 @@ class Answer:
     forward: int = 0
     backward: int = 0
     approximation: str = ""
+    compile_s: float = 0.0
 
 
 def _inputs(fw: Framework, problem: Problem) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from gradcheck_cli.run.work import (
     Kind,
     Work,
     case_of,
+    compilations,
     fallbacks,
     keep,
     new_work,
@@ -294,7 +295,7 @@ class _Session:
             findings,
             readings,
             ends,
-            [*work.notes, *fallbacks(work), *self._broken_engines(plan)],
+            [*work.notes, *fallbacks(work), *compilations(work), *self._broken_engines(plan)],
             max(work.seconds.values(), default=0.0),
         )
 

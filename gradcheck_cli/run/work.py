@@ -55,6 +55,14 @@ def fallbacks(work: Work) -> Iterator[str]:
         yield f"{where}: not certified, {reason}; finite differences and float64 decide"
 
 
+def compilations(work: Work) -> Iterator[str]:
+    """How long engines compiled, where they did, as sentences; it is no part of other times."""
+    for engine in work.plan.engines:
+        seconds = sum(e.compile_s for looks in work.evaluations for e in looks[engine])
+        if seconds:
+            yield f"{engine}: compiled in {seconds:.1f} s"
+
+
 def new_work(plan: Plan) -> Work:
     """Nothing has come back yet but what engines refuse."""
     return Work(

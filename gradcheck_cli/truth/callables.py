@@ -25,6 +25,8 @@ MOVE = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no
 OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
 ROUNDINGS = OPERATIONS**0.5  # times C: so many operations round as much as the inputs, at random
+STIR = 8.0  # roundings by which numbers are moved to have everything rounded anew
+STIRRED = 3  # times; the largest change of three is seldom below the usual one
 DIGITS = 2.0**-13  # of an entry that a direction over all of them must show, or it gets its own
 
 
@@ -51,6 +53,7 @@ class CallableTruth:
         self.cotangents = np.eye(size)
         self.output, self.gradients = self._pulled({}, self.cotangents)
         self._costs: dict[str, Array] | None = None
+        self._noise: dict[str, Array] | None = None
         self._found: dict[str, Differences] | None = None
 
     def _pulled(self, values: Values, rows: Array) -> tuple[Array, dict[str, Array]]:
@@ -178,6 +181,26 @@ class CallableTruth:
             self._costs = {name: spread(name, self.dtype) for name in self.gradients}
         return self._costs
 
+    def noise(self) -> dict[str, Array]:
+        """How far the subject's own rounding moves the gradient, by leaf (m, n): the largest change
+        when every number moves by a few ulps, which rounds everything on the way anew. An entry
+        that is zero in exact arithmetic, as that of a bias before a batch norm, is nothing else."""
+        if self._noise is None:
+            rng = np.random.default_rng([self.seed, 7])
+            move = STIR * FORMATS[self.subject.dtype].unit_roundoff
+            self._noise = {name: np.zeros(g.shape) for name, g in self.gradients.items()}
+            for _ in range(STIRRED):
+                moved = {
+                    leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
+                    for leaf in self.moving
+                }
+                _, there = self._pulled(moved, self.cotangents)
+                for name, found in self._noise.items():
+                    with np.errstate(all="ignore"):
+                        change = np.abs(there[name] - self.gradients[name])
+                    self._noise[name] = np.fmax(found, np.where(np.isfinite(change), change, 0.0))
+        return self._noise
+
     # Blocks
 
     def _block(self, name: str, found: Differences, costs: bool) -> tuple[TruthBlock, str]:
@@ -188,15 +211,16 @@ class CallableTruth:
         confirmed = (found.kind == PointKind.SMOOTH) & np.isfinite(gradient)
         confirmed &= np.isfinite(found.error) & (gap <= found.error + spread)
         if np.all(confirmed) and not costs:
-            return _confirmed_block(gradient, spread, found), ""
+            return _confirmed_block(gradient, spread, found, self._scale(name, found)), ""
         cost = self.costs()[name]
         ratio = FORMATS[self.subject.dtype].unit_roundoff / FORMATS[self.dtype].unit_roundoff
         own = cost * ratio  # what rounding costs in the subject's own precision
         ulp = FORMATS[self.dtype].ulp(gradient)
-        merged = merge(gradient, spread, found, True, ulp, lambda: (own, own))
+        noise = ROUNDINGS * self.noise()[name]
+        merged = merge(gradient, spread, found, True, ulp, lambda: (own, own + noise))
         agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
         # where a difference agrees, what is left open is how the gradient was rounded
-        error = np.where(agreed, np.minimum(merged.error, spread + 4 * own), merged.error)
+        error = np.where(agreed, np.minimum(merged.error, spread + 4 * own + noise), merged.error)
         taken = ~np.isnan(found.value)
         block = TruthBlock(
             value=merged.value,
@@ -208,13 +232,21 @@ class CallableTruth:
             upper=merged.upper,
             condition=cost,
             allowance=ROUNDINGS * cost,
-            floor=ROUNDINGS * cost,
+            floor=ROUNDINGS * cost + noise / ratio,
             stated=merged.value,
-            scale=np.where(found.vouched, np.inf, found.steepest),
+            scale=self._scale(name, found),
             confirmed=agreed,
             certified=np.zeros(gradient.shape, dtype=np.bool_),
         )
         return block, merged.reason
+
+    def _scale(self, name: str, found: Differences) -> Array:
+        """How large a derivative is on any scale near the point: the steepest difference, or one as
+        large as the function itself."""
+        outputs = np.abs(self.output[np.isfinite(self.output)])
+        sizes = np.abs(self.values[name].reshape(-1))
+        natural = np.max(outputs, initial=0.0) / np.where(sizes == 0, 1.0, sizes)
+        return np.where(found.vouched, np.inf, np.fmax(found.steepest, natural))
 
 
 def moved_gradients(
@@ -264,7 +296,9 @@ def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return 2.0 * rng.integers(0, 2, shape) - 1.0
 
 
-def _confirmed_block(gradient: Array, spread: Array, found: Differences) -> TruthBlock:
+def _confirmed_block(
+    gradient: Array, spread: Array, found: Differences, scale: Array
+) -> TruthBlock:
     zeros = np.zeros(gradient.shape)
     return TruthBlock(
         value=gradient,
@@ -278,7 +312,7 @@ def _confirmed_block(gradient: Array, spread: Array, found: Differences) -> Trut
         allowance=zeros,
         floor=zeros,
         stated=gradient,
-        scale=np.where(found.vouched, np.inf, found.steepest),
+        scale=scale,
         confirmed=np.ones(gradient.shape, dtype=np.bool_),
         certified=np.zeros(gradient.shape, dtype=np.bool_),
     )
@@ -304,7 +338,7 @@ def projected(block: TruthBlock, directions: Array) -> TruthBlock:
             allowance=np.sqrt(block.allowance**2 @ size**2),
             floor=np.sqrt(block.floor**2 @ size**2),
             stated=value,
-            scale=np.abs(block.value) @ size,
+            scale=np.where(np.isfinite(block.scale), block.scale, np.abs(block.value)) @ size,
             confirmed=np.all(block.confirmed, axis=1, keepdims=True) & np.ones(value.shape, bool),
             certified=np.zeros(value.shape, dtype=np.bool_),
         )

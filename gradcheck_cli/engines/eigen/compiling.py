@@ -1,0 +1,173 @@
+"""The machine's compiler, and a cache of what it made.
+
+What was compiled lies in the user's cache directory, one folder a translation unit, named by the
+hash of everything that it depends on. A folder is put in its place at once, complete, so that two
+runs at a time do each other no harm; a library whose checksum is not the one beside it is compiled
+anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradcheck_cli.domain.evaluation import FailureKind
+from gradcheck_cli.engines.base import EngineFault, Tool
+
+COMPILER = Tool(
+    what="a C++ compiler",
+    programs=("c++", "g++", "clang++"),
+    install="sudo apt install g++    (macOS: xcode-select --install)",
+)
+# Arithmetic as it is written: no fused multiply-add, no reassociation.
+FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-shared", "-w")
+LIMIT_S = 120.0
+_HEADERS = Path(__file__).parent
+_LIBRARY, _SUM = "program.so", "sha256"
+_ERROR = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(:\d+)?: (fatal )?error: (?P<says>.*)$", re.M
+)
+_CONTEXT = 6  # lines from the error on: the place, and what is wrong with it
+
+
+class CompileError(EngineFault):
+    """The compiler's first error. `line` is that of the translation unit, where it is in it."""
+
+    kind: FailureKind = "raised"
+
+    def __init__(self, message: str, detail: str, line: int | None) -> None:
+        super().__init__(message)
+        self.detail = detail
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A shared library, and the seconds that compiling took; 0 where it was there already."""
+
+    library: Path
+    seconds: float
+
+
+def compiler() -> str:
+    """$CXX, or the first of the usual names. Raises EngineFault where there is none."""
+    for name in (os.environ.get("CXX", ""), *COMPILER.programs):
+        if name and (found := shutil.which(name)):
+            return found
+    raise EngineFault(f"there is no C++ compiler: {COMPILER.install}")
+
+
+def headers() -> Path:
+    """The folder that has `Eigen` and `unsupported`. Raises EngineFault where there is none."""
+    from importlib import metadata
+
+    for file in metadata.files("cmeel-eigen") or ():
+        if file.match("eigen3/Eigen/Core"):
+            return Path(str(file.locate())).parents[1]
+    raise EngineFault("the package cmeel-eigen has no headers: reinstall it")
+
+
+def cache_folder() -> Path:
+    """Where compiled programs are kept: below $XDG_CACHE_HOME or what stands for it here."""
+    home = Path.home()
+    usual = home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "gradcheck" / "eigen"
+
+
+def compiled(text: str) -> Compiled:
+    """The library of a translation unit. Raises CompileError, or EngineFault for want of a compiler
+    or of time."""
+    program, eigen = compiler(), headers()
+    folder = cache_folder() / _key(text, program, eigen)
+    library = folder / _LIBRARY
+    if _whole(folder):
+        return Compiled(library, 0.0)
+    start = time.monotonic()
+    made = _compile(text, program, eigen)
+    seconds = time.monotonic() - start
+    return Compiled(_keep(made, folder) / _LIBRARY, seconds)
+
+
+def _key(text: str, program: str, eigen: Path) -> str:
+    """Of the text, our header, the compiler (which file, and when it was installed), Eigen's place
+    and version, and the flags."""
+    told = os.stat(program)
+    own = (_HEADERS / "gradcheck.hpp").read_bytes()
+    version = (eigen / "Eigen/src/Core/util/Macros.h").stat()
+    parts = [text, os.path.realpath(program), told.st_size, told.st_mtime_ns]
+    parts += [eigen, version.st_size, version.st_mtime_ns, *FLAGS]
+    return hashlib.sha256(own + "\0".join(map(str, parts)).encode()).hexdigest()[:40]
+
+
+def _compile(text: str, program: str, eigen: Path) -> Path:
+    """A new folder, beside the cache's, with the library and its checksum."""
+    parent = cache_folder()
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="new-", dir=parent))
+    except OSError:  # no place to keep it: this process alone will have it
+        folder = Path(tempfile.mkdtemp(prefix="gradcheck-"))
+    source = folder / "program.cpp"
+    source.write_text(text, "utf-8")
+    places = ["-I", str(_HEADERS), "-I", str(eigen)]
+    command = [program, *FLAGS, *places, "-o", str(folder / _LIBRARY), str(source)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise EngineFault(f"the compiler was not done in {LIMIT_S:.0f} s") from None
+    if done.returncode:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise first_error(done.stderr, source)
+    (folder / _SUM).write_text(_checksum(folder / _LIBRARY))
+    return folder
+
+
+def first_error(text: str, source: Path) -> CompileError:
+    """From what the compiler printed: its first error, and the line where it is about `source`."""
+    found = _ERROR.search(text)
+    if found is None:
+        words = (text.strip().splitlines() or ["the compiler failed, and said nothing"])[0]
+        return CompileError(f"it does not compile: {words}", text, None)
+    mine = Path(found["file"]).name == source.name
+    where = "" if mine else f" ({found['file']}:{found['line']})"
+    context = "\n".join(text[found.start() :].splitlines()[:_CONTEXT])
+    line = int(found["line"]) if mine else None
+    return CompileError(f"it does not compile: {found['says']}{where}", context, line)
+
+
+def _keep(made: Path, folder: Path) -> Path:
+    """Puts a new folder in its place, unless another run has by now."""
+    if made.parent != folder.parent:
+        return made
+    for _ in range(2):
+        with suppress(OSError):
+            made.rename(folder)
+            return folder
+        if _whole(folder):
+            shutil.rmtree(made, ignore_errors=True)
+            return folder
+        shutil.rmtree(folder, ignore_errors=True)  # a broken one is in the way
+    return made
+
+
+def _whole(folder: Path) -> bool:
+    try:
+        return (folder / _SUM).read_text() == _checksum(folder / _LIBRARY)
+    except OSError:
+        return False
+
+
+def _checksum(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

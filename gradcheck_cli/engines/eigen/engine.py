@@ -1,0 +1,158 @@
+"""Eigen's AutoDiffScalar: forward mode in C++ templates."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Gradient, Problem, TrainingProblem
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.engines.adapter import AnsweringEngine
+from gradcheck_cli.engines.base import Capabilities, EngineFault, NodeFault
+from gradcheck_cli.engines.eigen.compiling import COMPILER, CompileError, compiled, headers
+from gradcheck_cli.engines.eigen.rows import NONE, TABLE
+from gradcheck_cli.engines.eigen.writing import Written, write
+from gradcheck_cli.engines.modes import Answer
+from gradcheck_cli.engines.walker import round_constant, rounded
+
+
+class EigenEngine(AnsweringEngine):
+    """`unsupported/Eigen/AutoDiff`, compiled with the machine's compiler."""
+
+    capabilities = Capabilities(
+        name="eigen",
+        distributions=("cmeel-eigen",),
+        install="pip install 'gradcheck-cli[eigen]'",
+        modes=("forward",),
+        dtypes=("float32", "float64"),
+        orders=(1,),
+        tools=(COMPILER,),
+        by_default=False,
+        remark="C++ over Eigen::AutoDiffScalar; a program is compiled when it is first met, which "
+        "takes seconds, and kept in the user's cache directory",
+    )
+
+    def __init__(self) -> None:
+        self._libraries: dict[tuple[Any, ...], tuple[Program, _Library]] = {}
+
+    def load(self) -> str:
+        from importlib import metadata
+
+        headers()
+        return metadata.version("cmeel-eigen")
+
+    def operations(self) -> frozenset[str]:
+        return TABLE
+
+    def remarks(self) -> Mapping[str, str]:
+        return NONE
+
+    def lacks(self, error: BaseException) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._libraries.clear()
+
+    def differentiate(self, problem: Problem, answer: Answer) -> None:
+        library = self._library(
+            problem.program, problem.values, problem.dtype, problem.rounding, answer
+        )
+        shape = problem.program.nodes[problem.program.output].shape
+        for name in problem.wrt:
+            columns = (problem.projection.columns or {}).get(name)
+            output, tangents = library.run(problem.values, name, columns)
+            answer.forward += max(math.ceil(len(tangents) / 8), 1)
+            answer.output = output.astype(np.float64).reshape(shape)
+            answer.gradients[name] = Gradient(tangents.T.astype(np.float64), problem.dtype)
+
+    def descend(
+        self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
+    ) -> None:
+        library = self._library(problem.program, problem.values, problem.dtype, problem.rounding)
+        real = np.dtype(problem.dtype).type
+        rate = real(round_constant(float(problem.rate), problem.rounding, False))
+        values = dict(problem.values)
+        for _ in range(problem.steps + 1):
+            found = {name: library.run(values, name, None) for name in problem.parameters}
+            losses.append(found[problem.parameters[0]][0].astype(np.float64).reshape(()))
+            for name, (_, tangents) in found.items():
+                x = values[name].astype(problem.dtype)
+                path[name].append(values[name])
+                values[name] = np.asarray(x - rate * tangents.reshape(x.shape), dtype=np.float64)
+
+    def _library(
+        self,
+        program: Program,
+        values: Mapping[str, Array],
+        dtype: str,
+        rounding: str,
+        answer: Answer | None = None,
+    ) -> _Library:
+        fixed = {name: array for name, array in values.items() if array.dtype.kind in "bi"}
+        told = tuple(sorted((name, array.tobytes()) for name, array in fixed.items()))
+        key = (id(program), dtype, rounding, told)
+        if key not in self._libraries:  # the program is kept, or another could take its identity
+            written = write(rounded(program, rounding), fixed, dtype)
+            try:
+                found = compiled(written.text)
+            except CompileError as error:
+                node = None if error.line is None else written.nodes.get(error.line)
+                if node is None:
+                    raise
+                raise NodeFault(node) from error
+            if answer is not None:
+                answer.compile_s += found.seconds
+            size = math.prod(program.nodes[program.output].shape)
+            self._libraries[key] = program, _Library(str(found.library), written, dtype, size)
+        return self._libraries[key][1]
+
+
+class _Library:
+    """A compiled program, loaded."""
+
+    def __init__(self, file: str, written: Written, dtype: str, size: int) -> None:
+        try:
+            library = ctypes.CDLL(file)
+        except OSError as error:
+            raise EngineFault(f"what was compiled cannot be loaded: {error}") from error
+        self._call = getattr(library, f"gradcheck_{dtype}")
+        self._call.restype = ctypes.c_int
+        self._written = written
+        self._dtype = dtype
+        self._size = size
+
+    def run(
+        self, values: Mapping[str, Array], name: str, columns: Array | None
+    ) -> tuple[Array, Array]:
+        """The output, and its derivatives (directions, output), along `columns` of the input, or
+        along its entries."""
+        written = self._written
+        flat = [values[input].astype(self._dtype).ravel() for input in written.places]
+        given = np.concatenate(flat)
+        size = values[name].size
+        rows = None if columns is None else columns.reshape(len(columns), -1).astype(self._dtype)
+        count = size if rows is None else len(rows)
+        output = np.empty(self._size, dtype=self._dtype)
+        tangents = np.empty((count, self._size), dtype=self._dtype)
+        arrays = (written.maps, written.constants, written.flags, output, tangents)
+        self._call(
+            _pointer(given),
+            *_longs((given.size, written.places[name], size)),
+            _pointer(rows),
+            *_longs((count,)),
+            *(_pointer(array) for array in arrays),
+        )
+        return output, tangents
+
+
+def _longs(numbers: Iterable[int]) -> list[ctypes.c_int64]:
+    return [ctypes.c_int64(number) for number in numbers]
+
+
+def _pointer(array: Array | None) -> ctypes.c_void_p:
+    return ctypes.c_void_p(None if array is None else np.ascontiguousarray(array).ctypes.data)

@@ -1,0 +1,184 @@
+// What a program over Eigen's AutoDiffScalar is written in, and how it is driven.
+//
+// Arrays are std::vector, flattened in C order; the shapes are known where the program is written.
+// T is the scalar that is differentiated, R the floating-point type below it.
+
+#pragma once
+
+#include <Eigen/Core>
+#include <unsupported/Eigen/AutoDiff>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace gradcheck {
+
+using Index = std::int64_t;
+using Flag = unsigned char;
+
+// Derivatives along so many directions are carried at a time: what a run keeps does not grow with
+// the number of inputs.
+constexpr int chunk = 8;
+
+template <typename R>
+using Scalar = Eigen::AutoDiffScalar<Eigen::Matrix<R, chunk, 1>>;
+
+// What a run is given beside its inputs: index maps, floating constants, masks.
+template <typename R>
+struct Given {
+  const Index* maps;
+  const R* constants;
+  const Flag* flags;
+};
+
+template <typename T>
+std::vector<T> part(const std::vector<T>& all, Index first, Index count) {
+  return std::vector<T>(all.begin() + first, all.begin() + first + count);
+}
+
+// Constants, with derivatives of zero.
+template <typename T, typename R>
+std::vector<T> constants(const R* first, Index count) {
+  std::vector<T> made;
+  made.reserve(count);
+  for (Index i = 0; i < count; ++i) made.push_back(T(first[i]));
+  return made;
+}
+
+inline std::vector<Flag> flags(const Flag* first, Index count) {
+  return std::vector<Flag>(first, first + count);
+}
+
+// Entry by entry; an array of one entry meets all entries of the others.
+template <typename Out, typename F, typename... A>
+std::vector<Out> each(Index count, F f, const std::vector<A>&... a) {
+  std::vector<Out> made(count);
+  for (Index i = 0; i < count; ++i) made[i] = f(a[a.size() == 1 ? 0 : i]...);
+  return made;
+}
+
+// Entry map[i] of the arrays one after the other; zero for -1.
+template <typename T>
+std::vector<T> gather(const Index* map, Index count, std::initializer_list<const std::vector<T>*> arrays) {
+  std::vector<const T*> places;
+  for (const auto* array : arrays)
+    for (const T& entry : *array) places.push_back(&entry);
+  std::vector<T> made;
+  made.reserve(count);
+  for (Index i = 0; i < count; ++i) made.push_back(map[i] < 0 ? T(0) : *places[map[i]]);
+  return made;
+}
+
+// f of each row of `columns` entries.
+template <typename T, typename F>
+std::vector<T> rows(const std::vector<T>& x, Index columns, F f) {
+  std::vector<T> made;
+  made.reserve(x.size() / columns);
+  for (std::size_t i = 0; i < x.size(); i += columns) made.push_back(f(&x[i], columns));
+  return made;
+}
+
+template <typename T>
+T sum(const T* x, Index n) {
+  T total = x[0];
+  for (Index i = 1; i < n; ++i) total += x[i];
+  return total;
+}
+
+template <typename T>
+T prod(const T* x, Index n) {
+  T total = x[0];
+  for (Index i = 1; i < n; ++i) total *= x[i];
+  return total;
+}
+
+template <typename T>
+T largest(const T* x, Index n) {
+  return *std::max_element(x, x + n, [](const T& a, const T& b) { return a.value() < b.value(); });
+}
+
+template <typename T>
+T smallest(const T* x, Index n) {
+  return *std::min_element(x, x + n, [](const T& a, const T& b) { return a.value() < b.value(); });
+}
+
+// By the largest, so that nothing overflows.
+template <typename T>
+T logsumexp(const T* x, Index n) {
+  const T top = largest(x, n);
+  T total = exp(T(x[0] - top));
+  for (Index i = 1; i < n; ++i) total += exp(T(x[i] - top));
+  return top + log(total);
+}
+
+// Each row divided by what f makes of it, or lessened by it.
+template <typename T>
+std::vector<T> softmax(const std::vector<T>& x, Index columns) {
+  std::vector<T> made(x.size());
+  for (std::size_t i = 0; i < x.size(); i += columns) {
+    const T top = largest(&x[i], columns);
+    for (Index j = 0; j < columns; ++j) made[i + j] = exp(T(x[i + j] - top));
+    const T total = sum(&made[i], columns);
+    for (Index j = 0; j < columns; ++j) made[i + j] /= total;
+  }
+  return made;
+}
+
+template <typename T>
+std::vector<T> log_softmax(const std::vector<T>& x, Index columns) {
+  std::vector<T> made(x.size());
+  for (std::size_t i = 0; i < x.size(); i += columns) {
+    const T total = logsumexp(&x[i], columns);
+    for (Index j = 0; j < columns; ++j) made[i + j] = x[i + j] - total;
+  }
+  return made;
+}
+
+// Running sums and products along rows.
+template <typename T, typename F>
+std::vector<T> running(std::vector<T> x, Index columns, F f) {
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (i % columns) x[i] = f(x[i - 1], x[i]);
+  return x;
+}
+
+// Eigen's product of matrices (n, k) and (k, m), `count` of them.
+template <typename T>
+std::vector<T> matmul(const std::vector<T>& a, const std::vector<T>& b, Index count, Index n, Index k, Index m) {
+  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  std::vector<T> made(count * n * m);
+  for (Index i = 0; i < count; ++i) {
+    Eigen::Map<const Matrix> left(a.data() + i * n * k, n, k), right(b.data() + i * k * m, k, m);
+    Eigen::Map<Matrix>(made.data() + i * n * m, n, m) = left.lazyProduct(right);
+  }
+  return made;
+}
+
+// The value of `f` at the inputs, and its derivatives along `count` directions of the inputs from
+// `first` on: the rows of `directions` (count, size), or the unit vectors where that is null.
+template <typename R, typename F>
+int drive(F f, const R* values, Index total, Index first, Index size, const R* directions, Index count,
+          R* output, R* tangents) {
+  using T = Scalar<R>;
+  for (Index start = 0; start < std::max<Index>(count, 1); start += chunk) {
+    std::vector<T> inputs = constants<T>(values, total);
+    const Index columns = std::min<Index>(chunk, count - start);
+    for (Index j = 0; j < columns; ++j) {
+      if (!directions) inputs[first + start + j].derivatives()(j) = R(1);
+      else
+        for (Index i = 0; i < size; ++i)
+          inputs[first + i].derivatives()(j) = directions[(start + j) * size + i];
+    }
+    const std::vector<T> y = f(inputs);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      output[i] = y[i].value();
+      for (Index j = 0; j < columns; ++j) tangents[(start + j) * y.size() + i] = y[i].derivatives()(j);
+    }
+  }
+  return 0;
+}
+
+}  // namespace gradcheck

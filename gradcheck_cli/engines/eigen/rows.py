@@ -1,0 +1,112 @@
+"""The operations in C++: what one writes over `Eigen::AutoDiffScalar`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+# {0}, {1} are the arguments: of the type T, or numbers of the type R where they are constants of
+# the formula. Keywords that are numbers stand in by their names.
+_ELEMENTWISE = {
+    "abs": "abs({0})",
+    "acos": "acos({0})",
+    "add": "{0} + {1}",
+    "asin": "asin({0})",
+    "atan": "atan2({0}, T(R(1)))",
+    "atan2": "atan2(T({0}), T({1}))",
+    "ceil": "T(R(std::ceil({0}.value())))",
+    "cos": "cos({0})",
+    "cosh": "cosh({0})",
+    "divide": "{0} / {1}",
+    "elu": "{0} > R(0) ? T({0}) : T({alpha} * (exp({0}) - R(1)))",
+    "equal": "{0} == {1}",
+    "exp": "exp({0})",
+    "exp2": "exp({0} * R(0.693147180559945309417232121458176568))",
+    "floor": "T(R(std::floor({0}.value())))",
+    "greater": "{0} > {1}",
+    "greater_equal": "{0} >= {1}",
+    "hypot": "sqrt(T({0} * {0} + {1} * {1}))",
+    "leaky_relu": "{0} > R(0) ? T({0}) : T({negative_slope} * {0})",
+    "less": "{0} < {1}",
+    "less_equal": "{0} <= {1}",
+    "log": "log({0})",
+    "log10": "log({0}) / R(2.30258509299404568401799145468436421)",
+    "log2": "log({0}) / R(0.693147180559945309417232121458176568)",
+    "log_sigmoid": "-log(T(R(1) + exp(-{0})))",
+    "logaddexp": "log(T(exp({0}) + exp({1})))",
+    "logical_and": "{0} && {1}",
+    "logical_not": "!{0}",
+    "logical_or": "{0} || {1}",
+    "logit": "log(T({0} / (R(1) - {0})))",
+    "maximum": "max({0}, {1})",
+    "minimum": "min({0}, {1})",
+    "multiply": "{0} * {1}",
+    "negative": "-{0}",
+    "not_equal": "{0} != {1}",
+    "reciprocal": "R(1) / {0}",
+    "relu": "max({0}, R(0))",
+    "round": "T(R(std::nearbyint({0}.value())))",
+    "rsqrt": "R(1) / sqrt({0})",
+    "sigmoid": "R(1) / (R(1) + exp(-{0}))",
+    "sign": "T(R(({0}.value() > 0) - ({0}.value() < 0)))",
+    "silu": "{0} / (R(1) + exp(-{0}))",
+    "sin": "sin({0})",
+    "sinh": "sinh({0})",
+    "softplus": "log(T(R(1) + exp({0})))",
+    "softsign": "{0} / (R(1) + abs({0}))",
+    "sqrt": "sqrt({0})",
+    "square": "{0} * {0}",
+    "stop_gradient": "T({0}.value())",
+    "subtract": "{0} - {1}",
+    "tan": "tan({0})",
+    "tanh": "tanh({0})",
+    "where": "{0} ? T({1}) : T({2})",
+}
+ELEMENTWISE: Mapping[str, str] = MappingProxyType(_ELEMENTWISE)
+
+_MOVED = (
+    "broadcast_to concatenate diag expand_dims flip getitem moveaxis repeat reshape roll squeeze "
+    "stack take take_along_axis tile transpose tril triu"
+)
+MOVED = frozenset(_MOVED.split())
+"""Rows whose entries are entries of their arguments, or zero."""
+
+FOLDED: Mapping[str, str] = MappingProxyType(
+    {
+        "logsumexp": "logsumexp<T>",
+        "max": "largest<T>",
+        "mean": "sum<T>",
+        "min": "smallest<T>",
+        "prod": "prod<T>",
+        "sum": "sum<T>",
+    }
+)
+"""Rows that make one entry of those along axes, and the function that does."""
+
+LOSSES: Mapping[str, str] = MappingProxyType(
+    {
+        "bce_with_logits": "{1} * log(T(R(1) + exp(-{0}))) "
+        "+ (R(1) - {1}) * log(T(R(1) + exp({0})))",
+        "hinge": "max(T(R(1) - {0} * {1}), R(0))",
+        "l1": "abs(T({0} - {1}))",
+        "mse": "({0} - {1}) * ({0} - {1})",
+    }
+)
+"""Losses by their terms."""
+
+_OTHERS = (
+    "clip cumprod cumsum dot hardtanh linear log_softmax matmul norm one_hot outer power softmax "
+    "trace"
+)
+OTHERS = frozenset(_OTHERS.split())
+"""Rows that `writing` puts together by itself."""
+
+_MADE = "arange eye full full_like ones ones_like zeros zeros_like"
+MADE = frozenset(_MADE.split())
+"""Rows that depend on no number of their arguments: they are constants."""
+
+TABLE = frozenset({*ELEMENTWISE, *MOVED, *FOLDED, *LOSSES, *OTHERS, *MADE})
+
+_NONE = "acosh asinh atanh cbrt digamma erf erfc expm1 lgamma log1p"
+NONE = {name: f"Eigen::AutoDiffScalar has no {name}" for name in _NONE.split()}
+"""Why some rows are missing."""

@@ -1,0 +1,110 @@
+"""The cache of compiled programs, with a compiler that takes no time."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.eigen import compiling
+from gradcheck_cli.engines.eigen.compiling import CompileError, cache_folder, compiled, first_error
+from gradcheck_cli.engines.registry import engines
+
+FAKE = """#!/bin/sh
+echo once >> "{log}"
+while [ "$1" != "-o" ]; do shift; done
+cat "$3" > "$2"
+grep -q nonsense "$3" && {{ echo "$3:7:3: error: 'nonsense' was not declared" >&2; exit 1; }}
+exit 0
+"""
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with a line for every call of a compiler that copies its source."""
+    log = tmp_path / "log"
+    log.touch()
+    fake = tmp_path / "fake-c++"
+    fake.write_text(FAKE.format(log=log))
+    fake.chmod(0o755)
+    monkeypatch.setenv("CXX", str(fake))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return log
+
+
+def times(log: Path) -> int:
+    return len(log.read_text().splitlines())
+
+
+def test_the_same_text_is_compiled_once(calls: Path) -> None:
+    first = compiled("int a;")
+    again = compiled("int a;")
+    assert (first.library, again.seconds) == (again.library, 0.0)
+    assert first.seconds > 0
+    assert compiled("int b;").library != first.library
+    assert times(calls) == 2
+
+
+def test_another_compiler_or_header_is_another_program(
+    calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled("int a;")
+    monkeypatch.setattr(compiling, "FLAGS", (*compiling.FLAGS, "-O2"))
+    compiled("int a;")
+    assert times(calls) == 2
+
+
+@pytest.mark.parametrize("what", ["program.so", "sha256"])
+def test_what_is_broken_is_compiled_anew(what: str, calls: Path) -> None:
+    library = compiled("int a;").library
+    whole = library.read_bytes()
+    (library.parent / what).write_bytes(b"half")
+    again = compiled("int a;")
+    assert again.library.read_bytes() == whole
+    (library.parent / what).unlink()
+    assert compiled("int a;").library.read_bytes() == whole
+    assert times(calls) == 3
+
+
+def test_several_at_a_time_do_each_other_no_harm(calls: Path) -> None:
+    found: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(compiled("int a;").library.read_bytes()))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [b"int a;"] * 6
+    assert [folder for folder in cache_folder().iterdir() if folder.name.startswith("new-")] == []
+
+
+def test_no_place_for_a_cache_is_no_obstacle(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert compiled("int a;").library.read_bytes() == b"int a;"
+
+
+def test_an_error_is_the_first_one_with_its_line(calls: Path) -> None:
+    with pytest.raises(CompileError, match="'nonsense' was not declared") as caught:
+        compiled("nonsense")
+    assert caught.value.line == 7
+    assert list(cache_folder().iterdir()) == []
+    text = "In file included from a\n/x/layer.hpp:3:9: fatal error: no b\nprogram.cpp:1: error: c\n"
+    elsewhere = first_error(text, Path("program.cpp"))
+    assert str(elsewhere) == "it does not compile: no b (/x/layer.hpp:3)"
+    assert elsewhere.line is None
+    assert elsewhere.detail.startswith("/x/layer.hpp:3:9")
+
+
+def test_no_compiler_is_told_with_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(EngineFault, match=r"apt install g\+\+"):
+        compiled("int a;")
+    assert ("a C++ compiler", compiling.COMPILER.install) in engines()["eigen"].missing
