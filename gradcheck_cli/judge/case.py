@@ -25,6 +25,7 @@ from gradcheck_cli.judge.failures import dtype_finding, failure_finding
 from gradcheck_cli.judge.findings import (
     engine_findings,
     finding,
+    halves,
     point_findings,
     source_of,
 )
@@ -62,7 +63,7 @@ def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceReques
                 size,
                 TraceRequest(
                     row=row,
-                    input=name.rsplit(".", 1)[-1],
+                    input=halves(name, case.spec.wrt)[1] if evaluation.mode in SECOND else name,
                     column=column,
                     target=target if known else None,
                 ),
@@ -241,6 +242,8 @@ def _widest_bar(block: TruthBlock, fmt: FloatFormat) -> float | None:
 def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
     """The largest error over smooth entries; None where one of them is not a number."""
     smooth = (block.kind == PointKind.SMOOTH) & (judged.verdict != Verdict.OUTPUT_LOST)
+    # what cannot be told from zero has no digits to count the error in
+    smooth &= (np.abs(block.value) > block.error) | (block.error == 0)
     errors = judged.ulps[smooth]
     if not errors.size or not np.all(np.isfinite(errors)):
         return None

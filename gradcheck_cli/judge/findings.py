@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -72,10 +72,19 @@ def finding(
     )
 
 
+def halves(block: str, names: Sequence[str]) -> tuple[str, str]:
+    """The two inputs of a block "a.b" of second derivatives; names of parameters have dots too."""
+    for first in names:
+        second = block.removeprefix(f"{first}.")
+        if second != block and second in names:
+            return first, second
+    raise KeyError(block)
+
+
 def entry_index(case: Case, mode: str, name: str, row: int, column: int) -> tuple[int, ...]:
     """The index that a person uses: output's first (unless it is a scalar), then the input's."""
     if mode in SECOND:
-        first, second = name.split(".")
+        first, second = halves(name, case.spec.wrt)
         return (
             *_place(case, mode, first, row, None),
             *_place(case, mode, second, column, "columns"),
@@ -172,7 +181,7 @@ def engine_findings(
         yield finding(
             case,
             code,
-            _message(case, code, name, block, judged, places),
+            _message(case, code, evaluation.mode, name, block, judged, places),
             severity=_severity(case, verdict, judged, places),
             evaluation=evaluation,
             input=name,
@@ -192,9 +201,15 @@ def _severity(case: Case, verdict: Verdict, judged: Judged, places: Array) -> Se
 
 
 def _message(
-    case: Case, code: str, name: str, block: TruthBlock, judged: Judged, places: Array
+    case: Case,
+    code: str,
+    mode: Mode,
+    name: str,
+    block: TruthBlock,
+    judged: Judged,
+    places: Array,
 ) -> str:
-    what = "second derivative" if "." in name else "gradient"
+    what = "second derivative" if mode in SECOND else "gradient"
     many = f"{len(places)} of {judged.verdict.size} entries of the {what} of `{name}`"
     many = f"the {what} of `{name}`" if judged.verdict.size == 1 else many
     at = places[:, 0], places[:, 1]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import DISTINCT_DIGITS, shortest, significant, ulps, with_bar
@@ -30,7 +31,8 @@ def entry_label(finding: Finding, index: tuple[int, ...], output: str, output_ax
     name = finding.input
     if name is None:
         return output + _bracketed(index)
-    if output_axes == 0 or len(index) < output_axes or "." in name:
+    second = "." in name if finding.mode is None else finding.mode in SECOND
+    if output_axes == 0 or len(index) < output_axes or second:
         return name + _bracketed(index)
     split = index[:output_axes], index[output_axes:]
     return f"d{output}{_bracketed(split[0])}/d{name}{_bracketed(split[1])}"
