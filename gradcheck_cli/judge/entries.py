@@ -191,8 +191,9 @@ def _off(
     wrong = _wrong(g, block, wide, error)
     lossy = bits > limits.NOTE_BITS * fmt.bits
     # an entry whose terms cancel has few digits at any accuracy; it is worth a word where the error
-    # is large beside the derivatives of this function, too
-    felt = lossy & (error > 2.0 ** (limits.NOTE_BITS * fmt.bits) * fmt.ulp(block.scale))
+    # is large beside the derivatives of this function, or beside all other entries, too
+    size = np.fmin(block.scale, np.max(np.abs(truth), initial=0.0, where=np.isfinite(truth)))
+    felt = lossy & (error > 2.0 ** (limits.NOTE_BITS * fmt.bits) * fmt.ulp(size))
     if has_tolerance(fmt, tolerance):
         lossy = felt = np.ones_like(lossy)
     underflow = (g == 0) & (np.abs(truth) >= fmt.smallest_normal)

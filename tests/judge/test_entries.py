@@ -306,10 +306,20 @@ def test_wrong_in_float64_is_seen_in_float32() -> None:
         (1.001, block(1.0, 0.01, condition=1e-4), Verdict.UNDECIDED),
         (1.001, block(1.0, 0.5, condition=1.0), Verdict.UNDECIDED),  # not even a digit is known
         (1e-3, block(0.0, 1e-9, condition=1e-3, scale=1.0), Verdict.CORRECT),
+        # small beside what the derivative is nearby, but all that there is
+        (0.0, block(1e-9, condition=1e-8, scale=1.0), Verdict.ILL_CONDITIONED),
     ],
 )
 def test_ill_conditioned(g: float, truth: TruthBlock, expected: Verdict) -> None:
     assert verdict(g, truth, wide=truth.value) is expected
+
+
+def test_an_ill_conditioned_entry_that_is_nothing_beside_the_others_is_not_worth_a_word() -> None:
+    truth = block([[1.0, 1e-9]], [[0.0, 0.0]], condition=1e-8, scale=1.0)
+    nothing_lost = np.zeros((1, 1), dtype=bool)
+    g = rows([[1.0, 0.0]])
+    judged = judge_block(g, truth, truth.value, nothing_lost, FORMATS["float32"], None)
+    assert judged.verdict.tolist() == [[Verdict.CORRECT, Verdict.CORRECT]]
 
 
 def test_entries_of_a_block_are_judged_one_by_one() -> None:
