@@ -58,17 +58,31 @@ def answer(
     mode: Mode = "reverse",
     dtype: str = "float64",
     rounding: str | None = None,
-    row: Array | None = None,
+    projection: Projection | None = None,
 ) -> Evaluation:
-    """What an engine says of a row at these arrays, rounded to `rounding` (default: `dtype`).
-    With `row`, of <row, result> alone."""
+    """What an engine says of a row at these arrays, rounded to `rounding` (default: `dtype`): the
+    whole Jacobian, or the part of it that is asked for."""
     fmt = FORMATS[rounding or dtype]
     rounded = [fmt.round(a) if a.dtype.kind == "f" else a for a in arrays]
-    projection = Projection() if row is None else Projection(rows=row[None])
     values = {f"x{k}": np.asarray(a) for k, a in enumerate(rounded)}
     program = program_of_row(name, arrays, keywords)
-    problem = Problem(program, values, floats_of(arrays), dtype, fmt.name, mode, projection)
+    problem = Problem(
+        program, values, floats_of(arrays), dtype, fmt.name, mode, projection or Projection()
+    )
     return loaded(engine).evaluate(problem)
+
+
+def combined(
+    name: str, arrays: Sequence[Array], keywords: Mapping[str, Any], seed: int
+) -> Projection:
+    """A random combination of the rows of the Jacobian, or of its columns: an entry that is wrong
+    is seen in either. All of them where there are none."""
+    rng = np.random.default_rng(seed)
+    shape = TABLE[name].value(*arrays, **keywords).shape
+    if 0 in shape:
+        return Projection()
+    columns = {f"x{k}": rng.uniform(0.5, 1.5, (1, *a.shape)) for k, a in enumerate(arrays)}
+    return Projection(rows=rng.uniform(0.5, 1.5, (1, *shape)), columns=columns)
 
 
 def point_arrays(row: Op, point: Point) -> list[Array]:
