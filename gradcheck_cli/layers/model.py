@@ -92,6 +92,7 @@ class Model:
         problem, words = self.problem, self._words
         shape = self._program.nodes[self._program.output].shape
         entries = problem.spec.points[problem.point]
+        shapes = {leaf.name: leaf.value.shape for leaf in self.narrow.leaves}
         return TruthRequest(
             program=self._program,
             values={words[leaf.name]: leaf.value for leaf in self.narrow.leaves},
@@ -106,7 +107,9 @@ class Model:
             projections={
                 mode: Projection(
                     None if p.rows is None else p.rows.reshape(len(p.rows), *shape),
-                    None if p.columns is None else {words[n]: c for n, c in p.columns.items()},
+                    None
+                    if p.columns is None
+                    else {words[n]: c.reshape(len(c), *shapes[n]) for n, c in p.columns.items()},
                 )
                 for mode, p in projections.items()
             },

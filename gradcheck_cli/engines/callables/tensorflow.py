@@ -266,7 +266,7 @@ class TensorFlowSubject:
         )
 
     def _standing(self) -> dict[str, bytes]:
-        return {name: one.now() for name, one in self.held.items()}
+        return {name: one.now() for name, one in self.held.items() if one.floating}
 
     def _pulled(
         self,
