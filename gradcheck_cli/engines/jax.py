@@ -49,8 +49,9 @@ class JaxEngine(LoweredEngine):
         return _Jax(self._calls, dtype)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
-        """Forward mode through a `jax.custom_vjp` is an error in JAX."""
-        if not mode.startswith("forward"):
+        """Forward mode through a `jax.custom_vjp` is an error in JAX; through its derivative it is
+        not."""
+        if mode != "forward":
             return None
         for custom in custom_gradients(program):
             if custom.jvp is None:

@@ -1,7 +1,8 @@
-"""JAX's primitives in exact arithmetic, by name: called with their operands in order and their
-parameters by name.
+"""JAX's primitives in exact arithmetic and in float64, by name: called with their operands in order
+and their parameters by name.
 
-What is not here runs its float64 kernel. JAX is not needed to read this.
+What is not here, or raises TypeError, runs JAX's own kernel in float64. JAX is not needed to read
+this.
 """
 
 from __future__ import annotations
@@ -32,13 +33,29 @@ def _plain(name: str) -> Kernel:
     return lambda *xs, **how: row(name)(*xs)
 
 
+def _numeric(*xs: Any) -> list[Any]:
+    """Balls, where there is one, else floats; masks and integers among them."""
+    if all(isinstance(x, np.ndarray) for x in xs):
+        return [x.astype(np.float64) for x in xs]
+    return [as_numbers(x) for x in xs]
+
+
 def _numbers(name: str) -> Kernel:
-    """A row of numbers, where a mask counts as numbers too."""
-    return lambda *xs, **how: row(name)(*map(as_numbers, xs))
+    def kernel(*xs: Any, **how: Any) -> Any:
+        if all(isinstance(x, np.ndarray) and x.dtype.kind in "biu" for x in xs):
+            raise TypeError("only operations on floating numbers are restated")
+        return row(name)(*_numeric(*xs))
+
+    return kernel
 
 
 def _reduction(name: str) -> Kernel:
-    return lambda x, axes, **how: row(name)(as_numbers(x), axis=tuple(axes))
+    def kernel(x: Any, axes: Any, **how: Any) -> Any:
+        if isinstance(x, np.ndarray) and x.dtype.kind in "biu":
+            raise TypeError("only reductions of floating numbers are restated")
+        return row(name)(x, axis=tuple(axes))
+
+    return kernel
 
 
 def _running(name: str) -> Kernel:
@@ -52,7 +69,7 @@ def _running(name: str) -> Kernel:
 
 def _logical(name: str) -> Kernel:
     def kernel(*xs: Any, **how: Any) -> Any:
-        if any(np.asarray(x).dtype != np.bool_ for x in xs):
+        if any(x.dtype != np.bool_ for x in xs):
             raise TypeError("only the operations on booleans are restated")
         return row(name)(*xs)
 
@@ -81,14 +98,14 @@ def _dot_general(a: Any, b: Any, dimension_numbers: Any, **how: Any) -> Any:
     rest = [c for i, c in enumerate(first) if i not in (*summed_a, *batch_a)]
     rest += [c for i, c in enumerate(second) if i not in (*summed_b, *batch_b)]
     subscripts = f"{''.join(first)},{''.join(second)}->{''.join((*batch, *rest))}"
-    return row("einsum")(as_numbers(a), as_numbers(b), subscripts=subscripts)
+    return row("einsum")(*_numeric(a, b), subscripts=subscripts)
 
 
 def _convert(x: Any, new_dtype: Any, **how: Any) -> Any:
     """Into a floating dtype: the rounding is the operation's own."""
     if np.dtype(new_dtype).kind in "biu":
         raise TypeError("only conversions into floating dtypes are restated")
-    return as_numbers(x)
+    return _numeric(x)[0]
 
 
 def _finite(x: Any, **how: Any) -> Any:
@@ -105,6 +122,43 @@ def _triangular_solve(a: Any, b: Any, **how: Any) -> Any:
         a = row("moveaxis")(a, source=-1, destination=-2)
     return row("triangular_solve")(a, b, lower=lower != turned)
 
+
+def _broadcast_in_dim(x: Any, shape: Any, broadcast_dimensions: Any, **how: Any) -> Any:
+    sizes = [1] * len(shape)
+    for axis, place in enumerate(broadcast_dimensions):
+        sizes[place] = x.shape[axis]
+    return np.broadcast_to(x.reshape(sizes), shape)
+
+
+def _slice(x: Any, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    steps = strides or (1,) * x.ndim
+    return x[tuple(map(slice, start_indices, limit_indices, steps))]
+
+
+def _pad(x: Any, value: Any, padding_config: Any) -> Any:
+    if any(before < 0 or after < 0 or inside for before, after, inside in padding_config):
+        raise TypeError("only widths outside are restated")
+    widths = [(before, after) for before, after, _ in padding_config]
+    return np.pad(x, widths, constant_values=value)
+
+
+def _same(x: Any, **how: Any) -> Any:
+    return x
+
+
+MOVED: dict[str, Kernel] = {
+    "reshape": lambda x, new_sizes, **how: x.reshape(new_sizes),
+    "squeeze": lambda x, dimensions, **how: np.squeeze(x, tuple(dimensions)),
+    "expand_dims": lambda x, dimensions, **how: np.expand_dims(x, tuple(dimensions)),
+    "transpose": lambda x, permutation: np.transpose(x, permutation),
+    "broadcast_in_dim": _broadcast_in_dim,
+    "slice": _slice,
+    "rev": lambda x, dimensions: np.flip(x, tuple(dimensions)),
+    "concatenate": lambda *xs, dimension: np.concatenate(xs, axis=dimension),
+    "pad": _pad,
+    **dict.fromkeys(("copy", "copy_p", "stop_gradient"), _same),
+}
+"""In NumPy's words, for arrays of anything."""
 
 _SAME_NAME = (
     *("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "cbrt", "square", "abs", "sign"),

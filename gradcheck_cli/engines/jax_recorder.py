@@ -20,7 +20,7 @@ from jax.extend import core
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.exact_kernels import moved, on_balls
 from gradcheck_cli.engines.execution import Execution, High, Step, format_named
-from gradcheck_cli.engines.jax_exact import HANDED_ON, KERNELS, MOVES
+from gradcheck_cli.engines.jax_exact import HANDED_ON, KERNELS, MOVED, MOVES
 
 _SCOPE = "gradcheck_node_"
 _NODE = re.compile(_SCOPE + r"(\d+)")
@@ -108,6 +108,8 @@ class JaxRecorder:
         if name == "cond":
             chosen, *rest = args
             return run(params["branches"][int(self._value(chosen))], rest)
+        if name == "custom_linear_solve":
+            return self._solve(params, args, run)
         if name == "while":
             return self._while(params, args, run)
         if name == "scan":
@@ -119,6 +121,16 @@ class JaxRecorder:
 
     def _value(self, slot: int) -> Any:
         return self.execution.slots[slot].native
+
+    def _solve(
+        self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
+    ) -> list[int]:
+        """Of a linear equation: by the function that was given for it. (The other three serve its
+        derivatives, which are equations of their own here.)"""
+        lengths = params["const_lengths"]
+        before = lengths.matvec + lengths.vecmat
+        consts = args[before : before + lengths.solve]
+        return run(params["jaxprs"].solve, [*consts, *args[sum(lengths) :]])
 
     def _while(
         self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
@@ -165,14 +177,19 @@ class JaxRecorder:
     def _primitive(
         self, equation: Any, args: Sequence[int], node: int | None, backward: bool
     ) -> list[int]:
-        name = equation.primitive.name
-        low = partial(_low, equation.primitive, equation.params)
+        name, params = equation.primitive.name, equation.params
+        low = partial(_results, equation.primitive, params)
         if not args:  # made of nothing
             return [self._slot(y, structural=True) for y in low([])]
         made = all(self.execution.slots[i].structural for i in args)
-        wide = partial(_wide, equation.primitive, _widened(equation.params))
+        wide = partial(_wide, equation.primitive, params)
         moves = name in MOVES
-        exact = partial(moved, wide) if moves else _exact(name, equation.params)
+        kernel = KERNELS.get(name)
+        exact: Callable[[Sequence[High]], list[High]] | None = None
+        if moves:
+            exact = partial(moved, wide)
+        elif kernel is not None:
+            exact = partial(on_balls, partial(kernel, **params))
         moves = moves or name in HANDED_ON
         results = self._add(name, args, low, wide, exact, moves, node, backward)
         for slot in results:
@@ -232,13 +249,16 @@ def _results(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> 
     return list(found) if primitive.multiple_results else [found]
 
 
-def _low(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> list[Any]:
-    return _results(primitive, params, args)
-
-
 def _wide(primitive: Any, params: Mapping[str, Any], args: Sequence[Array]) -> list[Array]:
+    """In float64: by NumPy where that has words for it, which compiles nothing."""
+    kernel = KERNELS.get(primitive.name, MOVED.get(primitive.name))
+    if kernel is not None:
+        try:
+            return [np.asarray(kernel(*map(np.asarray, args), **params))]
+        except TypeError:  # it is not restated for these arguments
+            pass
     arrays = [jax.numpy.asarray(x) for x in args]
-    return [np.asarray(y) for y in _results(primitive, params, arrays)]
+    return [np.asarray(y) for y in _results(primitive, _widened(params), arrays)]
 
 
 def _widened(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,8 +269,3 @@ def _widened(params: Mapping[str, Any]) -> dict[str, Any]:
         else value
         for name, value in params.items()
     }
-
-
-def _exact(name: str, params: Mapping[str, Any]) -> Callable[[Sequence[High]], list[High]] | None:
-    kernel = KERNELS.get(name)
-    return None if kernel is None else partial(on_balls, partial(kernel, **params))

@@ -20,11 +20,17 @@ TARGETS = {
     "torch": "gradcheck_cli.engines.torch:TorchEngine",
     "tensorflow": "gradcheck_cli.engines.tensorflow:TensorFlowEngine",
 }
+# JAX compiles every operation for every shape, or a whole derivative: what all engines have alike
+# is asked of it in a few tests of its own.
+COMPILING = {
+    "jax": "gradcheck_cli.engines.jax:JaxEngine",
+    "jax-jit": "gradcheck_cli.engines.jax:JaxJitEngine",
+}
 
 
 @cache
 def _loaded(name: str) -> Engine:
-    engine = make(TARGETS[name])
+    engine = make({**TARGETS, **COMPILING}[name])
     engine.load()
     return engine
 

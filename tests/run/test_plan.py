@@ -73,7 +73,7 @@ def test_unknown_engine_is_corrected(spec: Read) -> None:
         _plan(spec(SQUARE), engines=("tensorflwo",))
     assert caught.value.help == "did you mean `tensorflow`?"
     with pytest.raises(UsageError) as caught:
-        _plan(spec(SQUARE), engines=("jax",))
+        _plan(spec(SQUARE), engines=("caffe",))
     assert "reference, torch, tensorflow" in caught.value.help
 
 
