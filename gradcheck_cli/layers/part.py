@@ -338,7 +338,7 @@ def output_findings_of(
         spec=replace(problem.spec, program=program, wrt=()),
         point=problem.point if problem.spec.pointed else None,
         dtype=problem.dtype,
-        values={},
+        values={leaf.name: leaf.value for leaf in narrow.leaves},
         projections={"reverse": Projection()},
         evaluations=(evaluation,),
         truth=Truth(
