@@ -13,9 +13,11 @@ from gradcheck_cli.layers.behaviour.bench import Bench, Fault
 from gradcheck_cli.layers.behaviour.layouts import of_inputs, of_upstream
 from gradcheck_cli.layers.behaviour.linear import linear
 from gradcheck_cli.layers.behaviour.memory import remembered
-from gradcheck_cli.layers.behaviour.modes import modes_agree, twice
+from gradcheck_cli.layers.behaviour.modes import modes_agree
 from gradcheck_cli.layers.behaviour.writes import kept, written
 from gradcheck_cli.layers.subjects import Subjects
+
+DRAWS = "it draws random numbers: the same ones at every call of a check"
 
 Check = Callable[[Bench], Iterator[Fault]]
 
@@ -27,7 +29,6 @@ CHECKS: tuple[tuple[Check, frozenset[str]], ...] = (
     (of_inputs, frozenset({"GC602", "GC603", "GC605", "GC606"})),
     (asked, frozenset({"GC602", "GC605"})),
     (modes_agree, frozenset({"GC602", "GC603", "GC605", "GC607"})),
-    (twice, frozenset({"GC602", "GC605"})),
 )
 
 
@@ -47,10 +48,13 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
         if not bench.leaves or not bench.size:
             return LayerAnswer()
         faults = list(_faults(bench))
+        fickle = any(fault.fickle for fault in faults)
+        if bench.first.random and not fickle:
+            faults.insert(0, Fault("GC601", DRAWS))
         return LayerAnswer(
             findings=tuple(_finding(problem, fault) for fault in faults),
             notes=tuple(_notes(bench)),
-            fickle=any(fault.fickle for fault in faults),
+            fickle=fickle,
         )
     finally:
         subject.close()
@@ -58,8 +62,6 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
 
 def _faults(bench: Bench) -> Iterator[Fault]:
     found: set[str] = set()
-    if bench.first.random:
-        yield Fault("GC601", "it draws random numbers: the same ones at every call of a check")
     for fault in written(bench):
         found.add(fault.code)
         yield fault

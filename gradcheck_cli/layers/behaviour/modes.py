@@ -1,4 +1,4 @@
-"""Other ways of differentiating: forward mode (GC105), and the backward again (GC106)."""
+"""Whether forward mode and reverse mode are of one function: <v, J u> = <J^T v, u> (GC105)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.layers.behaviour.bench import ELSEWHERE, Bench, Fault, farthest, raised
+from gradcheck_cli.layers.behaviour.bench import Bench, Fault, raised
 
 
 def modes_agree(bench: Bench) -> Iterator[Fault]:
@@ -42,35 +41,6 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
             f"<v, J u> is {by_forward:.9g} by forward mode, <J^T v, u> {by_reverse:.9g} by reverse"
         )
         yield Fault("GC105", message)
-
-
-def twice(bench: Bench) -> Iterator[Fault]:
-    """GC106, where second derivatives are asked for and the backward hides that it depends on
-    something."""
-    if not set(SECOND) & set(bench.problem.modes):
-        return
-    tangents = _tangents(bench)
-    try:
-        second = bench.subject.pull_twice(bench.row, tangents)
-    except Unsupported:
-        return
-    except Exception as error:
-        yield raised("GC106", "where its gradient is differentiated again", error)
-        return
-    if any(found is not None for found in second.values()):
-        return  # numbers, which the truth judges
-    for name, leaf in bench.leaves.items():
-        there = bench.ran_at({name: leaf.value * (1 + ELSEWHERE)})
-        for other in bench.leaves if there else ():
-            assert there is not None
-            one, moved = bench.gradient(bench.first, other), bench.gradient(there, other)
-            if farthest(one, moved, bench.bars.gradients[other]) is not None:
-                message = (
-                    f"the gradient of `{other}` changes with `{name}`, and its graph does not say "
-                    "so: it cannot be differentiated again"
-                )
-                yield Fault("GC106", message, other)
-                return
 
 
 def _tangents(bench: Bench) -> dict[str, Array]:
