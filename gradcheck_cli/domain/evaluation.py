@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gradcheck_cli.domain.difference import Difference
-from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.program import Program
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.dtypes import Array
 
 Mode = Literal["reverse", "forward", "reverse-over-reverse", "forward-over-reverse"]
 FIRST_ORDER: tuple[Mode, ...] = ("reverse", "forward")

@@ -9,7 +9,7 @@ from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import engines
-from gradcheck_cli.layers import examine
+from gradcheck_cli.layers.examine import examine
 from gradcheck_cli.layers.failures import told_once, with_failure
 from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.run.settle import settle
