@@ -71,7 +71,7 @@ class TensorFlowSubject:
         self._inlined = self._policies.swapped or any(one.swapped for one in self.held.values())
         self.leaves = tuple(self._leaves(names))
         self.given = {n: self.tensor(request.values[n]) for n in names}
-        self._graph = Graph(tf)
+        self.graph = Graph(tf)
         self._bind()
 
     # What there is
@@ -218,7 +218,7 @@ class TensorFlowSubject:
     # What is asked
 
     def value(self, values: Mapping[str, Array]) -> Array:
-        found = self._graph.value(self, values)
+        found = self.graph.value(self, values)
         return self.eagerly(values) if found is None else found
 
     def eagerly(self, values: Mapping[str, Array]) -> Array:

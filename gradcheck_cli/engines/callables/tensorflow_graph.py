@@ -27,14 +27,14 @@ class Graph:
     def __init__(self, tf: Any) -> None:
         self._tf = tf
         self._asked = 0
-        self._traced: Any = None
+        self.traced: Any = None
         self._given_up = False
 
     def value(self, subject: TensorFlowSubject, values: Mapping[str, Array]) -> Array | None:
         """The flattened outputs, or None where the layer itself has to be asked."""
         if self._given_up:
             return None
-        if self._traced is None:
+        if self.traced is None:
             self._asked += 1
             if self._asked <= EAGER:
                 return None
@@ -59,7 +59,7 @@ class Graph:
         try:
             with subject.ready({}):
                 function = tf.function(flat, autograph=False)
-                self._traced = function.get_concrete_function(*specs)
+                self.traced = function.get_concrete_function(*specs)
             return all(
                 np.array_equal(self._run(subject, at), subject.eagerly(at), equal_nan=True)
                 for at in (values, {})
@@ -73,5 +73,5 @@ class Graph:
                 base if name not in values else subject.tensor(values[name])
                 for name, base in subject.given.items()
             ]
-            result: Array = self._traced(*inputs).numpy()
+            result: Array = self.traced(*inputs).numpy()
         return result

@@ -1,0 +1,84 @@
+"""Layers of TensorFlow and Keras, as people write them."""
+
+import keras
+import tensorflow as tf
+
+MATRIX = tf.Variable([[1.0, 0.5], [-0.25, 2.0]])
+FACTOR = tf.constant([1.5, 1 / 3])
+
+
+class SinDense(keras.Layer):
+    def __init__(self, units):
+        super().__init__()
+        self.units = units
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], self.units), name="kernel")
+
+    def call(self, x):
+        return tf.sin(x @ self.kernel)
+
+
+class Net(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.first = keras.layers.Dense(2, activation="tanh")
+        self.norm = keras.layers.BatchNormalization()
+        self.drop = keras.layers.Dropout(0.5)
+
+    def call(self, x, training=None):
+        return self.drop(self.norm(self.first(x), training=training), training=training)
+
+
+def sequential():
+    return keras.Sequential([keras.layers.Dense(2), keras.layers.LSTM(2)])
+
+
+def functional():
+    p, q = keras.Input((2,), name="p"), keras.Input((2,), name="q")
+    return keras.Model([p, q], keras.layers.Dense(2)(p * q))
+
+
+class Affine(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = [tf.Variable([[2.0, 1.0], [0.0, 3.0]]), tf.Variable([0.5, 0.5])]
+        self.calls = tf.Variable(0, trainable=False)
+
+    def __call__(self, x):
+        self.calls.assign_add(1)
+        return x @ self.parts[0] + self.parts[1]
+
+
+@tf.function
+def graph(x):
+    return tf.tanh(x @ MATRIX) * FACTOR
+
+
+@tf.custom_gradient
+def halved(x):
+    def gradient(upstream):
+        return upstream * x
+
+    return x * x, gradient
+
+
+@tf.custom_gradient
+def summed(x):
+    def gradient(upstream):
+        return tf.reduce_sum(upstream)
+
+    return 2 * x, gradient
+
+
+def gathered(x, index, flag):
+    picked = tf.gather(x, index) if flag else x
+    return {"picked": picked, "pair": (tf.reduce_sum(x), tf.size(x))}
+
+
+def noisy(x):
+    return x * tf.random.normal(tf.shape(x), dtype=x.dtype)
+
+
+def branching(x):
+    return x * x if x[0, 0] > 0 else -x
