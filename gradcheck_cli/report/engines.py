@@ -13,6 +13,7 @@ from gradcheck_cli.report.table import table_lines
 
 SCHEMA_VERSION = 1
 HEADER = ("engine", "version", "modes", "orders", "dtypes", "devices")
+_NAMED = "only when named"
 _PROSE = (2, 4)  # the columns that may be wrapped: modes and dtypes
 
 
@@ -20,20 +21,21 @@ def engine_lines(engines: Mapping[str, Registered], style: Style) -> list[Text]:
     """What each can do; then what some of them are, which run only when named, and what is
     missing."""
     here = [found for found in engines.values() if found.engine is not None]
+    column = max(len(word) for word in (_NAMED, *engines)) + 2
     lines = table_lines(HEADER, [_row(found) for found in here], style, wrap=_PROSE)
     for found in here:
         assert found.engine is not None
         if remark := found.engine.capabilities.remark:
-            lines += [Text(), *labelled(found.name, remark, style, 0, 17)]
+            lines += [Text(), *labelled(found.name, remark, style, 0, column)]
     named = [found.name for found in here if not found.by_default]
     if named:
         flag = f"--engine {named[0]}"
         lines += [
             Text(),
-            *labelled("only when named", f"{', '.join(named)} ({flag})", style, 0, 17),
+            *labelled(_NAMED, f"{', '.join(named)} ({flag})", style, 0, 17),
         ]
     for found in engines.values():
-        lines += _missing(found, style)
+        lines += _missing(found, style, column)
     return lines
 
 
@@ -50,10 +52,10 @@ def _row(found: Registered) -> list[str]:
     ]
 
 
-def _missing(found: Registered, style: Style) -> list[Text]:
+def _missing(found: Registered, style: Style, column: int) -> list[Text]:
     """`torch is not installed`, and below it the line that a user types, never broken."""
     if found.engine is None:
-        return [Text(), *labelled(found.name, f"cannot be used: {found.fault}", style, 0, 17)]
+        return [Text(), *labelled(found.name, f"cannot be used: {found.fault}", style, 0, column)]
     lines: list[Text] = []
     for what, install in found.missing:
         said = "is not installed" if install == found.install else f"needs {what}: there is none"
