@@ -8,7 +8,7 @@ STAMP := $(VENV)/.gradcheck-installed
 .PHONY: help demo test snapshots lint format docs bench clean
 
 help:
-	@echo "make demo    run the example specs on the reference engine, PyTorch and TensorFlow"
+	@echo "make demo    run the example specs on the reference engine, PyTorch, TensorFlow and JAX"
 	@echo "make test    run the tests"
 	@echo "make lint    ruff, mypy and the layer contracts"
 	@echo "make format  let ruff format the code"

@@ -14,7 +14,8 @@ from mpmath import mpf
 from gradcheck_cli.domain.report import Finding, Fix, SpecError, SpecResult
 from reference_engine.op import find
 
-ENGINES = {"reference": None, "torch": "torch", "tensorflow": "tf"}  # and how the data call them
+# and how the data call them
+ENGINES = {"reference": None, "torch": "torch", "tensorflow": "tf", "jax": "jax"}
 FIX = ".fix"  # ends the name of a fix's spec
 
 Kind = Literal["gradient", "value", "raised", "right", "control", "fix", "undefined", "overflow"]

@@ -63,6 +63,13 @@ def rows(folder: Path) -> list[Row]:
             5,
         ),
         Row(
+            "one spec on JAX, to importing jax",
+            (*run, str(one), "--engine", "jax"),
+            (sys.executable, "-c", "import jax"),
+            1.5,
+            5,
+        ),
+        Row(
             "100 specs on the reference engine, to one",
             (*run, str(hundred), "--engine", "reference"),
             (*run, str(one), "--engine", "reference"),

@@ -42,7 +42,7 @@ def test_a_run_says_what_was_found_engine_by_engine(tmp_path: Path) -> None:
     assert done.returncode in (0, 1), done.stderr
     report = json.loads((tmp_path / "out").read_text())["modes"]["reverse"]
     verdicts = {(one["id"], one["engine"]): one["verdict"] for one in report["told"]}
-    for engine in ("reference", "torch", "tensorflow"):
+    for engine in ("reference", "torch", "tensorflow", "jax"):
         assert verdicts["exp_recip", engine] == "found"
         assert verdicts["cubic_expanded", engine] == "found"
         assert verdicts["sech2", engine] == "quiet"
@@ -51,5 +51,5 @@ def test_a_run_says_what_was_found_engine_by_engine(tmp_path: Path) -> None:
         assert verdicts["cubic_expanded.fix", engine] == "quiet"
         assert report["summary"]["rows"]["defects found"][engine] == [2, 2]
     table = done.stdout.splitlines()
-    assert any("defects found" in line and line.count("2 of 2 100%") == 3 for line in table)
+    assert any("defects found" in line and line.count("2 of 2 100%") == 4 for line in table)
     assert "missed: 0" in table
