@@ -1,0 +1,98 @@
+"""The layers of specs/layers/code, run once as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.calling import environment
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """What it printed, and its report."""
+    report = tmp_path_factory.mktemp("layers") / "report.json"
+    command = ["run", "specs/layers/code", "--report", f"json={report}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "gradcheck_cli", *command],
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, json.loads(report.read_text("utf-8"))
+
+
+@pytest.fixture
+def results(run: tuple[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    assert run[1]["errors"] == []
+    return {result["spec"]: result for result in run[1]["results"]}
+
+
+# 1/exp(x) as it is written first shows a defect, which its spec accepts with a reason: zero at 60
+# and nan at 100, in both engines and both modes.
+EXPECTED: dict[str, dict[str, int]] = {
+    "affine_pair": {},
+    "batch_norm_training": {},
+    "dropout_training": {"GC601": 2},
+    "fused_layer_norm": {},
+    "keras_batch_norm_training": {},
+    "keras_custom_layer": {},
+    "keras_custom_loss": {},
+    "linear_loss": {},
+    "lstm_tagger": {},
+    "reciprocal_exp_plain": {"GC201": 4, "GC302": 4},
+    "reciprocal_exp_stable": {},
+    "softmax_loss_pair": {},
+    "straight_through": {},
+}
+
+
+def test_each_layer_passes_with_the_findings_that_are_known(results: dict[str, Any]) -> None:
+    found = {
+        name: dict(Counter(finding["code"] for finding in result["findings"]))
+        for name, result in results.items()
+    }
+    assert found == EXPECTED
+    assert {result["status"] for result in results.values()} == {"passed"}
+
+
+def test_parameters_are_checked_by_name(results: dict[str, Any]) -> None:
+    def checked(name: str) -> set[str]:
+        return {check["input"] for check in results[name]["checks"]}
+
+    assert checked("lstm_tagger") == {
+        "x",
+        "lstm.weight_ih_l0",
+        "lstm.weight_hh_l0",
+        "lstm.bias_ih_l0",
+        "lstm.bias_hh_l0",
+        "scores.weight",
+        "scores.bias",
+    }
+    assert checked("keras_batch_norm_training") == {"x", "gamma", "beta"}
+    assert checked("linear_loss") == {"w", "b"}
+
+
+def test_what_has_a_formula_beside_it_faces_the_certified_truth(results: dict[str, Any]) -> None:
+    for name in ("keras_custom_layer", "fused_layer_norm", "batch_norm_training", "affine_pair"):
+        assert {check["truth"] for check in results[name]["checks"]} == {"certified"}, name
+    assert "certified" not in {check["truth"] for check in results["lstm_tagger"]["checks"]}
+
+
+def test_the_custom_loss_has_its_known_numbers(run: tuple[str, dict[str, Any]]) -> None:
+    shown = " ".join(run[0].partition("ok    keras_custom_loss")[2].split()[:60])
+    assert "value = 2.762641767681032," in shown
+    assert "d/dkernel = [[-1.7600984777091067," in shown
