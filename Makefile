@@ -46,6 +46,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/truth.py
 	$(BIN)/python benchmarks/eigen.py
 	$(BIN)/python benchmarks/cases.py
+	$(BIN)/python benchmarks/many_layers.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

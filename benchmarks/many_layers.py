@@ -32,7 +32,7 @@ def made(number):
     weight = torch.full((3,), 1.0 + number / 1000, requires_grad=True)
 
     def layer(x):
-        return torch.tanh(x * weight).sum()
+        return torch.exp(-x * weight).sum()
 
     return layer
 

@@ -130,10 +130,10 @@ def _inputs(found: Given, asked: Asked) -> dict[str, Input]:
     return made
 
 
-def _dtypes(found: Given) -> tuple[str, ...]:
-    """Half precision where an input has it: such a layer may take no other."""
+def _dtypes(found: Given) -> tuple[str, ...] | None:
+    """Half precision where an input has it: such a layer may take no other. Else the usual."""
     half = sorted(set(FORMATS) - set(DTYPES))
-    return tuple(name for name in half if name in found.dtypes) or DTYPES
+    return tuple(name for name in half if name in found.dtypes) or None
 
 
 def _surrogates(form: Mapping[str, str] | None, span: Span) -> tuple[Surrogate, ...]:

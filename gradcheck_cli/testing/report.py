@@ -46,6 +46,9 @@ class GradientError(AssertionError):
         super().__init__(f"{headline(report)}\n\n{report}")
         self.report = report
 
+    def __reduce__(self) -> tuple[type[GradientError], tuple[CheckReport]]:
+        return GradientError, (self.report,)  # it may be raised in another process
+
 
 class NotRight(Exception):
     """What pytest shows of a spec, in place of a traceback."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -187,3 +189,22 @@ def test_a_name_that_the_layer_does_not_have_is_told_with_those_that_it_has() ->
     assert not report.passed
     assert "no gradient for `y`" in str(report)
     assert "it has: x" in str(report)
+
+
+def test_a_layer_of_one_precision_is_checked_in_that_one() -> None:
+    def layer(x):
+        assert x.dtype == torch.float32, "single precision only"
+        return x * x
+
+    report = check(layer, torch.ones(2), **REVERSE)
+    assert report.passed
+    assert {check.dtype for check in report.result.checks} == {"float32"}
+    assert "single precision only" in str(report)
+    assert not check(layer, torch.ones(2), dtypes=["float64"], **REVERSE).passed
+
+
+def test_an_error_survives_the_way_to_another_process() -> None:
+    report = check(Halved, torch.ones(2), dtypes=["float64"], **REVERSE)
+    error = pickle.loads(pickle.dumps(GradientError(report)))
+    assert error.report.passed is False
+    assert "GC101" in str(error)
