@@ -67,7 +67,7 @@ def leading(call: Any, names: Sequence[str]) -> list[str]:
     """Which of the inputs a call takes: those that it knows by name, else as many as it needs at
     least. Others may be values of variables, which are not there before the first call."""
     parameters = inspect.signature(call).parameters.values()
-    known = [name for name in names if any(name == p.name for p in parameters)]
+    known = [n for n in names if any(n.partition("[")[0] == p.name for p in parameters)]
     needed = sum(
         p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
         for p in parameters

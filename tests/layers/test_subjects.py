@@ -1,0 +1,81 @@
+"""What a spec asks of a layer's leaves, and the precisions that the layer has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.engines.numpy import NumpyEngine
+from gradcheck_cli.layers import examine
+from tests.layers.making import layer_problem
+
+PRODUCT = SimpleNamespace(forward=lambda x, y: x * y, backward=lambda up, x, y: (up * y, up * x))
+
+
+def examined(
+    layer: Any, wrt: tuple[str, ...] = (), dtype: str = "float64", data: str = ""
+) -> LayerAnswer:
+    problem = layer_problem(layer, {"x": [0.5, 1.0], "y": [2.0, 3.0]}, dtype=dtype)
+    mine = replace(problem.implementation, engine="numpy", target="product")
+    point = {
+        name: replace(entry, requires_grad=name != data)
+        for name, entry in problem.spec.points[0].items()
+    }
+    spec = replace(problem.spec, wrt=wrt, points=(point,), implementations=(mine,))
+    return examine(NumpyEngine(), replace(problem, spec=spec, implementation=mine))
+
+
+def checked(answer: LayerAnswer) -> set[str]:
+    assert answer.failure is None
+    return {check.input for check in answer.checks}
+
+
+def test_only_what_is_asked_for_is_differentiated() -> None:
+    assert checked(examined(PRODUCT)) == {"x", "y"}
+    assert checked(examined(PRODUCT, ("y",))) == {"y"}
+    assert checked(examined(PRODUCT, data="y")) == {"x"}
+
+
+def test_a_name_that_has_no_gradient_is_a_mistake_of_the_spec() -> None:
+    answer = examined(PRODUCT, ("y", "z"))
+    (finding,) = answer.findings
+    assert finding.code == "GC903"
+    assert finding.message == "`wrt`: the layer has no gradient for `z`"
+    assert finding.detail == "it has: x, y"
+
+
+def only(dtype: type) -> SimpleNamespace:
+    def forward(x: Any, y: Any) -> Any:
+        if x.dtype != dtype:
+            raise TypeError(f"I take {dtype.__name__}")
+        return x * y
+
+    return SimpleNamespace(forward=forward, backward=PRODUCT.backward)
+
+
+def test_a_layer_of_one_precision_is_checked_in_that_and_left_out_in_others() -> None:
+    narrow = examined(only(np.float32), dtype="float32")
+    assert checked(narrow) == {"x", "y"}
+    assert narrow.findings == ()
+    assert narrow.notes[0].startswith("float32 is the highest precision it runs in (TypeError")
+    other = examined(only(np.float32))
+    assert (other.checks, other.findings, other.failure) == ((), (), None)
+    assert other.notes == (
+        "float64 was left out: the layer does not run in it (TypeError: I take float32)",
+    )
+
+
+def test_where_random_numbers_depend_on_the_dtype_its_own_decide() -> None:
+    def forward(x: Any, y: Any) -> Any:
+        return x * y * np.random.random(2 if x.dtype == np.float32 else 3)[-2:].astype(x.dtype)
+
+    def backward(up: Any, x: Any, y: Any, out: Any) -> Any:
+        return up * out / x, up * out / y
+
+    answer = examined(SimpleNamespace(forward=forward, backward=backward), dtype="float32")
+    assert answer.notes[0] == "it draws other random numbers in float64: checked in float32"
+    assert [finding.code for finding in answer.findings if finding.severity == "error"] == []

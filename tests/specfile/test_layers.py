@@ -1,0 +1,42 @@
+"""What a spec says about layers, before any of them is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gradcheck_cli.specfile import read
+from tests.specfile.writing import told
+
+FORM = """\
+inputs: {{x: [1.0, 2.0], y: [1.0, 2.0, 3.0]}}
+constants: {{k: 2}}
+implementations: {{numpy: "layers.py:{target}"}}
+model: |
+  {model}
+"""
+
+
+def mistakes(folder: Path, model: str, target: str = "layer") -> list[str]:
+    (folder / "layers.py").write_text("")
+    (folder / "a.yaml").write_text(FORM.format(model=model, target=target))
+    _, errors = read(str(folder / "a.yaml"))
+    return [told(error) for error in errors]
+
+
+def test_names_of_a_model_may_be_those_of_parameters(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, "k * (x @ dense_kernel) + bias") == []
+
+
+def test_other_mistakes_of_a_model_are_told_with_the_file(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, "sinn(x * w)") == ["GC905 5:3-7 model: unknown operation `sinn`"]
+    assert mistakes(tmp_path, "w * (x + y)") == [
+        "GC906 5:8-13 model: x + y: (2,) + (3,): the sizes 2 and 3 on axis -1 differ"
+    ]
+    assert mistakes(tmp_path, "w.T") != []
+    assert [told.split()[0] for told in mistakes(tmp_path, "x +")] == ["GC904"]
+
+
+def test_a_target_is_a_name_in_a_file_that_is_there(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, "x", "no name") == [
+        "GC903 3:26-45 implementations.numpy: `no name` is not a name in layers.py"
+    ]
