@@ -13,6 +13,7 @@ from gradcheck_cli.engines.base import EngineFault
 OURS = str(Path(__file__).parent.parent)
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")})
 _SHOWN = 4
+_LONGEST, _MOST_LINES = 1000, 40  # of what an exception says
 _EXHAUSTED_TYPES = {"OutOfMemoryError", "ResourceExhaustedError"}  # of torch, of TensorFlow
 _EXHAUSTED_WORDS = ("can't allocate memory", "RESOURCE_EXHAUSTED")  # torch on the CPU, XLA
 _DUMPED = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
@@ -21,8 +22,8 @@ _DUMPED = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.
 def as_failure(error: BaseException, *, ours: bool = False) -> Failure:
     """What was raised as a failure: an engine's fault as it says itself, anything else with a short
     traceback; `ours` is said below."""
-    words = str(error).strip().splitlines()
-    message = words[0].strip() if words else ""
+    words = _text_of(error).strip().splitlines()
+    message = _cut(words[0].strip()) if words else ""
     if isinstance(error, EngineFault):
         return Failure(error.kind, message or type(error).__name__, error.detail)
     if isinstance(error, SystemExit):
@@ -34,10 +35,22 @@ def as_failure(error: BaseException, *, ours: bool = False) -> Failure:
     return Failure(kind, message, short_traceback(error, ours=ours))
 
 
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # of a class that somebody wrote
+        return "(its text cannot be made)"
+
+
+def _cut(line: str) -> str:
+    """A line that somebody can read: exceptions may hold whole arrays."""
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
+
+
 def _is_exhausted(error: BaseException) -> bool:
     if isinstance(error, MemoryError) or type(error).__name__ in _EXHAUSTED_TYPES:
         return True
-    return isinstance(error, RuntimeError) and any(w in str(error) for w in _EXHAUSTED_WORDS)
+    return isinstance(error, RuntimeError) and any(w in _text_of(error) for w in _EXHAUSTED_WORDS)
 
 
 def short_traceback(error: BaseException, *, ours: bool = False) -> str:
@@ -54,7 +67,10 @@ def short_traceback(error: BaseException, *, ours: bool = False) -> str:
         frames = everything
     lines = traceback.format_list(frames[-_SHOWN:])
     lines += traceback.format_exception_only(error)
-    return "".join(lines).rstrip()
+    told = "".join(lines).rstrip().splitlines()
+    if len(told) > _MOST_LINES:
+        told = [*told[:_MOST_LINES], "..."]
+    return "\n".join(_cut(line) for line in told)
 
 
 def short_dump(words: str) -> str:

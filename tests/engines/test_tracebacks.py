@@ -69,3 +69,15 @@ Extension modules: numpy._core._multiarray_umath (total: 1)"""
 
 def test_words_without_a_dump_stay_as_they_are() -> None:
     assert short_dump("terminate called\nabort") == "terminate called\nabort"
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def test_an_exception_that_says_too_much_or_nothing_is_told_all_the_same() -> None:
+    long = as_failure(ValueError("x" * 10**6 + "\n" + "line\n" * 10**4))
+    assert len(long.message) < 1100
+    assert len(long.detail) < 10_000
+    assert as_failure(Mute()).message.startswith("Mute: ")
