@@ -7,6 +7,7 @@ from pathlib import Path
 
 USUAL_GB = 16.0  # far above what any check of a layer needs, and less than most machines have
 _SHARE = 0.75  # of a smaller machine: the rest belongs to other workers and to whoever works there
+_SCARCE = 0.03  # of the memory of the machine: the system's own killer strikes near zero
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
@@ -31,6 +32,16 @@ def _granted() -> int:
         except (OSError, ValueError):  # no such file, or "max"
             continue
     return 0
+
+
+def is_scarce() -> bool:
+    """Whether the machine has hardly any memory left; False where that is not told."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return False
+    found = {name: int(rest.split()[0]) for name, _, rest in (s.partition(":") for s in lines)}
+    return found.get("MemAvailable", 1) < _SCARCE * found.get("MemTotal", 1)
 
 
 def resident(pid: int) -> int | None:

@@ -177,9 +177,9 @@ class _Keeper(threading.Thread):
             if task.group is not None:
                 self._hung.add(task.group)
             failure = Failure("timed-out", f"gave no answer within {limit:g} s")
-        except TookTooMuch:
+        except TookTooMuch as error:
             self._drop()
-            failure = Failure("out-of-memory", f"took more than {task.memory:g} GB of memory")
+            failure = Failure("out-of-memory", str(error))
         except Died as error:
             words = short_dump(process.last_words)
             self._drop()

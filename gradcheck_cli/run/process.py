@@ -22,6 +22,9 @@ _POLL_S = 0.1
 _FAREWELL_S = 0.5  # for an idle worker to end by itself before it is killed
 
 
+NOTABLE = 1e9  # bytes that make a worker a suspect where the machine runs out of memory
+
+
 class Died(Exception):
     """The worker is gone; the message says how."""
 
@@ -31,7 +34,7 @@ class TimedOut(Exception):
 
 
 class TookTooMuch(Exception):
-    """The worker holds more memory than it may."""
+    """The worker holds more memory than it may; the message says how much."""
 
 
 def _descriptor(stream: IO[bytes] | None) -> int:
@@ -104,8 +107,12 @@ class Process:
         if now - self._looked < _POLL_S or most == math.inf:
             return
         self._looked = now
-        if (memory.resident(self.pid) or 0) - self._held > most:
-            raise TookTooMuch
+        taken = (memory.resident(self.pid) or 0) - self._held
+        if taken > most:
+            raise TookTooMuch(f"took more than {most / 1e9:g} GB of memory")
+        if taken > NOTABLE and memory.is_scarce():  # before the system chooses whom to kill
+            words = f"took {taken / 1e9:.1f} GB of memory, and the machine has hardly any left"
+            raise TookTooMuch(words)
 
     def _handle(self, descriptor: int) -> bool:
         """Moves bytes one way or the other; True where the channel is closed."""

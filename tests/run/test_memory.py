@@ -21,3 +21,7 @@ def test_nobody_holds_nothing() -> None:
 def test_the_usual_limit_leaves_something_to_the_machine() -> None:
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
     assert 0 < memory.usual_limit() <= min(memory.USUAL_GB, 0.75 * machine)
+
+
+def test_this_machine_has_memory_left() -> None:
+    assert not memory.is_scarce()

@@ -14,6 +14,7 @@ import pytest
 from gradcheck_cli.domain.evaluation import Evaluation, Problem
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.run import pool as pool_module
+from gradcheck_cli.run import process as process_module
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
 
 START_S = 30.0  # for a worker to start on a busy machine; it takes 0.2 s on an idle one
@@ -110,6 +111,19 @@ def test_memory_has_a_limit(pool: Pool, fakes: dict[str, str]) -> None:
     assert first.failure.kind == "out-of-memory"
     assert first.failure.message == "took more than 0.05 GB of memory"
     assert _is_six(second.answers[0])
+
+
+def test_a_machine_that_runs_out_of_memory_ends_who_takes_it(
+    pool: Pool, fakes: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_module, "NOTABLE", 5e7)
+    monkeypatch.setattr(process_module.memory, "is_scarce", lambda: True)
+    pool.start("hoarding", fakes["hoarding"])
+    pool.submit(Task("bad", "hoarding", [_problem("bad")], START_S, memory=16.0))
+    (done,) = _collect(pool, 1)
+    assert done.failure is not None
+    assert done.failure.kind == "out-of-memory"
+    assert done.failure.message.endswith("and the machine has hardly any left")
 
 
 @pytest.mark.parametrize("name", ["hanging", "deaf"])
