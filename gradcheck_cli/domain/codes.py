@@ -79,6 +79,12 @@ _ROWS: tuple[Code, ...] = (
         "GC402", "undefined-derivative", "warning", "There is no finite derivative at this point."
     ),
     Code("GC403", "discontinuity", "warning", "The function jumps at this point."),
+    Code(
+        "GC404",
+        "clipped-gradient",
+        "warning",
+        "A bound beside a pole makes the gradient exactly zero.",
+    ),
     Code("GC501", "undecided", "warning", "The check could not tell; it never counts as a pass."),
     Code("GC502", "ill-conditioned", "note", "Rounding the inputs alone explains the error."),
     Code("GC601", "stochastic", "note", "The layer draws random numbers; calls are re-seeded."),

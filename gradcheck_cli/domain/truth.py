@@ -9,6 +9,7 @@ from enum import IntEnum
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.place import Span
 
 
 class PointKind(IntEnum):
@@ -88,6 +89,18 @@ class Hull:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """A clip that keeps a number away from a pole (of `pole`, a row of the op table) and makes
+    entries of the gradient exactly 0. `without` has what they would be if that operation got the
+    number itself, by the keys of `Truth.blocks`; nan for all other entries."""
+
+    text: str
+    span: Span
+    pole: str
+    without: Mapping[tuple[str, str], Array]
+
+
+@dataclass(frozen=True, slots=True)
 class Truth:
     """Truth of one spec at one point for one dtype.
 
@@ -103,6 +116,7 @@ class Truth:
     reasons: Mapping[tuple[str, str], str] = field(default_factory=dict)
     uncertified: Mapping[tuple[str, str], str] = field(default_factory=dict)
     hulls: Mapping[str, tuple[Hull, ...]] = field(default_factory=dict)  # by mode
+    guards: tuple[Guard, ...] = ()
     fallback: str = (
         ""  # in a sentence, why differences stand in for a certified truth, where they do
     )

@@ -25,6 +25,7 @@ from gradcheck_cli.judge.failures import dtype_finding, failure_finding
 from gradcheck_cli.judge.findings import (
     engine_findings,
     finding,
+    guard_findings,
     halves,
     point_findings,
     source_of,
@@ -149,7 +150,7 @@ def _without_engine(case: Case, got: _Collected) -> list[Finding]:
         for f in point_findings(case, got.point)
         if not (f.code == "GC501" and f.input in explained)  # GC105 and GC107 say more
     ]
-    return [*of_point, *agreement]
+    return [*of_point, *guard_findings(case), *agreement]
 
 
 def _names(case: Case, evaluation: Evaluation) -> list[str]:

@@ -108,7 +108,7 @@ def _place(case: Case, mode: str, name: str, flat: int, side: str | None) -> tup
 
 def entries_of(
     case: Case,
-    mode: Mode,
+    mode: str,
     name: str,
     block: TruthBlock,
     places: Array,
@@ -284,6 +284,35 @@ def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Itera
                 code,
                 message,
                 input=name,
+                entries=entries,
+                more=more,
+                truth_source=source_of(block),
+            )
+
+
+def guard_findings(case: Case) -> Iterable[Finding]:
+    """Clips that make the gradient of an input exactly zero: once an input."""
+    truth = case.truth
+    assert truth is not None
+    for guard in truth.guards:
+        seen: set[str] = set()
+        for (mode, name), without in guard.without.items():
+            if name in seen:
+                continue
+            seen.add(name)
+            block, places = truth.blocks[mode, name], np.argwhere(~np.isnan(without))
+            entries, more = entries_of(case, mode, name, block, places, None, None)
+            number = float(without[tuple(places[0])])
+            message = (
+                f"`{name}`: a bound by the pole of `{guard.pole}` cuts the gradient off, "
+                f"{number:.4g} without it"
+            )
+            yield finding(
+                case,
+                "GC404",
+                message,
+                input=name,
+                span=guard.span,
                 entries=entries,
                 more=more,
                 truth_source=source_of(block),

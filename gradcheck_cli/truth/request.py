@@ -18,6 +18,7 @@ from gradcheck_cli.truth.blocks import Differences, Merged, is_on_a_kink, merge,
 from gradcheck_cli.truth.certified import DOMAIN, KINK, Certificate, certify, certify_output
 from gradcheck_cli.truth.conditioning import with_costs
 from gradcheck_cli.truth.gradients import block_shapes
+from gradcheck_cli.truth.guards import guards_of
 from gradcheck_cli.truth.hulls import hulls_of
 from gradcheck_cli.truth.noise import from_size
 from gradcheck_cli.truth.overlay import alone, overlaid, remembered, remembered_output
@@ -107,6 +108,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
         reasons=reasons,
         uncertified={key: c.reason for key, c in certificates.items() if c.reason},
         hulls=hulls,
+        guards=guards_of(request, program, at_point, blocks) if known is None else known.guards,
         forward=work.evaluations,
     )
 
