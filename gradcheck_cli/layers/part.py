@@ -11,7 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
-from gradcheck_cli.domain.layer import LayerProblem, Leaf, as_program
+from gradcheck_cli.domain.layer import Leaf, as_program
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject
@@ -327,24 +327,22 @@ def _index(
     return (*left, *place)
 
 
-def output_findings_of(
-    name: str, problem: LayerProblem, narrow: Subject, highest: Subject
-) -> Iterator[Finding]:
-    """What there is to say of the value alone."""
-    value, right = narrow.value({}), highest.value({})
+def output_findings_of(layer: Projected, value: Float, right: Float) -> Iterator[Finding]:
+    """What there is to say of the value alone; `right` is that in the highest precision."""
+    problem = layer.problem
     program = as_program(problem.implementation, {}, value.shape)
-    evaluation = Evaluation(name, problem.dtype, problem.dtype, "reverse", output=value)
+    evaluation = Evaluation(layer.name, problem.dtype, problem.dtype, "reverse", output=value)
     case = Case(
         spec=replace(problem.spec, program=program, wrt=()),
         point=problem.point if problem.spec.pointed else None,
         dtype=problem.dtype,
-        values={leaf.name: leaf.value for leaf in narrow.leaves},
+        values={leaf.name: leaf.value for leaf in layer.narrow.leaves},
         projections={"reverse": Projection()},
         evaluations=(evaluation,),
         truth=Truth(
             dtype=problem.dtype,
             output=right,
-            output_error=from_size(right, OPERATIONS, highest.dtype),
+            output_error=from_size(right, OPERATIONS, layer.highest.dtype),
             blocks={},
         ),
         seed=problem.seed,

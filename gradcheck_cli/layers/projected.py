@@ -22,12 +22,11 @@ from gradcheck_cli.truth.callables import MOVE, ROUNDINGS, signs
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.locating import Search
 from gradcheck_cli.truth.probes import (
-    COTANGENTS,
     MOST_DIRECTIONS,
     is_gaussian,
     miss,
     size_of,
-    smallest_norm,
+    smallest,
 )
 from gradcheck_cli.truth.projections import TARGET, Projections
 from gradcheck_cli.truth.quick import Look
@@ -74,6 +73,7 @@ class Projected:
         self._truth = Projections(self.highest, bounds, self.problem.seed)
         self._leaves = {leaf.name: leaf for leaf in self._truth.leaves}
         self._truth.rows[:, ~np.isfinite(self._truth.output)] = 0.0
+        self._value = self._truth.output
         self._truth.output = np.where(np.isfinite(self._truth.output), self._truth.output, 0.0)
         self._off: list[_Off] = []
         self._ulps: dict[str, float] = dict.fromkeys(self._leaves, 0.0)
@@ -91,7 +91,8 @@ class Projected:
     def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
         """Checks and findings."""
         started = time.perf_counter()
-        self._findings += output_findings_of(self.name, self.problem, self.narrow, self.highest)
+        value = self._value if self.narrow is self.highest else self.narrow.value({})
+        self._findings += output_findings_of(self, value, self._value)
         sound = self._confirm()
         if sound:
             self._promise()
@@ -111,16 +112,20 @@ class Projected:
             return False
         count = self._directions()
         self._sweep(range(count), compare=True)
-        if not self._truth.at_once(1, self._of(1)):
+        first = self._truth.at_once(1, self._of(1))
+        if first is None:
             # kinks or poles are near some entries: do steps in proportion to each stay clear of
             # them?
             draws = self._truth.draws
             draws.by_entry = True
-            draws.by_entry = self._truth.at_once(1, self._of(1))
+            first = self._truth.at_once(1, self._of(1))
+            draws.by_entry = first is not None
+        if first is not None:
+            self._looks[1] = first
         done = 0
         while done < count:
             for number in range(done, count):
-                if not self._look(number):
+                if number not in self._looks and not self._look(number):
                     return False
             done = count
             short = self._chance() > 1 - self.problem.power
@@ -137,7 +142,7 @@ class Projected:
         """As many as the power that was asked for takes, if the bars are as usual."""
         count = 2
         short = 1 - self.problem.power
-        while miss(USUAL, TARGET, count) > short and count < MOST_DIRECTIONS:
+        while miss(USUAL, TARGET, count, self._cotangents) > short and count < MOST_DIRECTIONS:
             count += 2
         return count
 
@@ -147,7 +152,7 @@ class Projected:
         before = -1
         while before != self._odd():  # what is no number must not move in any product
             before = self._odd()
-            found = {number: np.zeros((2, COTANGENTS)) for number in numbers}
+            found = {number: np.zeros((2, self._cotangents)) for number in numbers}
             self._off.clear()
             for k, row in enumerate(truth.rows):
                 gradient = truth.pulled(row)
@@ -176,6 +181,10 @@ class Projected:
     def _look(self, number: int) -> bool:
         expected = self._of(number)
         found = self._truth.confirmed(number, expected)
+        if found is None and not self._truth.draws.by_entry:  # every step left the domain
+            self._truth.draws.by_entry = True
+            expected = self._of(number)
+            found = self._truth.confirmed(number, expected)
         self._looks[number] = found
         if found is not None and found.confirmed:
             return True
@@ -265,6 +274,10 @@ class Projected:
             point=self.point,
             truth_source="finite-difference",
         )
+
+    @property
+    def _cotangents(self) -> int:
+        return len(self._truth.rows)
 
     @property
     def point(self) -> int | None:
@@ -430,8 +443,8 @@ class Projected:
                 look.estimate.error[k]
                 for number, look in self._looks.items()
                 if look is not None and is_gaussian(number) == gaussian
-                for k in range(COTANGENTS)
-                if is_gaussian(k) == gaussian
+                for k in range(self._cotangents)
+                if is_gaussian(k) == gaussian or self._cotangents == 1
             ]
         )
 
@@ -443,7 +456,8 @@ class Projected:
         """The probability that an error of TARGET of the gradient was missed, whatever it is."""
         norm = self._norm()
         bar = float(np.max(self._bars(gaussian=True)))
-        return miss(2 * bar, TARGET * norm, len(self._looks)) if norm > 0 else 0.0
+        count = len(self._looks)
+        return miss(2 * bar, TARGET * norm, count, self._cotangents) if norm > 0 else 0.0
 
     def _promise(self) -> None:
         """What would have been found: signs show every single entry as it is, so that an error of
@@ -457,15 +471,16 @@ class Projected:
         widest = 2 * float(np.max(self._bars(gaussian=True)))
         norm = self._norm()
         if norm > 0:
-            part = smallest_norm(widest, len(self._looks), self._power) / norm
+            count = self._cotangents
+            part = widest * smallest(len(self._looks), count, self._power) / norm
             single = f"{max(self._caught.values()):.1g} in any single entry"
             if self._truth.draws.by_entry:
                 single = f"{bar:.1g} in the product of any single entry with its input"
+            many = f"{count} cotangent{'s' * (count > 1)}"
             self.notes.append(
                 f"{self.name} {self.problem.dtype}: checked along {len(self._looks)} random "
-                f"directions and {COTANGENTS} cotangents; an error of {single}, or of {part:.1g} "
-                f"of the gradient in any pattern, would have been found with probability "
-                f"{self._power:g}"
+                f"directions and {many}; an error of {single}, or of {part:.1g} of the gradient in "
+                f"any pattern, would have been found with probability {self._power:g}"
             )
 
     def _output_size(self, output: Output) -> float:

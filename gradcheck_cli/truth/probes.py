@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from gradcheck_cli.truth.differences import Float
 
 COTANGENTS = 4  # two Gaussian, two of Rademacher, as there are of everything in turn
 MOST_DIRECTIONS = 8
-GRID = 400  # points of the integral over the larger of several Gaussians
+GRID = 100  # points of the integral over the larger of several Gaussians
+REMEMBERED = 2**17  # numbers of a direction that are drawn once: they are asked for a dozen times
 
 
 class Draws:
@@ -27,13 +29,17 @@ class Draws:
         self._seed = seed
         self._fmt = fmt
         self._sizes: dict[str, float] = {}
+        self._drawn_before: dict[tuple[int, int], Float] = {}
         self.by_entry = False
 
     def direction(self, number: int, leaf: Leaf, place: int) -> Float:
         """The part of direction `number` that belongs to a leaf, the `place`-th of all, flat."""
-        drawn = self._drawn([self._seed, 11, number, place], number, leaf.size, 1.0)
-        drawn *= self.scales(leaf)
-        return drawn
+        drawn = self._drawn_before.get((number, place))
+        if drawn is None:
+            drawn = self._drawn([self._seed, 11, number, place], number, leaf.size, 1.0)
+            if leaf.size <= REMEMBERED:
+                self._drawn_before[number, place] = drawn
+        return np.asarray(drawn * self.scales(leaf))
 
     def scales(self, leaf: Leaf) -> Float:
         """How far each entry of a leaf moves at most, (n,) or (1,) where all move alike."""
@@ -47,7 +53,9 @@ class Draws:
         return found
 
     def cotangents(self, outputs: Sequence[Output], values: Float) -> Float:
-        """All cotangents, (COTANGENTS, m)."""
+        """All cotangents, (COTANGENTS, m); of a single output there is but one, 1."""
+        if values.size == 1:
+            return np.ones((1, 1))
         rows = np.empty((COTANGENTS, values.size))
         for place, output in enumerate(outputs):
             inside = slice(output.start, output.start + output.size)
@@ -81,19 +89,24 @@ def size_of(values: Float) -> float:
     return 2.0 ** math.floor(math.log2(square) / 2) if square > 0 else 1.0
 
 
-def miss(tolerance: float, norm: float, directions: int) -> float:
+def miss(tolerance: float, norm: float, directions: int, cotangents: int) -> float:
     """The probability that an error of this norm, whatever its pattern, shows in no product with
-    the Gaussian ones of the cotangents and of so many directions by more than `tolerance`.
+    the Gaussian ones of so many cotangents and directions by more than `tolerance`.
 
     The pattern that hides best is a single product of two vectors: then v^T E u is norm a b with
     independent standard Gaussians, and all products are small if the largest a times the largest b
-    is.
+    is. A single cotangent is that of a single output, and a is 1.
     """
     if norm <= 0 or not math.isfinite(norm):
         return 1.0
-    mine = sum(map(is_gaussian, range(COTANGENTS)))
+    return _all_small(tolerance / norm, directions, cotangents)
+
+
+def _all_small(limit: float, directions: int, cotangents: int) -> float:
+    mine = sum(map(is_gaussian, range(cotangents)))
     theirs = sum(map(is_gaussian, range(directions)))
-    limit = tolerance / norm
+    if cotangents == 1:
+        return math.erf(limit / math.sqrt(2)) ** theirs
     edges = np.linspace(0.0, 8.0, GRID + 1)
     below = np.array([math.erf(a / math.sqrt(2)) for a in edges]) ** mine
     middle = (edges[1:] + edges[:-1]) / 2
@@ -101,22 +114,15 @@ def miss(tolerance: float, norm: float, directions: int) -> float:
     return float(np.sum(np.diff(below) * small))
 
 
-def smallest_norm(tolerance: float, directions: int, power: float) -> float:
+@cache
+def smallest(directions: int, cotangents: int, power: float) -> float:
     """The norm of the smallest error that is missed with a probability of no more than
-    1 - `power`."""
-    low, high = tolerance, tolerance * 1e12
-    for _ in range(60):
-        middle = math.sqrt(low * high)
-        if miss(tolerance, middle, directions) > 1 - power:
+    1 - `power`, in units of the tolerance."""
+    low, high = 0.0, 40.0  # as a power of two
+    for _ in range(24):
+        middle = (low + high) / 2
+        if _all_small(2.0**-middle, directions, cotangents) > 1 - power:
             low = middle
         else:
             high = middle
-    return high
-
-
-def by_leaf(flat: Float, sizes: Mapping[str, int]) -> Iterator[tuple[str, Float]]:
-    """The flat entries of several leaves, one leaf after the other."""
-    start = 0
-    for name, size in sizes.items():
-        yield name, flat[start : start + size]
-        start += size
+    return float(2.0**high)

@@ -16,7 +16,16 @@ from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Sampled, Slope, Values
 from gradcheck_cli.truth.noise import from_size, measured
 from gradcheck_cli.truth.probes import Draws, is_gaussian
-from gradcheck_cli.truth.quick import FIRST_LEVEL, LEVELS, Line, Look, descend, look, narrow
+from gradcheck_cli.truth.quick import (
+    FIRST_LEVEL,
+    LEVELS,
+    RELATIVE,
+    Line,
+    Look,
+    descend,
+    look,
+    narrow,
+)
 
 OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
 LARGEST = 4.0  # of a Gaussian: steps are that much shorter, so that no entry moves too far
@@ -181,16 +190,15 @@ class Projections:
                     found = descend(again, expected, relative, level)
         return found
 
-    def at_once(self, number: int, expected: Float) -> bool:
-        """Whether one look at long steps confirms the products."""
+    def at_once(self, number: int, expected: Float) -> Look | None:
+        """A look at long steps that confirms the products; None where it does not."""
         with np.errstate(all="ignore"):
             line = self.line(self.direction(number), self.rows, number)
             found = look(line, expected, FIRST_LEVEL)
-            return (
-                found is not None
-                and found.confirmed
-                and narrow(found, line, expected, self._relative())
-            )
+            if found is None or not found.confirmed:
+                return None
+            close = narrow(found, line, expected, max(RELATIVE, self._relative()))
+            return found if close else None
 
     def _relative(self) -> float:
         """What steps are refined for: products are larger than an entry by the root of the number

@@ -22,8 +22,9 @@ from gradcheck_cli.truth.differences import (
 )
 from gradcheck_cli.truth.directions import Sampled, Slope, Values, steepest_of
 
-FIRST_LEVEL = 2  # the first step is a quarter of `climb`'s: four levels from there reach rounding
-LEVELS = 4  # at once: truncation O(h^8), so 1e-13 for what bends on the scale of its inputs
+FIRST_LEVEL = 3  # the first step is an eighth of `climb`'s: four levels from there reach rounding
+LEVELS = 4  # at once: truncation O(h^8), so 1e-14 for what bends on the scale of its inputs
+BENDING = 4.0  # between 2^3, of a second derivative over three halvings, and 1, of a kink
 RELATIVE = 2.0**-30  # a bar below this part of the slope is narrow enough to go on with
 FLOOR = 256.0  # times noise / largest step: what four levels leave of the noise, and no bending
 
@@ -73,7 +74,22 @@ def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Look 
     ladder = Ladder(h, values[:levels], values[levels:], noise, line.zero)
     estimate = central(ladder)
     agrees = np.abs(estimate.value - expected) <= estimate.error
-    return Look(estimate, classify(ladder), steepest_of(ladder), agrees, level)
+    sides = classify(ladder) if _bends(ladder) else _even(estimate)
+    return Look(estimate, sides, steepest_of(ladder), agrees, level)
+
+
+def _bends(ladder: Ladder) -> bool:
+    """Whether one-sided quotients stay apart as steps shrink, as at a kink: their distance is in
+    proportion to the step where there is a second derivative."""
+    apart = np.abs(ladder.plus - 2 * ladder.zero + ladder.minus) / ladder.h[:, None]
+    heard = 8 * ladder.noise[-1] / ladder.h[-1]  # 4 roundings a step, twice that to be sure
+    return bool(np.any(apart[-1] > np.maximum(apart[0] / BENDING, heard)))
+
+
+def _even(estimate: Estimate) -> Sides:
+    """A smooth point: both sides have the slope of the whole."""
+    smooth = np.full(estimate.value.size, int(PointKind.SMOOTH))
+    return Sides(smooth, estimate, estimate, np.zeros(estimate.value.size, dtype=np.bool_))
 
 
 def narrow(found: Look, line: Line, expected: Float, relative: float | Float) -> bool:

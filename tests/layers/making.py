@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
-from gradcheck_cli.domain.layer import Implementation, LayerAnswer, LayerProblem, Surrogate
+from gradcheck_cli.domain.layer import POWER, Implementation, LayerAnswer, LayerProblem, Surrogate
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.spec import Input, Spec
@@ -38,6 +38,8 @@ def layer_problem(
     dtype: str = "float64",
     modes: tuple[Mode, ...] = FIRST_ORDER,
     behaviour: bool = False,
+    domain: tuple[float, float] = (-np.inf, np.inf),
+    power: float = POWER,
 ) -> LayerProblem:
     """`layer` is the object itself, or a target beside the planted specs."""
     target, live = (layer, None) if isinstance(layer, str) else (str(layer), layer)
@@ -50,11 +52,11 @@ def layer_problem(
         source=Source("layer.yaml", ""),
         span=SPAN,
         program=Program((), {}, (), ""),
-        points=({name: Input(name, v, v.dtype.kind == "f") for name, v in arrays.items()},),
+        points=({n: Input(n, v, v.dtype.kind == "f", *domain) for n, v in arrays.items()},),
         wrt=(),
         implementations=(implementation,),
     )
-    return LayerProblem(spec, implementation, 0, dtype, modes, behaviour=behaviour)
+    return LayerProblem(spec, implementation, 0, dtype, modes, behaviour=behaviour, power=power)
 
 
 def examined(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) -> LayerAnswer:
