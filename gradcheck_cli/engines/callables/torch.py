@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.layer import Leaf, Role
+from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
-from gradcheck_cli.engines.callables.captured import captures
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.recording import Recording
 from gradcheck_cli.engines.callables.subject import Call, Layout, Output, Ran, SubjectRequest
-from gradcheck_cli.engines.callables.surroundings import Randomness
 from gradcheck_cli.engines.callables.torch_memory import Watch, laid_out
+from gradcheck_cli.engines.callables.torch_state import State
 
 
 class TorchSubject:
@@ -36,20 +34,17 @@ class TorchSubject:
         self.dtype = request.dtype
         self._floats = getattr(torch, request.dtype)
         self._rounded = getattr(torch, request.rounding)
-        self._random = torch.Generator().manual_seed(request.seed).get_state()
-        self._others = Randomness(request.seed)
-        self.notes: tuple[str, ...] = ()
         self._module: Any = None
-        self._own: dict[str, Any] = {}  # parameters and buffers of the module, by name
-        self._lent: dict[str, tuple[Any, Any]] = {}  # captured tensors, and their data in the dtype
-        with self._seeded():
+        self._state = State(torch, self._rounded, self._floats, request.seed)
+        with self._state.seeded():
             self._function, target = self._found()
-        names = [name for name in request.values if name not in self._own]
+        self.notes = tuple(self._state.notes)
+        names = [name for name in request.values if name not in self._state.named]
         self._arguments = self._arranged(target, names)
         self.leaves = tuple(self._leaves(names))
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
-        self._base = {leaf.name: self._tensor(leaf.value) for leaf in self.leaves}
-        self._settle_parameters()
+        self._base = {name: self._tensor(request.values[name]) for name in names}
+        self._state.settle(request.values, self._tensor)
         self.outputs: tuple[Output, ...] = ()
         with self._ready({}):
             self.outputs = self._described(self._called(self._inputs({}, ())[1], tracking=False))
@@ -69,45 +64,13 @@ class TorchSubject:
             found = found(*implementation.args, **implementation.kwargs)
         self._skip, self._keywords = 0, True
         if isinstance(found, torch.nn.Module):
-            self._module = self._copied(found)
-            self._own = dict(self._module.named_parameters())
-            self._own |= dict(self._module.named_buffers())
+            self._module = self._state.copied(found)
             return self._module, self._module.forward
         if not callable(found):
             kind = type(found).__name__
             raise Unsupported(f"{implementation.target} is {kind}, which cannot be called")
-        self._borrow(found)
+        self._state.borrow(found)
         return found, found
-
-    def _copied(self, module: Any) -> Any:
-        """A copy in the dtype, its numbers rounded to the format of the problem first."""
-        module = copy.deepcopy(module)
-        for parameter in module.parameters():
-            parameter.grad = None
-        if self._rounded != self._floats:
-            module = module.to(self._rounded)
-        return module.to(self._floats)
-
-    def _borrow(self, function: Any) -> None:
-        """Floating tensors that the function captured, in the dtype."""
-        torch = self._torch
-        for capture in captures(function):
-            name, found = capture.name, capture.value
-            if isinstance(found, torch.nn.Module):
-                parts = {**dict(found.named_parameters()), **dict(found.named_buffers())}
-                for part, tensor in parts.items():
-                    self._lend(f"{name}.{part}", tensor)
-            elif isinstance(found, torch.Tensor):
-                self._lend(name, found)
-
-    def _lend(self, name: str, tensor: Any) -> None:
-        if not tensor.is_floating_point():
-            return
-        if tensor.requires_grad and not tensor.is_leaf:
-            self.notes += (f"`{name}`, which the layer captured, is no leaf: not checked",)
-            return
-        data = tensor.detach().to(self._rounded).to(self._floats)
-        self._lent[name] = tensor, data
 
     def _arranged(self, target: Any, names: Sequence[str]) -> Arranged:
         implementation = self._request.implementation
@@ -120,21 +83,10 @@ class TorchSubject:
         for name in names:
             value = request.values[name]
             yield Leaf(name, "input", value, value.dtype.kind == "f")
-        parameters = () if self._module is None else dict(self._module.named_parameters())
-        for name, tensor in self._own.items():
-            role: Role = "parameter" if name in parameters else "buffer"
+        for name, held in self._state.named.items():
             given = request.values.get(name)
-            own = self._numpy(tensor) if given is None else given
-            yield Leaf(name, role, own, bool(tensor.requires_grad))
-        for name, (tensor, data) in self._lent.items():
-            yield Leaf(name, "captured", self._numpy(data), bool(tensor.requires_grad))
-
-    def _settle_parameters(self) -> None:
-        for name, tensor in self._own.items():
-            if name in self._request.values:
-                tensor.data = self._base[name]
-            else:
-                self._base[name] = tensor.data
+            own = self._numpy(held.data) if given is None else given
+            yield Leaf(name, held.role, own, bool(held.trained))
 
     def _described(self, arrays: Sequence[tuple[str, Any]]) -> tuple[Output, ...]:
         outputs: list[Output] = []
@@ -146,50 +98,11 @@ class TorchSubject:
             start += output.size
         return tuple(outputs)
 
-    # State
-
-    @contextmanager
-    def _seeded(self) -> Iterator[None]:
-        """The same random numbers every time, and afterwards the user's own again."""
-        torch = self._torch
-        before = torch.get_rng_state()
-        torch.set_rng_state(self._random)  # `manual_seed` takes 300 times as long
-        self._others.again()
-        try:
-            yield
-        finally:
-            torch.set_rng_state(before)
-
-    @contextmanager
-    def _ready(self, values: Mapping[str, Array]) -> Iterator[None]:
+    def _ready(self, values: Mapping[str, Array]) -> AbstractContextManager[None]:
         """Parameters and captured tensors at their values; everything put back at the end."""
-        moved = {name: self._own[name] for name in values if name in self._own}
-        buffers = [] if self._module is None else list(self._module.buffers())
-        saved = [(buffer, buffer.detach().clone()) for buffer in buffers]
-        lent = [(tensor, tensor.data) for tensor, _ in self._lent.values()]
-        parameters = {n: t for n, t in self._own.items() if self._by_name[n].role == "parameter"}
-        places = {name: (t._version, t.data_ptr()) for name, t in parameters.items()}
-        grads = [(t, t.grad) for t in (*self._own.values(), *(t for t, _ in self._lent.values()))]
-        try:
-            for name, tensor in moved.items():
-                tensor.data = self._tensor(values[name])
-            for name, (tensor, data) in self._lent.items():
-                tensor.grad = None
-                tensor.data = self._tensor(values[name]) if name in values else data
-            with self._seeded():
-                yield
-        finally:
-            for name, tensor in moved.items():
-                tensor.data = self._base[name]
-            for tensor, data in lent:
-                tensor.data = data
-            for tensor, grad in grads:
-                tensor.grad = grad
-            for name, tensor in parameters.items():
-                if places[name] != (tensor._version, tensor.data_ptr()):  # it was written to
-                    self._base[name] = tensor.data = self._tensor(self._by_name[name].value)
-            for buffer, data in saved:
-                buffer.data = data
+        state = self._state
+        moved = {name: self._tensor(values[name]) for name in values if name in state.named}
+        return state.ready(moved, lambda name: self._tensor(self._by_name[name].value))
 
     # Arrays
 
@@ -240,7 +153,7 @@ class TorchSubject:
     def _source(self, name: str, inputs: Mapping[str, Any]) -> Any:
         if name in inputs:
             return inputs[name]
-        return self._own[name] if name in self._own else self._lent[name][0]
+        return self._state.named[name].tensor
 
     # What is asked
 
@@ -254,10 +167,11 @@ class TorchSubject:
     def run(self, call: Call) -> Ran:
         wrt = self._moving() if call.wrt is None else call.wrt
         rows = np.zeros((0, 0)) if call.rows is None else call.rows
-        with self._ready(call.values), self._asking(call.wrt):
+        with self._ready(call.values), self._state.asking(call.wrt):
             moving = wrt if call.tracking else ()
             leaves, handed = self._inputs(call.values, moving, call.inputs)
-            watch = Watch(self._torch, self._watched(handed)) if call.watch else None
+            own = self._state.tensors()
+            watch = Watch(self._torch, {**own, **handed}) if call.watch else None
             arrays = self._called(handed, call.tracking)
             output = self._flat(arrays)
             changed = watch.written() if watch else ()
@@ -280,8 +194,8 @@ class TorchSubject:
                 changed=changed,
                 changed_later=watch.written(),
                 upstream_changed=spoilt,
-                accumulated=tuple(n for n, t in self._state().items() if t.grad is not None),
-                random=self._drawn(),
+                accumulated=tuple(n for n, t in own.items() if t.grad is not None),
+                random=self._state.drawn(),
             )
 
     def _gathered(
@@ -296,30 +210,6 @@ class TorchSubject:
             if known:
                 dtypes[name] = str(known[0].dtype).removeprefix("torch.")
         return Ran(output, gradients, dtypes)
-
-    def _state(self) -> dict[str, Any]:
-        """Parameters, buffers and captured tensors, by name."""
-        return {**self._own, **{name: tensor for name, (tensor, _) in self._lent.items()}}
-
-    def _watched(self, handed: Mapping[str, Any]) -> dict[str, Any]:
-        return {**self._state(), **handed}
-
-    def _drawn(self) -> bool:
-        torch = self._torch
-        return not torch.equal(torch.get_rng_state(), self._random) or self._others.drawn()
-
-    @contextmanager
-    def _asking(self, wrt: Sequence[str] | None) -> Iterator[None]:
-        """Parameters and captured tensors outside `wrt` ask for no gradient meanwhile."""
-        state = self._state() if wrt is not None else {}
-        asked = [t for name, t in state.items() if t.requires_grad and name not in (wrt or ())]
-        for tensor in asked:
-            tensor.requires_grad_(False)
-        try:
-            yield
-        finally:
-            for tensor in asked:
-                tensor.requires_grad_(True)
 
     def _stacked(self, parts: Sequence[Any], source: Any) -> Array:
         torch = self._torch
@@ -373,13 +263,12 @@ class TorchSubject:
             raise Unsupported("forward mode does not reach captured tensors")
         with self._ready({}), forward_ad.dual_level():
             inputs = self._inputs({}, ())[1]
+            held = {name: held.data for name, held in self._state.named.items()}
             duals = {
-                name: forward_ad.make_dual(
-                    inputs[name] if name in inputs else self._base[name], self._tensor(tangent)
-                )
+                name: forward_ad.make_dual((held | inputs)[name], self._tensor(tangent))
                 for name, tangent in tangents.items()
             }
-            own = {name: dual for name, dual in duals.items() if name in self._own}
+            own = {name: dual for name, dual in duals.items() if name in held}
             args, kwargs = self._arguments({**inputs, **duals})
             try:
                 if own:
@@ -450,7 +339,7 @@ class TorchSubject:
             named: list[tuple[str, Any]] = []
 
             def call() -> list[Any]:
-                with self._seeded():
+                with self._state.seeded():
                     named[:] = self._called(handed, True)
                 return [array for _, array in named]
 
@@ -462,8 +351,7 @@ class TorchSubject:
             yield Passes(leaves, wrt, call, pull)
 
     def close(self) -> None:
-        self._own.clear()
-        self._lent.clear()
+        self._state.named.clear()
 
 
 def _is_function(torch: Any, found: Any) -> bool:

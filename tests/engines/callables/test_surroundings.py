@@ -77,3 +77,30 @@ def test_a_users_module_is_as_it_was() -> None:
     assert (module.calls, module.training, module.norm.training) == (0, True, True)
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.is_grad_enabled() is tracking
+
+
+def test_what_a_function_captured_and_switched_is_as_it_was() -> None:
+    norm = nn.BatchNorm1d(2).eval()
+    weight = torch.tensor([1.0, 2.0], requires_grad=True)
+    weight.grad = torch.tensor([5.0, 6.0])
+
+    def careless(x):
+        norm.train()
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(torch.is_grad_enabled())
+        torch.autograd.set_detect_anomaly(True)
+        with torch.no_grad():
+            weight.mul_(1)
+        return norm(x * weight)
+
+    before = {name: tensor.clone() for name, tensor in norm.state_dict().items()}
+    for asked in (False, True):
+        examined(careless, {"x": np.ones((3, 2)) * [[1], [2], [4]]}, behaviour=asked)
+    after = norm.state_dict()
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    assert not norm.training
+    assert torch.get_default_dtype() is torch.float32
+    assert not torch.is_anomaly_enabled()
+    assert weight.detach().tolist() == [1.0, 2.0]
+    assert weight.dtype is torch.float32
+    assert torch.equal(weight.grad, torch.tensor([5.0, 6.0]))
