@@ -213,6 +213,8 @@ class TorchSubject:
 
     def _stacked(self, parts: Sequence[Any], source: Any) -> Array:
         torch = self._torch
+        if len(parts) == 1:  # without a copy: it may be as large as the layer
+            return self._numpy(parts[0]).reshape(1, source.numel())
         whole = [torch.zeros_like(source) if part is None else part for part in parts]
         return self._numpy(torch.stack(whole)).reshape(len(parts), source.numel())
 
