@@ -27,7 +27,8 @@ SHORT = {"sub": "subtract", "mul": "multiply", "div": "divide"}
 
 DEFECTIVE = (*classes.BAD, "error")
 
-FAMILIES = re.compile(r"GC(1\d\d|2\d\d|30\d)")  # a wrong, missing, infinite or imprecise number
+# a wrong, missing, infinite, imprecise number, or one that a bound made zero
+FAMILIES = re.compile(r"GC(1\d\d|2\d\d|30\d|404)")
 OF_THE_VALUE = re.compile(r"GC(203|303)")
 OF_THE_POINT = re.compile(r"GC40\d")
 
