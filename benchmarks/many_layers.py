@@ -9,6 +9,7 @@ with 1 where it does not.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -69,6 +70,15 @@ def workers() -> dict[int, str]:
     return found
 
 
+def processors() -> dict[str, float]:
+    """Seconds of CPU that were spent, of workers when they have ended."""
+    found = {}
+    for who, which in (("here", resource.RUSAGE_SELF), ("in workers", resource.RUSAGE_CHILDREN)):
+        spent = resource.getrusage(which)
+        found[who] = spent.ru_utime + spent.ru_stime
+    return found
+
+
 class Watch:
     """What the workers do while the run goes on."""
 
@@ -115,7 +125,8 @@ def main() -> int:
             watch.hear(event)
         seconds = time.perf_counter() - started - read
     print(f"{count} layers, {watch.failed} failed; read in {read:.1f} s, run in {seconds:.1f} s")
-    print(f"  {seconds / count * 1e3:.1f} ms a layer (two precisions, behaviour)")
+    told = ", ".join(f"{1e3 * spent / count:.1f} ms {who}" for who, spent in processors().items())
+    print(f"  a layer (two precisions, behaviour): {1e3 * seconds / count:.1f} ms; of CPU: {told}")
     ok = watch.failed == 0
     for engine in sorted(watch.memory):
         starts = list(watch.seen.values()).count(engine)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from gradcheck_cli.cli.configuration import load_configuration
@@ -14,6 +15,7 @@ from gradcheck_cli.cli.execution import read_specs
 from gradcheck_cli.cli.exits import PASSED, verdict
 from gradcheck_cli.cli.run import command
 from gradcheck_cli.cli.settings import Settings
+from gradcheck_cli.domain.errors import GradcheckError, UsageError
 from gradcheck_cli.domain.events import Finished
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Report, SpecError
@@ -74,7 +76,10 @@ class SpecFile(pytest.File):
     """A file of specs: an item for each, and one for the mistakes that are in it."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        mine = runner(self.config)
+        try:
+            mine = runner(self.config)
+        except (GradcheckError, click.ClickException) as error:  # of the settings
+            raise self.CollectError(_told(error)) from error
         errors: list[SpecError] = []
         user_code = not mine.settings.value("no-user-code", False)
         path = os.path.relpath(self.path)
@@ -82,6 +87,15 @@ class SpecFile(pytest.File):
             yield SpecItem.from_parent(self, name=spec.name, spec=spec)
         if errors:
             yield MistakesItem.from_parent(self, name="mistakes", mistakes=errors)
+
+
+def _told(error: Exception) -> str:
+    """What `gradcheck run` says of a mistake in its settings."""
+    words = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    help = getattr(error, "help", "")
+    mistakes = getattr(error, "mistakes", ())
+    parts = [words, f"help: {help}" if help else "", mistakes_screen(mistakes) if mistakes else ""]
+    return "\n".join(part for part in parts if part)
 
 
 class _Item(pytest.Item):
@@ -101,7 +115,10 @@ class SpecItem(_Item):
 
     def runtest(self) -> None:
         mine = runner(self.config)
-        report = mine.report(self.spec)
+        try:
+            report = mine.report(self.spec)
+        except UsageError as error:  # an engine that is not there
+            raise NotRight(_told(error)) from error
         settings = mine.settings
         code = verdict(report, settings.value("fail-on", "error"), settings.value("exit-zero"))
         if code != PASSED:

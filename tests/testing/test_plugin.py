@@ -141,6 +141,21 @@ def test_items_are_chosen_by_name_and_by_last_failure(everything: str, project: 
     assert "passed" not in done.stdout.splitlines()[-1]
 
 
+def test_settings_that_are_not_in_order_are_told_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "a.gradcheck.yaml").write_text("inputs: {x: 2}\nmodel: x ** 2\n", "utf-8")
+    (tmp_path / "pyproject.toml").write_text('[tool.gradcheck]\nengine = ["troch"]\n', "utf-8")
+    done = run(tmp_path, "-q", "-p", "no:cacheprovider")
+    assert "unknown engine `troch`" in done.stdout
+    assert "help: did you mean `torch`?" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "items.py" not in done.stdout
+    (tmp_path / "pyproject.toml").write_text('[tool.gradcheck]\nengin = ["torch"]\n', "utf-8")
+    done = run(tmp_path, "-q", "-p", "no:cacheprovider")
+    assert "there is no setting `engin`" in done.stdout
+    assert "--> pyproject.toml:2:1" in done.stdout
+    assert "items.py" not in done.stdout
+
+
 def test_where_it_is_not_used_nothing_of_weight_is_imported() -> None:
     code = "import sys, gradcheck_cli.testing.plugin; print('\\n'.join(sys.modules))"
     done = subprocess.run(
