@@ -121,7 +121,7 @@ class CallableTruth:
         floats = {n: v for n, v in self.values.items() if v.dtype.kind == "f"}
 
         def measure() -> Float:
-            found = measured(self._value, floats, zero, exact, dtype)
+            found = measured(self._value, floats, zero, exact, dtype, grains=True)
             return np.fmax(least, found if exact else 2 * found)
 
         def noise_of(at: Values, y: Float) -> Float:

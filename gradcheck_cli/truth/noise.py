@@ -19,6 +19,8 @@ KEPT = 0.75
 UNEVEN = 1.2345678901234567  # times that, so that the inputs are rounded too
 POINTS = 7
 ORDERS = (3, 4, 5)  # of differences in which nothing but noise is left
+LONGER = 10  # moves for a value that stays the same
+GROWTH = 8.0  # from one to the next: up to 2^-10 of the inputs, where functions change their shape
 
 
 def from_sums(zero: Float, sums: Float, unknown: Float | float) -> Float:
@@ -43,6 +45,7 @@ def measured(
     zero: Float,
     exact: bool = True,
     dtype: str = "float64",
+    grains: bool = False,
 ) -> Float:
     """Noise (m,) from the values at points next to `values`, where `function` is `zero` (m,); with
     that of inputs that are rounded to these points unless they are taken exactly. `dtype` is what
@@ -50,7 +53,9 @@ def measured(
 
     High differences of values that lie close together are noise; the k-th has (2k)! / (k!)^2 times
     the variance of one value (Hamming; Moré and Wild 2011, "Estimating computational noise").
-    Costs POINTS evaluations, however many outputs there are.
+    Costs POINTS evaluations, however many outputs there are. `grains`: a value that stays the very
+    same there, or moves evenly, may be what two large numbers leave, in units of their last digit;
+    that is looked for too, with longer moves.
     """
     step = 2.0 ** -round(KEPT * FORMATS[dtype].bits)
     factor = step if exact else step * UNEVEN
@@ -59,6 +64,7 @@ def measured(
     for k in range(1, POINTS + 1):
         table.append(function({name: value + k * shifts[name] for name, value in values.items()}))
     differences = np.stack(table)
+    still = np.all(differences == zero, axis=0)
     noise = np.zeros(zero.shape)
     with np.errstate(all="ignore"):
         for order in range(1, max(ORDERS) + 1):
@@ -66,7 +72,34 @@ def measured(
             if order in ORDERS:
                 variance = np.mean(differences**2, axis=0) * factorial(order) ** 2
                 noise = np.fmax(noise, np.sqrt(variance / factorial(2 * order)))
-    return np.where(np.isfinite(noise), SLACK * noise, 0.0)
+    noise = np.where(np.isfinite(noise), SLACK * noise, 0.0)
+    if grains and np.any(still):
+        noise = np.where(still, SLACK * _grain(function, values, zero, factor, still), noise)
+    if grains and exact and np.any((noise == 0) & ~still):  # moves that are whole grains
+        uneven = measured(function, values, zero, exact=False, dtype=dtype)
+        noise = np.where((noise == 0) & ~still, uneven, noise)
+    return noise
+
+
+def _grain(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    factor: float,
+    wanted: Array,
+) -> Float:
+    """Half of the first change that a value makes (m,) on ever longer moves, 0 where it makes none:
+    log(1 + exp(x)) - x at 20 comes in steps of an ulp of 20."""
+    found = np.zeros(zero.shape)
+    for _ in range(LONGER):
+        factor *= GROWTH
+        moved = function({name: value + _shift(value, factor) for name, value in values.items()})
+        with np.errstate(all="ignore"):
+            change = np.abs(moved - zero) / 2
+        found = np.where((found == 0) & np.isfinite(change), change, found)
+        if np.all(found[wanted] > 0):
+            break
+    return found
 
 
 def _shift(value: Array, factor: float) -> Array:

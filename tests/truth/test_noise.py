@@ -75,3 +75,19 @@ def test_integer_inputs_stay_where_they_are() -> None:
 def test_points_that_are_not_finite_give_no_noise() -> None:
     noise = measured(lambda v: np.full(1, np.nan), {"x": np.array([1.0])}, np.array([np.nan]))
     assert noise[0] == 0.0
+
+
+@pytest.mark.parametrize("x", [9.0, 12.0])
+def test_what_large_numbers_leave_comes_in_their_last_digits(x: float) -> None:
+    def left(v: dict) -> np.ndarray:
+        return np.log1p(np.exp(v["x"])) - v["x"]
+
+    start = np.array([x])  # at 9 each move is one digit, at 12 less than one
+    noise = measured(left, {"x": start}, left({"x": start}), grains=True)
+    assert np.spacing(x) / 2 <= noise[0] <= 100 * np.spacing(x)
+
+
+def test_a_value_that_nothing_moves_has_no_noise() -> None:
+    start = np.array([-3.0])
+    flat = measured(lambda v: np.maximum(v["x"], 0), {"x": start}, np.zeros(1), grains=True)
+    assert flat == 0
