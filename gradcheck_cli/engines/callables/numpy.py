@@ -13,7 +13,7 @@ from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import flattened
 from gradcheck_cli.engines.callables.captured import Capture, captures
-from gradcheck_cli.engines.callables.numpy_pair import Run, by_input, convention, find_pair
+from gradcheck_cli.engines.callables.numpy_pair import Run, by_input, convention, load_pair, pair_of
 from gradcheck_cli.engines.callables.numpy_state import arrays_of, get, gradient_of, put
 from gradcheck_cli.engines.callables.subject import Call, Layout, Output, Ran, SubjectRequest
 from gradcheck_cli.engines.callables.surroundings import Randomness
@@ -34,8 +34,9 @@ class NumpySubject:
         self._random = Randomness(request.seed)
         self.notes: tuple[str, ...] = ()
         implementation = request.implementation
+        found = load_pair(implementation)
         self._random.again()
-        pair, made = find_pair(implementation)
+        pair, made = pair_of(found, implementation)
         self._pair = pair.copied()
         self._places = {} if pair.owner is None else arrays_of(self._pair.owner)
         self._own = {n: self._rounded(get(self._pair.owner, p)) for n, p in self._places.items()}

@@ -45,20 +45,25 @@ class Pair:
         return _of(copy.deepcopy(self.owner))
 
 
-def find_pair(implementation: Implementation) -> tuple[Pair, bool]:
-    """The pair that the target names, and whether its arguments went to a constructor.
+def load_pair(implementation: Implementation) -> Any:
+    """What the target names, as its module made it: an object, a class or a Pair.
 
     A name `affine` may also stand for `affine_forward` and `affine_backward`. Raises NoSuchLayer.
     """
     try:
-        found = load_layer(implementation)
+        return load_layer(implementation)
     except NoSuchLayer as error:
         halves = [f"{implementation.target}_{half}" for half in ("forward", "backward")]
         try:
-            forward, backward = (load_layer(replace(implementation, target=h)) for h in halves)
+            return Pair(*(load_layer(replace(implementation, target=half)) for half in halves))
         except NoSuchLayer:
             raise error from None
-        return Pair(forward, backward), False
+
+
+def pair_of(found: Any, implementation: Implementation) -> tuple[Pair, bool]:
+    """The pair, and whether the arguments went to a constructor. Raises NoSuchLayer."""
+    if isinstance(found, Pair):
+        return found, False
     made = inspect.isclass(found)
     if made:
         found = found(*implementation.args, **implementation.kwargs)

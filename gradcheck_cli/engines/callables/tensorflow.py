@@ -53,15 +53,14 @@ class TensorFlowSubject:
         self.notes: tuple[str, ...] = ()
         self._randomness = Randomness(tf, request.seed)
         with self._randomness.seeded():
+            load_layer(request.implementation)  # a module may draw numbers when it is imported
+        with self._randomness.seeded():
             self._function = self._found()
+            if self._needs_a_first_call():
+                self._first_call()
         found = {one.name: one for one in found_in(tf, self._function)}
         names = [name for name in request.values if name not in found]
         self._arguments = self._arranged(names)
-        if self._needs_a_first_call():
-            self._first_call()
-            found = {one.name: one for one in found_in(tf, self._function)}
-            names = [name for name in request.values if name not in found]
-            self._arguments = self._arranged(names)
         self.held = {
             name: held(tf, one, request.dtype, request.rounding) for name, one in found.items()
         }

@@ -37,6 +37,8 @@ class TorchSubject:
         self._module: Any = None
         self._state = State(torch, self._rounded, self._floats, request.seed)
         with self._state.seeded():
+            load_layer(request.implementation)  # a module may draw numbers when it is imported
+        with self._state.seeded():
             self._function, target = self._found()
         self.notes = tuple(self._state.notes)
         names = [name for name in request.values if name not in self._state.named]

@@ -181,3 +181,16 @@ def test_writes_to_inputs_and_to_cotangents_are_told() -> None:
 def test_what_does_not_fit_is_told_in_words(layer: Any, error: type, words: str) -> None:
     with pytest.raises(error, match=words):
         gradients(bound(layer, {"x": X, "y": X}))
+
+
+def test_weights_are_the_same_whether_the_module_is_new_or_known(tmp_path: Any) -> None:
+    """The dtypes of one problem are bound one after the other."""
+    (tmp_path / "drawn.py").write_text(
+        "import numpy as np\nTABLE = np.random.random(3)\n"
+        "class Scaled:\n"
+        "    def __init__(self):\n        self.w = np.random.random(3)\n"
+        "    def forward(self, x):\n        self.x = x\n        return x * self.w\n"
+        "    def backward(self, up):\n        self.dw = up * self.x\n        return up * self.w\n"
+    )
+    first, second = (bound("drawn.py:Scaled", {"x": X}, folder=tmp_path) for _ in range(2))
+    assert np.array_equal(first.value({}), second.value({}))
