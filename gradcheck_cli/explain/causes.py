@@ -147,7 +147,8 @@ def _too_small(traces: Traces, op: Operation) -> CauseKind:
         return "saturation"
     if op.phase != "forward" and not handed_over(traces, op):
         return "square inside the derivative"
-    flushed = op.result == 0 and abs(op.exact) >= traces.fmt.smallest_subnormal
+    # what lies below all numbers of float64 is shown as the last of them
+    flushed = op.result == 0 and abs(op.exact) > traces.fmt.smallest_subnormal
     return "subnormal flush" if flushed else "underflow"
 
 

@@ -76,6 +76,14 @@ def operation(
     return Operation(name, phase, node, (), inputs, exact_inputs, result, exact, error)
 
 
+def test_what_lies_below_all_of_float64_is_no_subnormal_number() -> None:
+    made = traces("x * y", {"x": 1e-200, "y": 1e-200}, dtype="float64")
+    inputs = (1e-200, 1e-200)
+    for exact, word in ((5e-324, "underflow"), (1e-310, "subnormal flush")):
+        op = operation(at(made, "multiply"), inputs, inputs, 0.0, exact)
+        assert kind_of(made, op) == word
+
+
 def test_every_word_has_a_sentence() -> None:
     assert set(CAUSES) == set(get_args(CauseKind))
     for sentence in CAUSES.values():

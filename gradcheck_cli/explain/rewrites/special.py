@@ -17,6 +17,7 @@ RULES: tuple[Rewrite, ...] = (
     rule(f"1 + erf({_HALF_ROOT} * x)", "2 * ndtr(x)"),
     rule("log(ndtr(x))", "log_ndtr(x)"),
     rule(f"log(erfc({_HALF_ROOT} * x))", "log_ndtr(-x) + 0.6931471805599453"),
+    rule("log(erfc(x))", "log_ndtr(-1.4142135623730951 * x) + 0.6931471805599453"),
     rule("ndtr(x)", f"erfc(-{_HALF_ROOT} * x) / 2"),
     rule("ndtr(b) - ndtr(a)", f"(erfc({_HALF_ROOT} * a) - erfc({_HALF_ROOT} * b)) / 2"),
     rule(

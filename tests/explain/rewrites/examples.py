@@ -362,6 +362,14 @@ EXAMPLES: Mapping[str, Example] = {
         "b - sqrt(b * b - 1)", {"b": 1e5}
     ),
     "x ** 2 / y -> x * (x / y)": Example("x * x / y", {"x": 1e25, "y": 1e30}),
+    "x / (x + 1) -> 1 / (1 + 1 / x)": Example("x ** 3 / (x ** 3 + 1)", {"x": 1e15}),
+    "tan(x) - sin(x) -> 2 * tan(x) * sin(x / 2) ** 2": Example("tan(x) - sin(x)", {"x": 1e-3}),
+    "x * log(x) - (x + 1) * log(x + 1) -> -log(x + 1) - x * log1p(1 / x)": Example(
+        "x * log(x) - (x + 1) * log(x + 1)", {"x": 1e7}
+    ),
+    "log(erfc(x)) -> log_ndtr(-1.4142135623730951 * x) + 0.6931471805599453": Example(
+        "log(erfc(x))", {"x": 12.0}, engine="torch"
+    ),
     ("cbrt(x) - cbrt(y) -> (x - y) / (cbrt(x) ** 2 + cbrt(x) * cbrt(y) + cbrt(y) ** 2)"): Example(
         "cbrt(x + 1) - cbrt(x)", {"x": 10000000.0}
     ),
