@@ -13,7 +13,16 @@ from gradcheck_cli.engines.base import Engine, make
 
 GROUP = "gradcheck.engines"
 REFERENCE = "gradcheck_cli.engines.reference:ReferenceEngine"
-_FIRST = ("torch", "tensorflow", "jax", "jax-jit", "eigen", "symbolic", "finite-difference")
+_FIRST = (
+    "torch",
+    "tensorflow",
+    "jax",
+    "jax-jit",
+    "eigen",
+    "symbolic",
+    "finite-difference",
+    "numpy",
+)
 
 
 @dataclass(frozen=True, slots=True)
