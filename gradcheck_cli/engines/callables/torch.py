@@ -129,7 +129,8 @@ class TorchSubject:
             tensor = self._tensor(values[name]) if name in values else self._base[name].detach()
             if layout == "contiguous":
                 leaves[name] = tensor.requires_grad_(name in moving)
-                handed[name] = leaves[name].clone()
+                own = name in values and name not in moving  # made for this call, and no leaf
+                handed[name] = tensor if own else leaves[name].clone()
             else:
                 tensor = laid_out(self._torch, tensor.clone(), layout)
                 leaves[name] = handed[name] = tensor.requires_grad_(name in moving)
@@ -164,7 +165,14 @@ class TorchSubject:
             return self._flat(self._called(self._inputs(values, ())[1], tracking=False))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
-        return np.stack([self.value(values) for values in many])
+        if not self._state.bare:
+            return np.stack([self.value(values) for values in many])
+        found = []
+        with self._ready({}):  # once: no call can change but random numbers
+            for values in many:
+                self._state.again()
+                found.append(self._flat(self._called(self._inputs(values, ())[1], tracking=False)))
+        return np.stack(found)
 
     def run(self, call: Call) -> Ran:
         wrt = self._moving() if call.wrt is None else call.wrt

@@ -120,14 +120,22 @@ class State:
     @contextmanager
     def seeded(self) -> Iterator[None]:
         """The same random numbers every time, and afterwards the user's own again."""
-        torch = self._torch
-        before = torch.get_rng_state()
-        torch.set_rng_state(self._random)  # `manual_seed` takes 300 times as long
-        self._others.again()
+        before = self._torch.get_rng_state()
+        self.again()
         try:
             yield
         finally:
-            torch.set_rng_state(before)
+            self._torch.set_rng_state(before)
+
+    def again(self) -> None:
+        """Random numbers from the seed on. Who calls this stands in `seeded`."""
+        self._torch.set_rng_state(self._random)  # `manual_seed` takes 300 times as long
+        self._others.again()
+
+    @property
+    def bare(self) -> bool:
+        """Whether the layer has no tensors of its own."""
+        return not (self.named or self._counters or self._modules)
 
     def drawn(self) -> bool:
         """Whether random numbers were drawn since `seeded`."""
