@@ -67,6 +67,7 @@ class Step:
     node: int | None = None
     phase: Phase = "forward"
     place: Place | None = None  # in the user's file
+    elementwise: bool = False  # known to make each element of those that meet it by broadcasting
 
 
 class Conversions(Protocol):

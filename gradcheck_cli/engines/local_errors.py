@@ -15,6 +15,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.engines.execution import Execution, High, Step
+from gradcheck_cli.engines.relevance import relevant
 from gradcheck_cli.engines.shadow import (
     differences,
     fits,
@@ -51,7 +52,9 @@ class Found:
 def local_errors(
     execution: Execution, needed: Sequence[int], exact: Mapping[int, High]
 ) -> Iterator[Found]:
-    """The operations that round by more than a library may, in order, each at its worst element."""
+    """The operations that round by more than a library may, in order, each at its worst element of
+    those that the traced entry depends on."""
+    masks = relevant(execution, needed)
     for place in needed:
         step = execution.steps[place]
         for slot, result in zip(step.results, alone(execution, step, exact), strict=True):
@@ -60,11 +63,13 @@ def local_errors(
                 continue
             if _plainly_right(exact[slot], result, format):
                 continue
-            pole = _pole(execution, step, slot, exact)
+            pole = _pole(execution, step, slot, exact, masks.get(slot))
             if pole is not None:
                 yield Found(place, pole, False, False, False, True)
                 continue
             errors, lost = _errors(exact[slot], result, format)
+            if slot in masks:
+                errors, lost = (np.where(masks[slot], x, 0.0) for x in (errors, lost))
             if not errors.size or max(errors.max(), lost.max()) <= ROUNDING:
                 continue
             bits = 1.0 if format is None else 2.0 ** (REMAINING * format.bits)
@@ -97,10 +102,11 @@ def _plainly_right(exact: High, result: Array, format: FloatFormat | None) -> bo
 
 
 def _pole(
-    execution: Execution, step: Step, slot: int, exact: Mapping[int, High]
+    execution: Execution, step: Step, slot: int, exact: Mapping[int, High], wanted: Array | None
 ) -> Operation | None:
-    """The operation at an element where it gives no finite number of finite ones."""
-    without = np.argwhere(~is_finite(exact[slot]))
+    """The operation at a wanted element where it gives no finite number of finite ones."""
+    infinite = ~is_finite(exact[slot])
+    without = np.argwhere(infinite if wanted is None else infinite & wanted)
     inputs = [exact[i] for i in step.args]
     if len(without) and all(np.all(is_finite(x)) for x in inputs):
         index = tuple(without[0])

@@ -14,7 +14,13 @@ import tensorflow as tf
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.callables.custom import Passes
 from gradcheck_cli.engines.callables.places import Places
-from gradcheck_cli.engines.callables.recording import Recording, Row, Written, as_recording
+from gradcheck_cli.engines.callables.recording import (
+    Recording,
+    Row,
+    Written,
+    as_recording,
+    elementwise,
+)
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.tensorflow_exact import ROWS
 from gradcheck_cli.engines.tensorflow_recorder import TensorFlowRecorder
@@ -86,6 +92,7 @@ class LayerRecorder(TensorFlowRecorder):
             self.node = owner
         for step in self.execution.steps[before:]:
             step.place = place
+            step.elementwise = name in ROWS and elementwise(ROWS[name])
             if not theirs:
                 self._derived.append(step)
                 continue

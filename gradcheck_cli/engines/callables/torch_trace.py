@@ -17,7 +17,13 @@ from torch.utils._pytree import tree_leaves
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.callables.custom import Passes
 from gradcheck_cli.engines.callables.places import Places
-from gradcheck_cli.engines.callables.recording import Recording, Row, Written, as_recording
+from gradcheck_cli.engines.callables.recording import (
+    Recording,
+    Row,
+    Written,
+    as_recording,
+    elementwise,
+)
 from gradcheck_cli.engines.torch_exact import ROWS, TURNED
 from gradcheck_cli.engines.torch_recorder import TorchRecorder
 
@@ -71,6 +77,8 @@ class LayerRecorder(TorchRecorder):
         super()._add(*call)
         step = self.execution.steps[-1]
         step.place = self._places_of.running()
+        row = _row_of(step.name)
+        step.elementwise = row is not None and elementwise(row.name)
         if not self._backward or step.place is not None:
             if self._backward:
                 self.written.stated.add(len(self.written.forward))
