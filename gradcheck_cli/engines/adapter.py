@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import ClassVar
 
@@ -65,6 +66,9 @@ class AnsweringEngine(ABC):
 
     def subject(self, request: SubjectRequest) -> Subject:
         raise Unsupported(f"{self.capabilities.name} runs formulas, and no layers of users")
+
+    def plainly(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def close(self) -> None:  # noqa: B027 - one that keeps nothing has nothing to do
         pass

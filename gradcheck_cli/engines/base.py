@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -92,7 +93,13 @@ class Engine(Protocol):
 
     def subject(self, request: SubjectRequest) -> Subject:
         """A user's layer, bound to its inputs. Raises `Unsupported` where `capabilities.layers` is
-        false, `EngineFault` where the layer cannot be bound, and what the user's code raises."""
+        false, `EngineFault` where the layer cannot be bound, and what the user's code raises.
+        Callable without `load`, in whatever process."""
+        ...
+
+    def plainly(self) -> AbstractContextManager[None]:
+        """The framework's modes as they are when a process starts, whatever the caller is in the
+        midst of (`torch.no_grad`). For layers in the caller's own process."""
         ...
 
     def close(self) -> None:

@@ -68,6 +68,13 @@ class TorchEngine(LoweredEngine):
 
         return TorchSubject(request)
 
+    @contextmanager
+    def plainly(self) -> Iterator[None]:
+        import torch
+
+        with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
+            yield
+
     def lacks(self, error: BaseException) -> bool:
         words = str(error)
         return isinstance(error, NotImplementedError) or any(phrase in words for phrase in _LACKS)

@@ -29,7 +29,7 @@ def run_here(spec: Spec, options: RunOptions) -> SpecResult:
         engine = registered[problem.implementation.engine].engine
         assert engine is not None  # make_plan has seen to it
         # In a worker nobody hears a warning; here one might be an error (`pytest -W error`).
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), engine.plainly():
             warnings.simplefilter("ignore")
             answers.append(with_failure(problem, examine(engine, problem)))
     return settle(

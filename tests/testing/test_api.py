@@ -131,6 +131,15 @@ def test_the_users_objects_are_as_they_were() -> None:
     assert torch.get_default_dtype() == torch.float32
 
 
+def test_what_the_caller_is_in_the_midst_of_does_not_matter() -> None:
+    x = torch.tensor([0.5, 2.0])
+    with torch.no_grad(), torch.autocast("cpu"):
+        assert check(Square, x, **REVERSE).passed
+        assert not torch.is_grad_enabled()
+    with torch.inference_mode():
+        assert check(Square, torch.tensor([0.5, 2.0]), **REVERSE).passed
+
+
 def test_what_a_layer_raises_is_a_finding_and_ctrl_c_is_not() -> None:
     def raises(x):
         raise ValueError("not today")
