@@ -42,9 +42,9 @@ def _of_argument(
     if not narrow or not _meets(shape, _shape(execution, result)):
         return np.ones(shape, dtype=np.bool_)
     assert mask is not None
-    summed = mask.any(axis=tuple(range(mask.ndim - len(shape))))
+    summed = np.asarray(np.any(mask, axis=tuple(range(mask.ndim - len(shape)))))
     once = tuple(i for i, n in enumerate(shape) if n == 1)
-    return np.asarray(summed.any(axis=once, keepdims=True))
+    return np.asarray(np.any(summed, axis=once, keepdims=True))
 
 
 def _meets(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
