@@ -158,11 +158,6 @@ SETTINGS: tuple[Setting, ...] = (
         click.FloatRange(min=0, max=1, min_open=True, max_open=True),
         "Probability with which errors of large gradients are to be found; default: 0.999.",
     ),
-    Setting(
-        "power",
-        click.FloatRange(min=0, max=1, min_open=True, max_open=True),
-        "Probability with which errors of large gradients are to be found; default: 0.999.",
-    ),
     Setting("color", click.Choice(COLOR_CHOICES), "Colours; default: auto, on a terminal."),
     Setting("quiet", click.BOOL, "Show failures only.", short="q", switch=True),
     Setting("verbose", click.BOOL, "Show every value of every engine.", short="v", switch=True),
@@ -236,7 +231,6 @@ class Settings:
             modes=self.layered("mode"),
             timeout=self.layered("timeout"),
             memory=self.layered("memory"),
-            power=self.layered("power"),
             power=self.layered("power"),
             difference=Difference(
                 self.value("difference-scheme", "central"), self.value("difference-step")
