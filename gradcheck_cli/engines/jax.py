@@ -16,6 +16,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pull, Results, Watch
 from gradcheck_cli.engines.jax_ops import TABLE
@@ -35,7 +36,7 @@ _LACKS = (  # how JAX says that an op has no kernel for a dtype
 class JaxEngine(LoweredEngine):
     """JAX on the CPU, one operation after the other, as it runs outside `jax.jit`."""
 
-    capabilities = Capabilities(name="jax", distributions=("jax",), install=_INSTALL)
+    capabilities = Capabilities(name="jax", distributions=("jax",), install=_INSTALL, layers=True)
     table = TABLE
 
     def load(self) -> str:
@@ -50,6 +51,11 @@ class JaxEngine(LoweredEngine):
 
     def framework(self, dtype: str) -> _Jax:
         return _Jax(self._calls, dtype)
+
+    def subject(self, request: SubjectRequest) -> Subject:
+        from gradcheck_cli.engines.callables.jax import JaxSubject
+
+        return JaxSubject(request, compiled=False)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Forward mode through a `jax.custom_vjp` is an error in JAX; through its derivative it is
@@ -86,8 +92,13 @@ class JaxJitEngine(JaxEngine):
     """The same, but every derivative is compiled as a whole by `jax.jit`."""
 
     capabilities = Capabilities(
-        name="jax-jit", distributions=("jax",), install=_INSTALL, by_default=False
+        name="jax-jit", distributions=("jax",), install=_INSTALL, layers=True, by_default=False
     )
+
+    def subject(self, request: SubjectRequest) -> Subject:
+        from gradcheck_cli.engines.callables.jax import JaxSubject
+
+        return JaxSubject(request, compiled=True)
 
     def framework(self, dtype: str) -> _Jax:
         return _Compiled(self._calls, dtype)

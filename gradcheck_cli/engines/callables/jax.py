@@ -1,0 +1,246 @@
+"""Layers of JAX: functions, with a `jax.custom_vjp` or a `jax.custom_jvp`, and callable objects."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
+from gradcheck_cli.engines.callables.captured import Capture, captures
+from gradcheck_cli.engines.callables.loading import load_layer
+from gradcheck_cli.engines.callables.subject import Call, Output, Ran, SubjectRequest
+from gradcheck_cli.engines.callables.surroundings import Randomness
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+    from gradcheck_cli.engines.callables.recording import Recording
+
+_NO_FORWARD = "(jvp) to a custom_vjp function"  # how JAX's TypeError ends
+
+
+class JaxSubject:
+    """A user's function in one dtype (`subject.Subject`); with `compiled`, under `jax.jit`.
+
+    JAX's arrays cannot be written to and lie in memory as JAX wants: of what a Call asks about
+    that, nothing can be amiss.
+    """
+
+    def __init__(self, request: SubjectRequest, compiled: bool) -> None:
+        import jax
+
+        self._jax = jax
+        self._request = request
+        self.dtype = request.dtype
+        self.notes: tuple[str, ...] = ()
+        self._random = Randomness(request.seed)
+        self._random.again()  # a module may draw numbers when it is imported
+        with jax.enable_x64(True):  # what the module makes is rounded by us
+            load_layer(request.implementation)
+        self._names = list(request.values)
+        self._output_names: list[str] = []
+        self._random.again()
+        with self._wide():
+            self._function, self._arguments = self._found()
+            self._captures = self._captured()
+        self._called = jax.jit(self._call) if compiled else self._call
+        self.outputs = self._described()
+        self.leaves = (
+            *(Leaf(n, "input", v, v.dtype.kind == "f") for n, v in request.values.items()),
+            *(Leaf(one.name, "captured", value, False) for one, value, _ in self._captures),
+        )
+
+    def _found(self) -> tuple[Any, Arranged]:
+        implementation = self._request.implementation
+        found, args, kwargs = (
+            load_layer(implementation),
+            implementation.args,
+            implementation.kwargs,
+        )
+        if inspect.isclass(found):
+            found, args, kwargs = found(*args, **kwargs), (), {}
+        if not callable(found):
+            kind = type(found).__name__
+            raise Unsupported(f"{implementation.target} is {kind}, which cannot be called")
+        return found, arrange(found, self._names, args, kwargs)
+
+    def _captured(self) -> list[tuple[Capture, Array, Any]]:
+        """Floating arrays that the function reaches: each with its numbers, and what stands in for
+        it. They are taken as constants, as JAX takes them."""
+        found = []
+        for capture in captures(self._function):
+            array = isinstance(capture.value, self._jax.Array | np.ndarray)
+            if array and capture.puts and _floating(self._jax, capture.value):
+                value = np.asarray(capture.value).astype(np.float64)
+                rounded = FORMATS[self._request.rounding].round(value)
+                found.append((capture, rounded, self._array(rounded)))
+        return found
+
+    # State
+
+    def _wide(self) -> Any:
+        """Float64 where it is asked for, and else what a user has: JAX without it makes float32 of
+        every array that is made of nothing."""
+        return self._jax.enable_x64(self.dtype == "float64")
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        self._random.again()
+        for capture, _, array in self._captures:
+            capture.put(array)
+        try:
+            with self._wide():
+                yield
+        finally:
+            for capture, _, _ in self._captures:
+                capture.put(capture.value)
+
+    # Arrays
+
+    def _array(self, value: Array) -> Any:
+        numbers = self._jax.numpy
+        if np.asarray(value).dtype.kind != "f":
+            return numbers.array(value)
+        return numbers.array(np.asarray(value).astype(numbers.dtype(self.dtype)))
+
+    def _inputs(self, values: Mapping[str, Array]) -> dict[str, Any]:
+        own = self._request.values
+        return {name: self._array(values.get(name, own[name])) for name in self._names}
+
+    def _call(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """The floating outputs, complex ones as pairs of real numbers."""
+        jax = self._jax
+        args, kwargs = self._arguments(inputs)
+        result = self._function(*args, **kwargs)
+        found: dict[str, Any] = {}
+        for name, array in flattened(result, lambda y: isinstance(y, jax.Array | np.ndarray)):
+            if jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):
+                array = jax.numpy.stack([array.real, array.imag], axis=-1)
+            if _floating(jax, array):
+                found[name] = jax.numpy.asarray(array)
+        self._output_names = list(found)
+        return list(found.values())
+
+    def _described(self) -> tuple[Output, ...]:
+        with self._ready():
+            arrays = self._called(self._inputs({}))
+        outputs: list[Output] = []
+        start = 0
+        for name, array in zip(self._output_names, arrays, strict=True):
+            outputs.append(Output(name, tuple(array.shape), str(array.dtype.name), start))
+            start += outputs[-1].size
+        return tuple(outputs)
+
+    def _flat(self, arrays: Sequence[Any]) -> Array:
+        parts = (np.asarray(array).astype(np.float64).ravel() for array in arrays)
+        return np.concatenate([np.zeros(0), *parts])
+
+    def _moving(self) -> tuple[str, ...]:
+        return tuple(leaf.name for leaf in self.leaves if leaf.moves)
+
+    def _of(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Callable[..., Any]:
+        """The layer as a function of some of its inputs."""
+        return lambda *moved: self._called({**inputs, **dict(zip(names, moved, strict=True))})
+
+    def _cotangents(
+        self, arrays: Sequence[Any], row: Array, through: Sequence[str] | None
+    ) -> list[Any]:
+        found = []
+        for one, array in zip(self.outputs, arrays, strict=True):
+            part = row[one.start : one.start + one.size].reshape(one.shape)
+            used = part if through is None or one.name in through else np.zeros(one.shape)
+            found.append(self._jax.numpy.array(used.astype(array.dtype)))
+        return found
+
+    # What is asked
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        with self._ready():
+            return self._flat(self._called(self._inputs(values)))
+
+    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        return np.stack([self.value(values) for values in many])
+
+    def run(self, call: Call) -> Ran:
+        wrt = self._moving() if call.wrt is None else call.wrt
+        rows = np.zeros((0, 0)) if call.rows is None or not call.tracking else call.rows
+        with self._ready():
+            inputs = self._inputs(call.values)
+            passes: list[Sequence[Any]] = []
+            if len(rows) and wrt:
+                sources = [inputs[name] for name in wrt]
+                arrays, pull = self._jax.vjp(self._of(wrt, inputs), *sources)
+            else:
+                arrays, pull = self._called(inputs), None
+            if call.between is not None:
+                self._called(self._inputs(call.between))
+            if pull is not None:
+                passes = [pull(self._cotangents(arrays, row, call.through)) for row in rows]
+            random = call.watch and self._random.drawn()
+        gradients: dict[str, Array | None] = {}
+        dtypes: dict[str, str] = {}
+        for place, name in enumerate(wrt):
+            parts = [np.asarray(grads[place]) for grads in passes]
+            size = self._request.values[name].size
+            flat = [part.astype(np.float64).reshape(size) for part in parts]
+            gradients[name] = np.stack(flat) if flat else None
+            if parts:
+                dtypes[name] = parts[0].dtype.name
+        return Ran(self._flat(arrays), gradients, dtypes, random=random)
+
+    def push(self, tangents: Mapping[str, Array]) -> Array:
+        names = tuple(tangents)
+        with self._ready():
+            inputs = self._inputs({})
+            primals = tuple(inputs[name] for name in names)
+            directions = tuple(self._array(tangents[name]) for name in names)
+            try:
+                _, pushed = self._jax.jvp(self._of(names, inputs), primals, directions)
+            except TypeError as error:
+                if _NO_FORWARD not in str(error):
+                    raise
+                raise Unsupported("JAX has no forward mode through a jax.custom_vjp") from error
+            return self._flat(pushed)
+
+    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
+        jax = self._jax
+        wrt = self._moving()
+        with self._ready():
+            inputs = self._inputs({})
+            along = {name: self._array(tangent) for name, tangent in tangents.items()}
+
+            def product(*moved: Any) -> Any:
+                arrays, pull = jax.vjp(self._of(wrt, inputs), *moved)
+                first = dict(zip(wrt, pull(self._cotangents(arrays, row, None)), strict=True))
+                return sum((first[name] * along[name]).sum() for name in along if name in first)
+
+            sources = [inputs[name] for name in wrt]
+            second = jax.grad(product, range(len(wrt)))(*sources)
+            return {
+                name: np.asarray(grad).astype(np.float64).reshape(-1)
+                for name, grad in zip(wrt, second, strict=True)
+            }
+
+    def record(self, row: Array) -> Recording:
+        raise Unsupported("the equations of a layer of JAX are not traced to its lines")
+
+    def functions(self) -> Sequence[CustomCall]:
+        """None that can be called by themselves: what they give is told of the layer."""
+        return ()
+
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+        """None: JAX knows no graph from which a value could be taken out."""
+        return {}, ()
+
+    def close(self) -> None:
+        """Nothing of the user's is held between calls."""
+
+
+def _floating(jax: Any, array: Any) -> bool:
+    return bool(jax.numpy.issubdtype(array.dtype, jax.numpy.floating))

@@ -1,0 +1,127 @@
+"""Layers of JAX: what they give, and how they are differentiated, as stated or by JAX itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.callables.jax import JaxSubject
+from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
+
+LAYERS = """
+import jax
+import jax.numpy as jnp
+
+scale = jnp.array([2.0, 0.1])
+
+
+def dense(x, w):
+    return {"y": jnp.tanh(x @ w) * jnp.ones(2), "size": x.shape[0], "n": jnp.sum(w) * scale}
+
+
+@jax.custom_vjp
+def wrong(x):
+    return jnp.sin(x) * x
+
+
+wrong.defvjp(lambda x: (wrong(x), x), lambda x, y_bar: (y_bar * jnp.cos(x) * x,))
+
+
+@jax.custom_jvp
+def cube(x):
+    return x**3
+
+
+@cube.defjvp
+def push(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    return cube(x), 3 * x**2 * x_dot
+
+
+class Power:
+    def __init__(self, n):
+        self.n = n
+
+    def __call__(self, x):
+        return x**self.n
+"""
+X = np.array([0.5, -1.25])
+
+
+@pytest.fixture
+def bound(tmp_path: Path) -> Callable[..., JaxSubject]:
+    """bound(name, values, dtype=..., args=..., compiled=...): a layer of the file above."""
+    (tmp_path / "layers.py").write_text(LAYERS, "utf-8")
+
+    def bind(
+        name: str,
+        values: dict[str, np.ndarray],
+        *,
+        dtype: str = "float64",
+        args: tuple[Any, ...] = (),
+        compiled: bool = False,
+    ) -> JaxSubject:
+        span = Span(1, 1, 1, 2)
+        target = Implementation("jax", f"layers.py:{name}", str(tmp_path), span, args)
+        return JaxSubject(SubjectRequest(target, values, dtype, dtype), compiled)
+
+    return bind
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_outputs_by_name_and_gradients_of_inputs(
+    bound: Callable[..., JaxSubject], compiled: bool
+) -> None:
+    w = np.array([[0.25, 1.0], [-0.5, 0.75]])
+    layer = bound("dense", {"x": X, "w": w}, compiled=compiled)
+    assert [(one.name, one.shape) for one in layer.outputs] == [("y['y']", (2,)), ("y['n']", (2,))]
+    assert {leaf.name: leaf.moves for leaf in layer.leaves} == {
+        "x": True,
+        "w": True,
+        "scale": False,
+    }
+    ran = layer.run(Call(rows=np.eye(4)))
+    np.testing.assert_allclose(
+        ran.output, [*np.tanh(X @ w), w.sum() * 2, w.sum() * 0.1], rtol=1e-14
+    )
+    slope = 1 - np.tanh(X @ w) ** 2
+    np.testing.assert_allclose(ran.gradients["x"][:2], slope[:, None] * w.T, rtol=1e-13)
+    np.testing.assert_allclose(ran.gradients["w"][2:], np.outer([2, 0.1], np.ones(4)), rtol=1e-15)
+    tangent = np.array([1.0, 2.0])
+    np.testing.assert_allclose(
+        layer.push({"x": tangent})[:2], (slope[:, None] * w.T) @ tangent, rtol=1e-13
+    )
+
+
+def test_float32_is_what_a_user_of_float32_has(bound: Callable[..., JaxSubject]) -> None:
+    """Arrays that the layer makes of nothing do not make float64 of everything."""
+    layer = bound("dense", {"x": X, "w": np.eye(2)}, dtype="float32")
+    assert {one.dtype for one in layer.outputs} == {"float32"}
+    assert layer.run(Call(rows=np.eye(4)[:1])).dtypes == {"x": "float32", "w": "float32"}
+
+
+def test_stated_derivatives_are_what_is_given(bound: Callable[..., JaxSubject]) -> None:
+    wrong = bound("wrong", {"x": X})
+    given = wrong.run(Call(rows=np.eye(2))).gradients["x"]
+    np.testing.assert_allclose(given, np.diag(np.cos(X) * X), rtol=1e-14)
+    with pytest.raises(Unsupported, match=r"no forward mode through a jax\.custom_vjp"):
+        wrong.push({"x": np.ones(2)})
+    cube = bound("cube", {"x": X})
+    np.testing.assert_allclose(cube.push({"x": np.ones(2)}), 3 * X**2, rtol=1e-14)
+    second = cube.pull_twice(np.ones(2), {"x": np.ones(2)})
+    np.testing.assert_allclose(second["x"], 6 * X, rtol=1e-14)
+
+
+def test_another_value_and_another_point(bound: Callable[..., JaxSubject]) -> None:
+    layer = bound("Power", {"x": X}, args=(3,))
+    np.testing.assert_allclose(layer.value({"x": 2 * X}), 8 * X**3, rtol=1e-14)
+    np.testing.assert_allclose(layer.several([{"x": X}, {}]), [X**3, X**3], rtol=1e-14)
+    ran = layer.run(Call(rows=np.eye(2), between={"x": 5 * X}))
+    np.testing.assert_allclose(ran.gradients["x"], np.diag(3 * X**2), rtol=1e-14)
