@@ -16,6 +16,7 @@ from gradcheck_cli.specfile.settings import check_engine
 from gradcheck_cli.specfile.text import STDIN
 from gradcheck_cli.specfile.yaml_values import Scalar
 
+HEADERS = (".hpp", ".h", ".hh", ".hxx")
 FORMULAS_ONLY = ("train", "order")
 
 
@@ -99,12 +100,14 @@ def _free_names(text: str) -> set[str]:
 def _check_target(target: str, folder: str, path: Path, collector: Collector) -> None:
     """A file that is not there is told before anything runs; names are known to the worker."""
     place, separator, name = target.partition(":")
-    if target.endswith(".py") or (separator and place.endswith(".py")):
+    suffix = FilePath(place).suffix
+    if suffix == ".py" or suffix in HEADERS:
+        name = name.replace("::", ".") if suffix in HEADERS else name
         if not FilePath(folder, place).expanduser().is_file():
             collector.add("GC903", f"there is no file {place}", path, help=_from_where(folder))
         if separator and not all(part.isidentifier() for part in name.split(".")):
             message = f"`{name}` is not a name in {place}"
-            collector.add("GC903", message, path, help="path.py:name")
+            collector.add("GC903", message, path, help=f"path{suffix}:name")
         return
     parts = [*place.split("."), *name.split(".")] if separator else [""]
     if not all(part.isidentifier() for part in parts):

@@ -283,7 +283,9 @@ def _implementation() -> Any:
         "input": _key(_text(), "Only for this input. Default: every input."),
     }
     fields = {
-        "target": _key(target, "path.py:name or package.module:name", required=True),
+        "target": _key(
+            target, "path.py:name, package.module:name, or layer.hpp:name", required=True
+        ),
         "args": _key(_list(anything), "Arguments of the constructor, or of every call."),
         "kwargs": _key(
             core.dict_schema(_text(min_length=1), anything, strict=True), "The same, by name."

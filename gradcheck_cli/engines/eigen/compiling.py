@@ -98,10 +98,10 @@ def compiled(text: str) -> Compiled:
 
 
 def _key(text: str, program: str, eigen: Path) -> str:
-    """Of the text, our header, the compiler (which file, and when it was installed), Eigen's place
+    """Of the text, our headers, the compiler (which file, and when it was installed), Eigen's place
     and version, and the flags."""
     told = os.stat(program)
-    own = (_HEADERS / "gradcheck.hpp").read_bytes()
+    own = b"".join(file.read_bytes() for file in sorted(_HEADERS.glob("*.hpp")))
     version = (eigen / "Eigen/src/Core/util/Macros.h").stat()
     parts = [text, os.path.realpath(program), told.st_size, told.st_mtime_ns]
     parts += [eigen, version.st_size, version.st_mtime_ns, *FLAGS]

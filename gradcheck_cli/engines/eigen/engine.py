@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import AnsweringEngine
-from gradcheck_cli.engines.base import Capabilities, EngineFault, NodeFault
+from gradcheck_cli.engines.base import Capabilities, EngineFault, NodeFault, Unsupported
+from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
+from gradcheck_cli.engines.eigen.calling import longs, pointer
 from gradcheck_cli.engines.eigen.compiling import COMPILER, CompileError, compiled, headers
 from gradcheck_cli.engines.eigen.rows import NONE, TABLE
 from gradcheck_cli.engines.eigen.writing import Written, write
@@ -33,6 +35,7 @@ class EigenEngine(AnsweringEngine):
         orders=(1,),
         tools=(COMPILER,),
         by_default=False,
+        layers=True,
         remark="C++ over Eigen::AutoDiffScalar; a program is compiled when it is first met, which "
         "takes seconds, and kept in the user's cache directory",
     )
@@ -54,6 +57,13 @@ class EigenEngine(AnsweringEngine):
 
     def lacks(self, error: BaseException) -> bool:
         return False
+
+    def subject(self, request: SubjectRequest) -> Subject:
+        if request.dtype not in self.capabilities.dtypes:
+            raise Unsupported(f"Eigen's scalars are float and double, not {request.dtype}")
+        from gradcheck_cli.engines.eigen.layer import EigenSubject
+
+        return EigenSubject(request)
 
     def close(self) -> None:
         self._libraries.clear()
@@ -141,18 +151,10 @@ class _Library:
         tangents = np.empty((count, self._size), dtype=self._dtype)
         arrays = (written.maps, written.constants, written.flags, output, tangents)
         self._call(
-            _pointer(given),
-            *_longs((given.size, written.places[name], size)),
-            _pointer(rows),
-            *_longs((count,)),
-            *(_pointer(array) for array in arrays),
+            pointer(given),
+            *longs(given.size, written.places[name], size),
+            pointer(rows),
+            *longs(count),
+            *(pointer(array) for array in arrays),
         )
         return output, tangents
-
-
-def _longs(numbers: Iterable[int]) -> list[ctypes.c_int64]:
-    return [ctypes.c_int64(number) for number in numbers]
-
-
-def _pointer(array: Array | None) -> ctypes.c_void_p:
-    return ctypes.c_void_p(None if array is None else np.ascontiguousarray(array).ctypes.data)

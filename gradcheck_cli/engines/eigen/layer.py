@@ -1,0 +1,238 @@
+"""A user's function template over its scalar: `implementations.eigen: layer.hpp:name`."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.engines.base import EngineFault, Unsupported
+from gradcheck_cli.engines.callables.subject import Call, Output, Ran, SubjectRequest
+from gradcheck_cli.engines.eigen.calling import longs, pointer
+from gradcheck_cli.engines.eigen.compiling import compiled
+from gradcheck_cli.engines.eigen.writing import REALS
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+    from gradcheck_cli.engines.callables.recording import Recording
+
+_INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+_DIMENSIONS = 8  # of an output, at most
+# Eigen's own checks throw, so that a mistake in sizes is told and does not end the process.
+_TEXT = """// made of {digest}
+#undef NDEBUG
+#include <stdexcept>
+#define eigen_assert(condition) \\
+  do {{ if (!(condition)) throw std::runtime_error("Eigen: " #condition); }} while (false)
+#include <Eigen/Core>
+#include <unsupported/Eigen/AutoDiff>
+{tensors}#include "{header}"
+#include "gradcheck_layer.hpp"
+
+// Names that no function of a user has.
+using gradcheck_scalar = gradcheck::Scalar<{real}>;
+static std::string gradcheck_said;
+
+extern "C" const char* gradcheck_problem() {{ return gradcheck_said.c_str(); }}
+
+extern "C" int gradcheck_layer(
+    const {real}* values, gradcheck::Index total, gradcheck::Index first, gradcheck::Index size,
+    const {real}* directions, gradcheck::Index count, {real}* output, {real}* tangents,
+    gradcheck::Index* shape) {{
+  auto call = [](const std::vector<gradcheck_scalar>& inputs) {{
+    return gradcheck::result<gradcheck_scalar>(::{name}({arguments}));
+  }};
+  return gradcheck::call<{real}>(call, values, total, first, size, directions, count, output,
+                                 tangents, shape, gradcheck_said);
+}}
+"""
+
+
+class EigenSubject:
+    """A function template in one dtype (`subject.Subject`). It has no state: its arguments are
+    copies, and there is nothing that it could write to."""
+
+    def __init__(self, request: SubjectRequest) -> None:
+        self.dtype = request.dtype
+        self._values = dict(request.values)
+        floating = [name for name, v in self._values.items() if v.dtype.kind == "f"]
+        self._places: dict[str, int] = {}
+        total = 0
+        for name in floating:
+            self._places[name] = total
+            total += self._values[name].size
+        found = compiled(_text(request, self._places))
+        library = ctypes.CDLL(str(found.library))
+        self._call = library.gradcheck_layer
+        self._problem = library.gradcheck_problem
+        self._problem.restype = ctypes.c_char_p
+        seconds = found.seconds
+        self.notes: tuple[str, ...] = (
+            (f"eigen: compiled for {self.dtype} in {seconds:.1f} s",) if seconds else ()
+        )
+        self.leaves = tuple(
+            Leaf(name, "input", value, name in self._places) for name, value in self._values.items()
+        )
+        shape = self._shape()
+        self.outputs: tuple[Output, ...] = (Output("y", shape, self.dtype, 0),)
+        self._size = math.prod(shape)
+
+    def _shape(self) -> tuple[int, ...]:
+        told = np.zeros(1 + _DIMENSIONS, dtype=np.int64)
+        self._run(self._given({}), 0, 0, None, 0, None, None, told)
+        return tuple(int(n) for n in told[1 : 1 + told[0]])
+
+    def _given(self, values: Mapping[str, Array]) -> Array:
+        parts = [np.ravel(values.get(n, self._values[n])).astype(self.dtype) for n in self._places]
+        return np.concatenate([np.zeros(0, self.dtype), *parts])
+
+    def _run(
+        self,
+        given: Array,
+        first: int,
+        size: int,
+        directions: Array | None,
+        count: int,
+        output: Array | None,
+        tangents: Array | None,
+        shape: Array | None,
+    ) -> None:
+        failed = self._call(
+            pointer(given),
+            *longs(given.size, first, size),
+            pointer(directions),
+            *longs(count),
+            *map(pointer, (output, tangents, shape)),
+        )
+        if failed:
+            raise EngineFault(f"it threw: {self._problem().decode(errors='replace')}")
+
+    def _differentiated(
+        self, values: Mapping[str, Array], name: str, directions: Array | None
+    ) -> tuple[Array, Array]:
+        """The output, and its derivatives (directions, output) along directions of an input, or
+        along its entries."""
+        size = self._values[name].size
+        count = size if directions is None else len(directions)
+        output = np.zeros(self._size, dtype=self.dtype)
+        tangents = np.zeros((count, self._size), dtype=self.dtype)
+        place = self._places[name]
+        self._run(self._given(values), place, size, directions, count, output, tangents, None)
+        return output, tangents
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        output = np.zeros(self._size, dtype=self.dtype)
+        self._run(self._given(values), 0, 0, None, 0, output, output, None)
+        return output.astype(np.float64)
+
+    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        return np.stack([self.value(values) for values in many])
+
+    def run(self, call: Call) -> Ran:
+        """The rows of the Jacobian that forward mode gives: there is no other."""
+        output = self.value(call.values)
+        if call.rows is None or not call.tracking:
+            return Ran(output)
+        moving = tuple(leaf.name for leaf in self.leaves if leaf.moves)
+        gradients: dict[str, Array | None] = {}
+        for name in moving if call.wrt is None else call.wrt:
+            if call.through is not None and "y" not in call.through:
+                gradients[name] = None
+                continue
+            _, tangents = self._differentiated(call.values, name, None)
+            with np.errstate(all="ignore"):
+                gradients[name] = call.rows @ tangents.T.astype(np.float64)
+        return Ran(output, gradients, dict.fromkeys(gradients, self.dtype))
+
+    def push(self, tangents: Mapping[str, Array]) -> Array:
+        moved = np.zeros(self._size)
+        for name, direction in tangents.items():
+            row = np.ravel(direction)[None].astype(self.dtype)
+            moved = moved + self._differentiated({}, name, row)[1][0].astype(np.float64)
+        return moved
+
+    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        raise Unsupported("it is compiled for first derivatives")
+
+    def record(self, row: Array) -> Recording:
+        raise Unsupported("the operations of compiled code are not recorded")
+
+    def functions(self) -> Sequence[CustomCall]:
+        """None: AutoDiffScalar has no stated derivatives."""
+        return ()
+
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+        """None: there is no graph."""
+        return {}, ()
+
+    def close(self) -> None:
+        """Nothing of the user's is held between calls."""
+
+
+def _text(request: SubjectRequest, places: Mapping[str, int]) -> str:
+    """The translation unit that calls the function."""
+    implementation = request.implementation
+    file, _, name = implementation.target.partition(":")
+    header = Path(implementation.folder, file).expanduser().resolve()
+    if not name:
+        raise EngineFault(f"{file} is a header: name the function template, {file}:name")
+    arguments = [_argument(n, value, places) for n, value in request.values.items()]
+    arguments += [_fixed(value) for value in implementation.args]
+    if implementation.kwargs:
+        raise EngineFault("a C++ function has no keyword arguments: write them under `args`")
+    deep = any(value.ndim > 2 for value in request.values.values())
+    return _TEXT.format(
+        digest=_digest(header),
+        tensors="#include <unsupported/Eigen/CXX11/Tensor>\n" if deep else "",
+        header=header,
+        real=REALS[request.dtype],
+        name=name,
+        arguments=", ".join(arguments),
+    )
+
+
+def _argument(name: str, value: Array, places: Mapping[str, int]) -> str:
+    if name not in places:
+        if value.ndim:
+            raise Unsupported(f"`{name}`: an array of whole numbers has no place in a call of C++")
+        return _fixed(value.item())
+    sizes = ", ".join(map(str, value.shape))
+    first = places[name]
+    if value.ndim == 0:
+        return f"gradcheck::number<gradcheck_scalar>(inputs, {first})"
+    if value.ndim <= 2:
+        kind = "vector" if value.ndim == 1 else "matrix"
+        return f"gradcheck::{kind}<gradcheck_scalar>(inputs, {first}, {sizes})"
+    return f"gradcheck::tensor<gradcheck_scalar, {value.ndim}>(inputs, {first}, {{{sizes}}})"
+
+
+def _fixed(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return value.hex()
+    raise EngineFault(f"{value!r} cannot be handed to a C++ function: numbers and booleans can")
+
+
+def _digest(header: Path) -> str:
+    """Of the header and all that it includes by name from beside it."""
+    digest, waiting, seen = hashlib.sha256(), [header], set()
+    while waiting:
+        file = waiting.pop()
+        if file in seen or not file.is_file():
+            continue
+        seen.add(file)
+        text = file.read_text("utf-8", "replace")
+        digest.update(f"{file}\0{text}\0".encode())
+        waiting += [(file.parent / name).resolve() for name in _INCLUDED.findall(text)]
+    return digest.hexdigest()

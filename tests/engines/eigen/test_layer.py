@@ -1,0 +1,107 @@
+"""A user's function template: numbers, matrices and tensors, in and out; what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli import specfile
+from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.base import EngineFault, Unsupported
+from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
+from gradcheck_cli.engines.eigen.engine import EigenEngine
+from gradcheck_cli.engines.eigen.layer import EigenSubject
+
+HEADER = Path(__file__).parent / "layers.hpp"
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+def subject(
+    name: str, *, args: tuple[Any, ...] = (), dtype: str = "float64", **values: Any
+) -> EigenSubject:
+    target = f"{HEADER.name}:{name}"
+    implementation = Implementation("eigen", target, str(HEADER.parent), Span(1, 1, 1, 2), args)
+    arrays = {key: np.asarray(value) for key, value in values.items()}
+    return EigenEngine().subject(SubjectRequest(implementation, arrays, dtype, dtype))
+
+
+def test_matrices_vectors_numbers_and_fixed_arguments() -> None:
+    x, w, b, t = RNG.normal(size=(2, 3)), RNG.normal(size=(3, 4)), RNG.normal(size=4), 0.7
+    layer = subject("dense", args=(0.5, True), x=x, w=w, b=b, t=t)
+    assert layer.notes[0].startswith("eigen: compiled for float64 in ")
+    assert [(leaf.name, leaf.moves) for leaf in layer.leaves] == [(n, True) for n in "xwbt"]
+    z = x @ w + b
+    right = 0.5 * np.tanh(t * z)
+    assert layer.outputs[0].shape == (2, 4)
+    np.testing.assert_allclose(layer.value({}), right.ravel(), rtol=1e-14)
+    row = RNG.normal(size=(2, 4))
+    ran = layer.run(Call(rows=row.reshape(1, -1)))
+    z_bar = row * 0.5 * t * (1 - np.tanh(t * z) ** 2)
+    expected = {"x": z_bar @ w.T, "w": x.T @ z_bar, "b": z_bar.sum(0), "t": (z_bar * z / t).sum()}
+    for name, gradient in ran.gradients.items():
+        np.testing.assert_allclose(gradient[0], np.ravel(expected[name]), rtol=1e-12)
+    tangent = RNG.normal(size=4)
+    pushed = layer.push({"b": tangent, "t": np.array(2.0)})
+    by_hand = 0.5 * (1 - np.tanh(t * z) ** 2) * (t * tangent + 2.0 * z)
+    np.testing.assert_allclose(pushed, by_hand.ravel(), rtol=1e-12)
+    moved = layer.value({"b": b + 1})
+    np.testing.assert_allclose(moved, 0.5 * np.tanh(t * (z + 1)).ravel(), rtol=1e-14)
+
+
+def test_tensors_in_and_out() -> None:
+    x = RNG.normal(size=(2, 3, 4))
+    layer = subject("slide", x=x)
+    weights = np.arange(1, 4)[None, :, None]
+    assert layer.outputs[0].shape == (2, 4)
+    np.testing.assert_allclose(layer.value({}).reshape(2, 4), (weights * x * x).sum(1))
+    gradient = layer.run(Call(rows=np.ones((1, 8)))).gradients["x"]
+    np.testing.assert_allclose(gradient.reshape(x.shape), 2 * weights * x)
+
+
+def test_float_loses_what_float_loses() -> None:
+    layer = subject("mine::reciprocal_exp", dtype="float32", x=100.0)
+    assert layer.outputs[0].shape == ()
+    assert np.isnan(layer.run(Call(rows=np.ones((1, 1)))).gradients["x"]).all()
+    with pytest.raises(Unsupported, match="float and double"):
+        subject("mine::reciprocal_exp", dtype="float16", x=1.0)
+
+
+def test_sizes_that_do_not_fit_are_told_and_crash_nothing() -> None:
+    with pytest.raises(EngineFault, match=r"it threw: Eigen: .*rows\(\)"):
+        subject("misfit", x=[1.0, 2.0, 3.0])
+
+
+def test_a_mistake_is_told_with_its_line_in_the_users_file(tmp_path: Path) -> None:
+    (tmp_path / "bad.hpp").write_text(
+        "template <typename T>\nT f(const T& x) { return expp(x); }\n"
+    )
+    implementation = Implementation("eigen", "bad.hpp:f", str(tmp_path), Span(1, 1, 1, 2))
+    request = SubjectRequest(implementation, {"x": np.array(1.0)}, "float64", "float64")
+    with pytest.raises(EngineFault, match=r"expp.*bad\.hpp:2\)") as caught:
+        EigenEngine().subject(request)
+    assert "return expp(x)" in caught.value.detail
+
+
+def test_a_header_that_is_not_there_is_told_when_the_spec_is_read(tmp_path: Path) -> None:
+    spec = tmp_path / "a.yaml"
+    spec.write_text("inputs: {x: 1}\nimplementations: {eigen: 'cpp/layer.hpp:mine::f'}\n")
+    _, (mistake,) = specfile.read(str(spec))
+    assert mistake.message == "there is no file cpp/layer.hpp"
+    (tmp_path / "cpp").mkdir()
+    (tmp_path / "cpp" / "layer.hpp").touch()
+    (read,), mistakes = specfile.read(str(spec))
+    assert not mistakes
+    assert read.implementations[0].target == "cpp/layer.hpp:mine::f"
