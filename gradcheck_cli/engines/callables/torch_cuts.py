@@ -23,6 +23,7 @@ from gradcheck_cli.engines.callables.places import Places
 MOST_CUTS = 16  # that are let through, each in a run of its own
 
 _DATA = torch.Tensor.data.__get__
+_SWITCH = torch._C._set_grad_enabled  # which is a call like all others
 _NO_GRAD = "torch.no_grad()"
 _MADE_NEW = ("_like", "new_")  # they take a shape and no number
 _AS_NUMBERS = ("item", "tolist", "numpy", "__float__", "__array__")
@@ -57,12 +58,16 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
             if asks:
                 self._look(serial, func, result)
             return result
-        if opened.name == _NO_GRAD and not torch.is_grad_enabled() and not _in_a_function():
+        if func is not _SWITCH and self._is_lifted(opened):
             with torch.enable_grad():
                 return func(*args, **kwargs)
         if serial in opened.serials and args:
             return args[0]
         return func(*args, **kwargs)
+
+    @staticmethod
+    def _is_lifted(opened: _Cut) -> bool:
+        return opened.name == _NO_GRAD and not torch.is_grad_enabled() and not _in_a_function()
 
     def _look(self, serial: int, func: Any, result: Any) -> None:
         name = _name(func)
