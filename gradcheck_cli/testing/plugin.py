@@ -65,15 +65,16 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile |
     return SpecFile.from_parent(parent, path=file_path)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(hookwrapper=True)  # the old kind, which every pytest knows
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+) -> Generator[None, Any, None]:
     """A wrong gradient is shown by its report, and the line that asked for it."""
-    report = yield
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
     ours = sys.modules.get("gradcheck_cli.testing.report")  # not imported: nothing of ours was run
     if ours is None or call.excinfo is None or report.outcome != "failed":
-        return report
+        return
     error = call.excinfo.value
     if isinstance(error, ours.NotRight):
         report.longrepr = str(error)
@@ -83,7 +84,6 @@ def pytest_runtest_makereport(
         known = last.frame.code.fullsource is not None  # not for code that was typed in
         line = f": {str(last.statement).strip()}" if known else ""
         report.longrepr = f"{error}\n\n{_shown(item, last.path)}:{last.lineno + 1}{line}"
-    return report
 
 
 def _shown(item: pytest.Item, path: Any) -> str:

@@ -65,7 +65,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SpecResult]:
     targets = {name: f"layers.py:{name}" for name in NAMES} | {"leaves": "leaves.py:layer"}
     texts = [
         f"name: {name}\ninputs: {{x: [[0.5, 2.0]]}}\nimplementations: {{torch: '{target}'}}\n"
-        f"timeout: {6 if name == 'loops' else 60}\n"
+        f"timeout: {12 if name == 'loops' else 60}\n"
         for name, target in targets.items()
     ]
     (folder / "all.yaml").write_text("---\n".join(texts), "utf-8")
@@ -108,7 +108,7 @@ def test_what_a_layer_raises_is_told_with_its_own_lines(
     ("name", "code", "message"),
     [
         ("crashes_in_float32", "GC702", "the worker process was killed by SIGSEGV"),
-        ("loops", "GC703", "gave no answer within 6 s"),
+        ("loops", "GC703", "gave no answer within 12 s"),
     ],
 )
 def test_what_a_layer_loses_in_one_dtype_it_keeps_in_the_other(
