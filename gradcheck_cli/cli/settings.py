@@ -90,7 +90,13 @@ class Setting:
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("engine", Listed(), "Engines to check; default: all installed.", several=True),
+    Setting(
+        "engine",
+        Listed(),
+        "Engines to check; default: all installed but those that `gradcheck engines` lists as "
+        "only when named.",
+        several=True,
+    ),
     Setting("dtype", Listed(DTYPES), "Dtypes; default: float32 and float64.", several=True),
     Setting("mode", Listed(MODES), "reverse, forward; default: what an engine has.", several=True),
     Setting(

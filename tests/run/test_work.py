@@ -13,7 +13,7 @@ from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.plan import make_plan
-from gradcheck_cli.run.work import Work, case_of, keep, new_work
+from gradcheck_cli.run.work import Work, case_of, compilations, keep, new_work
 
 Read = Callable[[str], Spec]
 
@@ -36,6 +36,15 @@ def test_a_case_has_what_was_kept_of_its_look(spec: Read) -> None:
     assert [evaluation.engine for evaluation in case.evaluations] == ["reference"]
     assert ("reference", "reverse") in case.traced
     assert case_of(work, 1).evaluations == ()
+
+
+def test_what_compiling_took_is_told_apart(spec: Read) -> None:
+    work = work_on(spec("name: good\ninputs: {x: 2.0}\nmodel: x ** 2\n"))
+    keep(work, "first", 0, answer())
+    assert list(compilations(work)) == []
+    keep(work, "first", 1, replace(answer(), compile_s=1.25))
+    keep(work, "first", 1, replace(answer(), compile_s=0.5))
+    assert list(compilations(work)) == ["reference: compiled in 1.8 s"]
 
 
 def test_a_failed_second_look_leaves_the_first_as_it_is(spec: Read) -> None:
