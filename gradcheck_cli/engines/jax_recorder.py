@@ -224,11 +224,19 @@ class JaxRecorder:
         return results
 
     def _attribute_sums(self) -> None:
-        """A sum of cotangents is made for the operation that gave what they are the cotangents of:
-        the one whose backward pass takes the sum."""
+        """A sum of cotangents that come from several nodes is made for the one that gave what they
+        are the cotangents of: its backward pass takes the sum."""
+        makers: dict[int, int | None] = {}
+        mixed: list[Step] = []
+        for step in self.execution.steps:
+            nodes = {makers[slot] for slot in step.args if slot in makers}
+            if step.name == _SUMS and step.phase == "backward" and len(nodes) > 1:
+                mixed.append(step)
+            makers.update(dict.fromkeys(step.results, step.node))
         takers: dict[int, int | None] = {}
         for step in reversed(self.execution.steps):
-            if step.name == _SUMS and step.phase == "backward":
+            if mixed and step is mixed[-1]:
+                mixed.pop()
                 step.node = takers.get(step.results[0])
             takers.update(dict.fromkeys(step.args, step.node))
 

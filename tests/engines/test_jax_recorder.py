@@ -54,6 +54,13 @@ def test_equations_stand_for_the_nodes_that_they_differentiate(
     assert forward[0] == ("exp", "exp(x)")
 
 
+def test_sum_inside_of_one_derivative_stays_with_it(recorded: Callable[..., Any]) -> None:
+    """JAX's tanh' is (g + g y) (1 - y)."""
+    made, execution = recorded("sum(tanh(x))", "reverse")
+    sums = [step for step in execution.steps if step.name == "add_any"]
+    assert [made.nodes[step.node].text for step in sums] == ["tanh(x)"]
+
+
 def test_tangents_are_told_from_values(recorded: Callable[..., Any]) -> None:
     _, execution = recorded("exp(x) * sin(x)", "forward")
     phases = [(step.name, step.phase) for step in execution.steps]
