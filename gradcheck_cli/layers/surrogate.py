@@ -18,6 +18,7 @@ from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import judge
+from gradcheck_cli.layers.model import words_of
 from gradcheck_cli.layers.whole import ENTRIES, PASSES, output_shape, output_size, with_layer
 from gradcheck_cli.truth import compute
 
@@ -157,7 +158,7 @@ class Declared:
         """The derivative of the stated formula by this leaf."""
         spec, problem = self.problem.spec, self.problem
         text = self.surrogates[leaf.name].formula
-        words = {one.name: one.name.replace(".", "_") for one in self.narrow.leaves}
+        words = words_of(self.narrow.leaves)
         values = {words[one.name]: one.value for one in self.narrow.leaves}
         kinds = {"f": "float", "i": "int", "b": "bool"}
         arguments = {n: Argument(v.shape, kinds[v.dtype.kind]) for n, v in values.items()}

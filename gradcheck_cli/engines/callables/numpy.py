@@ -64,6 +64,8 @@ class NumpySubject:
                 if floating and capture.puts and not any(value is one for one in own):
                     rounded = self._rounded(value)
                     found.append((capture, rounded, self.array(rounded)))
+        names = dict.fromkeys(capture.name for capture, _, _ in found)  # both may use one
+        self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
         return found
 
     def _bind(self) -> set[str]:
@@ -90,8 +92,8 @@ class NumpySubject:
         for name, value in self._own.items():
             role: Role = "parameter" if name in trained else "buffer"
             yield Leaf(name, role, value, name in trained)
-        for capture, value, _ in self._captures:
-            yield Leaf(capture.name, "captured", value, False)
+        for name, value in {capture.name: value for capture, value, _ in self._captures}.items():
+            yield Leaf(name, "captured", value, False)
 
     # State
 

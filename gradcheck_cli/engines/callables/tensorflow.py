@@ -50,7 +50,6 @@ class TensorFlowSubject:
         self._tf = tf
         self._request = request
         self.dtype = request.dtype
-        self.notes: tuple[str, ...] = ()
         self._randomness = Randomness(tf, request.seed)
         with self._randomness.seeded():
             load_layer(request.implementation)  # a module may draw numbers when it is imported
@@ -69,6 +68,11 @@ class TensorFlowSubject:
         self._policies = Policies(keras_layers(self._function), request.dtype)
         self._inlined = self._policies.swapped or any(one.swapped for one in self.held.values())
         self.leaves = tuple(self._leaves(names))
+        self.notes = tuple(
+            f"`{leaf.name}`, which the layer captured, is not trained: not checked"
+            for leaf in self.leaves
+            if leaf.role == "captured" and not leaf.moves
+        )
         self.given = {n: self.tensor(request.values[n]) for n in names}
         self.graph = Graph(tf)
         self._bind()

@@ -139,6 +139,8 @@ def test_the_layer_runs_in_its_dtype_and_so_do_arrays_that_it_captured() -> None
     subject = bound(pair(lambda x: x * table, lambda up, x: up * table), {"x": X}, "float32")
     assert subject.outputs[0].dtype == "float32"
     assert subject.run(Call(rows=np.eye(3))).dtypes == {"x": "float32"}
+    assert [leaf.name for leaf in subject.leaves] == ["x", "table"]
+    assert subject.notes == ("`table`, which it captured, is not checked",)
     assert table.dtype == np.float64
     assert table[2] == 1 / 3
     with pytest.raises(EngineFault, match="NumPy has no bfloat16"):
