@@ -84,11 +84,12 @@ class Bench:
         self._rng = np.random.default_rng([problem.seed, 7])
         self.size = sum(output.size for output in subject.outputs)
         self.row, self.second_row = self.draw(self.size), self.draw(self.size)
+        self.first = self.run(watch=True)
         # Half of the digits: what two right ways of computing a number have in common at least. A
         # layer may cast to a dtype that has fewer.
         dtypes = {subject.dtype, *(output.dtype for output in subject.outputs)}
+        dtypes |= set(self.first.dtypes.values())
         self.half = 2.0 ** -(min(FORMATS[dtype].bits for dtype in dtypes & FORMATS.keys()) / 2)
-        self.first = self.run(watch=True)
 
     def draw(self, size: int) -> Array:
         """Gaussian numbers of the dtype that is checked."""
