@@ -195,13 +195,13 @@ def engine_of(layer: Any, values: Iterable[Any]) -> str:
     """The engine whose framework the layer and the values belong to. Raises UsageError."""
     values = list(values)
     found = _of_objects([layer, getattr(layer, "__self__", None)])
+    if not found and callable(getattr(layer, "backward", None)) and hasattr(layer, "forward"):
+        return "numpy"
     found = found or _of_objects(values) or _of_globals(layer)
     if len(found) > 1:
         raise UsageError(f"the values belong to several frameworks: {', '.join(sorted(found))}")
     if found:
         return found.pop()
-    if callable(getattr(layer, "forward", None)) and callable(getattr(layer, "backward", None)):
-        return "numpy"
     raise UsageError(
         "neither the layer nor its inputs say which framework they belong to",
         "a NumPy function needs backward=...; otherwise name the framework: engine='torch'",
