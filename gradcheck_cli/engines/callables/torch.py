@@ -47,9 +47,8 @@ class TorchSubject:
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
         self._base = {name: self._tensor(request.values[name]) for name in names}
         self._state.settle(request.values, self._tensor)
-        self.outputs: tuple[Output, ...] = ()
-        with self._ready({}):
-            self.outputs = self._described(self._called(self._inputs({}, ())[1], tracking=False))
+        self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
+        self.outputs = self._first_outputs()
 
     # What there is
 
@@ -89,6 +88,19 @@ class TorchSubject:
             given = request.values.get(name)
             own = self._numpy(held.data) if given is None else given
             yield Leaf(name, held.role, own, bool(held.trained))
+
+    def _first_outputs(self) -> tuple[Output, ...]:
+        """Those of a first call. Of several outputs some may not require grad, such as what a layer
+        hands out for the record: that says that they have no derivatives."""
+        moving = self._moving()
+        with self._ready({}):
+            arrays = self._called(self._inputs({}, moving)[1], tracking=bool(moving))
+            apart = [name for name, array in arrays if not array.requires_grad]
+            if 0 < len(apart) < len(arrays):
+                self._apart = frozenset(apart)
+                names = ", ".join(f"`{name}`" for name in apart)
+                self.notes += (f"no derivatives of {names}: detached from what it is made of",)
+            return self._described([(n, a) for n, a in arrays if n not in self._apart])
 
     def _described(self, arrays: Sequence[tuple[str, Any]]) -> tuple[Output, ...]:
         outputs: list[Output] = []
@@ -141,10 +153,17 @@ class TorchSubject:
         torch = self._torch
         args, kwargs = self._arguments(inputs)
         with nullcontext() if tracking else torch.no_grad():
-            result = self._function(*args, **kwargs)
-            found = list(flattened(result, lambda part: isinstance(part, torch.Tensor)))
-            arrays = [(n, torch.view_as_real(a) if a.is_complex() else a) for n, a in found]
-        return [(name, array) for name, array in arrays if array.is_floating_point()]
+            found = self._numbers(self._function(*args, **kwargs))
+            return [(n, torch.view_as_real(a) if a.is_complex() else a) for n, a in found]
+
+    def _numbers(self, result: Any) -> list[tuple[str, Any]]:
+        """The floating and complex tensors of a result that are outputs."""
+        found = flattened(result, lambda part: isinstance(part, self._torch.Tensor))
+        return [
+            (name, array)
+            for name, array in found
+            if (array.is_floating_point() or array.is_complex()) and name not in self._apart
+        ]
 
     def _flat(self, arrays: Sequence[tuple[str, Any]]) -> Array:
         parts = [self._numpy(array).reshape(-1) for _, array in arrays]
@@ -292,12 +311,11 @@ class TorchSubject:
                     raise Unsupported(str(error).strip().splitlines()[0]) from error
                 raise
             parts = []
-            for _, array in flattened(result, lambda part: isinstance(part, torch.Tensor)):
-                if array.is_floating_point() or array.is_complex():
-                    primal, tangent = forward_ad.unpack_dual(array)
-                    tangent = torch.zeros_like(primal) if tangent is None else tangent
-                    real = torch.view_as_real(tangent) if tangent.is_complex() else tangent
-                    parts.append(self._numpy(real).reshape(-1))
+            for _, array in self._numbers(result):
+                primal, tangent = forward_ad.unpack_dual(array)
+                tangent = torch.zeros_like(primal) if tangent is None else tangent
+                real = torch.view_as_real(tangent) if tangent.is_complex() else tangent
+                parts.append(self._numpy(real).reshape(-1))
         return np.concatenate([np.zeros(0), *parts])
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
