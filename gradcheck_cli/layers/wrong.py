@@ -81,6 +81,10 @@ class WrongGradients:
 
     def _explained(self, finding: Finding) -> Finding:
         for one in self._wrong("forward" if finding.mode == "forward" else "reverse"):
+            if one.call.live is None:
+                one = _of_the_layer(one.call, finding)
+            if one.call.live is None and finding.code not in WRONG:
+                continue  # digits may be lost in a right derivative
             if finding.input is None or finding.input in one.call.reaches:
                 cause = _stated_wrong(finding, one)
                 return replace(finding, cause=cause, pattern=_pattern(finding, one))
@@ -134,6 +138,8 @@ class WrongGradients:
     def _alone(self, call: CustomCall, mode: Mode) -> _Wrong | None:
         """What is wrong with the call as a layer of its own: examined where it is small, along one
         direction where it is large."""
+        if call.live is None:
+            return _Wrong(call, "", "", "", None)
         problem = self._as_problem(call, mode)
         subjects = Subjects(self._engine, problem)
         subject = subjects.bound(problem.dtype)
@@ -179,6 +185,11 @@ class WrongGradients:
         )
 
 
+def _of_the_layer(call: CustomCall, finding: Finding) -> _Wrong:
+    """What is wrong with the layer is wrong with its only function."""
+    return _Wrong(call, finding.input or "", *_numbers(finding), None)
+
+
 def _of_product(call: CustomCall, product: Product) -> _Wrong:
     along = " along a random direction"
     pattern = None if product.factor is None else f"factor {product.factor:.6g}"
@@ -214,8 +225,8 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
         f"where {right} is right",
         kind="wrong rule",
         proven=True,
-        proof=f"`{call.name}` alone, at the numbers of this run, differs from differences of its "
-        "own forward",
+        proof=f"`{call.name}`{' alone, at the numbers of this run,' if call.live else ''} differs "
+        "from differences of its own forward",
         source=place.source if place else None,
     )
 

@@ -3,6 +3,7 @@ blame, its line, and the pattern."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import torch
 from torch import nn
 
 from gradcheck_cli.domain.report import Finding
-from tests.layers.making import examined
+from gradcheck_cli.engines.numpy import NumpyEngine
+from gradcheck_cli.layers import examine
+from tests.layers.making import examined, layer_problem
 
 
 class Tanh(torch.autograd.Function):
@@ -197,3 +200,32 @@ def test_a_right_layer_in_which_the_gradient_stops_has_no_findings() -> None:
         return torch.log(torch.exp(x - top).sum()) + top
 
     assert wrong(right, {"x": [1.0, 2.0]}) == []
+
+
+class NumpyPair:
+    """A forward and a backward for NumPy arrays."""
+
+    def forward(self, x: Any, w: Any) -> Any:
+        return np.tanh(x @ w)
+
+    def backward(self, g: Any, x: Any, w: Any) -> Any:
+        y = np.tanh(x @ w)
+        d = g * (1 - y * y)
+        return d @ w.T, x.T @ (g * (1 - y))
+
+
+def test_a_pair_of_numpy_functions_is_told_by_what_it_returns() -> None:
+    problem = layer_problem(
+        NumpyPair(), {"x": [[1.0, 2.0]], "w": [[0.3], [0.4]]}, modes=("reverse",)
+    )
+    implementation = replace(problem.implementation, engine="numpy")
+    engine = NumpyEngine()
+    engine.load()
+    answer = examine(engine, replace(problem, implementation=implementation))
+    (found,) = (finding for finding in answer.findings if finding.severity == "error")
+    assert found.cause is not None
+    assert (found.input, found.cause.kind, found.cause.text) == (
+        "w",
+        "wrong rule",
+        "x.T @ (g * (1 - y))",
+    )

@@ -14,7 +14,8 @@ from gradcheck_cli.domain.place import Place
 @dataclass(frozen=True, slots=True)
 class CustomCall:
     """One call. `live` can be called with arrays of the framework in the place of `values`, and is
-    differentiated as the user stated; what else the call was given is in it.
+    differentiated as the user stated; what else the call was given is in it. None: the layer itself
+    is this function, and nothing else.
 
     values     its floating arguments as they were in the run, by the names of the forward
     moving     those of them that are differentiated

@@ -13,13 +13,14 @@ from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import flattened
 from gradcheck_cli.engines.callables.captured import Capture, captures
+from gradcheck_cli.engines.callables.custom import CustomCall
 from gradcheck_cli.engines.callables.numpy_pair import Run, by_input, convention, load_pair, pair_of
 from gradcheck_cli.engines.callables.numpy_state import arrays_of, get, gradient_of, put
 from gradcheck_cli.engines.callables.subject import Call, Layout, Output, Ran, SubjectRequest
 from gradcheck_cli.engines.callables.surroundings import Randomness
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+    from gradcheck_cli.engines.callables.custom import Uncut
     from gradcheck_cli.engines.callables.recording import Recording
 
 
@@ -259,8 +260,21 @@ class NumpySubject:
         raise Unsupported("the operations of NumPy functions are not recorded")
 
     def functions(self) -> Sequence[CustomCall]:
-        """None: the pair is one."""
-        return ()
+        """The pair, which is the layer."""
+        backward = getattr(self._pair.backward, "__func__", self._pair.backward)
+        names = tuple(leaf.name for leaf in self.leaves if leaf.moves)
+        order = [name for name in self._convention.order if name in names]
+        return (
+            CustomCall(
+                name=self._request.implementation.target,
+                live=None,
+                values={},
+                moving=names,
+                reaches=frozenset(names),
+                positions={name: place for place, name in enumerate(order)},
+                backward=backward,
+            ),
+        )
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         """None: there is no graph."""
