@@ -26,7 +26,6 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines
 from gradcheck_cli.explain import explain, fixing
 from gradcheck_cli.judge import judge, judge_training, suspects
-from gradcheck_cli.layers.failures import told_once, with_failure
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
 from gradcheck_cli.run.settle import reading, settle, training_result
@@ -274,12 +273,12 @@ class _Session:
             findings += fixing.with_fixes(case, more_findings, work.screened.get(index), answers)
             made = (reading(plan, look, evaluation) for evaluation in case.evaluations)
             readings += [one for one in made if one is not None]
-        layers = [with_failure(p, work.layers[index]) for index, p in enumerate(plan.layers)]
+        layers, more_findings = _layers_of(work)
         for found in layers:
             checks += found.checks
             readings += found.readings
             work.notes.update(dict.fromkeys(found.notes))
-        findings += told_once(layers)
+        findings += more_findings
         ends = []
         for index in range(len(plan.trainings)):
             training = training_case_of(work, index)
@@ -324,6 +323,16 @@ class _Session:
             results=tuple(self._results[number] for number in sorted(self._results)),
             interrupted=interrupted,
         )
+
+
+def _layers_of(work: Work) -> tuple[list[LayerAnswer], list[Finding]]:
+    """What came of the layers of a spec, and their findings."""
+    if not work.plan.layers:
+        return [], []
+    from gradcheck_cli.layers.failures import told_once, with_failure  # with all that examines
+
+    layers = [with_failure(p, work.layers[index]) for index, p in enumerate(work.plan.layers)]
+    return layers, told_once(layers)
 
 
 def _filled(done: Done) -> Iterator[Any]:

@@ -22,7 +22,7 @@ sys.exit(code)
 
 
 def loaded(folder: Path, *arguments: str) -> set[str]:
-    """The top-level modules in the process after `gradcheck ARGUMENTS`."""
+    """The modules and packages in the process after `gradcheck ARGUMENTS`."""
     subprocess.run(
         [sys.executable, "-c", LIST_MODULES, *arguments],
         cwd=folder,
@@ -32,7 +32,7 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
         check=True,
         timeout=60,
     )
-    return {name.partition(".")[0] for name in (folder / "modules.txt").read_text().split()}
+    return set((folder / "modules.txt").read_text().split())
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,10 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
         (("schema",), FRAMEWORKS),
         (("schema", "report"), ("numpy", "pydantic", *FRAMEWORKS)),
         (("validate", "a.yaml"), ("scipy", *FRAMEWORKS)),
-        (("run", "a.yaml", "--engine", "reference"), ("scipy", *FRAMEWORKS)),
+        (
+            ("run", "a.yaml", "--engine", "reference"),
+            ("scipy", "gradcheck_cli.layers", "gradcheck_cli.testing", *FRAMEWORKS),
+        ),
     ],
 )
 def test_what_a_command_does_not_import(
