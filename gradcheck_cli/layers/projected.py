@@ -12,45 +12,25 @@ import numpy as np
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.layer import LayerProblem, Leaf
+from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.callables.subject import Call, Output, Subject
+from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.layers.entries import Sought
 from gradcheck_cli.layers.part import Part, judged_part, output_findings_of
-from gradcheck_cli.truth.callables import MOVE, ROUNDINGS, signs
+from gradcheck_cli.layers.promise import Promise
+from gradcheck_cli.layers.rounding import Rounding
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.locating import Search
 from gradcheck_cli.truth.probes import (
     MOST_DIRECTIONS,
-    is_gaussian,
-    miss,
-    size_of,
     smallest,
 )
 from gradcheck_cli.truth.projections import TARGET, Projections
 from gradcheck_cli.truth.quick import Look
 
 USUAL = 2.0**-36  # of a product: what bars are where nothing is in the way of long steps
-FEW = 4.0  # ulps, below which a narrow gradient is not looked at again
-SLACK = 4.0  # as in the judge: first order leaves out products of roundings
-STIR = 0.94  # of the bits stay: a few ulps, which round everything on the way anew
-NOISES = 8.0  # of these per ulp that was moved: a move of a few ulps shows rounding divided by that
-KEPT = 32  # entries of one product that are judged: the ones that are off most
 STRANGE = 4  # entries without a number that get a difference each
-
-
-@dataclass
-class _Off:
-    """Entries of one product row @ J by one leaf that are off in the dtype of the problem."""
-
-    row: int
-    leaf: Leaf
-    flat: Array
-    narrow: Float
-    wide: Float
-    cost: Float
-    count: int
 
 
 @dataclass
@@ -75,27 +55,27 @@ class Projected:
         self._truth.rows[:, ~np.isfinite(self._truth.output)] = 0.0
         self._value = self._truth.output
         self._truth.output = np.where(np.isfinite(self._truth.output), self._truth.output, 0.0)
-        self._off: list[_Off] = []
-        self._ulps: dict[str, float] = dict.fromkeys(self._leaves, 0.0)
+        self._rounding = Rounding(self.problem, self.narrow, self._truth)
         self._missing: set[str] = set()
         self._strange: dict[str, Array] = {}
         self._findings: list[Finding] = []
         self.sought: dict[Finding, Sought] = {}  # the entries that findings are about
         self._looks: dict[int, Look | None] = {}
         self._expected: dict[int, Float] = {}
+        self._promise = Promise(self._truth, self._looks, self._of)
         self._caught: dict[str, float] = {}
-        self._power = 0.0
         self._source = "confirmed"
-        self._backward = 0
 
     def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
         """Checks and findings."""
         started = time.perf_counter()
         value = self._value if self.narrow is self.highest else self.narrow.value({})
-        self._findings += output_findings_of(self, value, self._value)
+        if value is not self._value or not np.all(np.isfinite(value)):
+            self._findings += output_findings_of(self, value, self._value)
         sound = self._confirm()
         if sound:
-            self._promise()
+            self._caught = self._promise.caught()
+            self.notes += self._promise.words(self.name, self.problem)
             self._findings += self._of_rounding()
         self._findings += self._of_missing()
         self._findings += self._of_strange()
@@ -128,8 +108,7 @@ class Projected:
                 if number not in self._looks and not self._look(number):
                     return False
             done = count
-            short = self._chance() > 1 - self.problem.power
-            if short and count < MOST_DIRECTIONS:
+            if not self._promise.kept(self.problem.power) and count < MOST_DIRECTIONS:
                 count += 2
                 self._sweep(range(done, count), compare=False)
         return True
@@ -140,9 +119,10 @@ class Projected:
 
     def _directions(self) -> int:
         """As many as the power that was asked for takes, if the bars are as usual."""
-        count = 2
-        short = 1 - self.problem.power
-        while miss(USUAL, TARGET, count, self._cotangents) > short and count < MOST_DIRECTIONS:
+        count, cotangents = 2, len(self._truth.rows)
+        while count < MOST_DIRECTIONS:
+            if USUAL * smallest(count, cotangents, self.problem.power) <= TARGET:
+                break
             count += 2
         return count
 
@@ -152,15 +132,17 @@ class Projected:
         before = -1
         while before != self._odd():  # what is no number must not move in any product
             before = self._odd()
-            found = {number: np.zeros((2, self._cotangents)) for number in numbers}
-            self._off.clear()
-            for k, row in enumerate(truth.rows):
-                gradient = truth.pulled(row)
+            found = {number: np.zeros((2, len(truth.rows))) for number in numbers}
+            self._rounding.off.clear()
+            gradients = truth.products_of_rows()
+            for k in range(len(truth.rows)):
+                gradient = next(gradients)
                 self._set_aside(gradient)
                 for number in numbers:
                     found[number][:, k] = truth.products(gradient, number)
                 if compare and self.narrow is not self.highest:
-                    self._compare(k, row, gradient)
+                    self._rounding.compare(k, truth.rows[k], gradient)
+                del gradient  # the next one needs its memory
             self._expected.update(found)
 
     def _odd(self) -> int:
@@ -276,10 +258,6 @@ class Projected:
         )
 
     @property
-    def _cotangents(self) -> int:
-        return len(self._truth.rows)
-
-    @property
     def point(self) -> int | None:
         return self.problem.point if self.problem.spec.pointed else None
 
@@ -303,85 +281,10 @@ class Projected:
             told, _ = judged_part(self, part, False, many=int(np.count_nonzero(mask)))
             yield from told
 
-    # The dtype of the problem
-
-    def _compare(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> None:
-        """Keeps the entries of row @ J that are off in the narrow dtype, with what rounding costs
-        there."""
-        ran = self.narrow.run(Call(rows=row[None]))
-        self._backward += 1
-        fmt = FORMATS[self.problem.dtype]
-        costs: dict[str, Float] | None = None
-        noise: dict[str, Float] | None = None
-        for name, right in wide.items():
-            found = ran.gradients.get(name)
-            if found is None or right is None:
-                continue
-            mine = found[0]
-            with np.errstate(all="ignore"):
-                off = np.abs(mine - right)
-                # an entry of a product that cancels to nothing is measured against the others
-                usual = float(np.sqrt(np.mean(np.square(right[np.isfinite(right)]))))
-                felt = off / fmt.ulp(np.fmax(np.abs(right), usual))
-                ulps = off / fmt.ulp(right)
-            self._ulps[name] = max(
-                self._ulps[name], float(np.max(felt[np.isfinite(felt)], initial=0.0))
-            )
-            if np.all(ulps <= FEW):
-                continue
-            costs = self._moved(k, row, wide, MOVE) if costs is None else costs
-            cost = ROUNDINGS * costs[name]
-            if np.any(~(off <= SLACK * cost + FEW * fmt.ulp(right))):
-                # zero in exact arithmetic, an entry is nothing but rounding: done anew, it moves
-                noise = self._moved(k, row, wide, STIR) if noise is None else noise
-                cost = cost + NOISES * noise[name]
-            self._keep(k, name, mine, right, ulps, cost)
-
-    def _keep(self, k: int, name: str, mine: Float, right: Float, ulps: Float, cost: Float) -> None:
-        fmt = FORMATS[self.problem.dtype]
-        with np.errstate(all="ignore"):
-            allowed = SLACK * cost + FEW * fmt.ulp(right)
-            off = ~(np.abs(mine - right) <= allowed) & np.isfinite(right)
-        places = np.flatnonzero(off)
-        if not places.size:
-            return
-        size = np.where(np.isnan(ulps[places]), np.inf, ulps[places])
-        worst = places[np.argsort(-size, kind="stable")[:KEPT]]
-        leaf = self._leaves[name]
-        self._off.append(_Off(k, leaf, worst, mine[worst], right[worst], cost[worst], places.size))
-
-    def _moved(
-        self, k: int, row: Float, wide: Mapping[str, Float | None], bits: float
-    ) -> dict[str, Float]:
-        """How far row @ J moves, per half ulp of the dtype, when every number moves and keeps this
-        part of its bits: of an entry by itself, and of the leaf at large, because one move of
-        random signs may leave an entry where it was."""
-        truth = self._truth
-        rng = np.random.default_rng([self.problem.seed, 19, k])
-        move = 2.0 ** -round(bits * FORMATS[self.highest.dtype].bits)
-        unit = FORMATS[self.problem.dtype].unit_roundoff
-        values = {
-            leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
-            for leaf in truth.leaves
-        }
-        there = truth.pulled(row * (1 + move * signs(rng, row.shape)), values)
-        costs = {}
-        for name, right in wide.items():
-            moved = there[name]
-            if right is None or moved is None:
-                costs[name] = np.zeros(self._leaves[name].size)
-                continue
-            with np.errstate(all="ignore"):
-                found = np.abs(moved - right) * (unit / move)
-            found[~np.isfinite(found)] = 0.0
-            found += float(np.sqrt(np.mean(found**2)))
-            costs[name] = found
-        return costs
-
     def _of_rounding(self) -> Iterator[Finding]:
         """The first product that is off in a leaf speaks for it."""
         told: set[str] = set()
-        for off in self._off:
+        for off in self._rounding.off:
             if off.leaf.name in told:
                 continue
             part = Part.of_rounding(
@@ -434,58 +337,6 @@ class Projected:
             )
             yield replace(self._finding("GC101", message, engine=True), mode="forward")
 
-    # The promise
-
-    def _bars(self, gaussian: bool) -> Float:
-        """The widest bar of the products that are Gaussian, or of Rademacher, on both sides."""
-        return np.array(
-            [
-                look.estimate.error[k]
-                for number, look in self._looks.items()
-                if look is not None and is_gaussian(number) == gaussian
-                for k in range(self._cotangents)
-                if is_gaussian(k) == gaussian or self._cotangents == 1
-            ]
-        )
-
-    def _norm(self) -> float:
-        """The size of the products, which is the gradient's norm where entries are of one size."""
-        return float(np.sqrt(np.mean([self._of(number) ** 2 for number in self._looks])))
-
-    def _chance(self) -> float:
-        """The probability that an error of TARGET of the gradient was missed, whatever it is."""
-        norm = self._norm()
-        bar = float(np.max(self._bars(gaussian=True)))
-        count = len(self._looks)
-        return miss(2 * bar, TARGET * norm, count, self._cotangents) if norm > 0 else 0.0
-
-    def _promise(self) -> None:
-        """What would have been found: signs show every single entry as it is, so that an error of
-        twice the bar shows in any of their products; Gaussians show any pattern, by chance."""
-        bar = 2 * float(np.min(self._bars(gaussian=False)))
-        outputs = self.highest.outputs
-        output = 1.0 if len(outputs) == 1 else max(self._output_size(o) for o in outputs)
-        for name, leaf in self._leaves.items():
-            self._caught[name] = bar * output / float(np.min(self._truth.draws.scales(leaf)))
-        self._power = self.problem.power
-        widest = 2 * float(np.max(self._bars(gaussian=True)))
-        norm = self._norm()
-        if norm > 0:
-            count = self._cotangents
-            part = widest * smallest(len(self._looks), count, self._power) / norm
-            single = f"{max(self._caught.values()):.1g} in any single entry"
-            if self._truth.draws.by_entry:
-                single = f"{bar:.1g} in the product of any single entry with its input"
-            many = f"{count} cotangent{'s' * (count > 1)}"
-            self.notes.append(
-                f"{self.name} {self.problem.dtype}: checked along {len(self._looks)} random "
-                f"directions and {many}; an error of {single}, or of {part:.1g} of the gradient in "
-                f"any pattern, would have been found with probability {self._power:g}"
-            )
-
-    def _output_size(self, output: Output) -> float:
-        return size_of(self._truth.output[output.start : output.start + output.size])
-
     def _checks(self, seconds: float) -> Iterator[Check]:
         failed = {f.input for f in self._findings if f.severity == "error" and f.mode == "reverse"}
         if any(f.code == "GC501" for f in self._findings):
@@ -504,12 +355,12 @@ class Projected:
                     input=name,
                     status="failed" if bad else "passed",
                     point=self.point,
-                    max_ulps=self._ulps[name] if mode == "reverse" and not bad else None,
+                    max_ulps=self._rounding.ulps[name] if mode == "reverse" and not bad else None,
                     truth="finite-difference" if name in failed else self._source,
                     caught=self._caught.get(name),
-                    power=self._power or None,
+                    power=self.problem.power if self._caught else None,
                     forward=self._truth.forward,
-                    backward=self._truth.backward + self._backward,
+                    backward=self._truth.backward + self._rounding.backward,
                     duration_s=seconds,
                 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -16,6 +16,7 @@ from gradcheck_cli.truth.differences import Float
 COTANGENTS = 4  # two Gaussian, two of Rademacher, as there are of everything in turn
 MOST_DIRECTIONS = 8
 GRID = 100  # points of the integral over the larger of several Gaussians
+PART = 2**15  # entries that are worked on at once
 REMEMBERED = 2**17  # numbers of a direction that are drawn once: they are asked for a dozen times
 
 
@@ -37,20 +38,32 @@ class Draws:
         drawn = self._drawn_before.get((number, place))
         if drawn is None:
             drawn = self._drawn([self._seed, 11, number, place], number, leaf.size, 1.0)
-            if leaf.size <= REMEMBERED:
-                self._drawn_before[number, place] = drawn
-        return np.asarray(drawn * self.scales(leaf))
+            if leaf.size > REMEMBERED:
+                return self._scaled(drawn, leaf)
+            self._drawn_before[number, place] = drawn
+        return self._scaled(drawn.copy(), leaf)
 
-    def scales(self, leaf: Leaf) -> Float:
-        """How far each entry of a leaf moves at most, (n,) or (1,) where all move alike."""
+    def _scaled(self, drawn: Float, leaf: Leaf) -> Float:
+        """In place, part by part: another array of its size would be felt."""
+        for inside in parts(leaf.size):
+            drawn[inside] *= self.scales(leaf, inside)
+        return drawn
+
+    def scales(self, leaf: Leaf, inside: slice = slice(None)) -> Float:
+        """How far the entries of a leaf move, by the size of what is drawn for each: (n,), or (1,)
+        where all move alike."""
         if leaf.name not in self._sizes:
             self._sizes[leaf.name] = size_of(leaf.value)
         size = self._sizes[leaf.name]
         if not self.by_entry:
             return np.array([size])
-        found = np.abs(leaf.value.reshape(-1))
+        found = np.abs(leaf.value.reshape(-1)[inside])
         found[found == 0] = size
         return found
+
+    def least_scale(self, leaf: Leaf) -> float:
+        """The smallest of them."""
+        return min(float(np.min(self.scales(leaf, inside))) for inside in parts(leaf.size))
 
     def cotangents(self, outputs: Sequence[Output], values: Float) -> Float:
         """All cotangents, (COTANGENTS, m); of a single output there is but one, 1."""
@@ -75,6 +88,12 @@ class Draws:
         return drawn
 
 
+def parts(size: int) -> Iterator[slice]:
+    """Slices of as many entries as fit a processor's cache."""
+    for start in range(0, size, PART):
+        yield slice(start, min(start + PART, size))
+
+
 def is_gaussian(number: int) -> bool:
     return number % 2 == 0
 
@@ -89,20 +108,14 @@ def size_of(values: Float) -> float:
     return 2.0 ** math.floor(math.log2(square) / 2) if square > 0 else 1.0
 
 
-def miss(tolerance: float, norm: float, directions: int, cotangents: int) -> float:
-    """The probability that an error of this norm, whatever its pattern, shows in no product with
-    the Gaussian ones of so many cotangents and directions by more than `tolerance`.
+def _all_small(limit: float, directions: int, cotangents: int) -> float:
+    """The probability that an error of norm 1, whatever its pattern, shows in no product with the
+    Gaussian ones of so many cotangents and directions by more than `limit`.
 
-    The pattern that hides best is a single product of two vectors: then v^T E u is norm a b with
+    The pattern that hides best is a single product of two vectors: then v^T E u is a b with
     independent standard Gaussians, and all products are small if the largest a times the largest b
     is. A single cotangent is that of a single output, and a is 1.
     """
-    if norm <= 0 or not math.isfinite(norm):
-        return 1.0
-    return _all_small(tolerance / norm, directions, cotangents)
-
-
-def _all_small(limit: float, directions: int, cotangents: int) -> float:
     mine = sum(map(is_gaussian, range(cotangents)))
     theirs = sum(map(is_gaussian, range(directions)))
     if cotangents == 1:

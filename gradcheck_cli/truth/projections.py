@@ -52,6 +52,7 @@ class Projections:
         fmt = FORMATS[self.subject.dtype]
         self.draws = Draws(self.seed, fmt)
         self.leaves = [leaf for leaf in self.subject.leaves if leaf.moves]
+        self._places = {leaf.name: place for place, leaf in enumerate(self.leaves)}
         self.output = self.value({})
         self.rows = self.draws.cotangents(self.subject.outputs, self.output)
         self._measured: Float | None = None
@@ -70,17 +71,31 @@ class Projections:
         found = {leaf.name: ran.gradients.get(leaf.name) for leaf in self.leaves}
         return {name: None if g is None else g[0] for name, g in found.items()}
 
+    def products_of_rows(self) -> Iterator[dict[str, Float | None]]:
+        """`pulled` for one cotangent after the other; in one run where that takes little memory."""
+        count = len(self.rows)
+        if count * sum(leaf.size for leaf in self.leaves) > TOGETHER:
+            for row in self.rows:
+                yield self.pulled(row)
+            return
+        self.forward += 1
+        self.backward += count
+        found = self.subject.run(Call(rows=self.rows)).gradients
+        for k in range(count):
+            whole = {leaf.name: found.get(leaf.name) for leaf in self.leaves}
+            yield {name: None if g is None else g[k] for name, g in whole.items()}
+
     # Directions
 
     def direction(self, number: int) -> dict[str, Float]:
         """Direction `number` by leaf, (n,), with zeros where entries are excluded."""
-        found = {}
-        for place, leaf in enumerate(self.leaves):
-            drawn = self.draws.direction(number, leaf, place)
-            if leaf.name in self.excluded:
-                drawn[self.excluded[leaf.name]] = 0.0
-            found[leaf.name] = drawn
-        return found
+        return {leaf.name: self._part(number, leaf) for leaf in self.leaves}
+
+    def _part(self, number: int, leaf: Leaf) -> Float:
+        drawn = self.draws.direction(number, leaf, self._places[leaf.name])
+        if leaf.name in self.excluded:
+            drawn[self.excluded[leaf.name]] = 0.0
+        return drawn
 
     def product(self, gradient: Mapping[str, Float | None], along: Mapping[str, Float]) -> float:
         """<gradient, direction>; entries that do not move count for nothing, even if they are
@@ -101,7 +116,11 @@ class Projections:
         before = self.draws.by_entry
         for by_entry in (False, True):
             self.draws.by_entry = by_entry
-            found.append(self.product(gradient, self.direction(number)))
+            total = 0.0
+            for leaf in self.leaves:  # one after the other: together they are as large as the layer
+                if gradient[leaf.name] is not None:
+                    total += self.product(gradient, {leaf.name: self._part(number, leaf)})
+            found.append(total)
         self.draws.by_entry = before
         return found[0], found[1]
 
