@@ -48,11 +48,20 @@ class Blame:
 
     def explained(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """The findings, with a cause where an operation is to blame."""
-        return tuple(
+        found = tuple(
             replace(finding, cause=self._cause(finding))
             if finding.code in UNSTABLE and finding.mode == "reverse" and finding.cause is None
             else finding
             for finding in findings
+        )
+        values = {
+            (f.code, f.input): f.cause for f in found if f.cause and f.cause.phase == "forward"
+        }
+        return tuple(
+            replace(finding, cause=_in_forward_mode(values.get((finding.code, finding.input))))
+            if finding.code in UNSTABLE and finding.mode == "forward"
+            else finding
+            for finding in found
         )
 
     def _cause(self, finding: Finding) -> Cause | None:
@@ -114,3 +123,10 @@ class Blame:
         if self._recorded is None or self._recorded[0] != key:
             self._recorded = key, self._subject.record(row)
         return self._recorded[1]
+
+
+def _in_forward_mode(cause: Cause | None) -> Cause | None:
+    """Both modes compute the same values: what spoils one of them was proven in reverse mode."""
+    if cause is None:
+        return None
+    return replace(cause, proven=False, repaired=None, proof=f"in reverse mode, {cause.proof}")

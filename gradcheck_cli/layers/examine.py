@@ -142,8 +142,8 @@ class _Examination:
         case = made()
         if suspects(case):
             case = made(costs=True)  # which explain most of it
-        if suspects(case) and highest is narrow and narrow.dtype == "float64":
-            case = self._with_other_precision(case, looked)
+        if suspects(case) and highest is narrow:
+            case = self._with_other_precision(case, looked, narrow)
         checks, findings = judge(case)
         return LayerAnswer(
             checks=checks,
@@ -178,14 +178,21 @@ class _Examination:
     def _name(self) -> str:
         return self._engine.capabilities.name
 
-    def _with_other_precision(self, case: Case, looked: Whole | Model) -> Case:
+    def _with_other_precision(self, case: Case, looked: Whole | Model, narrow: Subject) -> Case:
         """The same gradient in float32, at the same numbers: an error that does not care for the
         precision is no rounding error."""
-        other = self._other("float32")
+        other = self._other("float32") if narrow.dtype == "float64" else None
+        if other is None and isinstance(looked, Whole):
+            # an error that stays when everything is rounded anew is no rounding error either
+            again = looked.reverse(narrow, stirred=True)
+            return replace(case, wide={(self._name, "reverse"): again})
         if other is None:
             return case
         try:
-            return replace(case, wide={(self._name, "reverse"): looked.reverse(other)})
+            again = {(self._name, "reverse"): looked.reverse(other)}
+            if isinstance(looked, Whole):
+                again |= looked.pushed_again(other)
+            return replace(case, wide=again)
         finally:
             other.close()
 

@@ -18,7 +18,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.engines.tracebacks import as_failure
-from gradcheck_cli.truth.callables import CallableTruth
+from gradcheck_cli.truth.callables import CallableTruth, stirred_values
 
 if TYPE_CHECKING:
     from gradcheck_cli.layers.model import Model
@@ -85,6 +85,7 @@ class Whole:
         wide = {}
         if self._highest is not narrow:
             wide[self._name, "reverse"] = self._wide()
+            wide |= self.pushed_again(self._highest) if costs else {}
         return Case(
             spec=with_layer(problem, narrow),
             point=problem.point if problem.spec.pointed else None,
@@ -103,14 +104,15 @@ class Whole:
         modes = self._problem.modes
         if "reverse" in modes:
             yield self.reverse(self._narrow)
-        if "forward" in modes and (forward := self._forward()) is not None:
+        if "forward" in modes and (forward := self._forward(self._narrow)) is not None:
             yield forward
 
-    def reverse(self, subject: Subject) -> Evaluation:
-        """The Jacobian by reverse mode, all rows."""
+    def reverse(self, subject: Subject, stirred: bool = False) -> Evaluation:
+        """The Jacobian by reverse mode, all rows. `stirred`: where all numbers have moved by a few
+        ulps."""
         started = time.perf_counter()
         rows = np.eye(output_size(subject))
-        ran = subject.run(Call(rows=rows))
+        ran = subject.run(Call(stirred_values(subject) if stirred else {}, rows))
         return Evaluation(
             engine=self._name,
             dtype=subject.dtype,
@@ -153,24 +155,31 @@ class Whole:
                 drawn[leaf.name] = fmt.round(np.stack([gaussian, signs]) * size_of(leaf.value))
         return drawn
 
-    def _forward(self) -> Evaluation | None:
+    def pushed_again(self, subject: Subject) -> dict[tuple[str, str], Evaluation]:
+        """The same by forward mode in another precision, where there is a forward mode."""
+        if all(evaluation.mode != "forward" for evaluation in self._evaluations):
+            return {}
+        found = self._forward(subject)
+        return {} if found is None else {(self._name, "forward"): found}
+
+    def _forward(self, subject: Subject) -> Evaluation | None:
         """The Jacobian by forward mode, or its products with directions; None, and a note, where
         there is none."""
         started = time.perf_counter()
-        problem, narrow = self._problem, self._narrow
+        problem = self._problem
         gradients: dict[str, Gradient] = {}
         refusals: dict[str, None] = {}
-        evaluation = Evaluation(self._name, narrow.dtype, problem.dtype, "forward")
+        evaluation = Evaluation(self._name, subject.dtype, problem.dtype, "forward")
         passes = 0
         try:
-            for leaf in narrow.leaves:
+            for leaf in subject.leaves:
                 if not leaf.moves:
                     continue
-                found = self._pushed(leaf.name, leaf.value.shape, refusals)
+                found = self._pushed(subject, leaf.name, leaf.value.shape, refusals)
                 if found is not None:
                     gradients[leaf.name] = Gradient(found)
                     passes += found.shape[1]
-            output = narrow.value({}).reshape(output_shape(narrow))
+            output = subject.value({}).reshape(output_shape(subject))
         except Exception as error:
             return replace(evaluation, failure=as_failure(error))
         reason = "; ".join(refusals)
@@ -188,11 +197,13 @@ class Whole:
             duration_s=time.perf_counter() - started,
         )
 
-    def _pushed(self, name: str, shape: tuple[int, ...], refusals: dict[str, None]) -> Array | None:
+    def _pushed(
+        self, subject: Subject, name: str, shape: tuple[int, ...], refusals: dict[str, None]
+    ) -> Array | None:
         directions = self._directions
         along = np.eye(math.prod(shape)) if directions is None else directions[name]
         try:
-            columns = [self._narrow.push({name: d.reshape(shape)}) for d in along]
+            columns = [subject.push({name: d.reshape(shape)}) for d in along]
         except Unsupported as error:
             refusals[str(error)] = None
             return None

@@ -114,6 +114,15 @@ def test_the_operation_that_overflows_and_its_stretch_of_the_line() -> None:
     assert cause.engine_op == "aten.exp"
 
 
+def test_a_value_that_is_spoiled_is_so_in_both_modes() -> None:
+    answer = examined(recip, {"x": [100.0]}, dtype="float32")
+    one, other = (finding.cause for finding in answer.findings if finding.code == "GC201")
+    assert one is not None
+    assert other is not None
+    assert (one.span, one.kind, one.proven) == (other.span, other.kind, True)
+    assert other.proof == f"in reverse mode, {one.proof}"
+
+
 def test_an_entry_is_explained_by_the_numbers_that_it_depends_on() -> None:
     cause = blamed(recip, {"x": [100.0, 60.0]}, "GC302")
     assert cause.phase == "backward"
