@@ -22,7 +22,7 @@ demo: $(STAMP)
 	$(BIN)/gradcheck run specs/examples specs/layers/code --exit-zero
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 snapshots: $(STAMP)
 	UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/cli
