@@ -2,11 +2,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from gradcheck_cli.cli.self_test import FOLDERS, Outcome, judged, planted
+from gradcheck_cli.cli.self_test import FOLDERS, Outcome, command, judged, planted
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.place import Source
 from gradcheck_cli.domain.report import SpecResult
+from gradcheck_cli.engines import registry
 from tests.report import samples
 
 from .calling import call
@@ -83,3 +85,17 @@ def test_every_planted_bug_is_found(tmp_path: Path) -> None:
     screen = call("self-test", cwd=tmp_path, timeout=300)
     assert screen.code == 0, screen.out + screen.err
     assert ", 0 wrong, 0 not run" in screen.err
+
+
+def test_a_plant_needs_the_engine_of_its_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "layers.py").write_text("def double(x):\n    return 2 * x\n", "utf-8")
+    (tmp_path / "a.yaml").write_text(
+        "# expect: GC603\ninputs: {x: 1.0}\nimplementations: {torch: layers.py:double}\n", "utf-8"
+    )
+    others = {name: found for name, found in registry.engines().items() if name != "torch"}
+    monkeypatch.setattr(registry, "engines", lambda: others)
+    result = CliRunner().invoke(command, [str(tmp_path)])
+    assert "not run" in result.output
+    assert "the engine that it needs is not installed" in " ".join(result.output.split())

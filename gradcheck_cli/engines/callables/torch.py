@@ -21,6 +21,9 @@ from gradcheck_cli.engines.callables.subject import Call, Layout, Output, Ran, S
 from gradcheck_cli.engines.callables.torch_memory import Watch, laid_out
 from gradcheck_cli.engines.callables.torch_state import State
 
+# In what PyTorch says of a function without one, and of a scripted module.
+NO_FORWARD_MODE = ("jvp", "forward", "stateless api")
+
 
 class TorchSubject:
     """A user's layer in one dtype (`subject.Subject`). Modules are copied; what a function captured
@@ -223,7 +226,7 @@ class TorchSubject:
                 changed=changed,
                 changed_later=watch.written(),
                 upstream_changed=spoilt,
-                accumulated=tuple(n for n, t in own.items() if t.grad is not None),
+                accumulated=self._state.accumulated(),
                 random=self._state.drawn(),
             )
 
@@ -307,7 +310,7 @@ class TorchSubject:
                 else:
                     result = self._function(*args, **kwargs)
             except (NotImplementedError, RuntimeError) as error:
-                if "jvp" in str(error) or "forward" in str(error).lower():
+                if any(word in str(error).lower() for word in NO_FORWARD_MODE):
                     raise Unsupported(str(error).strip().splitlines()[0]) from error
                 raise
             parts = []

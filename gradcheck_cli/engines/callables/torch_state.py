@@ -92,10 +92,10 @@ class State:
         """Every tensor at its numbers, or at those of `values`; everything put back at the end.
         `original` makes the numbers of a parameter anew, where a call has written to them."""
         everything = [*self.named.items(), *(("", held) for held in self._counters)]
-        before = [(held.tensor.data, held.tensor.grad) for _, held in everything]
+        before = [(held.tensor.data, _grad(held.tensor)) for _, held in everything]
         modes = [(m, m.training) for module in self._modules for m in module.modules()]
         for name, held in everything:
-            held.tensor.grad = None
+            _put_grad(held.tensor, None)
             if name in values:
                 held.tensor.data = values[name]
             elif not held.trained:
@@ -109,7 +109,8 @@ class State:
         finally:
             for (name, held), place, (data, grad) in zip(everything, places, before, strict=True):
                 written = held.trained and name not in values and _place(held.tensor) != place
-                held.tensor.data, held.tensor.grad = data, grad
+                held.tensor.data = data
+                _put_grad(held.tensor, grad)
                 if written:
                     held.data = original(name)
                     if held.role != "captured":
@@ -146,7 +147,8 @@ class State:
     def asking(self, wrt: Sequence[str] | None) -> Iterator[None]:
         """Only tensors of `wrt` ask for gradients meanwhile (None: all that do)."""
         state = {} if wrt is None else self.named
-        silent = [h.tensor for n, h in state.items() if h.trained and n not in (wrt or ())]
+        asked = [h.tensor for n, h in state.items() if h.trained and n not in (wrt or ())]
+        silent = [tensor for tensor in asked if tensor.is_leaf]  # not those of a ScriptModule
         for tensor in silent:
             tensor.requires_grad_(False)
         try:
@@ -155,8 +157,22 @@ class State:
             for tensor in silent:
                 tensor.requires_grad_(True)
 
+    def accumulated(self) -> tuple[str, ...]:
+        """Names of the tensors whose `.grad` was written to since `ready`."""
+        return tuple(n for n, held in self.named.items() if _grad(held.tensor) is not None)
+
     def tensors(self) -> dict[str, Any]:
         return {name: held.tensor for name, held in self.named.items()}
+
+
+def _grad(tensor: Any) -> Any:
+    """The gradient that was accumulated; what is no leaf has none, and warns who asks."""
+    return tensor.grad if tensor.is_leaf else None
+
+
+def _put_grad(tensor: Any, grad: Any) -> None:
+    if tensor.is_leaf:
+        tensor.grad = grad
 
 
 def _place(tensor: Any) -> tuple[int, int]:

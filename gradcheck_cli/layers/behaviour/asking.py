@@ -24,7 +24,7 @@ def asked(bench: Bench) -> Iterator[Fault]:
 def _without_gradients(bench: Bench) -> Iterator[Fault]:
     where = "where no gradients are tracked"
     try:
-        ran = bench.subject.run(Call(tracking=False, wrt=()))
+        ran = bench.subject.run(Call(tracking=False))
     except Exception as error:
         yield raised("GC608", where, error)
         return

@@ -42,7 +42,7 @@ def _factors(bench: Bench) -> tuple[float, float]:
 
 def _of_multiples(bench: Bench) -> Iterator[Fault]:
     for factor in _factors(bench):
-        scaled = _times(bench.first, factor)
+        scaled = _times(bench.first, factor, FORMATS[bench.subject.dtype].largest)
         bars = {name: abs(factor) * bar for name, bar in bench.bars.gradients.items()}
         ran = bench.run(row=factor * bench.row)
         found = bench.apart(scaled, ran, Bars(bench.bars.output, bars))
@@ -72,6 +72,11 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
         yield Fault("GC607", message, found.leaf)
 
 
-def _times(ran: Ran, factor: float) -> Ran:
-    scaled = {n: g if g is None else factor * g for n, g in ran.gradients.items()}
-    return Ran(ran.output, scaled)
+def _times(ran: Ran, factor: float, largest: float) -> Ran:
+    """The gradients times a factor; what does not fit the dtype then is not compared."""
+    with np.errstate(over="ignore"):
+        scaled = {n: g if g is None else factor * g for n, g in ran.gradients.items()}
+    fitting = {
+        n: g if g is None else np.where(np.abs(g) < largest, g, np.inf) for n, g in scaled.items()
+    }
+    return Ran(ran.output, fitting)

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils import parametrizations
 
 from tests.layers.making import behaviour, examined
 
@@ -40,6 +41,12 @@ def test_right_layers_have_nothing_but_notes() -> None:
         "ties and kinks": (lambda x: x.relu().amax(0), {"x": np.zeros((3, 2))}),
         "function": (Centred, {"x": ROWS, "w": RNG.standard_normal(6)}),
         "integers": (nn.Embedding(5, 3), {"input": np.array([0, 3, 3])}),
+        "scripted": (torch.jit.script(nn.Linear(6, 3)), {"input": ROWS}),
+        "spectral norm": (parametrizations.spectral_norm(nn.Linear(6, 3)), {"input": ROWS}),
+        "no output": (lambda x: x > 0, {"x": ROWS}),
+        "overflow": (torch.exp, {"x": np.array([709.0, 1.0])}),
+        "edge of the domain": (lambda x: torch.linalg.cholesky(x @ x.T), {"x": np.eye(2)}),
+        "a cast": (lambda x: x.half() * 2, {"x": ROWS}),
         "singular at zero": (lambda x: x.norm(), {"x": np.zeros(3)}),
     }
     found = {name: behaviour(layer, inputs) for name, (layer, inputs) in layers.items()}
