@@ -1,10 +1,15 @@
-"""Arguments of compiled functions."""
+"""Compiled programs, loaded and called."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
+
+import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.eigen.writing import Written
 
 
 def longs(*numbers: int) -> list[ctypes.c_int64]:
@@ -15,3 +20,41 @@ def pointer(array: Array | None) -> ctypes.c_void_p:
     """To the first entry of a contiguous array, which must outlive the call; null for None."""
     assert array is None or array.flags.c_contiguous
     return ctypes.c_void_p(None if array is None else array.ctypes.data)
+
+
+class Library:
+    """A compiled program, loaded."""
+
+    def __init__(self, file: str, written: Written, dtype: str, size: int) -> None:
+        try:
+            library = ctypes.CDLL(file)
+        except OSError as error:
+            raise EngineFault(f"what was compiled cannot be loaded: {error}") from error
+        self._call = getattr(library, f"gradcheck_{dtype}")
+        self._call.restype = ctypes.c_int
+        self._written = written
+        self._dtype = dtype
+        self._size = size
+
+    def run(
+        self, values: Mapping[str, Array], name: str, columns: Array | None
+    ) -> tuple[Array, Array]:
+        """The output, and its derivatives (directions, output), along `columns` of the input, or
+        along its entries."""
+        written = self._written
+        flat = [values[input].astype(self._dtype).ravel() for input in written.places]
+        given = np.concatenate(flat)
+        size = values[name].size
+        rows = None if columns is None else columns.reshape(len(columns), -1).astype(self._dtype)
+        count = size if rows is None else len(rows)
+        output = np.empty(self._size, dtype=self._dtype)
+        tangents = np.empty((count, self._size), dtype=self._dtype)
+        arrays = (written.maps, written.constants, written.flags, output, tangents)
+        self._call(
+            pointer(given),
+            *longs(given.size, written.places[name], size),
+            pointer(rows),
+            *longs(count),
+            *(pointer(array) for array in arrays),
+        )
+        return output, tangents

@@ -21,13 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradcheck_cli.domain.evaluation import FailureKind
-from gradcheck_cli.engines.base import EngineFault, Tool
+from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.eigen.tools import COMPILER
 
-COMPILER = Tool(
-    what="a C++ compiler",
-    programs=("c++", "g++", "clang++"),
-    install="sudo apt install g++    (macOS: xcode-select --install)",
-)
 # Arithmetic as it is written: no fused multiply-add, no reassociation.
 FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-shared", "-w")
 LIMIT_S = 120.0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,14 +12,15 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import AnsweringEngine
-from gradcheck_cli.engines.base import Capabilities, EngineFault, NodeFault, Unsupported
+from gradcheck_cli.engines.base import Capabilities, NodeFault, Unsupported
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
-from gradcheck_cli.engines.eigen.calling import longs, pointer
-from gradcheck_cli.engines.eigen.compiling import COMPILER, CompileError, compiled, headers
 from gradcheck_cli.engines.eigen.rows import NONE, TABLE
-from gradcheck_cli.engines.eigen.writing import Written, write
+from gradcheck_cli.engines.eigen.tools import COMPILER
 from gradcheck_cli.engines.modes import Answer
 from gradcheck_cli.engines.walker import round_constant, rounded
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.eigen.calling import Library
 
 
 class EigenEngine(AnsweringEngine):
@@ -41,10 +41,12 @@ class EigenEngine(AnsweringEngine):
     )
 
     def __init__(self) -> None:
-        self._libraries: dict[tuple[Any, ...], tuple[Program, _Library]] = {}
+        self._libraries: dict[tuple[Any, ...], tuple[Program, Library]] = {}
 
     def load(self) -> str:
         from importlib import metadata
+
+        from gradcheck_cli.engines.eigen.compiling import headers
 
         headers()
         return metadata.version("cmeel-eigen")
@@ -102,7 +104,11 @@ class EigenEngine(AnsweringEngine):
         dtype: str,
         rounding: str,
         answer: Answer | None = None,
-    ) -> _Library:
+    ) -> Library:
+        from gradcheck_cli.engines.eigen.calling import Library
+        from gradcheck_cli.engines.eigen.compiling import CompileError, compiled
+        from gradcheck_cli.engines.eigen.writing import write
+
         fixed = {name: array for name, array in values.items() if array.dtype.kind in "bi"}
         told = tuple(sorted((name, array.tobytes()) for name, array in fixed.items()))
         key = (id(program), dtype, rounding, told)
@@ -118,43 +124,5 @@ class EigenEngine(AnsweringEngine):
             if answer is not None:
                 answer.compile_s += found.seconds
             size = math.prod(program.nodes[program.output].shape)
-            self._libraries[key] = program, _Library(str(found.library), written, dtype, size)
+            self._libraries[key] = program, Library(str(found.library), written, dtype, size)
         return self._libraries[key][1]
-
-
-class _Library:
-    """A compiled program, loaded."""
-
-    def __init__(self, file: str, written: Written, dtype: str, size: int) -> None:
-        try:
-            library = ctypes.CDLL(file)
-        except OSError as error:
-            raise EngineFault(f"what was compiled cannot be loaded: {error}") from error
-        self._call = getattr(library, f"gradcheck_{dtype}")
-        self._call.restype = ctypes.c_int
-        self._written = written
-        self._dtype = dtype
-        self._size = size
-
-    def run(
-        self, values: Mapping[str, Array], name: str, columns: Array | None
-    ) -> tuple[Array, Array]:
-        """The output, and its derivatives (directions, output), along `columns` of the input, or
-        along its entries."""
-        written = self._written
-        flat = [values[input].astype(self._dtype).ravel() for input in written.places]
-        given = np.concatenate(flat)
-        size = values[name].size
-        rows = None if columns is None else columns.reshape(len(columns), -1).astype(self._dtype)
-        count = size if rows is None else len(rows)
-        output = np.empty(self._size, dtype=self._dtype)
-        tangents = np.empty((count, self._size), dtype=self._dtype)
-        arrays = (written.maps, written.constants, written.flags, output, tangents)
-        self._call(
-            pointer(given),
-            *longs(given.size, written.places[name], size),
-            pointer(rows),
-            *longs(count),
-            *(pointer(array) for array in arrays),
-        )
-        return output, tangents

@@ -17,9 +17,8 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER, Gradient, Problem, Trai
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import AnsweringEngine
 from gradcheck_cli.engines.base import Capabilities, Unsupported
-from gradcheck_cli.engines.lowerings import bound, had, reasons
+from gradcheck_cli.engines.lowerings import Table, bound, had, reasons
 from gradcheck_cli.engines.modes import Answer
-from gradcheck_cli.engines.symbolic_ops import TABLE
 from gradcheck_cli.engines.walker import round_constant, rounded
 
 _SIMPLIFY_S = 2.0  # for all derivatives of a program; what is left then is evaluated as it stands
@@ -44,14 +43,19 @@ class SymbolicEngine(AnsweringEngine):
     def load(self) -> str:
         import sympy
 
-        self._calls = bound(TABLE, sympy)
+        self._calls = bound(self._table(), sympy)
         return str(sympy.__version__)
 
     def operations(self) -> frozenset[str]:
-        return had(TABLE)
+        return had(self._table())
 
     def remarks(self) -> Mapping[str, str]:
-        return reasons(TABLE)
+        return reasons(self._table())
+
+    def _table(self) -> Table:
+        from gradcheck_cli.engines.symbolic_ops import TABLE  # many small modules
+
+        return TABLE
 
     def lacks(self, error: BaseException) -> bool:
         return isinstance(error, NotImplementedError)

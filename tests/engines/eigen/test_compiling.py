@@ -10,6 +10,7 @@ import pytest
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.eigen import compiling
 from gradcheck_cli.engines.eigen.compiling import CompileError, cache_folder, compiled, first_error
+from gradcheck_cli.engines.eigen.tools import COMPILER
 from gradcheck_cli.engines.registry import engines
 
 FAKE = """#!/bin/sh
@@ -107,4 +108,4 @@ def test_no_compiler_is_told_with_how_to_get_one(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(EngineFault, match=r"apt install g\+\+"):
         compiled("int a;")
-    assert ("a C++ compiler", compiling.COMPILER.install) in engines()["eigen"].missing
+    assert ("a C++ compiler", COMPILER.install) in engines()["eigen"].missing
