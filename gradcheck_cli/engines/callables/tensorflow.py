@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,12 +32,18 @@ from gradcheck_cli.engines.callables.tensorflow_keras import (
     is_built,
     leading,
 )
+from gradcheck_cli.engines.callables.tensorflow_passes import (
+    Named,
+    described,
+    differing,
+    eagerly,
+    stacked,
+    taping,
+)
 from gradcheck_cli.engines.callables.tensorflow_random import Randomness
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.recording import Recording
-
-Named = list[tuple[str, Any]]
 
 
 class TensorFlowSubject:
@@ -146,7 +152,7 @@ class TensorFlowSubject:
             arrays = self.called(self._inputs({}))
             for name, one in self.held.items():
                 one.written = one.now() != before[name]
-            self.outputs = _described(arrays)
+            self.outputs = described(arrays)
             first = self._flat(arrays)
             seeded = any(one.found.seed and one.written for one in self.held.values())
             self.random = seeded or self._randomness.drawn()
@@ -166,7 +172,7 @@ class TensorFlowSubject:
             stack.enter_context(self._policies.set())
             stack.enter_context(self._randomness.seeded())
             if self._inlined:
-                stack.enter_context(_eagerly(self._tf))
+                stack.enter_context(eagerly(self._tf))
             yield
 
     @contextmanager
@@ -240,31 +246,33 @@ class TensorFlowSubject:
             inputs = self._inputs(call.values)
             sources = [self._source(name, inputs) for name in wrt]
             before = self._standing() if call.watch else {}
-            with _tape(tf, len(rows), call.tracking) as tape:
-                if tape is not None:
-                    tape.watch(sources)
+            with taping(tf, len(rows), call.tracking) as recorded:
+                if recorded is not None:
+                    recorded.watch(sources)
                 arrays = self.called(inputs)
             output = self._flat(arrays)
             between = self._standing() if call.watch else {}
             if call.between is not None:
                 with self.ready(call.between):
                     self.called(self._inputs(call.between))
-            passes = [self._pulled(tape, arrays, row, sources, wrt, call.through) for row in rows]
+            passes = [
+                self._pulled(recorded, arrays, row, sources, wrt, call.through) for row in rows
+            ]
             after = self._standing() if call.watch else {}
             drawn = call.watch and (self._randomness.drawn() or self.random)
         gradients: dict[str, Array | None] = {}
         dtypes: dict[str, str] = {}
         for place, (name, source) in enumerate(zip(wrt, sources, strict=True)):
             known = [grads[place] for grads in passes if grads[place] is not None]
-            gradients[name] = _stacked([g[place] for g in passes], source) if known else None
+            gradients[name] = stacked([g[place] for g in passes], source) if known else None
             if known:
                 dtypes[name] = known[0].dtype.name
         return Ran(
             output,
             gradients,
             dtypes,
-            changed=_differing(before, between),
-            changed_later=_differing(between, after),
+            changed=differing(before, between),
+            changed_later=differing(between, after),
             random=drawn,
         )
 
@@ -337,9 +345,9 @@ class TensorFlowSubject:
         with self.ready({}):
             inputs = self._inputs({})
             sources = [self._source(name, inputs) for name in wrt]
-            with _tape(tf, 1, True) as outer:
+            with taping(tf, 1, True) as outer:
                 outer.watch(sources)
-                with _tape(tf, 1, True) as inner:
+                with taping(tf, 1, True) as inner:
                     inner.watch(sources)
                     arrays = self.called(inputs)
                 first = self._pulled(inner, arrays, row, sources, wrt)
@@ -388,10 +396,10 @@ class TensorFlowSubject:
         """Operation by operation: nothing that was compiled hides what is inside."""
         tf = self._tf
         wrt = self._moving()
-        with self.ready({}), _eagerly(tf):
+        with self.ready({}), eagerly(tf):
             inputs = self._inputs({})
             leaves = {leaf.name: self._source(leaf.name, inputs) for leaf in self.leaves}
-            tape = _tape(tf, 1 if row is not None else 2, True)
+            tape = taping(tf, 1 if row is not None else 2, True)
             named: Named = []
 
             def call() -> list[Any]:
@@ -412,40 +420,3 @@ class TensorFlowSubject:
 
     def close(self) -> None:
         """Nothing of the user's is held between calls."""
-
-
-def _described(arrays: Named) -> tuple[Output, ...]:
-    outputs: list[Output] = []
-    start = 0
-    for name, array in arrays:
-        shape = tuple(int(n) for n in array.shape)
-        outputs.append(Output(name, shape, str(array.dtype.name), start))
-        start += outputs[-1].size
-    return tuple(outputs)
-
-
-def _stacked(parts: Sequence[Any], source: Any) -> Array:
-    size = int(np.prod(source.shape, dtype=np.int64))
-    return np.stack([np.zeros(size) if p is None else numbers(p).reshape(size) for p in parts])
-
-
-def _tape(tf: Any, passes: int, tracking: bool) -> Any:
-    if not tracking:
-        return nullcontext()
-    return tf.GradientTape(persistent=passes > 1, watch_accessed_variables=False)
-
-
-def _differing(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> tuple[str, ...]:
-    return tuple(name for name, numbers_ in one.items() if other[name] != numbers_)
-
-
-@contextmanager
-def _eagerly(tf: Any) -> Iterator[None]:
-    """What a tf.function has traced refers to the user's variables, and others stand in their
-    places."""
-    before = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(True)
-    try:
-        yield
-    finally:
-        tf.config.run_functions_eagerly(before)

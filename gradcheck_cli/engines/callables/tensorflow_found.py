@@ -78,7 +78,10 @@ class _Labels:
         self._given: dict[str, int] = {}
 
     def __call__(self, name: str, kind: str, attribute: str | None) -> str:
-        if re.fullmatch(rf"{re.escape(kind)}(_\d+)?", name):
+        counted = re.fullmatch(rf"(forward_|backward_)?{re.escape(kind)}(_\d+)?", name)
+        if counted and counted[1]:  # a direction of `keras.layers.Bidirectional`
+            name = counted[1] + kind
+        elif counted:
             name = attribute.lstrip("_") if attribute else kind
         count = self._given.get(name, 0)
         self._given[name] = count + 1

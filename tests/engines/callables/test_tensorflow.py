@@ -17,6 +17,7 @@ from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.loading import load_layer, on_the_path
 from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
 from gradcheck_cli.engines.callables.tensorflow import TensorFlowSubject
+from gradcheck_cli.engines.callables.tensorflow_found import found_in
 from gradcheck_cli.engines.callables.tensorflow_graph import EAGER
 from gradcheck_cli.engines.tensorflow import TensorFlowEngine
 
@@ -109,6 +110,18 @@ def test_a_model_is_known_by_its_attributes_and_left_as_it_was() -> None:
         assert np.array_equal(variable.numpy(), value)
     assert net.first.compute_dtype == "float32"
     assert net(X.astype(np.float32)).dtype == "float32"
+
+
+def test_names_do_not_depend_on_how_many_layers_were_made_before() -> None:
+    """Keras counts its own names up over the whole process: gru, gru_1, ..."""
+    import tensorflow as tf
+
+    keras = module().keras
+    for _ in range(2):
+        layer = keras.layers.Bidirectional(keras.layers.GRU(1))
+        layer.build((None, 2, 2))
+        names = {found.name for found in found_in(tf, layer)}
+        assert {"forward_gru.cell.kernel", "backward_gru.cell.bias"} <= names
 
 
 @pytest.mark.parametrize(
