@@ -45,7 +45,9 @@ class Run:
         for line in self.screen.splitlines():
             if header := re.match(r"(?:ok|FAIL) +(\w+)", line):
                 inside, where = header[1] == spec, ""
-            elif block := re.fullmatch(r" {6}((?:reference|torch|tensorflow|jax) float\d\d.*)", line):
+            elif block := re.fullmatch(
+                r" {6}((?:reference|torch|tensorflow|jax) float\d\d.*)", line
+            ):
                 where = block[1]
             elif inside and where and line.startswith(" " * 8):
                 shown[where] = f"{shown.get(where, '')} {line.strip()}".strip()
