@@ -25,6 +25,12 @@ ALLOWED = samples.report(
     )
 )
 BAD_SPEC = samples.report(samples.quadratic(), errors=(samples.spec_error(),))
+BAD_MODEL = samples.report(  # which only the layer beside it could tell
+    replace(
+        samples.reciprocal_exp(),
+        findings=(replace(samples.nan_finding("torch"), code="GC905"),),
+    )
+)
 NOTHING = samples.report()
 
 
@@ -42,6 +48,7 @@ NOTHING = samples.report()
         (ALLOWED, "warning", False, 0),
         (BAD_SPEC, "error", False, 2),
         (BAD_SPEC, "error", True, 2),
+        (BAD_MODEL, "error", True, 2),
         (NOTHING, "error", False, 5),
         (NOTHING, "error", True, 5),
         (replace(FAILING, interrupted=True), "error", False, 130),

@@ -33,7 +33,7 @@ def stacked(parts: Sequence[Any], source: Any) -> Array:
 
 
 def taping(tf: Any, passes: int, tracking: bool) -> Any:
-    """A tape for so many backward passes, which watches what it is told to; none without tracking."""
+    """A tape for so many passes, which watches what it is told to; nothing without tracking."""
     if not tracking:
         return nullcontext()
     return tf.GradientTape(persistent=passes > 1, watch_accessed_variables=False)
