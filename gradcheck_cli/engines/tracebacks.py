@@ -23,14 +23,11 @@ def as_failure(error: BaseException, *, ours: bool = False) -> Failure:
     """What was raised as a failure: an engine's fault as it says itself, anything else with a short
     traceback; `ours` is said below."""
     words = _text_of(error).strip().splitlines()
-    message = _cut(words[0].strip()) if words else ""
+    said = _cut(words[0].strip()) if words else ""
     if isinstance(error, EngineFault):
-        return Failure(error.kind, message or type(error).__name__, error.detail)
-    if isinstance(error, SystemExit):
-        message = f"it called sys.exit({message})"
-    else:
-        name = type(error).__name__
-        message = f"{name}: {message}" if message else name
+        return Failure(error.kind, said or type(error).__name__, error.detail)
+    left = isinstance(error, SystemExit)
+    message = f"it called sys.exit({said})" if left else one_line(error)
     kind: FailureKind = "out-of-memory" if _is_exhausted(error) else "raised"
     return Failure(kind, message, short_traceback(error, ours=ours))
 
@@ -45,6 +42,13 @@ def _text_of(error: BaseException) -> str:
 def _cut(line: str) -> str:
     """A line that somebody can read: exceptions may hold whole arrays."""
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
+
+
+def one_line(error: BaseException) -> str:
+    """The type of what was raised, and the first line of its message."""
+    words = _text_of(error).strip().splitlines()
+    name = type(error).__name__
+    return f"{name}: {_cut(words[0].strip())}" if words else name
 
 
 def _is_exhausted(error: BaseException) -> bool:

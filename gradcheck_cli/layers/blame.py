@@ -18,6 +18,7 @@ from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.recording import Recording
 from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.engines.tracebacks import one_line
 from gradcheck_cli.engines.tracing import proven
 from gradcheck_cli.explain.blame import OF_THE_OUTPUT, blame
 from gradcheck_cli.explain.traces import traces_of
@@ -76,7 +77,9 @@ class Blame:
                 return None if sought is None else self._of_an_entry(finding, sought)
         except EngineFault as fault:
             self.notes[str(fault)] = None
-            return None
+        except Exception as error:  # the layer does not run while it is watched
+            self.notes[f"not traced: {one_line(error)}"] = None
+        return None
 
     def _of_the_output(self, code: str) -> Cause | None:
         """What spoils the element of the outputs that is off most."""

@@ -22,6 +22,7 @@ from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
 from gradcheck_cli.engines.callables.places import returned
 from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.engines.tracebacks import one_line
 from gradcheck_cli.explain.values import number
 from gradcheck_cli.judge.limits import SAME_ERROR
 from gradcheck_cli.layers.blame import Find
@@ -75,9 +76,14 @@ class WrongGradients:
 
     def explained(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """The findings; a gradient that is wrong, with what makes it so."""
-        return tuple(
-            self._explained(finding) if _asks(finding) else finding for finding in findings
-        )
+        return tuple(self._watched(f) if _asks(f) else f for f in findings)
+
+    def _watched(self, finding: Finding) -> Finding:
+        try:
+            return self._explained(finding)
+        except Exception as error:  # the layer does not run while it is watched
+            self.notes[f"its functions could not be looked at: {one_line(error)}"] = None
+            return finding
 
     def _explained(self, finding: Finding) -> Finding:
         for one in self._wrong("forward" if finding.mode == "forward" else "reverse"):

@@ -174,6 +174,17 @@ def test_a_run_that_is_too_large_to_be_written_down(monkeypatch: pytest.MonkeyPa
     assert "not traced: it executes more than 2 operations" in answer.notes
 
 
+def test_a_layer_that_does_not_run_while_it_is_watched() -> None:
+    def shy(x: Any) -> Any:
+        if torch.utils._python_dispatch._get_current_dispatch_mode() is not None:
+            raise RuntimeError("not with a mode")
+        return 1 / torch.exp(x)
+
+    answer = examined(shy, {"x": [100.0]}, dtype="float32", modes=("reverse",))
+    assert worst(answer.findings, "GC201").cause is None
+    assert "not traced: RuntimeError: not with a mode" in answer.notes
+
+
 def test_reports_show_the_line_of_the_code() -> None:
     answer = examined(recip, {"x": [100.0]}, dtype="float32", modes=("reverse",))
     finding = replace(worst(answer.findings, "GC201"), span=SPAN)
