@@ -184,8 +184,8 @@ class _Examination:
         other = self._other("float32") if narrow.dtype == "float64" else None
         if other is None and isinstance(looked, Whole):
             # an error that stays when everything is rounded anew is no rounding error either
-            again = looked.reverse(narrow, stirred=True)
-            return replace(case, wide={(self._name, "reverse"): again})
+            anew = looked.reverse(narrow, stirred=True)
+            return replace(case, wide={(self._name, "reverse"): anew})
         if other is None:
             return case
         try:

@@ -92,13 +92,13 @@ class Projected:
             return False
         count = self._directions()
         self._sweep(range(count), compare=True)
-        first = self._truth.at_once(1, self._of(1))
-        if first is None:
+        first, contradicted = self._truth.at_once(1, self._of(1))
+        if first is None and not contradicted:
             # kinks or poles are near some entries: do steps in proportion to each stay clear of
             # them?
             draws = self._truth.draws
             draws.by_entry = True
-            first = self._truth.at_once(1, self._of(1))
+            first, _ = self._truth.at_once(1, self._of(1))
             draws.by_entry = first is not None
         if first is not None:
             self._looks[1] = first

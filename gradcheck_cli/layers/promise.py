@@ -12,6 +12,8 @@ from gradcheck_cli.truth.probes import is_gaussian, size_of, smallest
 from gradcheck_cli.truth.projections import TARGET, Projections
 from gradcheck_cli.truth.quick import Look
 
+SHOWS = 4.0  # times the bar: twice to leave it, and twice again with steps half as long
+
 
 class Promise:
     """Of the `looks` by number of their direction, whose products with the gradient are `of`."""
@@ -30,7 +32,7 @@ class Promise:
 
     def caught(self) -> dict[str, float]:
         """By leaf, the error of a single entry that would have been found: signs show it as it is,
-        so that twice the bar shows in any of their products."""
+        so that it shows in any of their products."""
         return {
             leaf.name: self._single() * self._output() / self._truth.draws.least_scale(leaf)
             for leaf in self._truth.leaves
@@ -56,11 +58,11 @@ class Promise:
         norm = self._norm()
         if norm == 0:
             return 0.0
-        widest = 2 * float(np.max(self._bars(gaussian=True)))
+        widest = SHOWS * float(np.max(self._bars(gaussian=True)))
         return widest * smallest(len(self._looks), len(self._truth.rows), power) / norm
 
     def _single(self) -> float:
-        return 2 * float(np.min(self._bars(gaussian=False)))
+        return SHOWS * float(np.min(self._bars(gaussian=False)))
 
     def _bars(self, gaussian: bool) -> Float:
         """The bars of the products that are Gaussian, or of Rademacher, on both sides."""

@@ -101,10 +101,11 @@ def is_gaussian(number: int) -> bool:
 def size_of(values: Float) -> float:
     """The power of two below the root mean square, which rounds nothing; 1 for zeros."""
     flat = np.asarray(values, dtype=np.float64).reshape(-1)
-    square = float(np.dot(flat, flat)) / max(flat.size, 1)
-    if not math.isfinite(square):
-        flat = flat[np.isfinite(flat)] / np.finfo(np.float64).max ** 0.5
-        return 1.0 if not flat.size else 2.0**500
+    with np.errstate(over="ignore"):
+        square = float(np.dot(flat, flat)) / max(flat.size, 1)
+    if not math.isfinite(square):  # infinities, or numbers whose squares are beyond the format
+        largest = float(np.max(np.abs(flat[np.isfinite(flat)]), initial=0.0))
+        return 2.0 ** math.floor(math.log2(largest)) if largest > 0 else 1.0
     return 2.0 ** math.floor(math.log2(square) / 2) if square > 0 else 1.0
 
 

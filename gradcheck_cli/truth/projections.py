@@ -25,6 +25,7 @@ from gradcheck_cli.truth.quick import (
     descend,
     look,
     narrow,
+    same_story,
 )
 
 OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
@@ -209,15 +210,20 @@ class Projections:
                     found = descend(again, expected, relative, level)
         return found
 
-    def at_once(self, number: int, expected: Float) -> Look | None:
-        """A look at long steps that confirms the products; None where it does not."""
+    def at_once(self, number: int, expected: Float) -> tuple[Look | None, bool]:
+        """A look at long steps that confirms the products; without one, whether two looks with
+        narrow bars contradict them and not each other: no kink or pole does that."""
         with np.errstate(all="ignore"):
             line = self.line(self.direction(number), self.rows, number)
-            found = look(line, expected, FIRST_LEVEL)
-            if found is None or not found.confirmed:
-                return None
-            close = narrow(found, line, expected, max(RELATIVE, self._relative()))
-            return found if close else None
+            found: list[Look] = []
+            for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
+                one = look(line, expected, level)
+                if one is None or not narrow(one, line, expected, RELATIVE):
+                    return None, False
+                if one.confirmed:
+                    return (one, False) if not found else (None, False)
+                found.append(one)
+        return None, same_story(*found)
 
     def _relative(self) -> float:
         """What steps are refined for: products are larger than an entry by the root of the number

@@ -108,24 +108,26 @@ def descend(
     Kinks that are near, but not at the point, are left behind like this. None: no look was
     possible."""
     last: Look | None = None
-    for first in range(level, DEEPEST, LEVELS):
-        found = look(line, expected, first)
+    while level < DEEPEST:
+        found = look(line, expected, level)
+        level += LEVELS
         if found is None:
             continue
         if narrow(found, line, expected, relative):
             if found.confirmed:
                 return found
-            if last is not None and _same_story(last, found):
+            if last is not None and same_story(last, found):
                 return found
+            level = found.level + 1  # rounding soon hides what was seen: half the steps at once
         last = found
         apart = np.abs(found.estimate.value - expected)
-        smallest = FIRST_STEP * line.scale * 2.0 ** -(first + LEVELS)
+        smallest = FIRST_STEP * line.scale * 2.0 ** -(found.level + LEVELS)
         if np.all(line.noise / smallest > np.maximum(apart, found.estimate.error)):
             break
     return last
 
 
-def _same_story(one: Look, other: Look) -> bool:
+def same_story(one: Look, other: Look) -> bool:
     """Both contradict what was expected, and their bars meet, where either does."""
     off = ~(one.agrees & other.agrees)
     gap = np.abs(one.estimate.value - other.estimate.value)

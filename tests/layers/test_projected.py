@@ -1,0 +1,123 @@
+"""Layers too large for a whole Jacobian: what the report promises, and forward mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gradcheck_cli.domain.layer import LayerAnswer
+from tests.layers.making import examined
+
+X = np.random.default_rng(0).standard_normal(3000)
+
+
+def notes(answer: LayerAnswer) -> str:
+    return "\n".join(answer.notes)
+
+
+class Wrong(torch.autograd.Function):
+    """sum(sin(x)), wrong by `error` in one entry of the gradient."""
+
+    error = 0.0
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.sin(x).sum()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        gradient = g * torch.cos(ctx.saved_tensors[0])
+        gradient[123] += Wrong.error
+        return gradient
+
+
+def test_an_error_as_large_as_promised_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = examined(Wrong, {"x": X}, modes=("reverse",))
+    (check,) = right.checks
+    assert (check.status, check.truth, check.power) == ("passed", "confirmed", 0.999)
+    assert check.caught is not None
+    assert check.caught < 1e-6
+    assert f"{check.caught:.1g} in any single entry" in notes(right)
+    monkeypatch.setattr(Wrong, "error", 2 * check.caught)
+    (found,) = examined(Wrong, {"x": X}, modes=("reverse",)).findings
+    assert found.entries[0].index == (123,)
+
+
+def test_more_power_takes_more_directions() -> None:
+    usual = examined(Wrong, {"x": X}, modes=("reverse",))
+    more = examined(Wrong, {"x": X}, modes=("reverse",), power=1 - 1e-9)
+    assert more.checks[0].power == 1 - 1e-9
+    assert more.checks[0].forward > usual.checks[0].forward
+
+
+class Pushed(torch.autograd.Function):
+    """sin, whose jvp is `factor` times the right one."""
+
+    factor = 1.0
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return torch.sin(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * torch.cos(ctx.saved_tensors[0])
+
+    @staticmethod
+    def jvp(ctx: Any, x_dot: Any) -> Any:
+        return Pushed.factor * x_dot * torch.cos(ctx.saved_tensors[0])
+
+
+@pytest.mark.parametrize("x", [X[:3], X[:30], X])
+def test_forward_mode_is_checked_too(x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for dtype in ("float64", "float32"):
+        right = examined(Pushed, {"x": x}, dtype=dtype)
+        assert {(check.mode, check.status) for check in right.checks} == {
+            ("reverse", "passed"),
+            ("forward", "passed"),
+        }
+    monkeypatch.setattr(Pushed, "factor", 1.01)
+    wrong = examined(Pushed, {"x": x})
+    assert {(finding.code, finding.mode) for finding in wrong.findings} == {("GC101", "forward")}
+
+
+def test_a_layer_without_forward_mode_is_noted() -> None:
+    for x in (X[:3], X):
+        answer = examined(
+            Wrong if x is X else lambda x: Wrong.apply(torch.cat([x] * 100)), {"x": x}
+        )
+        assert "forward mode was left out" in notes(answer)
+        assert {check.mode for check in answer.checks} == {"reverse"}
+
+
+def test_a_layer_of_float32_alone_is_checked_in_it() -> None:
+    class Narrow(torch.autograd.Function):
+        wrong = 1.0
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            assert x.dtype == torch.float32, "float32 only"
+            ctx.save_for_backward(x)
+            return torch.sin(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return Narrow.wrong * g * torch.cos(ctx.saved_tensors[0])
+
+    for x in (X[:5], X):
+        Narrow.wrong = 1.0
+        right = examined(Narrow, {"x": x}, dtype="float32", modes=("reverse",))
+        assert not right.findings
+        assert "float32 is the highest precision it runs in" in notes(right)
+        Narrow.wrong = 1.01
+        wrong = examined(Narrow, {"x": x}, dtype="float32", modes=("reverse",))
+        assert {finding.code for finding in wrong.findings} == {"GC101"}

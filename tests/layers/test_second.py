@@ -1,0 +1,106 @@
+"""Second derivatives of layers: right, wrong, missing, and not to be had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.layers.making import examined
+
+SECOND = ("reverse", "reverse-over-reverse")
+X = np.array([0.3, -1.2, 2.0])
+
+
+class Sine(torch.autograd.Function):
+    """sin, whose backward gives `second` of the derivative of the cosine."""
+
+    second = 1.0
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.sin(x)
+
+    @classmethod
+    def slope(cls, x: Any) -> Any:
+        return cls.second * torch.cos(x) + (1 - cls.second) * torch.cos(x).detach()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * Sine.slope(ctx.saved_tensors[0])
+
+
+class Half(Sine):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * Half.slope(ctx.saved_tensors[0])
+
+    second = 0.5
+
+
+class Detached(Sine):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * torch.cos(ctx.saved_tensors[0].detach())
+
+
+class Once(Sine):
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * torch.cos(ctx.saved_tensors[0])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        (Sine, None),
+        (Half, "wrong in every precision"),
+        (Detached, "no second derivative"),
+        (Once, "second derivative"),
+    ],
+)
+def test_backwards_that_are_differentiated(layer: Any, words: str | None, dtype: str) -> None:
+    answer = examined(layer, {"x": X}, dtype=dtype, modes=SECOND)
+    assert answer.failure is None
+    found = [finding for finding in answer.findings if finding.severity == "error"]
+    assert [finding.code for finding in found] == ([] if words is None else ["GC106"])
+    assert words is None or words in found[0].message
+    status = {check.mode: check.status for check in answer.checks}
+    assert status == {"reverse": "passed", SECOND[1]: "passed" if words is None else "failed"}
+
+
+def test_what_raises_is_no_engine_error() -> None:
+    class Refuses(Sine):
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            if torch.is_grad_enabled():
+                raise RuntimeError("only once")
+            return g * torch.cos(ctx.saved_tensors[0])
+
+    (found,) = examined(Refuses, {"x": X}, modes=SECOND).findings
+    assert found.code == "GC106"
+    assert found.message.endswith("only once")
+
+
+@pytest.mark.parametrize(
+    ("layer", "x"),
+    [
+        (nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), X),
+        (lambda x: torch.relu(x) ** 2, np.array([1.0, 0.0, -1.0])),
+        (lambda x: torch.logsumexp(x, 0), np.linspace(-3, 3, 30)),
+    ],
+    ids=["parameters with dots", "a kink of the gradient", "directions"],
+)
+def test_right_second_derivatives_raise_no_alarm(layer: Any, x: Any) -> None:
+    torch.manual_seed(0)
+    for dtype in ("float64", "float32"):
+        answer = examined(layer, {"x": x}, dtype=dtype, modes=SECOND)
+        assert {finding.severity for finding in answer.findings} <= {"note"}
+        assert {check.status for check in answer.checks} == {"passed"}
+        assert SECOND[1] in {check.mode for check in answer.checks}
