@@ -63,7 +63,7 @@ class TensorFlowSubject:
             self._function = self._found()
             if self._needs_a_first_call():
                 self._first_call()
-        found = {one.name: one for one in found_in(tf, self._function)}
+        found = found_in(tf, self._function)
         names = [name for name in request.values if name not in found]
         self._arguments = self._arranged(names)
         self.held = {

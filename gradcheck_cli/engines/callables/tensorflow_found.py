@@ -95,18 +95,31 @@ def _snake(name: str) -> str:
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
-def found_in(tf: Any, layer: Any) -> Iterator[Found]:
-    """Everything that a Keras layer, a tf.Module or a function computes with and was not given."""
+def found_in(tf: Any, layer: Any) -> dict[str, Found]:
+    """Everything that a Keras layer, a tf.Module or a function computes with and was not given, by
+    name; what is reached in two ways is there once."""
+    found: dict[str, Found] = {}
+    known: set[int] = set()
+    for one in _found_in(tf, layer):
+        if id(one.original) not in known:
+            known.add(id(one.original))
+            name = one.name
+            while name in found:
+                name += "_"
+            found[name] = replace(one, name=name)
+    return found
+
+
+def _found_in(tf: Any, layer: Any) -> Iterator[Found]:
     seen = {id(layer)}
     if is_keras_layer(layer):
         yield from of_layer(tf, layer)
         yield from _captured(tf, layer.call, seen)
-        return
-    if isinstance(layer, tf.Module):
+    elif isinstance(layer, tf.Module):
         yield from _of_module(tf, layer, "", seen)
         yield from _captured(tf, layer.__call__, seen)
-        return
-    yield from _captured(tf, layer, seen)
+    else:
+        yield from _captured(tf, layer, seen)
 
 
 def _captured(tf: Any, function: Any, seen: set[int]) -> Iterator[Found]:

@@ -50,6 +50,21 @@ class Affine(tf.Module):
         return x @ self.parts[0] + self.parts[1]
 
 
+class Scaled(keras.Layer):
+    def build(self, shape):
+        self.w = self.add_weight(shape=(shape[-1],), name="w")
+
+    def call(self, x):
+        return x * self.w
+
+
+def encoder_and_model():
+    encoder = Scaled()
+    whole = keras.Sequential([encoder, keras.layers.Rescaling(2.0)])
+    whole(tf.ones([1, 2]))
+    return encoder, whole
+
+
 @tf.function
 def graph(x):
     return tf.tanh(x @ MATRIX) * FACTOR

@@ -120,8 +120,7 @@ def test_names_do_not_depend_on_how_many_layers_were_made_before() -> None:
     for _ in range(2):
         layer = keras.layers.Bidirectional(keras.layers.GRU(1))
         layer.build((None, 2, 2))
-        names = {found.name for found in found_in(tf, layer)}
-        assert {"forward_gru.cell.kernel", "backward_gru.cell.bias"} <= names
+        assert {"forward_gru.cell.kernel", "backward_gru.cell.bias"} <= found_in(tf, layer).keys()
 
 
 @pytest.mark.parametrize(
@@ -151,6 +150,13 @@ def test_variables_and_constants_that_a_tf_function_captured_are_found() -> None
         assert gradients(subject)["MATRIX"].shape == (6, 4)
     assert np.array_equal(layers.MATRIX.numpy(), matrix)
     assert layers.graph(X.astype(np.float32)).dtype == "float32"
+
+
+def test_a_variable_that_two_layers_share_is_found_once() -> None:
+    first, whole = module().encoder_and_model()
+    subject = bound("", {"x": X}, live=lambda x: first(x) + whole(x))
+    assert [name for name, role in roles(subject).items() if role[1]] == ["x", "first.w"]
+    assert np.allclose(gradients(subject)["first.w"].sum(), 3 * X.sum(), rtol=1e-12)
 
 
 def test_a_module_keeps_its_variables_and_its_counter() -> None:
