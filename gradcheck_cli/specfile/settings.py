@@ -18,7 +18,7 @@ from gradcheck_cli.specfile.inputs import Inputs
 from gradcheck_cli.specfile.model import validator
 
 RESERVED = frozenset(keyword.kwlist)
-_OURS = ("reference", "torch", "tensorflow", "numpy")
+_OURS = ("reference", "torch", "tensorflow", "jax", "jax-jit", "numpy")
 _ENGINE_SYNONYMS = {
     "pytorch": "torch",
     "tf": "tensorflow",

@@ -9,7 +9,7 @@ import pytest
 from .calling import environment
 
 SPEC = "inputs: {x: 2}\nmodel: x ** 2\n"
-FRAMEWORKS = ("torch", "tensorflow", "keras", "sympy")
+FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "sympy")
 
 LIST_MODULES = """
 import sys
