@@ -17,7 +17,7 @@ from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
 from gradcheck_cli.engines.eigen.engine import EigenEngine
 from gradcheck_cli.engines.eigen.layer import EigenSubject
 
-HEADER = Path(__file__).parent / "layers.hpp"
+FOLDER = Path(__file__).parent
 RNG = np.random.default_rng(0)
 
 
@@ -30,10 +30,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def subject(
-    name: str, *, args: tuple[Any, ...] = (), dtype: str = "float64", **values: Any
+    name: str,
+    *,
+    header: str = "layers.hpp",
+    args: tuple[Any, ...] = (),
+    dtype: str = "float64",
+    **values: Any,
 ) -> EigenSubject:
-    target = f"{HEADER.name}:{name}"
-    implementation = Implementation("eigen", target, str(HEADER.parent), Span(1, 1, 1, 2), args)
+    span = Span(1, 1, 1, 2)
+    implementation = Implementation("eigen", f"{header}:{name}", str(FOLDER), span, args)
     arrays = {key: np.asarray(value) for key, value in values.items()}
     return EigenEngine().subject(SubjectRequest(implementation, arrays, dtype, dtype))
 
@@ -63,7 +68,7 @@ def test_matrices_vectors_numbers_and_fixed_arguments() -> None:
 
 def test_tensors_in_and_out() -> None:
     x = RNG.normal(size=(2, 3, 4))
-    layer = subject("slide", x=x)
+    layer = subject("slide", header="tensors.hpp", x=x)
     weights = np.arange(1, 4)[None, :, None]
     assert layer.outputs[0].shape == (2, 4)
     np.testing.assert_allclose(layer.value({}).reshape(2, 4), (weights * x * x).sum(1))
