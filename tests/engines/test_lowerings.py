@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.engines import tensorflow_ops, torch_ops
+from gradcheck_cli.engines import jax_ops, tensorflow_ops, torch_ops
 from gradcheck_cli.engines.lowerings import Limited, Missing, bound, gathered, had, reasons
 from reference_engine import ops
 
@@ -41,7 +41,7 @@ def test_an_operation_that_is_lowered_twice_is_an_error(
         gathered("twice", path)
 
 
-@pytest.mark.parametrize("lowered", [torch_ops, tensorflow_ops])
+@pytest.mark.parametrize("lowered", [torch_ops, tensorflow_ops, jax_ops])
 def test_no_file_of_lowerings_is_without_its_file_of_rows(lowered: types.ModuleType) -> None:
     stems = {path.stem for path in Path(lowered.__path__[0]).glob("*.py")}
     assert stems <= {path.stem for path in Path(ops.__path__[0]).glob("*.py")}
