@@ -86,7 +86,7 @@ def test_settings_with_mistakes(line: str, expected: str) -> None:
         ("dtypes: float32", "write a list: [float32]"),
         ("timeout: '3'", "write the number without quotes: 3"),
         ("name: 3", 'quotes make it text: "3"'),
-        ("allow: [{code: GC310, reason: a}]", "did you mean `GC301`?"),
+        ("allow: [{code: GC311, reason: a}]", "did you mean `GC301`?"),
         ("toleranc: {ulps: 3}", "did you mean `tolerance`? valid keys: name, description"),
         ("wrt: [y, X]", "did you mean `x`? inputs: x, y, n"),
     ],
