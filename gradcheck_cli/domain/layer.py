@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -114,6 +115,12 @@ class LayerAnswer:
     failure: Failure | None = None
     fickle: bool = False
     duration_s: float = 0.0
+
+
+def word_of(name: str) -> str:
+    """What a formula calls a leaf: dots, and whatever else is in no name, become underscores."""
+    word = re.sub(r"\W", "_", name)
+    return f"_{word}" if word[:1].isdigit() else word
 
 
 def as_program(

@@ -3,7 +3,6 @@ truth."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
-from gradcheck_cli.domain.layer import LayerProblem, Leaf
+from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.domain.truth import Truth
@@ -30,17 +29,11 @@ ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
 _KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
 
 
-def words_of(leaves: Sequence[Leaf]) -> dict[str, str]:
-    """What a formula calls each leaf: dots, and whatever else is in no name, become underscores."""
-    words = {leaf.name: re.sub(r"\W", "_", leaf.name) for leaf in leaves}
-    return {name: f"_{word}" if word[:1].isdigit() else word for name, word in words.items()}
-
-
 def formula_of(problem: LayerProblem, leaves: Sequence[Leaf]) -> Program:
     """The model of the spec as a program over the leaves. Raises BadSpec."""
     spec = problem.spec
     assert spec.model is not None
-    words = words_of(leaves)
+    words = {leaf.name: word_of(leaf.name) for leaf in leaves}
     arguments = {
         words[leaf.name]: Argument(leaf.value.shape, _KINDS[leaf.value.dtype.kind])
         for leaf in leaves
@@ -64,7 +57,7 @@ class Model:
 
     def __post_init__(self) -> None:
         self._program = formula_of(self.problem, self.narrow.leaves)
-        self._words = words_of(self.narrow.leaves)
+        self._words = {leaf.name: word_of(leaf.name) for leaf in self.narrow.leaves}
         self._leaves = {word: name for name, word in self._words.items()}
         self._known: dict[tuple[Mode, ...], Truth] = {}  # without costs
 

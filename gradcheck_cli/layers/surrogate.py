@@ -11,14 +11,13 @@ import numpy as np
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
-from gradcheck_cli.domain.layer import STRAIGHT_THROUGH, LayerProblem, Leaf, Surrogate
+from gradcheck_cli.domain.layer import STRAIGHT_THROUGH, LayerProblem, Leaf, Surrogate, word_of
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import judge
-from gradcheck_cli.layers.model import words_of
 from gradcheck_cli.layers.whole import ENTRIES, PASSES, output_shape, output_size, with_layer
 from gradcheck_cli.truth import compute
 
@@ -158,7 +157,7 @@ class Declared:
         """The derivative of the stated formula by this leaf."""
         spec, problem = self.problem.spec, self.problem
         text = self.surrogates[leaf.name].formula
-        words = words_of(self.narrow.leaves)
+        words = {one.name: word_of(one.name) for one in self.narrow.leaves}
         values = {words[one.name]: one.value for one in self.narrow.leaves}
         kinds = {"f": "float", "i": "int", "b": "bool"}
         arguments = {n: Argument(v.shape, kinds[v.dtype.kind]) for n, v in values.items()}

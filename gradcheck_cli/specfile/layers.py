@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from gradcheck_cli.domain.layer import STRAIGHT_THROUGH, Implementation, Surrogate
+from gradcheck_cli.domain.layer import STRAIGHT_THROUGH, Implementation, Surrogate, word_of
 from gradcheck_cli.domain.spec import Model
 from gradcheck_cli.formula import BUILT_IN, Argument, parse
 from gradcheck_cli.specfile.collect import Collector, Path, locate
@@ -77,7 +77,8 @@ def read_model(
         return None
     place = ScalarPlace(tree, collector.source.text, collector.lines)
     later = dict.fromkeys(_free_names(tree.text) - constants.keys())
-    parsed = parse(tree.text, place, constants=constants, inputs={**later, **inputs})
+    known = {word_of(name): argument for name, argument in inputs.items()}
+    parsed = parse(tree.text, place, constants=constants, inputs={**later, **known})
     for error in parsed.errors:
         collector.add_at(error.code, error.message, error.span, ("model",), error.help)
     return Model(tree.text, place)

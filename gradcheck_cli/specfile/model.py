@@ -74,9 +74,13 @@ def _finite() -> Any:
     return core.float_schema(allow_inf_nan=False, strict=True)
 
 
-def _by_name(schema: Any, min_length: int) -> Any:
+_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_DOTTED = rf"{_NAME}|^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)+$"  # or a parameter inside of a layer
+
+
+def _by_name(schema: Any, min_length: int, pattern: str = _NAME) -> Any:
     """A mapping from names of the formula."""
-    name = core.str_schema(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    name = core.str_schema(pattern=pattern)
     no_others = {"pydantic_js_updates": {"additionalProperties": False}}
     return core.dict_schema(name, schema, min_length=min_length, strict=True, metadata=no_others)
 
@@ -304,8 +308,8 @@ def _implementation() -> Any:
 @cache
 def spec_schema() -> Any:
     """The whole spec as a pydantic-core schema."""
-    inputs = _by_name(_input(), 1)
-    point = _by_name(_input(), 1)
+    inputs = _by_name(_input(), 1, _DOTTED)
+    point = _by_name(_input(), 1, _DOTTED)
     numbers = _by_name(_any(_NUMBER_JSON), 0)
     fields = {
         "name": _key(
@@ -316,7 +320,8 @@ def spec_schema() -> Any:
         "inputs": _key(
             inputs,
             "The inputs by name, each a number, a nested list, {value: ...}, or a recipe: "
-            "{shape: [3, 2], distribution: normal, seed: 0}.",
+            "{shape: [3, 2], distribution: normal, seed: 0}. Beside `implementations`, a parameter "
+            "of a layer by its name (`dense.kernel`) gets this value.",
             required=True,
         ),
         "points": _key(

@@ -199,10 +199,15 @@ def _length(count: int, bound: str) -> str:
     return f"needs {bound} {count} {'entry' if count == 1 else 'entries'}"
 
 
+def not_a_name(name: str | int) -> tuple[str, str]:
+    """What is wrong with a name that no formula can have, and what would be right."""
+    help = "a name has letters, digits and underscores and does not begin with a digit"
+    return f"`{name}` cannot be a name in a formula", help
+
+
 def _bad_name(path: Path, kind: str, collector: Collector) -> None:
     if kind == "string_pattern_mismatch":
-        message = f"`{path[-1]}` cannot be a name in a formula"
-        help = "a name has letters, digits and underscores and does not begin with a digit"
+        message, help = not_a_name(path[-1])
     else:
         message = f"`{path[-1]}` is not a dtype"
         help = _choice_help(path[-1], model.FLOAT_TYPES)

@@ -247,6 +247,10 @@ class _Sense:
                     self.collector.add("GC903", message, path, at_key=True)
                     if section == "inputs":
                         inputs.base[name] = None  # no formula can use it: that is told already
+                elif "." in name and "implementations" not in self.given:
+                    message, help = problems.not_a_name(name)
+                    self.collector.add("GC903", message, path, at_key=True, help=help)
+                    inputs.base[name] = None
                 elif section == "constants" and name in inputs.base:
                     message = f"`{name}` is an input already"
                     self.collector.add("GC903", message, path, at_key=True)

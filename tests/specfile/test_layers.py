@@ -40,3 +40,18 @@ def test_a_target_is_a_name_in_a_file_that_is_there(tmp_path: Path) -> None:
     assert mistakes(tmp_path, "x", "no name") == [
         "GC903 3:26-45 implementations.numpy: `no name` is not a name in layers.py"
     ]
+
+
+def test_a_parameter_inside_of_a_layer_has_a_name_with_dots(tmp_path: Path) -> None:
+    """Beside implementations only: no formula has such names."""
+    (tmp_path / "layers.py").write_text("")
+    inputs = "inputs: {x: 1.0, dense.kernel: 2.0, 0.weight: 3.0}\n"
+    layer = "implementations: {torch: 'layers.py:layer'}\nmodel: x * dense_kernel + _0_weight\n"
+    (spec,), errors = read("a.yaml", inputs + layer.replace("layers.py", f"{tmp_path}/layers.py"))
+    assert errors == []
+    assert set(spec.inputs) == {"x", "dense.kernel", "0.weight"}
+    _, errors = read("a.yaml", inputs + "model: x ** 2\n")
+    assert [told(error) for error in errors] == [
+        "GC903 1:18-30 inputs.dense.kernel: `dense.kernel` cannot be a name in a formula",
+        "GC903 1:37-45 inputs.0.weight: `0.weight` cannot be a name in a formula",
+    ]
