@@ -182,7 +182,7 @@ def test_forward_mode_that_cannot_use_a_rule_is_left_out_with_a_note(spec: Read)
     assert [p.mode for p in look.problems["reference"]] == ["reverse", "forward"]
     assert [p.mode for p in look.problems["torch"]] == ["reverse"]
     assert look.refused == ()
-    assert len(plan.notes) == 3  # torch, tensorflow, jax
+    assert {"torch", "tensorflow", "jax"} <= {note.partition(":")[0] for note in plan.notes}
     assert plan.notes[0].startswith("torch: forward mode was left out: ")
 
 

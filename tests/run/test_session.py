@@ -161,7 +161,7 @@ def test_broken_entry_point_is_told_once(
     spec: Read, fakes: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points = tmp_path / "fakes" / "fake_engines-1.0.dist-info" / "entry_points.txt"
-    points.write_text("[gradcheck.engines]\ngone = fake_engines:Gone\n")
+    points.write_text("[gradcheck.engines]\ngone = fake_engines:Nowhere\n")
     specs = [spec(GOOD + "modes: [reverse]\n"), spec(GOOD + "modes: [reverse]\n")]
     first, second = _report(run(specs, RunOptions(dtypes=Layered(override=("float64",))))).results
     assert first.status == second.status == "passed"
