@@ -207,7 +207,8 @@ def _asks(finding: Finding) -> bool:
     """Whether it may be the fault of a stated derivative: what rounding spoils is proven."""
     if finding.code in WRONG:
         return finding.cause is None
-    return finding.code in ("GC301", "GC302") and not (finding.cause and finding.cause.proven)
+    unproven = not (finding.cause and finding.cause.proven)
+    return finding.code in ("GC301", "GC302") and finding.severity == "error" and unproven
 
 
 def _pattern(finding: Finding, one: _Wrong) -> str | None:
