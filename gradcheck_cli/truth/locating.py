@@ -83,7 +83,8 @@ class Search:
 
     def _difference(self, along: Mapping[str, Float]) -> tuple[float, float]:
         expected = self.projections.product(self.gradient, along)
-        return self.projections.glance(along, self.row, expected, self.level, self.number)
+        wanted = abs(self.apart)
+        return self.projections.glance(along, self.row, expected, self.level, wanted)
 
     def _between(self, low: int, high: int) -> dict[str, Float]:
         """The part of the direction that belongs to a range of all entries."""

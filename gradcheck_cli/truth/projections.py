@@ -15,7 +15,7 @@ from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Sampled, Slope, Values
 from gradcheck_cli.truth.noise import from_size, measured
-from gradcheck_cli.truth.probes import Draws, is_gaussian
+from gradcheck_cli.truth.probes import Draws
 from gradcheck_cli.truth.quick import (
     FIRST_LEVEL,
     LEVELS,
@@ -29,7 +29,6 @@ from gradcheck_cli.truth.quick import (
 )
 
 OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
-LARGEST = 4.0  # of a Gaussian: steps are that much shorter, so that no entry moves too far
 TOGETHER = 2**18  # entries of all inputs that are moved in one call to the layer
 TARGET = 1e-6  # of an entry of ordinary size: what steps are refined for, where rounding lets them
 
@@ -125,12 +124,11 @@ class Projections:
         self.draws.by_entry = before
         return found[0], found[1]
 
-    def line(self, along: Mapping[str, Float], rows: Float, number: int) -> Line:
-        """rows @ F along a part of direction `number`."""
+    def line(self, along: Mapping[str, Float], rows: Float) -> Line:
+        """rows @ F along a direction, or along a part of one."""
         noise = self.noise(rows)
         moved = {n: w for n, w in along.items() if np.any(w)}
         low, high = self._room(moved)
-        scale = 1 / LARGEST if is_gaussian(number) else 1.0
         together = TOGETHER // max(sum(w.size for w in moved.values()), 1)
 
         def at(step: float) -> dict[str, Array]:
@@ -148,7 +146,7 @@ class Projections:
             self.forward += len(steps)
             return np.asarray(self.subject.several([at(float(h)) for h in steps]) @ rows.T)
 
-        return Line(many, rows @ self.output, noise, scale, low, high)
+        return Line(many, rows @ self.output, noise, 1.0, low, high)
 
     def _leaf(self, name: str) -> Leaf:
         return next(leaf for leaf in self.leaves if leaf.name == name)
@@ -201,11 +199,11 @@ class Projections:
         with it; noise is measured where they seem to contradict each other."""
         relative = self._relative()
         with np.errstate(all="ignore"):
-            line = self.line(self.direction(number), self.rows, number)
+            line = self.line(self.direction(number), self.rows)
             found = descend(line, expected, relative, level)
             if (found is None or not found.confirmed) and self._measured is None:
                 self.measure()
-                again = self.line(self.direction(number), self.rows, number)
+                again = self.line(self.direction(number), self.rows)
                 if np.any(again.noise > 2 * line.noise):
                     found = descend(again, expected, relative, level)
         return found
@@ -214,7 +212,7 @@ class Projections:
         """A look at long steps that confirms the products; without one, whether two looks with
         narrow bars contradict them and not each other: no kink or pole does that."""
         with np.errstate(all="ignore"):
-            line = self.line(self.direction(number), self.rows, number)
+            line = self.line(self.direction(number), self.rows)
             found: list[Look] = []
             for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
                 one = look(line, expected, level)
@@ -232,17 +230,30 @@ class Projections:
         return TARGET / (4 * math.sqrt(max(entries, 1)))
 
     def glance(
-        self, along: Mapping[str, Float], row: Float, expected: float, level: int, number: int
+        self,
+        along: Mapping[str, Float],
+        row: Float,
+        expected: float,
+        level: int,
+        wanted: float = math.inf,
     ) -> tuple[float, float]:
         """By how much row @ F differs from what is expected along a direction, and the bar of
-        that: a few steps, where it is known from which level on they are good."""
-        line = self.line(along, row[None], number)
+        that: a few steps, where it is known from which level on they are good, and one more where
+        the bar would hide a difference that is `wanted`."""
+        line = self.line(along, row[None])
+        apart, bar = 0.0, np.inf
         for start in range(level, level + 3 * LEVELS, LEVELS):
-            with np.errstate(all="ignore"):
-                found = look(line, np.array([expected]), start, LEVELS - 1)
-            if found is not None and np.isfinite(found.estimate.error[0]):
-                return float(found.estimate.value[0]) - expected, float(found.estimate.error[0])
-        return 0.0, np.inf
+            for levels in (LEVELS - 1, LEVELS):
+                with np.errstate(all="ignore"):
+                    found = look(line, np.array([expected]), start, levels)
+                if found is not None and found.estimate.error[0] < bar:
+                    apart = float(found.estimate.value[0]) - expected
+                    bar = float(found.estimate.error[0])
+                if bar <= wanted / 2:
+                    return apart, bar
+            if np.isfinite(bar):
+                break
+        return apart, bar
 
     def column(self, name: str, flat: int, rows: Float | None) -> Slope:
         """The derivative of every output (of the products with `rows`, where given) along one
