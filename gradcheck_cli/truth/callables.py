@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Values
 from gradcheck_cli.truth.halving import confirm
+from gradcheck_cli.truth.nearby import values_of
 from gradcheck_cli.truth.noise import from_size, measured
 from gradcheck_cli.truth.quick import Quick
 
@@ -75,6 +76,7 @@ class CallableTruth:
         found = self.differences()
         for leaf in self.moving:
             block, reason = self._block(leaf.name, found[leaf.name], costs)
+            block = open_at_infinity(block, self.gradients[leaf.name], leaf.value)
             for mode, directions in names.items():
                 along = None if directions is None else directions[leaf.name]
                 blocks[mode, leaf.name] = block if along is None else projected(block, along)
@@ -95,9 +97,8 @@ class CallableTruth:
     def _several(self, many: Sequence[Values]) -> Float:
         self.forward += len(many)
         own = self.values
-        return self.subject.several(
-            [{name: v for name, v in at.items() if v is not own[name]} for at in many]
-        )
+        moved = [{name: v for name, v in at.items() if v is not own[name]} for at in many]
+        return values_of(self.subject, moved, self.output.size)
 
     def _value(self, at: Values) -> Float:
         return np.asarray(self._several([at])[0])
@@ -247,6 +248,22 @@ class CallableTruth:
         sizes = np.abs(self.values[name].reshape(-1))
         natural = np.max(outputs, initial=0.0) / np.where(sizes == 0, 1.0, sizes)
         return np.where(found.vouched, np.inf, np.fmax(found.steepest, natural))
+
+
+def open_at_infinity(block: TruthBlock, gradient: Array, at: Array) -> TruthBlock:
+    """The block (m, n) with nothing known of derivatives by infinite numbers, next to which nothing
+    lies: whatever is finite there is as good as anything else."""
+    infinite = np.broadcast_to(~np.isfinite(at.reshape(-1)), block.value.shape)
+    if not np.any(infinite):
+        return block
+    value = np.where(np.isfinite(gradient), gradient, 0.0)
+    return replace(
+        block,
+        value=np.where(infinite, value, block.value),
+        error=np.where(infinite, np.inf, block.error),
+        kind=np.where(infinite, int(PointKind.SMOOTH), block.kind),
+        scale=np.where(infinite, np.inf, block.scale),
+    )
 
 
 def moved_gradients(

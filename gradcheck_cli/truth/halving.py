@@ -100,8 +100,10 @@ def _holds(
                 else rng.choice([-1.0, 1.0], size=columns.size)
             )
             weights = np.zeros(value.size)
-            # each entry moves in proportion to its size, so that none leaves its own scale
-            weights[columns] = draw * np.where(size > 0, size, 1.0)
+            # each entry moves in proportion to its size, so that none leaves its own scale; what
+            # is infinite does not move
+            size = np.where(size > 0, size, 1.0)
+            weights[columns] = draw * np.where(np.isfinite(size), size, 0.0)
             direction[name] = weights.reshape(value.shape)
             expected = expected + gradient[name] @ weights
             mass = mass + np.abs(gradient[name]) @ np.abs(weights)
