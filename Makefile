@@ -47,6 +47,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/eigen.py
 	$(BIN)/python benchmarks/cases.py
 	$(BIN)/python benchmarks/many_layers.py
+	$(BIN)/python benchmarks/layers.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
