@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 
 # Two arrays match when they differ by at most this part of the error that is to be explained: then
 # the pattern accounts for 98 % of it, and a coincidence of several entries is out of the question.
@@ -49,9 +49,15 @@ def name_pattern(
             return f"the term through `{text}` is missing"
         if _matches(g, truth + term, truth, fmt):
             return f"the term through `{text}` is counted twice"
-    if fmt.name == "float64" and np.array_equal(g, g.astype(np.float32).astype(np.float64)):
-        return "computed in float32"
-    return None
+    return "computed in float32" if fmt.name == "float64" and _is_narrow(g, truth) else None
+
+
+def _is_narrow(g: Array, truth: Array) -> bool:
+    """Numbers of float32, each as near to the truth as rounding in float32 leaves it."""
+    narrow = FORMATS["float32"]
+    with np.errstate(all="ignore"):
+        near = np.abs(g - truth) <= 2.0 ** (ROUNDING * narrow.bits) * narrow.ulp(truth)
+    return bool(np.all(near) and np.array_equal(g, narrow.round(g)))
 
 
 def _matches(g: Array, candidate: Array, truth: Array, fmt: FloatFormat) -> bool:

@@ -236,7 +236,8 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
 def _widest_bar(block: TruthBlock, fmt: FloatFormat) -> float | None:
     """The widest error bar of the truth in ulps; None where one is not bounded."""
     smooth = block.kind == PointKind.SMOOTH
-    bars = block.error[smooth] / fmt.ulp(block.value[smooth])
+    with np.errstate(all="ignore"):
+        bars = block.error[smooth] / fmt.ulp(block.value[smooth])
     return float(np.max(bars)) if bars.size and np.all(np.isfinite(bars)) else None
 
 

@@ -157,7 +157,7 @@ class TorchSubject:
         args, kwargs = self._arguments(inputs)
         with nullcontext() if tracking else torch.no_grad():
             found = self._numbers(self._function(*args, **kwargs))
-            return [(n, torch.view_as_real(a) if a.is_complex() else a) for n, a in found]
+            return [(name, _real(torch, array)) for name, array in found]
 
     def _numbers(self, result: Any) -> list[tuple[str, Any]]:
         """The floating and complex tensors of a result that are outputs."""
@@ -317,8 +317,7 @@ class TorchSubject:
             for _, array in self._numbers(result):
                 primal, tangent = forward_ad.unpack_dual(array)
                 tangent = torch.zeros_like(primal) if tangent is None else tangent
-                real = torch.view_as_real(tangent) if tangent.is_complex() else tangent
-                parts.append(self._numpy(real).reshape(-1))
+                parts.append(self._numpy(_real(torch, tangent)).reshape(-1))
         return np.concatenate([np.zeros(0), *parts])
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
@@ -385,6 +384,11 @@ class TorchSubject:
 
     def close(self) -> None:
         self._state.named.clear()
+
+
+def _real(torch: Any, array: Any) -> Any:
+    """Complex numbers as pairs of real ones."""
+    return torch.view_as_real(array.resolve_conj()) if array.is_complex() else array
 
 
 def _is_function(torch: Any, found: Any) -> bool:

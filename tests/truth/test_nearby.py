@@ -1,0 +1,25 @@
+import numpy as np
+
+from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
+from gradcheck_cli.truth.nearby import values_of
+from tests.layers.making import layer_problem, torch_engine
+
+
+def of_positive_numbers(x):  # type: ignore[no-untyped-def]
+    if (x < 0).any():
+        raise ValueError("negative")
+    return x.sqrt().sum()
+
+
+def subject() -> Subject:
+    problem = layer_problem(of_positive_numbers, {"x": [1.0, 4.0]})
+    values = {"x": np.array([1.0, 4.0])}
+    request = SubjectRequest(problem.implementation, values, "float64", "float64")
+    return torch_engine().subject(request)
+
+
+def test_a_point_that_the_layer_refuses_has_no_value() -> None:
+    points = [{"x": np.array([1.0, 9.0])}, {"x": np.array([-1.0, 9.0])}]
+    found = values_of(subject(), points, 1)
+    assert found[0, 0] == 4.0
+    assert np.isnan(found[1, 0])
