@@ -81,10 +81,11 @@ def _factor(g: Array, truth: Array, sizes: Mapping[int, str]) -> str | None:
     if factor in (0, 1) or not np.all(spread <= MATCH * abs(factor - 1)):
         return None
     for size, axis in sizes.items():
+        maybe = "perhaps " if size == 2 else ""  # a factor that is often forgotten by itself
         if size > 1 and abs(factor * size - 1) <= MATCH / size:
-            return f"factor 1/{size}: a mean over {axis} where a sum is right"
+            return f"factor 1/{size}: {maybe}a mean over {axis} where a sum is right"
         if size > 1 and abs(factor / size - 1) <= MATCH / size:
-            return f"factor {size}: a sum over {axis} where a mean is right"
+            return f"factor {size}: {maybe}a sum over {axis} where a mean is right"
     digits = 6
     while float(f"{factor:.{digits}g}") == 1:
         digits += 1
