@@ -193,9 +193,8 @@ def _summary(tally: Counter[str], times: Counter[str], unexplained: int) -> int:
     print()
     for what, count in tally.most_common():
         print(f"{count:6}  {what}")
-    print(
-        f"{tally.total():6}  checks; gradcheck {times['ours']:.1f} s, torch {times['torch']:.1f} s"
-    )
+    ours, theirs = times["ours"], times["torch"]
+    print(f"{tally.total():6}  checks; gradcheck {ours:.1f} s, torch {theirs:.1f} s")
     ratio = ours / theirs if theirs else 0.0
     print(f"ratio {ratio:.2f} (target {TARGET}); complaints without an explanation: {unexplained}")
     return int(unexplained > 0 or ratio > TARGET)
