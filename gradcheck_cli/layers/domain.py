@@ -47,6 +47,8 @@ def over_the_domain(
             if finding.severity == "error" and key not in known:
                 known.add(key)
                 found.append(replace(finding, message=f"{finding.message}; {words}"))
+                about = f" of `{finding.input}`" if finding.input else ""
+                notes[f"{problem.dtype}: {finding.code}{about} is {words}"] = None
     return replace(
         answer,
         checks=tuple(_with_more(check, found, forward, backward) for check in answer.checks),

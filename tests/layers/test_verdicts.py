@@ -125,9 +125,12 @@ def test_right_near_the_sample_only(shape: tuple[int, ...]) -> None:
     layer = sine(lambda g, x: torch.where(x > 3, 2 * g, g))
     inputs = {"x": np.full(shape, 1.0)}
     assert not errors(examined(layer, inputs, modes=REVERSE))
-    (found,) = errors(examined(layer, inputs, modes=REVERSE, domain=(-5.0, 5.0)))
+    answer = examined(layer, inputs, modes=REVERSE, domain=(-5.0, 5.0))
+    (found,) = errors(answer)
     assert found.code == "GC101"
-    assert "at a point drawn from the domain (seed 0): x = " in found.message
+    where = "at a point drawn from the domain (seed 0): x = "
+    assert where in found.message
+    assert f"GC101 of `x` is {where}" in answer.notes[-1]
     if shape == ():
         assert float(found.message.rsplit("= ", 1)[1]) > 3
 
