@@ -139,7 +139,7 @@ class WrongGradients:
         for cut in cuts:
             if differs(cut.gradients, worst.truth) <= LEFT * off:
                 return _detached(finding, cut)
-        return None
+        return next((_overwritten(finding, cut) for cut in cuts if cut.overwrites), None)
 
     def _alone(self, call: CustomCall, mode: Mode) -> _Wrong | None:
         """What is wrong with the call as a layer of its own: examined where it is small, along one
@@ -253,6 +253,21 @@ def _detached(finding: Finding, cut: Uncut) -> Cause:
         kind="detached path",
         proven=True,
         proof=f"a run in which `{cut.name}` hands on what it is given has the right gradient",
+        source=cut.place.source,
+    )
+
+
+def _overwritten(finding: Finding, cut: Uncut) -> Cause:
+    return Cause(
+        op=cut.name,
+        phase="forward",
+        span=cut.place.span,
+        text=cut.place.text,
+        detail=f"written to through `{cut.name}`: the derivative is computed from what stood there",
+        story=f"`{cut.name}` hides from the graph that a number is overwritten",
+        kind="detached path",
+        proof=f"without `{cut.name}` the framework refuses the backward pass, because a number "
+        "that it had kept was modified in place",
         source=cut.place.source,
     )
 

@@ -194,6 +194,18 @@ def test_where_the_gradient_stops(layer: Any, op: str, text: str) -> None:
         assert cause.proven
 
 
+def test_a_number_that_is_overwritten_behind_the_back_of_the_graph() -> None:
+    def shifted(x: Any) -> Any:
+        y = torch.exp(x)
+        y.data.add_(1)  # from what stood there before, the derivative would be computed
+        return y
+
+    (found,) = wrong(shifted, {"x": [1.0, 2.0]})
+    assert found.cause is not None
+    assert (found.cause.op, found.cause.text) == ("data", "y.data")
+    assert "modified in place" in found.cause.proof
+
+
 def test_a_right_layer_in_which_the_gradient_stops_has_no_findings() -> None:
     def right(x: Any) -> Any:
         top = x.max().detach()

@@ -40,12 +40,14 @@ class Uncut:
     """A call that takes a value out of the graph: what a user wrote ("detach()"), and where.
 
     `gradients` are those of the layer with this call let through, (n,) by leaf (None: none at all);
-    None where it cannot be.
+    None where it cannot be. `overwrites`: because a number that the derivative needs is written to
+    through it, which the framework notices then.
     """
 
     name: str
     place: Place
     gradients: Mapping[str, Array | None] | None
+    overwrites: bool = False
 
 
 @dataclass(frozen=True, slots=True)

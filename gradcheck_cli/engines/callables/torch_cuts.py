@@ -91,14 +91,14 @@ def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list
         plain = run()
     found = []
     for cut in list(seen.cuts.values())[:MOST_CUTS]:
-        gradients = None
+        gradients, overwrites = None, False
         if cut.name in ("detach()", "data", _NO_GRAD):
             try:
                 with _Mode(cut):
                     gradients = run()
-            except RuntimeError:  # an overwritten number that autograd had kept, a leaf written to
-                gradients = None
-        found.append(Uncut(cut.name, cut.place, gradients))
+            except RuntimeError as error:  # a number that autograd had kept, or a leaf, written to
+                overwrites = "modified by an inplace operation" in str(error)
+        found.append(Uncut(cut.name, cut.place, gradients, overwrites))
     return plain, found
 
 
