@@ -237,7 +237,6 @@ def _widest_bar(block: TruthBlock, fmt: FloatFormat) -> float | None:
     """The widest error bar of the truth in ulps; None where one is not bounded."""
     smooth = block.kind == PointKind.SMOOTH
     with np.errstate(all="ignore"):
-        with np.errstate(over="ignore"):  # beside the smallest numbers a bar may have too many ulps
         bars = block.error[smooth] / fmt.ulp(block.value[smooth])
     return float(np.max(bars)) if bars.size and np.all(np.isfinite(bars)) else None
 
