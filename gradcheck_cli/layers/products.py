@@ -43,10 +43,10 @@ def wrong_product(subject: Subject, seed: int) -> Product | None:
         for leaf in subject.leaves:
             if not leaf.moves:
                 continue
-            direction = _signs(rng, leaf.value)
+            direction = signs(rng, leaf.value)
             gradient = ran.gradients.get(leaf.name)
             stated = 0.0 if gradient is None else float(gradient[0] @ direction.reshape(-1))
-            right, bar = _difference(subject, leaf.name, leaf.value, direction, row)
+            right, bar = difference(subject, leaf.name, leaf.value, direction, row)
             digits = 2.0 ** -(LEFT_BITS * FORMATS[subject.dtype].bits)
             if abs(stated - right) > BARS * bar + digits * max(abs(stated), abs(right)):
                 wrong.add(leaf.name)
@@ -58,12 +58,13 @@ def wrong_product(subject: Subject, seed: int) -> Product | None:
     return None
 
 
-def _signs(rng: np.random.Generator, value: Array) -> Array:
+def signs(rng: np.random.Generator, value: Array) -> Array:
+    """A direction of random signs, as large as the leaf."""
     size = float(np.sqrt(np.mean(np.square(value)))) if value.size else 1.0
     return (2.0 * rng.integers(0, 2, value.shape) - 1.0) * (size or 1.0)
 
 
-def _difference(
+def difference(
     subject: Subject, name: str, value: Array, direction: Array, row: Array
 ) -> tuple[float, float]:
     """The derivative of row @ outputs along the direction, and an error bar: central differences,

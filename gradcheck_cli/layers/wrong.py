@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
+
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Implementation, LayerAnswer, LayerProblem
@@ -26,7 +28,7 @@ from gradcheck_cli.engines.tracebacks import one_line
 from gradcheck_cli.explain.values import number
 from gradcheck_cli.judge.limits import SAME_ERROR
 from gradcheck_cli.layers.blame import Find
-from gradcheck_cli.layers.products import Product, wrong_product
+from gradcheck_cli.layers.products import Product, difference, signs, wrong_product
 from gradcheck_cli.layers.subjects import Subjects
 from gradcheck_cli.layers.whole import is_small
 
@@ -118,6 +120,8 @@ class WrongGradients:
 
     def _cut(self, finding: Finding) -> Cause | None:
         """The call without which the entry would be right."""
+        if finding.code == "GC102":
+            return self._missing(finding)
         sought = self._find(finding)
         worst = finding.entries[0] if finding.entries else None
         if sought is None or worst is None or worst.truth is None or worst.computed is None:
@@ -140,6 +144,23 @@ class WrongGradients:
             if differs(cut.gradients, worst.truth) <= LEFT * off:
                 return _detached(finding, cut)
         return next((_overwritten(finding, cut) for cut in cuts if cut.overwrites), None)
+
+    def _missing(self, finding: Finding) -> Cause | None:
+        """The call without which there would be a gradient, and the right one, along a random
+        direction."""
+        rng = np.random.default_rng([self._problem.seed, 13])
+        subject = self._subject
+        row = rng.standard_normal(sum(output.size for output in subject.outputs))
+        leaf = next(leaf for leaf in subject.leaves if leaf.name == finding.input)
+        direction = signs(rng, leaf.value)
+        right, _ = difference(subject, leaf.name, leaf.value, direction, row)
+        for cut in subject.uncut(row)[1]:
+            gradient = (cut.gradients or {}).get(leaf.name)
+            if gradient is None:
+                continue
+            if abs(float(gradient @ direction.reshape(-1)) - right) <= LEFT * abs(right):
+                return _detached(finding, cut)
+        return None
 
     def _alone(self, call: CustomCall, mode: Mode) -> _Wrong | None:
         """What is wrong with the call as a layer of its own: examined where it is small, along one
@@ -239,8 +260,12 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
 
 
 def _detached(finding: Finding, cut: Uncut) -> Cause:
-    worst = finding.entries[0]
     what = " ".join(cut.place.text.split())
+    story = f"with `{what}` in the graph there is a gradient"
+    if finding.entries:
+        worst = finding.entries[0]
+        right, seen = (number(x or 0.0, 6) for x in (worst.truth, worst.computed))
+        story = f"with `{what}` in the graph the entry is {right} and not {seen}"
     return Cause(
         op=cut.name,
         phase="forward",
@@ -248,8 +273,7 @@ def _detached(finding: Finding, cut: Uncut) -> Cause:
         text=cut.place.text,
         detail=f"the derivative by `{finding.input}` stops here: `{cut.name}` takes a number out "
         "of the graph",
-        story=f"with `{what}` in the graph the entry is {number(worst.truth or 0.0, 6)} and not "
-        f"{number(worst.computed or 0.0, 6)}",
+        story=story,
         kind="detached path",
         proven=True,
         proof=f"a run in which `{cut.name}` hands on what it is given has the right gradient",
@@ -275,7 +299,7 @@ def _overwritten(finding: Finding, cut: Uncut) -> Cause:
 def _numbers(finding: Finding) -> tuple[str, str]:
     worst = finding.entries[0] if finding.entries else None
     if worst is None or worst.truth is None:
-        return "nothing", "there is one"
+        return "nothing", "a gradient"
     return "nothing" if worst.computed is None else number(worst.computed, 6), number(
         worst.truth, 6
     )

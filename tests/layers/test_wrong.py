@@ -194,6 +194,21 @@ def test_where_the_gradient_stops(layer: Any, op: str, text: str) -> None:
         assert cause.proven
 
 
+def test_a_parameter_without_a_gradient() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gain = nn.Parameter(torch.tensor([1.0, 2.0]))
+
+        def forward(self, x: Any) -> Any:
+            return torch.exp(x) * self.gain.detach()
+
+    (found,) = wrong(Scaled, {"x": [1.0, 2.0]})
+    assert (found.code, found.input) == ("GC102", "gain")
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.text) == ("detached path", "self.gain.detach()")
+
+
 def test_a_number_that_is_overwritten_behind_the_back_of_the_graph() -> None:
     def shifted(x: Any) -> Any:
         y = torch.exp(x)
