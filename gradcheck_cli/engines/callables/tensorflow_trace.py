@@ -26,6 +26,7 @@ from gradcheck_cli.engines.tensorflow_exact import ROWS
 from gradcheck_cli.engines.tensorflow_recorder import TensorFlowRecorder
 
 _READ = "ReadVariableOp"
+_KEEPING = ("Reshape", "Identity", "Cast", "Sum")  # every element in its place, in the same shape
 
 
 class LayerRecorder(TensorFlowRecorder):
@@ -92,7 +93,8 @@ class LayerRecorder(TensorFlowRecorder):
             self.node = owner
         for step in self.execution.steps[before:]:
             step.place = place
-            step.elementwise = name in ROWS and elementwise(ROWS[name])
+            kept = name in _KEEPING and inputs[0].shape == outputs[0].shape
+            step.elementwise = kept or (name in ROWS and elementwise(ROWS[name]))
             if not theirs:
                 self._derived.append(step)
                 continue
