@@ -19,8 +19,11 @@ KEPT = 0.75
 UNEVEN = 1.2345678901234567  # times that, so that the inputs are rounded too
 POINTS = 7
 ORDERS = (3, 4, 5)  # of differences in which nothing but noise is left
-LONGER = 10  # moves for a value that stays the same
-GROWTH = 8.0  # from one to the next: up to 2^-10 of the inputs, where functions change their shape
+LONGER = 12  # moves for a value that stays the same
+GROWTH = 8.0  # from one to the next: up to 2^-4 of the inputs in float64
+# Roundings of the largest input or output: what a value changes by at once is a grain of it up to
+# here (numbers on the way may be larger than both), and the function's own doing beyond.
+GRAINS = 64.0
 
 
 def from_sums(zero: Float, sums: Float, unknown: Float | float) -> Float:
@@ -74,7 +77,10 @@ def measured(
                 noise = np.fmax(noise, np.sqrt(variance / factorial(2 * order)))
     noise = np.where(np.isfinite(noise), SLACK * noise, 0.0)
     if grains and np.any(still):
-        noise = np.where(still, SLACK * _grain(function, values, zero, factor, still), noise)
+        largest = max(_largest(value) for value in (zero, *values.values()))
+        limit = GRAINS * FORMATS[dtype].unit_roundoff * largest
+        grain = _grain(function, values, zero, factor, still, limit)
+        noise = np.where(still, SLACK * grain, noise)
     if grains and exact and np.any((noise == 0) & ~still):  # moves that are whole grains
         uneven = measured(function, values, zero, exact=False, dtype=dtype)
         noise = np.where((noise == 0) & ~still, uneven, noise)
@@ -87,25 +93,35 @@ def _grain(
     zero: Float,
     factor: float,
     wanted: Array,
+    limit: float,
 ) -> Float:
     """Half of the first change that a value makes (m,) on ever longer moves, 0 where it makes none:
-    log(1 + exp(x)) - x at 20 comes in steps of an ulp of 20."""
+    log(1 + exp(x)) - x at 20 comes in steps of an ulp of 20. Moves go both ways: (1 + erf(x)) / 2
+    at -8 changes towards 0 only. A first change beyond `limit` is none of rounding."""
     found = np.zeros(zero.shape)
     for _ in range(LONGER):
         factor *= GROWTH
-        moved = function({name: value + _shift(value, factor) for name, value in values.items()})
-        with np.errstate(all="ignore"):
-            change = np.abs(moved - zero) / 2
-        found = np.where((found == 0) & np.isfinite(change), change, found)
+        for way in (factor, -factor):
+            moved = function({name: value + _shift(value, way) for name, value in values.items()})
+            with np.errstate(all="ignore"):
+                change = np.abs(moved - zero) / 2
+            first = (found == 0) & (change <= limit)
+            found = np.where(first, change, found)
         if np.all(found[wanted] > 0):
             break
     return found
 
 
+def _largest(values: Array) -> float:
+    sizes = np.abs(np.asarray(values, dtype=np.float64))
+    return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
+
+
 def _shift(value: Array, factor: float) -> Array:
-    """Powers of two, so that nothing is rounded, times `factor`; equal entries stay equal."""
+    """Powers of two, so that nothing is rounded, times `factor`, away from 0 where that is
+    positive; equal entries stay equal."""
     value = np.asarray(value)
     if value.dtype.kind != "f":
         return np.zeros((), dtype=value.dtype)
     _, exponent = np.frexp(np.where(np.isfinite(value), value, 0.0))
-    return np.where(value == 0, 0.0, np.copysign(np.ldexp(factor, exponent), value))
+    return np.ldexp(factor, exponent) * np.sign(value)

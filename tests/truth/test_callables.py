@@ -63,3 +63,11 @@ def test_an_output_that_does_not_require_grad_is_left_out_with_a_note() -> None:
     answer = examine(torch_engine(), layer_problem(with_a_record, {"x": [0.5, -1.0, 2.0]}))
     assert not answer.findings
     assert any("y[1]" in note for note in answer.notes)
+
+
+def normal_cdf(x: torch.Tensor) -> torch.Tensor:
+    return torch.special.ndtr(x)
+
+
+def test_a_value_that_is_rounded_to_nothing_convicts_no_gradient() -> None:
+    assert codes(normal_cdf, {"x": [-8.3, 0.5]}) == []
