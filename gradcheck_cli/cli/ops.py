@@ -44,14 +44,14 @@ def command(words: tuple[str, ...], color: str | None) -> None:
 
 
 def supports() -> dict[str, Support]:
-    """What each registered engine has, without importing any framework."""
+    """What each registered engine of formulas has, without importing any framework."""
     from gradcheck_cli.engines.registry import engines
     from gradcheck_cli.report.ops import Support
 
     return {
         name: Support(found.engine.operations(), found.engine.remarks())
         for name, found in engines().items()
-        if found.engine is not None
+        if found.engine is not None and found.engine.operations()
     }
 
 

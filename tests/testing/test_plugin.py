@@ -67,7 +67,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GRADCHECK_", "PYTEST_"))}
+    # where CI is set, pytest shows whole messages in its summary, too
+    ours = ("GRADCHECK_", "PYTEST_", "CI")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:gradcheck", *arguments],
         cwd=project,
