@@ -6,10 +6,9 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 
 from gradcheck_cli import GradientError, UsageError, assert_gradients, check
-
-torch = pytest.importorskip("torch")
 
 
 class Square(torch.autograd.Function):

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from gradcheck_cli import GradientError, specfile
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.run.here import run_here
-
-torch = pytest.importorskip("torch")
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "layers.md").read_text("utf-8")
 
