@@ -118,6 +118,12 @@ class _Registry(Mapping[str, Registered]):
         return len(self._all)
 
 
+def usual(registered: Mapping[str, Registered]) -> Iterator[str]:
+    """Those that run where none is named, were they installed. The entry points are scanned when
+    the first name is taken, and not before."""
+    return (name for name, found in registered.items() if found.by_default)
+
+
 @cache
 def engines() -> Mapping[str, Registered]:
     """Every registered engine by name: ours first, then the others in alphabetical order."""

@@ -27,7 +27,6 @@ from gradcheck_cli.domain.fixes import (
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.explain.candidates import propose
-from gradcheck_cli.explain.code import code_of
 
 UNSTABLE = ("GC201", "GC202", "GC203", "GC301", "GC302", "GC303")
 NONE_HELPS = "no rewrite of the catalogue helps here, and no stated derivative"
@@ -238,6 +237,9 @@ class _Results:
 
     def fix(self, number: int, finding: Finding) -> Fix:
         """The candidate as the fix of a finding."""
+        # reads the frameworks' tables of operations, for which a run without a fix has no use
+        from gradcheck_cli.explain.code import code_of
+
         engine, mode = self._who
         candidate = self._screened.trials[number].candidate
         right, points = self.right[number]

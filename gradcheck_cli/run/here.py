@@ -8,7 +8,7 @@ import warnings
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines.registry import engines
+from gradcheck_cli.engines.registry import engines, usual
 from gradcheck_cli.layers.examine import examine
 from gradcheck_cli.layers.failures import told_once, with_failure
 from gradcheck_cli.run.plan import make_plan
@@ -35,7 +35,7 @@ def run_here(spec: Spec, options: RunOptions) -> SpecResult:
     return settle(
         plan,
         options,
-        [name for name, found in registered.items() if found.by_default],
+        usual(registered),
         [check for answer in answers for check in answer.checks],
         told_once(answers),
         [reading for answer in answers for reading in answer.readings],

@@ -27,7 +27,7 @@ from gradcheck_cli.domain.evaluation import (
 from gradcheck_cli.domain.layer import POWER, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines.registry import Registered
+from gradcheck_cli.engines.registry import Registered, usual
 from gradcheck_cli.run.memory import usual_limit
 
 DTYPES = ("float32", "float64")
@@ -163,8 +163,8 @@ def choose_engines(
     if not names and spec is not None and spec.implementations:
         names = tuple(implementation.engine for implementation in spec.implementations)
     if not names:
-        usual = (name for name, found in registered.items() if found.by_default and found.installed)
-        return tuple(usual), frozenset()
+        here = (name for name in usual(registered) if registered[name].installed)
+        return tuple(here), frozenset()
     for name in names:
         found = registered.get(name)
         if found is None:

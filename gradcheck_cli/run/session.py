@@ -23,7 +23,7 @@ from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Check, Finding, Reading, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines.registry import Registered, engines
+from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.explain import explain, fixing
 from gradcheck_cli.judge import judge, judge_training, suspects
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
@@ -289,7 +289,7 @@ class _Session:
         self._results[number] = settle(
             plan,
             self._options,
-            [name for name, found in self._registered.items() if found.by_default],
+            usual(self._registered),
             checks,
             findings,
             readings,

@@ -49,7 +49,15 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
         (("validate", "a.yaml"), ("scipy", *FRAMEWORKS)),
         (
             ("run", "a.yaml", "--engine", "reference"),
-            ("scipy", "gradcheck_cli.layers", "gradcheck_cli.testing", *FRAMEWORKS),
+            (
+                "scipy",
+                "importlib.metadata",  # a scan of all that is installed, for other engines
+                "gradcheck_cli.engines.eigen",
+                "gradcheck_cli.explain.code",
+                "gradcheck_cli.layers",
+                "gradcheck_cli.testing",
+                *FRAMEWORKS,
+            ),
         ),
     ],
 )
