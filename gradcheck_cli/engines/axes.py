@@ -27,6 +27,15 @@ def shape_of(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
+Pair = int | tuple[int, ...]
+"""One number for every axis of a window, or one an axis."""
+
+
+def each(value: Pair, axes: int) -> tuple[int, ...]:
+    """One number an axis."""
+    return (value,) * axes if isinstance(value, int) else tuple(value)
+
+
 def restored(shape: Sequence[int], axes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape with the reduced axes at length 1."""
     return tuple(1 if i in axes else n for i, n in enumerate(shape))

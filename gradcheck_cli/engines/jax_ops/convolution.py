@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradcheck_cli.engines.axes import Pair, each
 from gradcheck_cli.engines.lowerings import Lowering
-
-Pair = int | tuple[int, ...]
-
-
-def _each(value: Pair, axes: int) -> tuple[int, ...]:
-    return (value,) * axes if isinstance(value, int) else tuple(value)
 
 
 def convolution(
@@ -26,9 +21,9 @@ def convolution(
     return jax.lax.conv_general_dilated(
         x,
         w,
-        _each(stride, axes),
-        [(width, width) for width in _each(padding, axes)],
-        rhs_dilation=_each(dilation, axes),
+        each(stride, axes),
+        [(width, width) for width in each(padding, axes)],
+        rhs_dilation=each(dilation, axes),
         feature_group_count=groups,
     )
 
@@ -48,15 +43,15 @@ def conv_transpose2d(
     channels, out, *size = w.shape
     kernel = w.reshape(groups, channels // groups, out, *size).swapaxes(1, 2)
     kernel = kernel.reshape(groups * out, channels // groups, *size)
-    around = zip(_each(padding, 2), _each(output_padding, 2), _each(dilation, 2), size, strict=True)
+    around = zip(each(padding, 2), each(output_padding, 2), each(dilation, 2), size, strict=True)
     widths = [(step * (n - 1) - p, step * (n - 1) - p + extra) for p, extra, step, n in around]
     return jax.lax.conv_general_dilated(
         x,
         jax.numpy.flip(kernel, (2, 3)),
         (1, 1),
         widths,
-        lhs_dilation=_each(stride, 2),
-        rhs_dilation=_each(dilation, 2),
+        lhs_dilation=each(stride, 2),
+        rhs_dilation=each(dilation, 2),
         feature_group_count=groups,
     )
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradcheck_cli.engines.axes import Pair, each
 from gradcheck_cli.engines.lowerings import Lowering
-
-Pair = int | tuple[int, ...]
-
-
-def _pair(value: Pair) -> tuple[int, ...]:
-    return (value, value) if isinstance(value, int) else tuple(value)
 
 
 def _windows(kernel_size: Pair, stride: Pair | None, padding: Pair) -> tuple[Any, ...]:
     """Lengths, steps and widths over all four axes."""
-    steps = _pair(kernel_size if stride is None else stride)
-    widths = [(0, 0), (0, 0), *((p, p) for p in _pair(padding))]
-    return (1, 1, *_pair(kernel_size)), (1, 1, *steps), widths
+    steps = each(kernel_size if stride is None else stride, 2)
+    widths = [(0, 0), (0, 0), *((p, p) for p in each(padding, 2))]
+    return (1, 1, *each(kernel_size, 2)), (1, 1, *steps), widths
 
 
 def max_pool2d(
@@ -38,7 +33,7 @@ def avg_pool2d(
     windows = _windows(kernel_size, stride, padding)
     total = jax.lax.reduce_window(x, 0.0, jax.lax.add, *windows)
     if count_include_pad:
-        height, width = _pair(kernel_size)
+        height, width = each(kernel_size, 2)
         return total / (height * width)
     return total / jax.lax.reduce_window(jax.numpy.ones_like(x), 0.0, jax.lax.add, *windows)
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gradcheck_cli.engines.axes import Pair, each
 from gradcheck_cli.engines.lowerings import Lowering
-
-Pair = int | tuple[int, ...]
-
-
-def _each(value: Pair, axes: int) -> tuple[int, ...]:
-    return (value,) * axes if isinstance(value, int) else tuple(value)
 
 
 def _channels_last(tf: Any, x: Any) -> Any:
@@ -59,9 +54,9 @@ def conv1d(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Any:
-    (step,), (width,) = _each(stride, 1), _each(padding, 1)
+    (step,), (width,) = each(stride, 1), each(padding, 1)
     x = tf.pad(_channels_last(tf, x), [[0, 0], [width, width], [0, 0]])
-    w = _kernel(tf, w, _each(dilation, 1))
+    w = _kernel(tf, w, each(dilation, 1))
     y = _by_groups(
         tf, x, w, groups, -1, lambda x, w: tf.nn.conv1d(x, w, stride=step, padding="VALID")
     )
@@ -77,11 +72,11 @@ def conv2d(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Any:
-    widths = [[0, 0], *([p, p] for p in _each(padding, 2)), [0, 0]]
-    w = _kernel(tf, w, _each(dilation, 2))
+    widths = [[0, 0], *([p, p] for p in each(padding, 2)), [0, 0]]
+    w = _kernel(tf, w, each(dilation, 2))
 
     def convolve(x: Any, w: Any) -> Any:
-        return tf.nn.conv2d(x, w, strides=_each(stride, 2), padding=widths)
+        return tf.nn.conv2d(x, w, strides=each(stride, 2), padding=widths)
 
     return _channels_first(tf, _by_groups(tf, _channels_last(tf, x), w, groups, -1, convolve))
 
@@ -96,8 +91,8 @@ def conv_transpose2d(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Any:
-    steps, widths, extra = (_each(value, 2) for value in (stride, padding, output_padding))
-    x, w = _channels_last(tf, x), _kernel(tf, w, _each(dilation, 2))
+    steps, widths, extra = (each(value, 2) for value in (stride, padding, output_padding))
+    x, w = _channels_last(tf, x), _kernel(tf, w, each(dilation, 2))
     size = [
         (x.shape[i + 1] - 1) * steps[i] - 2 * widths[i] + w.shape[i] + extra[i] for i in range(2)
     ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradcheck_cli.engines.axes import Pair, each
 from gradcheck_cli.engines.lowerings import Lowering
 
-Pair = int | tuple[int, ...]
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
@@ -14,19 +14,15 @@ def _padded(tf: Any, x: Any, padding: Pair, fill: float) -> Any:
     """Channels last. Pooling with explicit padding has no second derivative in TensorFlow, and the
     mean has none at all; padding before it has."""
     x = tf.transpose(x, LAST)
-    if not any(_pair(padding)):
+    if not any(each(padding, 2)):
         return x
-    widths = [[0, 0], *([p, p] for p in _pair(padding)), [0, 0]]
+    widths = [[0, 0], *([p, p] for p in each(padding, 2)), [0, 0]]
     return tf.pad(x, widths, constant_values=tf.constant(fill, x.dtype))
 
 
-def _pair(value: Pair) -> tuple[int, ...]:
-    return (value, value) if isinstance(value, int) else tuple(value)
-
-
 def _moves(kernel_size: Pair, stride: Pair | None) -> dict[str, Any]:
-    strides = _pair(kernel_size if stride is None else stride)
-    return {"ksize": _pair(kernel_size), "strides": strides, "padding": "VALID"}
+    strides = each(kernel_size if stride is None else stride, 2)
+    return {"ksize": each(kernel_size, 2), "strides": strides, "padding": "VALID"}
 
 
 def max_pool2d(
