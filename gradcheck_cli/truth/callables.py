@@ -125,21 +125,7 @@ class CallableTruth:
             found = measured(self._value, floats, zero, exact, dtype, grains=True)
             return np.fmax(least, found if exact else 2 * found)
 
-        def noise_of(at: Values, y: Float) -> Float:
-            with np.errstate(all="ignore"):
-                return quick.noise + from_size(y - zero, OPERATIONS, dtype)
-
-        quick = Quick(
-            self._value,
-            self.values,
-            self.bounds,
-            least,
-            zero,
-            noise_of,
-            many=self._several,
-            measure=measure,
-        )
-        return quick
+        return quick_of(self._several, self.values, self.bounds, zero, least, measure, dtype)
 
     def differences(self) -> dict[str, Differences]:
         """Every entry's own, or along directions over all of them where those confirm the
@@ -264,6 +250,29 @@ def open_at_infinity(block: TruthBlock, gradient: Array, at: Array) -> TruthBloc
         kind=np.where(infinite, int(PointKind.SMOOTH), block.kind),
         scale=np.where(infinite, np.inf, block.scale),
     )
+
+
+def quick_of(
+    several: Callable[[Sequence[Values]], Float],
+    values: Values,
+    bounds: Mapping[str, tuple[float, float]],
+    zero: Float,
+    least: Float,
+    measure: Callable[[], Float],
+    dtype: str,
+) -> Quick:
+    """`several` around `values`, where it is `zero` (m,): its rounding is `least` until `measure`
+    says more, and grows with its change. `dtype` is what it computes in."""
+
+    def noise_of(at: Values, y: Float) -> Float:
+        with np.errstate(all="ignore"):
+            return quick.noise + from_size(y - zero, OPERATIONS, dtype)
+
+    def one(at: Values) -> Float:
+        return np.asarray(several([at])[0])
+
+    quick = Quick(one, values, bounds, least, zero, noise_of, many=several, measure=measure)
+    return quick
 
 
 def moved_gradients(

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.truth.blocks import Differences, merge, unconstrained
-from gradcheck_cli.truth.callables import OPERATIONS, ROUNDINGS
+from gradcheck_cli.truth.callables import OPERATIONS, ROUNDINGS, quick_of
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Values
 from gradcheck_cli.truth.locating import at_rows
@@ -61,21 +61,7 @@ class SecondTruth:
         def measure() -> Float:
             return np.fmax(least, 2 * measured(self._gradient, floats, zero, False, dtype))
 
-        def noise_of(at: Values, y: Float) -> Float:
-            with np.errstate(all="ignore"):
-                return quick.noise + from_size(y - zero, OPERATIONS, dtype)
-
-        quick = Quick(
-            self._gradient,
-            self.values,
-            self.bounds,
-            least,
-            zero,
-            noise_of,
-            many=self._several,
-            measure=measure,
-        )
-        return quick
+        return quick_of(self._several, self.values, self.bounds, zero, least, measure, dtype)
 
     def blocks(self, own: Blocks, costs: Blocks | None) -> dict[tuple[str, str], TruthBlock]:
         """The truth of every block. `own` are the subject's second derivatives, `costs` how far
