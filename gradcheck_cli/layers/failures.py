@@ -15,11 +15,17 @@ OF_NUMBERS = ("GC101", "GC105", "GC106", "GC2", "GC3", "GC4", "GC5")
 EXPLAIN_MODES = ("GC101", "GC102", "GC103")  # then forward and reverse mode cannot agree
 
 
-def told_once(answers: Sequence[LayerAnswer]) -> list[Finding]:
+def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) -> list[Finding]:
     """All findings about one spec's layers, without those that another explains. What the checks
     of behaviour found has no dtype."""
-    findings = [finding for answer in answers for finding in answer.findings]
-    fickle = {f.engine for answer in answers if answer.fickle for f in answer.findings}
+    engines = [problem.implementation.engine for problem in problems]
+    fickle = {engine for engine, answer in zip(engines, answers, strict=True) if answer.fickle}
+    findings = [
+        finding
+        for engine, answer in zip(engines, answers, strict=True)
+        for finding in answer.findings
+        if engine not in fickle or finding.dtype is None or not finding.code.startswith(OF_NUMBERS)
+    ]
     judged = {(f.engine, f.code) for f in findings if f.dtype is not None}
     explained = {(engine, "GC105") for engine, code in judged if code in EXPLAIN_MODES}
     cut = {(f.engine, f.input) for f in findings if f.code == "GC102"}
@@ -27,8 +33,6 @@ def told_once(answers: Sequence[LayerAnswer]) -> list[Finding]:
     def is_new(finding: Finding) -> bool:
         if finding.dtype is None:
             return (finding.engine, finding.code) not in judged | explained
-        if finding.engine in fickle and finding.code.startswith(OF_NUMBERS):
-            return False
         is_zero = finding.mode == "forward" and finding.code in ("GC101", "GC302")
         return not (is_zero and (finding.engine, finding.input) in cut)
 

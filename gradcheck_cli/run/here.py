@@ -37,7 +37,7 @@ def run_here(spec: Spec, options: RunOptions) -> SpecResult:
         options,
         usual(registered),
         [check for answer in answers for check in answer.checks],
-        told_once(answers),
+        told_once(plan.layers, answers),
         [reading for answer in answers for reading in answer.readings],
         [],
         list(dict.fromkeys(note for answer in answers for note in answer.notes)),

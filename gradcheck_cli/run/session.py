@@ -332,7 +332,7 @@ def _layers_of(work: Work) -> tuple[list[LayerAnswer], list[Finding]]:
     from gradcheck_cli.layers.failures import told_once, with_failure  # with all that examines
 
     layers = [with_failure(p, work.layers[index]) for index, p in enumerate(work.plan.layers)]
-    return layers, told_once(layers)
+    return layers, told_once(work.plan.layers, layers)
 
 
 def _filled(done: Done) -> Iterator[Any]:

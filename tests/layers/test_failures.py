@@ -9,6 +9,7 @@ from gradcheck_cli.layers.failures import told_once, with_failure
 from tests.layers.making import SPAN, layer_problem
 
 PROBLEM = layer_problem("layers.py:Cube", {"x": 1.0})
+TWO = (PROBLEM, replace(PROBLEM, behaviour=True))
 
 
 def found(code: str, dtype: str | None = "float32", mode: str = "reverse") -> Finding:
@@ -18,7 +19,7 @@ def found(code: str, dtype: str | None = "float32", mode: str = "reverse") -> Fi
 def told(*findings: Finding, fickle: bool = False) -> list[tuple[str, str | None]]:
     numbers = LayerAnswer(findings=tuple(f for f in findings if f.dtype))
     behaviour = LayerAnswer(findings=tuple(f for f in findings if not f.dtype), fickle=fickle)
-    return [(finding.code, finding.dtype) for finding in told_once([numbers, behaviour])]
+    return [(finding.code, finding.dtype) for finding in told_once(TWO, [numbers, behaviour])]
 
 
 def test_what_the_numbers_say_already() -> None:
@@ -29,6 +30,8 @@ def test_what_the_numbers_say_already() -> None:
 
 def test_numbers_of_a_layer_that_is_never_the_same_mean_nothing() -> None:
     assert told(found("GC301"), found("GC602", None), fickle=True) == [("GC602", None)]
+    undecided = replace(found("GC501"), engine=None)  # as findings about the point are
+    assert told(undecided, found("GC602", None), fickle=True) == [("GC602", None)]
     kept = told(found("GC701"), found("GC602", None), fickle=True)
     assert kept == [("GC701", "float32"), ("GC602", None)]
 
@@ -41,8 +44,8 @@ def test_a_cut_path_is_no_zero_in_forward_mode_too() -> None:
 def test_a_crash_is_told_once() -> None:
     crashed = LayerAnswer(failure=Failure("crashed", "it died"))
     numbers = with_failure(PROBLEM, crashed)
-    behaviour = with_failure(replace(PROBLEM, behaviour=True), crashed)
-    assert [f.code for f in told_once([numbers, behaviour])] == ["GC702"]
-    (alone,) = told_once([behaviour])
+    behaviour = with_failure(TWO[1], crashed)
+    assert [f.code for f in told_once(TWO, [numbers, behaviour])] == ["GC702"]
+    (alone,) = told_once(TWO[1:], [behaviour])
     assert alone.message == "while its behaviour was checked: it died"
     assert [check.status for check in numbers.checks] == ["error"]
