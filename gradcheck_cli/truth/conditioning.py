@@ -8,9 +8,11 @@ pass), and u the unit roundoff of the judged dtype:
 
 (Higham, Accuracy and Stability of Numerical Algorithms, section 1.6 and 3; first order.) An
 operation of a well-behaved program costs about as much as the inputs' own rounding; the allowance
-is R with each operation's part cut off at BENIGN times that. What R has above it is the program's
-instability. A factorisation moves its matrix by u times its norm, whichever entry is asked for:
-that part of R is allowed as far as inputs that are off by u times their norm explain it.
+is R with each operation's part cut off at BENIGN times that, and the parts taken together as errors
+that are independent: the root of the sum of their squares (Higham, section 2.8). What R has above
+it is the program's instability. A factorisation moves its matrix by u times its norm, whichever
+entry is asked for: that part of R is allowed as far as inputs that are off by u times their norm
+explain it.
 """
 
 from __future__ import annotations
@@ -120,7 +122,8 @@ def _finish(raw: _Raw, true: Array, ulp: Array) -> Cost:
     condition, floor = (np.where(np.isnan(a), np.inf, a) for a in (raw.condition, floor))
     benign = BENIGN * (np.where(np.isfinite(condition), condition, 0.0) + ulp / 2)
     norms = BENIGN * (np.where(np.isfinite(raw.norms), raw.norms, 0.0) + ulp / 2)
-    allowance = sum((np.fmin(part, benign) for part in raw.parts), np.fmin(raw.backward, norms))
+    parts = [np.fmin(raw.backward, norms), *(np.fmin(part, benign) for part in raw.parts)]
+    allowance = np.hypot.reduce(parts)
     known = np.isfinite(allowance) & np.isfinite(floor)
     return Cost(condition, np.where(known, allowance, 0.0), floor)
 

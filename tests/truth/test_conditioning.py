@@ -53,10 +53,11 @@ def test_instability_raises_the_floor_but_not_the_allowance() -> None:
 
 
 def test_length_raises_the_allowance() -> None:
-    # fifty harmless operations may each round once
+    # fifty harmless operations may each round once, independently of each other
     block = block_of("y = x\n" + "y = y * 1.1\n" * 50 + "y * y", {"x": 1.0})
-    assert block.allowance[0, 0] >= 50 * U * abs(block.value[0, 0])
-    assert block.allowance[0, 0] == pytest.approx(block.floor[0, 0])
+    unit = U * abs(block.value[0, 0])
+    assert block.floor[0, 0] >= 50 * unit
+    assert np.sqrt(50) * unit <= block.allowance[0, 0] <= block.floor[0, 0] / np.sqrt(50)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -64,7 +65,7 @@ def test_allowance_is_in_units_of_the_judged_dtype(dtype: str) -> None:
     truth = truth_of("exp(x) * x", {"x": 1.0}, dtype=dtype, conditioning=True)
     block = truth.blocks["reverse", "x"]
     u = FORMATS[dtype].unit_roundoff
-    assert 2 * u * abs(block.value) <= block.allowance <= 20 * u * abs(block.value)
+    assert u * abs(block.value) <= block.allowance <= 10 * u * abs(block.value)
 
 
 def test_not_asked_for_it_is_zero() -> None:
