@@ -1,4 +1,5 @@
-"""Writes docs/codes and docs/ops; with --outputs, first runs the examples of the pages anew.
+"""Writes docs/codes and docs/ops; with --outputs, first runs the examples of the pages anew; with
+--matrix, puts the table of all examples on all engines into README.
 
 The pages of the codes live in gradcheck_cli/explain/pages, where `gradcheck explain` finds them;
 the table of operations lives in reference_engine. What is here is a copy for readers.
@@ -6,6 +7,8 @@ the table of operations lives in reference_engine. What is here is a copy for re
 
 from __future__ import annotations
 
+import importlib
+import json
 import re
 import shlex
 import subprocess
@@ -124,7 +127,27 @@ def output(command: str, example: re.Match[str]) -> str:
     return "\n".join(lines).strip("\n") + "\n"
 
 
+def refresh_matrix() -> None:
+    """Runs every example on every engine; puts the table into README."""
+    sys.path.insert(0, str(DOCS))
+    matrix = importlib.import_module("matrix")
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [*matrix.COMMAND, "--exit-zero", "--report", f"json={report}"]
+        subprocess.run(
+            [sys.executable, "-m", "gradcheck_cli", *command],
+            cwd=DOCS.parent,
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        table = matrix.matrix(json.loads(report.read_text("utf-8")))
+    readme = DOCS.parent / "README.md"
+    readme.write_text(matrix.placed(readme.read_text("utf-8"), table), "utf-8")
+
+
 def main() -> None:
+    if "--matrix" in sys.argv[1:]:
+        refresh_matrix()
     if "--outputs" in sys.argv[1:]:
         refresh_outputs()
     made = documents()  # before anything is removed

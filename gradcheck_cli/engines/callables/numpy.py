@@ -287,7 +287,7 @@ class NumpySubject:
 def laid_out(array: Array, layout: Layout) -> Array:
     """The same numbers, lying in memory as `layout` says."""
     if layout == "transposed":
-        return np.asfortranarray(array)
+        return np.asarray(array, order="F")  # np.asfortranarray gives a number an axis
     if layout == "sliced" and array.ndim:
         wide = np.full((*array.shape[:-1], 2 * array.shape[-1] + 1), np.nan, array.dtype)
         wide[..., 1::2] = array

@@ -134,6 +134,16 @@ def test_several_outputs_hand_their_cotangents_back_in_the_same_structure() -> N
     assert np.array_equal(ran.gradients["x"], [2 * X])
 
 
+@pytest.mark.parametrize("layout", ["transposed", "sliced", "expanded"])
+def test_a_number_has_no_axes_in_any_layout(layout: Any) -> None:
+    def checked(up: Any, x: Any) -> Any:
+        assert np.shape(up) == np.shape(x) == ()
+        return up * 2 * x
+
+    subject = bound(pair(lambda x: x * x, checked), {"x": 3.0})
+    assert np.array_equal(gradients(subject, layout=layout, inputs=layout)["x"], [[6.0]])
+
+
 def test_the_layer_runs_in_its_dtype_and_so_do_arrays_that_it_captured() -> None:
     table = np.array([1.0, 2.0, 1 / 3])
     subject = bound(pair(lambda x: x * table, lambda up, x: up * table), {"x": X}, "float32")
