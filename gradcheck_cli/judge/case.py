@@ -212,6 +212,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             lost,
             FORMATS[case.dtype],
             case.spec.tolerance,
+            _format_of_wide(case, evaluation),
         )
         if name in convicted:
             judged.verdict[convicted[name]] = Verdict.WRONG
@@ -300,3 +301,8 @@ def _wide(case: Case, evaluation: Evaluation, name: str) -> Array | None:
     if other is None or other.failure is not None or name not in other.gradients:
         return None
     return other.gradients[name].values
+
+
+def _format_of_wide(case: Case, evaluation: Evaluation) -> FloatFormat | None:
+    other = case.wide.get((evaluation.engine, evaluation.mode))
+    return None if other is None else FORMATS[other.dtype]

@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.spec import Tolerance
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import limits
@@ -36,10 +36,14 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One block: a Verdict and the error in ulps for every entry, shape (rows, columns)."""
+    """One block: a Verdict and the error in ulps for every entry, shape (rows, columns).
+
+    `in_float32` marks the wrong ones which are right in float32, to its digits.
+    """
 
     verdict: npt.NDArray[np.int64]
     ulps: Array
+    in_float32: Mask | None = None
 
 
 def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
@@ -115,12 +119,13 @@ def judge_block(
     lost: Mask,
     fmt: FloatFormat,
     tolerance: Tolerance | None,
+    wide_fmt: FloatFormat | None = None,
 ) -> Judged:
     """The verdict of every entry of one block.
 
     `g`, `wide` and every array of `block` have shape (rows, columns); `wide` is the same gradient
-    by the same engine in the other precision (None: not looked at again). `lost` marks rows whose
-    output is not finite, shape (rows, 1) or (rows, columns).
+    by the same engine in the other precision, `wide_fmt` (None: not looked at again). `lost` marks
+    rows whose output is not finite, shape (rows, 1) or (rows, columns).
     """
     ulps = error_in_ulps(g, block.value, fmt)
     verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
@@ -143,13 +148,17 @@ def judge_block(
     off = ~right
     verdict[off & (block.kind == PointKind.KINK)] = Verdict.WRONG
     smooth_off = off & (block.kind == PointKind.SMOOTH) & np.isfinite(g)
-    verdict = np.where(smooth_off, _off(g, block, wide, ulps, fmt, tolerance), verdict)
+    right_in_float32 = None
+    if fmt.name == "float64" and wide is not None and wide_fmt and wide_fmt.name == "float32":
+        right_in_float32 = _only_off_here(ulps, error_in_ulps(wide, block.value, wide_fmt), fmt)
+    wrong = _wrong(g, block, wide) | (False if right_in_float32 is None else right_in_float32)
+    verdict = np.where(smooth_off, _off(g, block, wrong, ulps, fmt, tolerance), verdict)
     known = block.kind != PointKind.UNDECIDED
     verdict[off & np.isnan(g)] = Verdict.NAN
     verdict[off & np.isinf(g) & known] = Verdict.INFINITE
     verdict[overflow] = Verdict.OVERFLOW
     verdict = np.where(np.broadcast_to(lost, g.shape), int(Verdict.OUTPUT_LOST), verdict)
-    return Judged(verdict, ulps)
+    return Judged(verdict, ulps, right_in_float32)
 
 
 def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
@@ -168,7 +177,7 @@ def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
 def _off(
     g: Array,
     block: TruthBlock,
-    wide: Array | None,
+    wrong: Mask,
     ulps: Array,
     fmt: FloatFormat,
     tolerance: Tolerance | None,
@@ -188,7 +197,6 @@ def _off(
     left = np.fmax(np.where(small, block.floor, block.allowance), fmt.ulp(block.scale))
     allowance = np.where(zero_truth, left, block.allowance)
     fine = error <= base + slack * allowance
-    wrong = _wrong(g, block, wide, error)
     lossy = bits > limits.NOTE_BITS * fmt.bits
     # an entry whose terms cancel has few digits at any accuracy; it is worth a word where the error
     # is large beside the derivatives of this function, or beside all other entries, too
@@ -216,15 +224,28 @@ def _off(
     )
 
 
-def _wrong(g: Array, block: TruthBlock, wide: Array | None, error: Array) -> Mask:
+def _only_off_here(ulps: Array, in_float32: Array, fmt: FloatFormat) -> Mask:
+    """Entries that lose more than half of their bits in float64, and next to none in float32.
+
+    Both errors are in ulps of their format. Rounding takes about as many bits of one program in
+    each, so this is no rounding: a constant or a step of the derivative has the digits of float32
+    only, or it is the derivative of something that is nearly the same.
+    """
+    with np.errstate(all="ignore"):
+        here, there = np.log2(np.maximum(ulps, 1.0)), np.log2(np.maximum(in_float32, 1.0))
+        few = there <= limits.NOTE_BITS * FORMATS["float32"].bits
+        return np.asarray(few & (here > limits.ERROR_BITS * fmt.bits))
+
+
+def _wrong(g: Array, block: TruthBlock, wide: Array | None) -> Mask:
     """Entries whose error does not come from rounding: it is there in another precision too.
 
     Two proofs: the engine gives the same wrong number in both precisions (zero does not count:
     what is absorbed in float32 may be absorbed in float64), or the derivative that the user stated
     differs from the truth in float64, and the engine follows it.
     """
-    same = limits.SAME_ERROR * error
     with np.errstate(all="ignore"):  # a truth beyond any float64 is an infinity
+        same = limits.SAME_ERROR * np.abs(g - block.value)
         change = np.abs(block.stated - block.value)
         stated = np.isfinite(change) & (change > block.error) & (change >= same)
     if wide is None:

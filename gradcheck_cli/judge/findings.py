@@ -227,9 +227,12 @@ def _message(
         where = "where nothing is known of the truth"
     worst = judged.ulps[at][np.isfinite(judged.ulps[at])]
     bits = min(np.log2(np.max(worst, initial=1.0)), fmt.bits)
+    wrong = "wrong in every precision, not a matter of rounding"
+    if judged.in_float32 is not None and np.all(judged.in_float32[at]):
+        wrong = "wrong in float64, and not by rounding: float32 has no such error"
     return {
-        "GC101": f"{many}: wrong in every precision, not a matter of rounding",
-        "GC106": f"{many}: wrong in every precision, not a matter of rounding",
+        "GC101": f"{many}: {wrong}",
+        "GC106": f"{many}: {wrong}",
         "GC201": f"{many}: nan {where}",
         "GC202": f"{many}: infinite {where}",
         "GC301": f"{many}: {bits:.0f} of {fmt.bits} bits lost in {case.dtype}",

@@ -39,6 +39,7 @@ def verdict(
         np.array([[lost]]),
         FORMATS[dtype],
         tolerance,
+        limits.wider(dtype),
     )
     (one,) = judged.verdict.reshape(-1)
     return Verdict(int(one))
@@ -172,7 +173,7 @@ NOTHING = Tolerance(ulps={"": 0.0})
 def test_what_the_user_accepts(
     tolerance: Tolerance, dtype: str, g: float, expected: Verdict
 ) -> None:
-    assert verdict(g, block(1.0), wide=1.0, dtype=dtype, tolerance=tolerance) is expected
+    assert verdict(g, block(1.0), dtype=dtype, tolerance=tolerance) is expected
 
 
 def test_tolerance_is_relative_to_the_entry() -> None:
@@ -287,7 +288,14 @@ def test_wrong_is_told_from_unstable_by_the_other_precision(
 
 def test_wrong_in_float64_is_seen_in_float32() -> None:
     assert verdict(1.0001, block(1.0), wide=1.0001, dtype="float64") is Verdict.WRONG
-    assert verdict(1.0001, block(1.0), wide=1.0, dtype="float64") is Verdict.PRECISION
+    assert verdict(1.0001, block(1.0), wide=1.001, dtype="float64") is Verdict.PRECISION
+
+
+def test_an_error_of_float64_that_float32_does_not_have_is_no_rounding() -> None:
+    assert verdict(1 + 1e-7, block(1.0), wide=1 + ULP, dtype="float64") is Verdict.WRONG
+    assert verdict(1 + 1e-7, block(1.0), wide=1 + 2000 * ULP, dtype="float64") is Verdict.PRECISION
+    # as long as it loses fewer than half of them, it is a note on precision as ever
+    assert verdict(1 + 1e-10, block(1.0), wide=1 + ULP, dtype="float64") is Verdict.PRECISION
 
 
 @pytest.mark.parametrize(
