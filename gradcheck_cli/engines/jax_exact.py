@@ -182,12 +182,31 @@ _RENAMED = {
     "neg": "negative",
 }
 
+_ARITHMETIC = {
+    **{"add": "add", "add_any": "add", "sub": "subtract", "mul": "multiply", "div": "divide"},
+}
+_REDUCTIONS = {f"reduce_{name}": name for name in ("sum", "max", "min", "prod")}
+
+ROWS: dict[str, str] = {
+    **{name: name for name in (*_SAME_NAME, "stop_gradient", "cumsum", "cumprod")},
+    **_RENAMED,
+    **_ARITHMETIC,
+    **_REDUCTIONS,
+    **{"integer_pow[y=2]": "square", "integer_pow[y=-1]": "reciprocal", "dot_general": "matmul"},
+}
+"""The row of the op table that a primitive is, where it takes its arrays in the same order."""
+
+TURNED: dict[str, tuple[str, tuple[int, ...]]] = {
+    "select_n": ("where", (0, 2, 1)),
+    "clamp": ("clip", (1, 0, 2)),
+}
+"""The same with the places of its arrays in the row's order."""
+
 KERNELS: dict[str, Kernel] = {
     **{name: _plain(name) for name in _SAME_NAME},
     **{name: _plain(ours) for name, ours in _RENAMED.items()},
-    **{"add": _numbers("add"), "add_any": _numbers("add"), "sub": _numbers("subtract")},
-    **{"mul": _numbers("multiply"), "div": _numbers("divide")},
-    **{f"reduce_{name}": _reduction(name) for name in ("sum", "max", "min", "prod")},
+    **{name: _numbers(ours) for name, ours in _ARITHMETIC.items()},
+    **{name: _reduction(ours) for name, ours in _REDUCTIONS.items()},
     **{"cumsum": _running("cumsum"), "cumprod": _running("cumprod")},
     **{
         "and": _logical("logical_and"),

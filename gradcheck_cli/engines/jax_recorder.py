@@ -22,8 +22,10 @@ from gradcheck_cli.engines.exact_kernels import moved, on_balls
 from gradcheck_cli.engines.execution import Execution, High, Step, format_named
 from gradcheck_cli.engines.jax_exact import HANDED_ON, KERNELS, MOVED, MOVES
 
-_SCOPE = "gradcheck_node_"
-_NODE = re.compile(_SCOPE + r"(\d+)")
+SCOPE = "gradcheck_node_"
+"""What the name of a node's scope begins with; its number follows."""
+
+_NODE = re.compile(SCOPE + r"(\d+)")
 _SUMS = "add_any"  # of cotangents
 
 
@@ -42,6 +44,7 @@ class JaxRecorder:
 
     def __init__(self) -> None:
         self.execution = Execution(_Conversions())
+        self.turns: tuple[int, ...] = ()  # of the loops that are running, outermost first
         self._scopes = ExitStack()
 
     def record(self, function: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[int | None]:
@@ -59,7 +62,7 @@ class JaxRecorder:
         return [next(slots) if present else None for present in given]
 
     def enter(self, node: int) -> None:
-        self._scopes.enter_context(jax.named_scope(f"{_SCOPE}{node}"))
+        self._scopes.enter_context(jax.named_scope(f"{SCOPE}{node}"))
 
     def leave(self, node: int, value: Any) -> Any:
         self._scopes.close()
@@ -114,7 +117,7 @@ class JaxRecorder:
             return self._while(params, args, run)
         if name == "scan":
             return self._scan(params, args, run)
-        inner = next((p for p in params.values() if isinstance(p, core.ClosedJaxpr)), None)
+        inner = inner_of(params)
         if inner is not None:
             return run(inner, args)
         return self._primitive(equation, args, node, backward)
@@ -152,7 +155,9 @@ class JaxRecorder:
         turns = range(params["length"])
         for turn in reversed(turns) if params["reverse"] else turns:
             taken = [self._call("slice", lambda x, i=turn: x[i], [row]) for row in rows]
+            self.turns += (turn,)
             found = run(params["jaxpr"], [*fixed, *state, *taken])
+            self.turns = self.turns[:-1]
             state = found[:carried]
             kept.append(found[carried:])
         if params["reverse"]:
@@ -239,6 +244,16 @@ class JaxRecorder:
                 mixed.pop()
                 step.node = takers.get(step.results[0])
             takers.update(dict.fromkeys(step.args, step.node))
+
+
+def inner_of(params: Mapping[str, Any]) -> Any:
+    """What an equation calls once, and that alone: of `jit`, `checkpoint` and the like."""
+    for param in params.values():
+        if isinstance(param, core.ClosedJaxpr):
+            return param
+        if isinstance(param, core.Jaxpr):
+            return core.ClosedJaxpr(param, ())
+    return None
 
 
 def _live(jaxpr: Any) -> list[Any]:

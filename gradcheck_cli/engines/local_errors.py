@@ -75,7 +75,9 @@ def local_errors(
             bits = 1.0 if format is None else 2.0 ** (REMAINING * format.bits)
             # what was lost counts first: an underflow is large there and half an ulp in the other
             order = np.where(lost > bits, np.inf, lost) + np.where(errors > bits, errors, 0)
-            index = np.unravel_index(int(np.argmax(order)), errors.shape)
+            # and of those that lost everything, what is no number before what is zero
+            first = np.where(order == order.max(), errors, -1.0)
+            index = np.unravel_index(int(np.argmax(first)), errors.shape)
             severe = bool(max(errors[index], lost[index]) > bits)
             shown = _operation(execution, step, slot, index, float(errors[index]), exact)
             victim = _out_of_range(execution, step, shown.index, errors.shape, exact)

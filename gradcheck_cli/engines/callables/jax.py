@@ -227,16 +227,46 @@ class JaxSubject:
                 for name, grad in zip(wrt, second, strict=True)
             }
 
+    # What is inside: nothing that was compiled hides it
+
     def record(self, row: Array) -> Recording:
-        raise Unsupported("the equations of a layer of JAX are not traced to its lines")
+        from gradcheck_cli.engines.callables.jax_trace import record
+
+        captured = {one.name: array for one, _, array in self._captures}
+        with self._passes(row) as (call, leaves, bars):
+            span = self._request.implementation.span
+            return record(call, leaves, captured, self._moving(), bars, span)
 
     def functions(self) -> Sequence[CustomCall]:
-        """None that can be called by themselves: what they give is told of the layer."""
-        return ()
+        from gradcheck_cli.engines.callables.jax_functions import custom_calls
+
+        with self._passes() as (call, leaves, _):
+            return custom_calls(call, leaves, self._moving())
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
-        """None: JAX knows no graph from which a value could be taken out."""
-        return {}, ()
+        from gradcheck_cli.engines.callables.jax_cuts import uncut
+
+        plain = self.run(Call(rows=row[None])).gradients
+        with self._passes(row) as (call, leaves, bars):
+            cuts = uncut(call, leaves, self._moving(), bars)
+        return {name: None if g is None else g[0] for name, g in plain.items()}, cuts
+
+    @contextmanager
+    def _passes(
+        self, row: Array | None = None
+    ) -> Iterator[tuple[Callable[..., list[Any]], dict[str, Any], list[Any]]]:
+        """The layer as a function of its inputs, these, and cotangents for its outputs."""
+        with self._ready():
+            leaves = self._inputs({})
+            bars: list[Any] = []
+            if row is not None:
+                bars = self._cotangents(self._call(leaves), row, None)
+
+            def call(*arrays: Any) -> list[Any]:
+                self._random.again()
+                return self._call(dict(zip(self._names, arrays, strict=True)))
+
+            yield call, leaves, bars
 
     def close(self) -> None:
         """Nothing of the user's is held between calls."""

@@ -8,7 +8,7 @@ import linecache
 import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -46,10 +46,27 @@ class Places:
             frame = frame.f_back
         return None if theirs is None else self._of(theirs)
 
+    def kept(self, codes: Sequence[CodeType], instructions: Sequence[int]) -> Place | None:
+        """The same of a stack that a framework has kept, innermost first."""
+        theirs = None
+        for code, instruction in zip(codes, instructions, strict=True):
+            if code.co_filename.startswith(OURS):
+                break
+            if not code.co_filename.startswith((*LIBRARIES, "<frozen")):
+                return self._at(code, instruction)
+            if theirs is None and not _in_a_framework(code.co_filename):
+                theirs = code, instruction
+        return None if theirs is None else self._at(*theirs)
+
     def _of(self, frame: FrameType) -> Place | None:
-        key = frame.f_code, frame.f_lasti
+        return self._at(frame.f_code, frame.f_lasti, frame.f_globals)
+
+    def _at(
+        self, code: CodeType, instruction: int, names: dict[str, Any] | None = None
+    ) -> Place | None:
+        key = code, instruction
         if key not in self._known:
-            self._known[key] = _place(frame)
+            self._known[key] = _place(code, instruction, names)
         return self._known[key]
 
 
@@ -62,15 +79,14 @@ def returned(function: Any, index: int) -> Place | None:
         tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
     except (OSError, TypeError, SyntaxError):  # a lambda amid an expression is none by itself
         return None
-    found = [n for n in _own(tree) if isinstance(n, ast.Return) and n.value is not None]
-    if not found:
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    code = getattr(function, "__code__", None)
+    value = None if code is None else _given_back(tree, code, margin)
+    if value is None:
         return None
-    value = found[-1].value
     if isinstance(value, ast.Tuple) and index < len(value.elts):
         value = value.elts[index]
-    assert value is not None
     last = value.end_lineno or value.lineno
-    margin = len(lines[0]) - len(lines[0].lstrip())
     text = "".join(lines[value.lineno - 1 : last])
     source = Source(shown(path), text, first + value.lineno - 1)
     before = textwrap.dedent("".join(lines)).splitlines()
@@ -81,6 +97,22 @@ def returned(function: Any, index: int) -> Place | None:
         margin + _characters(before[last - 1], value.end_col_offset or 0) + 1,
     )
     return Place(source, span, _stretch(source, span))
+
+
+def _given_back(tree: ast.AST, code: CodeType, margin: int) -> ast.expr | None:
+    """What a function returns last, or what the lambda of this code is; None where that cannot be
+    told."""
+    if code.co_name != "<lambda>":
+        found = [n.value for n in _own(tree) if isinstance(n, ast.Return) and n.value is not None]
+        return found[-1] if found else None
+    stretches = {(begin, end) for *_, begin, end in code.co_positions()}
+    bodies = [n.body for n in ast.walk(tree) if isinstance(n, ast.Lambda)]
+    mine = [
+        body
+        for body in bodies
+        if (body.col_offset + margin, (body.end_col_offset or 0) + margin) in stretches
+    ]
+    return mine[0] if len(mine) == 1 else None
 
 
 def _own(tree: ast.AST) -> Iterator[ast.AST]:
@@ -109,14 +141,21 @@ def _of_a_framework(frame: FrameType) -> bool:
     return package in FRAMEWORKS or package in sys.stdlib_module_names
 
 
-def _place(frame: FrameType) -> Place | None:
-    code = frame.f_code
-    line, last, begin, end = next(islice(code.co_positions(), frame.f_lasti // 2, None))
-    line = line or frame.f_lineno
+def _in_a_framework(path: str) -> bool:
+    """The same of a file."""
+    for folder in LIBRARIES:
+        package = os.path.relpath(path, folder).partition(os.sep)[0].removesuffix(".py")
+        if package != os.pardir and (package in FRAMEWORKS or package in sys.stdlib_module_names):
+            return True
+    return False
+
+
+def _place(code: CodeType, instruction: int, names: dict[str, Any] | None) -> Place | None:
+    line, last, begin, end = next(islice(code.co_positions(), instruction // 2, None))
     if not line:
         return None
     last = line if last is None else min(last, line + LONGEST - 1)
-    lines = [linecache.getline(code.co_filename, n, frame.f_globals) for n in range(line, last + 1)]
+    lines = [linecache.getline(code.co_filename, n, names) for n in range(line, last + 1)]
     source = Source(shown(code.co_filename), "".join(lines), line)
     first_text, last_text = source.line(line), source.line(last)
     if begin is None or end is None or not first_text:

@@ -71,3 +71,14 @@ def test_what_is_returned_last() -> None:
     check(several, 2, "g**2")
     assert returned(several, 2).span.line == returned(several, 0).span.line + 2  # type: ignore[union-attr]
     assert returned(len, 0) is None
+
+
+PAIR = (
+    lambda x: (x, None),
+    lambda x, y_bar: (x * y_bar, {"w": y_bar}),
+)
+
+
+def test_what_a_lambda_is() -> None:
+    assert stretch(returned(PAIR[1], 0)) == "x * y_bar"
+    assert stretch(returned(PAIR[1], 1)) == '{"w": y_bar}'

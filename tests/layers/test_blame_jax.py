@@ -1,0 +1,167 @@
+"""Layers of JAX: the operation, the stated rule or the stop that is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from gradcheck_cli.domain.report import Cause
+from gradcheck_cli.engines.jax import JaxEngine
+from gradcheck_cli.layers import examine
+from tests.layers.making import layer_problem
+
+
+@cache
+def engine() -> JaxEngine:
+    made = JaxEngine()
+    made.load()
+    return made
+
+
+def causes(layer: Any, x: Any, dtype: str) -> set[Cause]:
+    """Those of all errors, each of which has one."""
+    problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=("reverse",))
+    implementation = replace(problem.implementation, engine="jax")
+    answer = examine(engine(), replace(problem, implementation=implementation))
+    assert answer.failure is None
+    found = {finding.cause for finding in answer.findings if finding.severity == "error"}
+    assert found
+    assert None not in found
+    return {cause for cause in found if cause is not None}
+
+
+def stretch(cause: Cause) -> str:
+    """What stands where the cause points."""
+    assert cause.source is not None
+    line = cause.source.line(cause.span.line)
+    return line[cause.span.column - 1 : cause.span.end_column - 1]
+
+
+def masked(total: Any, x: Any) -> tuple[Any, Any]:
+    root = jnp.where(x > 0, jnp.sqrt(x), 0.0)
+    return total + root, root
+
+
+def late(t: Any) -> Any:
+    return 1 / jnp.exp(t)
+
+
+def by_hand(x: Any) -> Any:
+    e = jnp.exp(x)
+    return e / e.sum()
+
+
+@pytest.mark.parametrize(
+    ("layer", "x", "kind", "op", "text"),
+    [
+        (lambda x: jnp.log(1 + jnp.exp(x)), [200.0], "overflow", "exp", "jnp.exp(x)"),
+        (by_hand, [100.0, 1.0], "overflow", "exp", "jnp.exp(x)"),
+        # inside what is compiled, in every turn of a loop
+        (
+            jax.jit(lambda x: jax.lax.scan(masked, 0.0, x)[0]),
+            [1.0, -1.0],
+            "masked branch",
+            "sqrt",
+            "jnp.sqrt(x)",
+        ),
+        (lambda x: jax.lax.cond(x > 0, late, jnp.sin, x), 100.0, "overflow", "exp", "jnp.exp(t)"),
+    ],
+)
+def test_the_operation_on_the_users_line(
+    layer: Callable[..., Any], x: Any, kind: str, op: str, text: str
+) -> None:
+    for cause in causes(layer, x, "float32"):
+        assert (cause.phase, cause.kind, cause.op, stretch(cause)) == ("forward", kind, op, text)
+        assert cause.proven
+
+
+def test_the_worst_element_tells_the_story() -> None:
+    """exp(-100) is zero in float32, which harms nobody; exp(100) is infinite."""
+    for cause in causes(lambda x: jnp.log(jnp.exp(x).sum()), [-100.0, 100.0], "float32"):
+        assert "exp(100) = inf" in cause.story
+
+
+@jax.custom_vjp
+def recip(x: Any) -> Any:
+    return 1 / jnp.exp(x)
+
+
+def recip_bwd(e: Any, y_bar: Any) -> Any:
+    return (-y_bar * e / (e * e),)
+
+
+recip.defvjp(lambda x: (recip(x), jnp.exp(x)), recip_bwd)
+
+
+@jax.custom_jvp
+def inverse(x: Any) -> Any:
+    return 1 / jnp.exp(x)
+
+
+@inverse.defjvp
+def push(primals: Any, tangents: Any) -> Any:
+    (x,), (x_dot,) = primals, tangents
+    e = jnp.exp(x)
+    return 1 / e, -e / (e * e) * x_dot
+
+
+@pytest.mark.parametrize("function", [recip, inverse])
+def test_a_stated_rule_loses_what_it_need_not(function: Any) -> None:
+    (cause,) = causes(lambda x: function(x) * 2, [60.0], "float32")
+    assert (cause.phase, cause.kind, stretch(cause)) == ("backward", "overflow", "e * e")
+    assert cause.engine_op == "mul"
+
+
+@jax.custom_vjp
+def sine(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+@jax.custom_vjp
+def square(x: Any, parts: Any) -> Any:
+    return x * x * parts["w"]
+
+
+@jax.custom_jvp
+def cube(x: Any) -> Any:
+    return x**3
+
+
+@cube.defjvp
+def push_cube(primals: Any, tangents: Any) -> Any:
+    (x,), (x_dot,) = primals, tangents
+    return cube(x), 2 * x**2 * x_dot  # and not 3
+
+
+sine.defvjp(lambda x: (sine(x), x), lambda x, y_bar: (y_bar * jnp.cos(x),))
+square.defvjp(  # half of it
+    lambda x, parts: (square(x, parts), (x, parts["w"])),
+    lambda kept, y_bar: (y_bar * kept[0] * kept[1], {"w": y_bar * kept[0] ** 2}),
+)
+
+
+@pytest.mark.parametrize(
+    ("layer", "op", "text"),
+    [
+        (lambda x: square(sine(x), {"w": x}), "square", "y_bar * kept[0] * kept[1]"),
+        (jax.jit(jax.vmap(lambda x: cube(sine(x)))), "cube", "2 * x**2 * x_dot"),
+    ],
+)
+def test_the_wrong_one_of_several_stated_rules(layer: Any, op: str, text: str) -> None:
+    (cause,) = causes(layer, [0.5, 1.0], "float64")
+    assert (cause.op, cause.kind, stretch(cause)) == (op, "wrong rule", text)
+
+
+def test_where_the_gradient_stops() -> None:
+    def scaled(x: Any) -> Any:
+        return x / jax.lax.stop_gradient(jnp.linalg.norm(x))
+
+    for cause in causes(jax.jit(scaled), [1.0, 2.0], "float64"):
+        assert cause.kind == "detached path"
+        assert stretch(cause) == "jax.lax.stop_gradient(jnp.linalg.norm(x))"
