@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.dtypes import Array
@@ -17,6 +18,19 @@ dictionaries of arrays)."""
 Watch = Callable[[int, Any], Any]
 """Marks an array on the way by a number, so that its cotangent can be asked for; gives the array to
 go on with."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closed:
+    """A function with the arrays that it reads. `code` is called with them first; it equals all
+    code that does the same, so that a framework which compiles functions does so once for arrays
+    of the same shapes."""
+
+    code: Callable[..., Any]
+    arrays: dict[str, Any]
+
+    def __call__(self, *args: Any) -> Any:
+        return self.code(self.arrays, *args)
 
 
 class Pull(Protocol):

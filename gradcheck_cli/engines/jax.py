@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
-from gradcheck_cli.engines.framework import Pull, Results, Watch
+from gradcheck_cli.engines.framework import Closed, Pull, Results, Watch
 from gradcheck_cli.engines.jax_ops import TABLE
 from gradcheck_cli.engines.lowerings import Missing, bound
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
@@ -237,19 +238,30 @@ class _Pull:
         return identity(array)
 
 
+@cache
+def _known_to_jax() -> None:
+    """What a function reads is handed to what is compiled; its code alone is compiled in."""
+    from jax.tree_util import register_pytree_node
+
+    register_pytree_node(
+        Closed, lambda one: ((one.arrays,), one.code), lambda code, parts: Closed(code, *parts)
+    )
+
+
 class _Compiled(_Jax):
-    """The same, compiled. What runs inside a function that is being compiled is a part of it."""
+    """The same, compiled, once for every program and shape. What runs inside a function that is
+    being compiled is a part of it."""
 
     def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:
         super().__init__(table, dtype)
+        _known_to_jax()
         jit = self.jax.jit
         self._values = jit(
-            lambda function, sources: super(_Compiled, self).vjp(function, sources)[:2],
-            static_argnums=0,
+            lambda function, sources: super(_Compiled, self).vjp(function, sources)[:2]
         )
-        self.gradients = jit(self._gradients, static_argnums=(0, 1))
-        self.cotangents = jit(self._cotangents, static_argnums=(0, 1))
-        self._tangents = jit(super().jvp, static_argnums=0)
+        self.gradients = jit(self._gradients, static_argnums=1)
+        self.cotangents = jit(self._cotangents, static_argnums=1)
+        self._tangents = jit(super().jvp)
 
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, Pull]:
         if any(isinstance(source, self.jax.core.Tracer) for source in sources):

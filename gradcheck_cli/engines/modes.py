@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import WrongShape
-from gradcheck_cli.engines.framework import Framework, Pull, Results, Watch
+from gradcheck_cli.engines.framework import Closed, Framework, Pull, Results, Watch
 from gradcheck_cli.engines.tracing import with_operations
 from gradcheck_cli.engines.walker import Prepared, round_constant
 
@@ -119,17 +118,40 @@ def _traced(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """The code of a program's output by its inputs `names`; where it is traced, with the value of
+    every node."""
+
+    prepared: Prepared
+    names: tuple[str, ...]
+    traced: bool
+
+    def __call__(self, inputs: Mapping[str, Any], moved: Sequence[Any], watch: Watch) -> Results:
+        watching = watch if self.traced else None
+        values = _run(self.prepared, inputs, self.names, moved, watching)
+        return [values[self.prepared.program.output]], values if self.traced else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """The code of the nodes `wanted` by one input."""
+
+    prepared: Prepared
+    name: str
+    wanted: tuple[int, ...]
+
+    def __call__(self, inputs: Mapping[str, Any], dual: Any) -> Results:
+        values = _run(self.prepared, inputs, [self.name], [dual])
+        return [values[k] if hasattr(values[k], "shape") else None for k in self.wanted], values
+
+
 def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
     program = prepared.program
     inputs = _inputs(fw, problem)
     sources = [inputs[name] for name in problem.wrt]
-
-    def output(moved: list[Any], watch: Watch) -> Results:
-        watching = None if problem.trace is None else watch
-        values = _run(prepared, inputs, problem.wrt, moved, watching)
-        return [values[program.output]], values
-
-    (y,), values, pull = fw.vjp(output, sources)
+    code = _Output(prepared, tuple(problem.wrt), problem.trace is not None)
+    (y,), values, pull = fw.vjp(Closed(code, inputs), sources)
     answer.forward += 1
     answer.output = fw.numpy(y)
     passes: list[list[Any]] = []
@@ -160,16 +182,11 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
     columns = problem.projection.columns or {}
     floating = [k for k, node in enumerate(program.nodes) if node.kind == "float"]
 
-    def outputs(dual: Any, name: str, wanted: Sequence[int]) -> Results:
-        values = _run(prepared, plain, [name], [dual])
-        return [values[k] if hasattr(values[k], "shape") else None for k in wanted], values
-
     for name in problem.wrt:
         parts: list[Any] = []
         shape: tuple[int, ...] = ()
-        # one function for all columns, for a framework that compiles it
-        untraced = partial(outputs, name=name, wanted=[program.output])
-        traced = partial(outputs, name=name, wanted=[program.output, *floating])
+        untraced = Closed(_Nodes(prepared, name, (program.output,)), plain)
+        traced = Closed(_Nodes(prepared, name, (program.output, *floating)), plain)
         for i, column in enumerate(_directions(columns.get(name), tuple(plain[name].shape))):
             asked = trace and trace.input in (name, None) and trace.column == i and not answer.trace
             function = traced if asked else untraced
@@ -188,39 +205,45 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
         answer.trace = with_operations(fw, prepared, problem, answer.trace, block)
 
 
-def _scalar(fw: Framework, y: Any, problem: Problem) -> Any:
+def _scalar(fw: Framework, program: Program, problem: Problem) -> Any:
     """The cotangent that makes a scalar of the output."""
     if problem.projection.rows is not None:
         return fw.array(problem.projection.rows[0])
-    if y.shape and int(np.prod(y.shape)) != 1:
+    shape = program.nodes[program.output].shape
+    if int(np.prod(shape)) != 1:
         raise ValueError("second derivatives of an output with several entries need a cotangent")
-    return fw.array(np.ones(tuple(y.shape)))
+    return fw.array(np.ones(shape))
 
 
-@dataclass(slots=True)
+_Y_BAR = ""  # the cotangent, among the inputs by their names
+
+
+@dataclass(frozen=True, slots=True)
 class _First:
-    """The first gradients of one run as a function that can be differentiated again."""
+    """The code of the first gradients, one a name of `wrt`, of <cotangent, output>, by all of them
+    or by the one input `along`; with them the output, and where they are traced every node's value
+    and cotangent."""
 
     fw: Framework
     prepared: Prepared
-    problem: Problem
+    wrt: tuple[str, ...]
+    traced: bool
+    along: str | None = None
 
-    def gradients(self, inputs: Mapping[str, Any], moved: Sequence[Any]) -> Results:
-        """One a name of `wrt`, of <cotangent, output>; with them the output, and for a trace every
-        node's value and cotangent."""
-        fw, program, wrt = self.fw, self.prepared.program, self.problem.wrt
+    def __call__(self, arrays: Mapping[str, Any], moved: Any, _: Watch | None = None) -> Results:
+        inputs = dict(arrays)
+        y_bar = inputs.pop(_Y_BAR)
+        if self.along is not None:
+            inputs[self.along] = moved
+            moved = [inputs[name] for name in self.wrt]
+        code = _Output(self.prepared, self.wrt, self.traced)
+        (y,), values, pull = self.fw.vjp(Closed(code, inputs), moved)
+        first = pull(0, y_bar, again=True)
+        return first, (y, values, pull.watched(0, y_bar) if self.traced else None)
 
-        def output(arrays: list[Any], watch: Watch) -> Results:
-            watching = None if self.problem.trace is None else watch
-            values = _run(self.prepared, inputs, wrt, arrays, watching)
-            return [values[program.output]], values
-
-        (y,), values, pull = fw.vjp(output, moved)
-        cotangent = _scalar(fw, y, self.problem)
-        first = pull(0, cotangent, again=True)
-        if self.problem.trace is None:
-            return first, (y, None, None)
-        return first, (y, values, pull.watched(0, cotangent))
+    def closed(self, problem: Problem) -> Closed:
+        y_bar = _scalar(self.fw, self.prepared.program, problem)
+        return Closed(self, {**_inputs(self.fw, problem), _Y_BAR: y_bar})
 
     def told(self, rest: Any, answer: Answer) -> None:
         y, values, cotangents = rest
@@ -233,11 +256,11 @@ class _First:
 def _reverse_over_reverse(
     fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
-    first = _First(fw, prepared, problem)
-    inputs = _inputs(fw, problem)
+    first = _First(fw, prepared, tuple(problem.wrt), problem.trace is not None)
+    function = first.closed(problem)
     columns = problem.projection.columns
-    sources = [inputs[name] for name in problem.wrt]
-    _, rest, pull = fw.vjp(lambda moved, _: first.gradients(inputs, moved), sources)
+    sources = [function.arrays[name] for name in problem.wrt]
+    _, rest, pull = fw.vjp(function, sources)
     answer.forward += 1
     answer.backward += 1
     first.told(rest, answer)
@@ -265,18 +288,15 @@ def _again(
 def _forward_over_reverse(
     fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
-    first = _First(fw, prepared, problem)
-    inputs = _inputs(fw, problem)
+    traced = problem.trace is not None
     columns = problem.projection.columns or {}
     for b in problem.wrt:
-
-        def gradients(dual: Any, b: str = b) -> Results:
-            given = {**inputs, b: dual}
-            return first.gradients(given, [given[name] for name in problem.wrt])
-
+        first = _First(fw, prepared, tuple(problem.wrt), traced, b)
+        function = first.closed(problem)
+        inputs = function.arrays
         passes: list[list[Any]] = []
         for column in _directions(columns.get(b), tuple(inputs[b].shape)):
-            _, tangents, rest = fw.jvp(gradients, inputs[b], fw.array(column))
+            _, tangents, rest = fw.jvp(function, inputs[b], fw.array(column))
             passes.append(tangents)
             answer.forward += 1
             answer.backward += 1
@@ -312,11 +332,10 @@ def descend(
         for name in program.inputs
     }
 
-    def output(moved: list[Any], _: Watch) -> Results:
-        return [_run(prepared, inputs, problem.parameters, moved)[program.output]], None
-
+    code = _Output(prepared, tuple(problem.parameters), False)
     for step in range(problem.steps + 1):
-        (loss,), _, pull = fw.vjp(output, [inputs[name] for name in problem.parameters])
+        parameters = [inputs[name] for name in problem.parameters]
+        (loss,), _, pull = fw.vjp(Closed(code, inputs), parameters)
         losses.append(fw.numpy(loss).reshape(()))
         for name in problem.parameters:
             path[name].append(fw.numpy(inputs[name]))

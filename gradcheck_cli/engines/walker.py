@@ -79,9 +79,10 @@ class _Step:
     casts: tuple[tuple[int, str], ...]  # (position among the arguments, kind)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A program with its lowerings looked up and its constants rounded, ready to run many times."""
+    """A program with its lowerings looked up and its constants rounded, ready to run many times.
+    It equals nothing but itself."""
 
     program: Program
     arrays: Arrays

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.evaluation import Projection, TrainingProblem
+from gradcheck_cli.domain.evaluation import SECOND as SECOND_MODES
+from gradcheck_cli.domain.evaluation import Mode, Problem, Projection, TrainingProblem
 from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.jax import JaxJitEngine
 from tests.engines.test_adapter import DATA, LINEAR
 from tests.engines.test_walker import NO_GRADIENT, RECIPROCAL, WITH_JVP, WRONG_SHAPE
 
@@ -99,6 +101,39 @@ def test_compiler_may_change_what_a_formula_gives(
     }
     assert got["jax"].gradients["x"].values.item() == np.inf
     np.testing.assert_allclose(got["jax-jit"].gradients["x"].values.item(), 1e9, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward", "forward-over-reverse"])
+def test_a_program_is_compiled_once(program: Callable[..., Any], mode: Mode) -> None:
+    """JAX runs what it compiles in Python once: at other points and other upstream gradients of the
+    same shapes nothing is run again."""
+    engine = JaxJitEngine()
+    engine.load()
+    sine, times = engine._calls["sin"], []
+    engine._calls["sin"] = lambda x: times.append(1) or sine(x)
+    formula = program(TEXT, {"x": X, "y": Y})
+    found = []
+    for x in (X, 2 * X):
+        count = len(times)
+        rows = None if mode == "forward" else np.full((1,), 1.0)
+        found.append(
+            engine.evaluate(
+                Problem(
+                    program=formula,
+                    values={"x": x, "y": Y},
+                    wrt=("x",),
+                    dtype="float64",
+                    rounding="float64",
+                    mode=mode,
+                    projection=Projection(rows=rows),
+                )
+            )
+        )
+    assert len(times) == count
+    assert count
+    block = "x.x" if mode in SECOND_MODES else "x"
+    first, second = (np.asarray(one.gradients[block].values) for one in found)
+    np.testing.assert_allclose(second, first * (2 if mode in SECOND_MODES else 4), rtol=1e-14)
 
 
 def test_custom_vjp(jax_engine: Engine, ask: Callable[..., Any]) -> None:
