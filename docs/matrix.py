@@ -15,8 +15,8 @@ ENGINES = ("reference", "torch", "tensorflow", "jax", "jax-jit", "eigen", "symbo
 FOLDERS = ("specs/examples", "specs/layers/ported")
 COMMAND = ("run", *FOLDERS, "--engine", ",".join(ENGINES))
 REFUSED = "GC705"
-_BEGIN = "<!-- Made by `python docs/generate.py --matrix`; do not edit. -->\n\n"
-_END = "\n<!-- end -->"
+_BEGIN = "<!-- Made by `python docs/generate.py --matrix`; do not edit. -->\n"
+_END = "<!-- end -->"
 
 Report = dict[str, Any]
 Finding = dict[str, Any]
@@ -34,10 +34,12 @@ def matrix(report: Report) -> str:
 
 
 def placed(readme: str, table: str) -> str:
-    """README with this table in its place."""
+    """README with this table in its place. Raises ValueError where it has no place."""
     before, _, rest = readme.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    return f"{before}{_BEGIN}{table}{_END}{after}"
+    _, end, after = rest.partition(_END)
+    if not end:
+        raise ValueError(f"README has no place for the table: {_BEGIN}{_END}")
+    return f"{before}{_BEGIN}\n{table}\n{_END}{after}"
 
 
 def cell(result: Report, engine: str) -> str:
@@ -96,11 +98,12 @@ def refusals(results: Sequence[Report]) -> Iterator[str]:
     """A line a reason: which examples an engine refuses."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for result in results:
+        refused: dict[str, str] = {}  # of each engine the first reason
         for finding in result["findings"]:
             if finding["code"] == REFUSED:
-                names = reasons.setdefault((finding["engine"], finding["message"]), [])
-                if result["spec"] not in names:
-                    names.append(result["spec"])
+                refused.setdefault(finding["engine"], finding["message"])
+        for engine, message in refused.items():
+            reasons.setdefault((engine, message), []).append(result["spec"])
     for (engine, message), names in reasons.items():
         of = f"`{names[0]}`" if len(names) == 1 else f"{len(names)} examples"
         yield f"{engine} refuses {of} ({REFUSED}): {message}."

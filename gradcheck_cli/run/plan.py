@@ -216,6 +216,7 @@ def _look(
     refused: list[Evaluation] = []
     for name, found in engines.items():
         mine: list[Problem] = []
+        against: list[tuple[Mode, str, bool]] = []
         for mode in asked:
             reason, left_out = _reason_against(spec, found, dtype, mode)
             if reason is None:
@@ -232,12 +233,16 @@ def _look(
                         difference=difference,
                     )
                 )
-            elif modes_named or (name in named and not left_out):
+            else:
+                against.append((mode, reason, left_out))
+        problems[name] = tuple(mine)
+        for mode, reason, left_out in against:
+            # whoever named an engine asked for something: not every mode can be left out
+            if modes_named or (name in named and not (left_out and mine)):
                 failure = Failure("unsupported", reason)
                 refused.append(Evaluation(name, dtype, dtype, mode, failure=failure))
             elif mode in FIRST_ORDER:
                 notes[f"{name}: {mode} mode was left out: {reason}"] = None
-        problems[name] = tuple(mine)
     used = {problem.mode for mine in problems.values() for problem in mine}
     truth = TruthRequest(
         program=spec.program,

@@ -209,6 +209,17 @@ def test_engine_without_a_mode(spec: Read, fakes: dict[str, str]) -> None:
     assert named.looks[0].refused[0].failure.message == "onemode has no forward mode"
 
 
+def test_a_named_engine_that_can_do_nothing_of_a_spec_refuses_it_aloud(spec: Read) -> None:
+    plan = _plan(spec(SQUARE), engines=("numpy", "reference"))
+    refused = plan.looks[0].refused
+    assert [(found.engine, found.mode) for found in refused] == [
+        ("numpy", "reverse"),
+        ("numpy", "forward"),
+    ]
+    assert "NumPy differentiates no formulas" in str(refused[0].failure)
+    assert plan.notes == ()
+
+
 def test_truth_is_asked_for_the_modes_that_run(spec: Read) -> None:
     text = "inputs: {x: {value: 1.0, domain: [0, 5]}}\nmodel: log(x)\nmodes: [reverse]"
     truth = _plan(spec(text), dtypes=("float32",)).looks[0].truth
