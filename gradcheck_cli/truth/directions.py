@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.classify import Sides, classify
-from gradcheck_cli.truth.differences import Estimate, Float, Ladder, climb
+from gradcheck_cli.truth.differences import DEEPEST, Estimate, Float, Ladder, climb
+
+CLOSER = 2.0**-DEEPEST  # where the steps from `_typical` end
 
 Values = Mapping[str, Array]
 
@@ -58,8 +61,16 @@ class Sampled:
 
         if not np.isfinite(base):  # there is nothing next to it
             return _unknown(self.zero.size)
-        scale = abs(base) if base != 0 else _typical(start)
-        return self._slope(moved, scale, low - base, high - base, base, expected)
+        if base != 0:
+            return self._slope(moved, abs(base), low - base, high - base, base, expected)
+        scale = _typical(start)
+        slope = self._slope(moved, scale, low, high, base, expected)
+        if expected is not None and not np.all(_agrees(slope, expected)):
+            # next to 0 any step can be taken exactly: x / (|x| + 1e-12) is a line up to 1e-12 only
+            closer = self._slope(moved, scale * CLOSER, low, high, base, expected)
+            if _vindicates(closer, slope, expected):
+                return closer
+        return slope
 
     def along(self, direction: Mapping[str, Array], expected: Float | None = None) -> Slope:
         """The derivative along `direction`, input -> weights of the input's shape; a closer look
@@ -155,6 +166,18 @@ class Sampled:
             estimate.value = np.where(missing, side.value, estimate.value)
             estimate.error = np.where(missing, side.error, estimate.error)
         return Slope(estimate, sides, steepest_of(ladder))
+
+
+def _agrees(slope: Slope, expected: Float) -> npt.NDArray[np.bool_]:
+    with np.errstate(all="ignore"):
+        apart = np.abs(slope.estimate.value - expected)
+    return np.asarray(apart <= slope.estimate.error)
+
+
+def _vindicates(closer: Slope, slope: Slope, expected: Float) -> bool:
+    """Whether shorter steps show what is expected, and where longer ones do not, more sharply."""
+    sharper = closer.estimate.error < slope.estimate.error
+    return bool(np.all(_agrees(closer, expected) & (sharper | _agrees(slope, expected))))
 
 
 def _unknown(m: int) -> Slope:

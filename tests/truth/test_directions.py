@@ -92,3 +92,11 @@ def test_steepest_slope_is_that_of_the_function_not_of_the_point() -> None:
     slope = function.along_entry("x", 0)
     assert abs(slope.estimate.value[0]) <= slope.estimate.error[0]
     assert 0.05 < slope.steepest[0] < 1
+
+
+@pytest.mark.parametrize(("expected", "right"), [(1e12, True), (-1e12, False)])
+def test_a_function_that_is_a_line_only_next_to_zero(expected: float, right: bool) -> None:
+    function = sampled(lambda v: v["x"] / (abs(v["x"]) + 1e-12), {"x": np.array(0.0)})
+    estimate = function.along_entry("x", 0, np.array([expected])).estimate
+    assert (abs(estimate.value[0] - expected) <= estimate.error[0]) == right
+    assert not right or estimate.error[0] < 1e6
