@@ -34,7 +34,8 @@ class SymbolicEngine(AnsweringEngine):
         install="pip install 'gradcheck-cli[symbolic]'",
         by_default=False,
         remark="formulas of small arrays, evaluated by mpmath with as many digits as it takes; a "
-        "dtype says how inputs and results are rounded, and nothing is rounded in between",
+        "dtype says how inputs and results are rounded, and nothing is rounded in between; where a "
+        "derivative's formula has no value, its limit counts, or the mean of both sides' limits",
     )
 
     def __init__(self) -> None:
@@ -184,9 +185,39 @@ class _Derived:
         given = [float(v) for name in self._inputs for v in np.ravel(values[name])]
         numbers = iter(self._numbers[id(blocks)][1](given))
         output = [next(numbers) for _ in self._output]
-        return output, {
+        found = {
             key: [[next(numbers) for _ in row] for row in rows] for key, rows in blocks.items()
         }
+        self._fill(given, output, blocks, found)
+        return output, found
+
+    def _of(self, key: str, row: int) -> Any:
+        """What is differentiated in a row of a block: an output, or the slopes of all."""
+        if "." not in key:
+            return self._output[row]
+        return sum(slopes[row] for slopes in self.jacobian[key.split(".")[0]])
+
+    def _fill(
+        self,
+        given: Sequence[float],
+        output: Sequence[Any],
+        blocks: Blocks,
+        found: dict[str, list[list[Any]]],
+    ) -> None:
+        """Derivatives whose formulas have no value, although the program has one, are limits."""
+        from gradcheck_cli.engines.symbolic.limits import limit_at
+
+        symbols = [symbol for names in self._inputs.values() for symbol in names]
+        point = dict(zip(symbols, given, strict=True))
+        for key, rows in blocks.items():
+            mine = self._inputs[key.rsplit(".", 1)[-1]]
+            for i, row in enumerate(found[key]):
+                of = output if "." in key else output[i : i + 1]
+                if any(y != y for y in of):  # nan: there is nothing to differentiate
+                    continue
+                for j, number in enumerate(row):
+                    if number != number:
+                        row[j] = limit_at(rows[i][j], mine[j], point, self._of(key, i))
 
 
 def _projected(matrix: list[list[Any]], problem: Problem, name: str) -> list[list[Any]]:

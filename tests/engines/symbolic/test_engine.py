@@ -125,8 +125,31 @@ def test_what_cannot_be_expressed_is_refused_by_name(
     assert words in got.failure.message
 
 
-def test_a_pole_is_no_number(engine: SymbolicEngine) -> None:
-    values = {"x": np.array([0.0, 4.0])}
-    program = program_of("sum(sqrt(x))", values)
+@pytest.mark.parametrize(
+    ("formula", "x", "expected"),
+    [
+        ("sum(sqrt(x))", [0.0, 4.0], [np.inf, 0.25]),  # the right side alone is real
+        ("norm(x)", [0.0, 0.0], [0.0, 0.0]),  # 1 from the right, -1 from the left
+        ("sum(log(x))", [0.0, 2.0], [np.inf, 0.5]),
+        ("sum(x * sqrt(x))", [0.0, 4.0], [0.0, 3.0]),
+        ("sum(sqrt(x))", [-1.0, 4.0], [np.nan, 0.25]),  # no real number, nor is the value
+    ],
+)
+def test_a_derivative_without_a_value_is_its_limit(
+    formula: str, x: list[float], expected: list[float], engine: SymbolicEngine
+) -> None:
+    values = {"x": np.array(x)}
+    program = program_of(formula, values)
     got = engine.evaluate(Problem(program, values, ("x",), "float64", "float64", "reverse"))
-    np.testing.assert_array_equal(got.gradients["x"].values, [[np.nan, 0.25]])
+    assert got.failure is None
+    np.testing.assert_array_equal(got.gradients["x"].values, [expected])
+
+
+def test_where_there_is_no_limit_the_derivative_is_refused(engine: SymbolicEngine) -> None:
+    values = {"x": np.array(0.0)}
+    program = program_of("sqrt(abs(x))", values)  # vertical on both sides, in opposite ways
+    got = engine.evaluate(Problem(program, values, ("x",), "float64", "float64", "reverse"))
+    assert got.failure is not None
+    assert got.failure.kind == "unsupported"
+    assert "the derivative by `x`" in got.failure.message
+    assert "has no limit at this point" in got.failure.message
