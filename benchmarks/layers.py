@@ -1,7 +1,8 @@
 """What checking a layer of PyTorch costs, beside torch.autograd.gradcheck, in one run.
 
 Counted are the forward runs and backward passes of the layer itself, and measured the processor
-time of one check in float64, on one thread: other work on the machine is no part of it. Memory
+time of one check in float64, on one thread: other work on the machine is no part of it. What is
+compared takes turns, so that a slow moment is the same for both. Memory
 is the peak of processes of their own, above what the imports and the data take. Exit code 1 if a
 target is missed. Causes are not looked for: gradcheck has none.
 
@@ -31,7 +32,7 @@ SPAN = Span(1, 1, 1, 1)
 SLOW = 100.0  # times faster than gradcheck, at least
 FAST = 3.0  # times the time of gradcheck with fast_mode, at most
 MEMORY = 5.0  # times what one forward and one backward take, at most
-REPEATS = 20
+REPEATS = 100
 
 
 @dataclass
@@ -85,14 +86,15 @@ def is_wrong(answer: LayerAnswer) -> bool:
     return any(finding.severity == "error" for finding in answer.findings)
 
 
-def fastest(work: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """Seconds of processor time of the fastest of several runs."""
-    times = []
+def fastest(*works: Callable[[], Any], repeats: int = REPEATS) -> list[float]:
+    """Seconds of processor time of the fastest of several runs, which take turns."""
+    times: list[list[float]] = [[] for _ in works]
     for _ in range(repeats):
-        started = time.process_time()
-        work()
-        times.append(time.process_time() - started)
-    return min(times)
+        for work, took in zip(works, times, strict=True):
+            started = time.process_time()
+            work()
+            took.append(time.process_time() - started)
+    return [min(took) for took in times]
 
 
 def sines() -> Counted:
@@ -120,9 +122,11 @@ def many_inputs(engine: TorchEngine) -> bool:
     apply = layer.function.apply
     checked(engine, layer.function, x)  # what is imported on first use is no part of it
     torch.autograd.gradcheck(apply, (tensor,), fast_mode=True)
-    ours = fastest(lambda: checked(engine, layer.function, x))
-    fast = fastest(lambda: torch.autograd.gradcheck(apply, (tensor,), fast_mode=True))
-    slow = fastest(lambda: torch.autograd.gradcheck(apply, (tensor,)), 1)
+    ours, fast = fastest(
+        lambda: checked(engine, layer.function, x),
+        lambda: torch.autograd.gradcheck(apply, (tensor,), fast_mode=True),
+    )
+    (slow,) = fastest(lambda: torch.autograd.gradcheck(apply, (tensor,)), repeats=1)
     layer.forwards = layer.backwards = 0
     right = not is_wrong(checked(engine, layer.function, x))
     met = slow / ours >= SLOW and ours / fast <= FAST and right

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -22,14 +23,11 @@ from gradcheck_cli.layers.promise import Promise
 from gradcheck_cli.layers.rounding import Rounding
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.locating import Search
-from gradcheck_cli.truth.probes import (
-    MOST_DIRECTIONS,
-    smallest,
-)
-from gradcheck_cli.truth.projections import TARGET, Projections
+from gradcheck_cli.truth.probes import MOST_DIRECTIONS
+from gradcheck_cli.truth.projections import Projections
 from gradcheck_cli.truth.quick import FIRST_LEVEL, Look
 
-USUAL = 2.0**-36  # of a product: what bars are where nothing is in the way of long steps
+USUAL = 2.0**-33  # of a product: what bars are where nothing is in the way of long steps
 SEARCHES = 4  # that end with nothing but kinks
 STRANGE = 4  # entries without a number that get a difference each
 
@@ -63,7 +61,7 @@ class Projected:
         self.sought: dict[Finding, Sought] = {}  # the entries that findings are about
         self._looks: dict[int, Look | None] = {}
         self._expected: dict[int, Float] = {}
-        self._promise = Promise(self._truth, self._looks, self._of)
+        self._promise = Promise(self._truth, self._looks)
         self._caught: dict[str, float] = {}
         self._searches = 0
         self._source = "confirmed"
@@ -76,7 +74,7 @@ class Projected:
             self._findings += output_findings_of(self, value, self._value)
         sound = self._confirm()
         if sound:
-            self._caught = self._promise.caught()
+            self._caught = self._promise.caught(self.problem.power)
             self.notes += self._promise.words(self.name, self.problem)
             self._findings += self._of_rounding()
         self._findings += self._of_missing()
@@ -94,16 +92,16 @@ class Projected:
             return False
         count = self._directions()
         self._sweep(range(count), compare=True)
-        first, contradicted = self._truth.at_once(1, self._of(1))
+        first, contradicted = self._truth.at_once(0, self._of(0))
         if first is None and not contradicted:
             # kinks or poles are near some entries: do steps in proportion to each stay clear of
             # them?
             draws = self._truth.draws
             draws.by_entry = True
-            first, _ = self._truth.at_once(1, self._of(1))
+            first, _ = self._truth.at_once(0, self._of(0))
             draws.by_entry = first is not None
         if first is not None:
-            self._looks[1] = first
+            self._looks[0] = first
         done = 0
         while done < count:
             for number in range(done, count):
@@ -111,7 +109,7 @@ class Projected:
                     return False
             done = count
             if not self._promise.kept(self.problem.power) and count < MOST_DIRECTIONS:
-                count += 2
+                count += 1
                 self._sweep(range(done, count), compare=False)
         return True
 
@@ -121,11 +119,10 @@ class Projected:
 
     def _directions(self) -> int:
         """As many as the power that was asked for takes, if the bars are as usual."""
-        count, cotangents = 2, len(self._truth.rows)
-        while count < MOST_DIRECTIONS:
-            if USUAL * smallest(count, cotangents, self.problem.power) <= TARGET:
-                break
-            count += 2
+        needed = partial(self._promise.needed, power=self.problem.power)
+        counts = range(1, MOST_DIRECTIONS)
+        count = next((n for n in counts if needed(n) >= USUAL), MOST_DIRECTIONS)
+        self._truth.wanted = needed(count)
         return count
 
     def _sweep(self, numbers: range, compare: bool) -> None:
@@ -135,6 +132,7 @@ class Projected:
         while before != self._odd():  # what is no number must not move in any product
             before = self._odd()
             found = {number: np.zeros((2, len(truth.rows))) for number in numbers}
+            squares = np.zeros(2)
             self._rounding.off.clear()
             gradients = truth.products_of_rows()
             for k in range(len(truth.rows)):
@@ -142,10 +140,12 @@ class Projected:
                 self._set_aside(gradient)
                 for number in numbers:
                     found[number][:, k] = truth.products(gradient, number)
+                squares += truth.squares(gradient)
                 if compare and self.narrow is not self.highest:
                     self._rounding.compare(k, truth.rows[k], gradient)
                 del gradient  # the next one needs its memory
             self._expected.update(found)
+            self._promise.squares = squares / len(truth.rows)
 
     def _odd(self) -> int:
         return sum(int(np.count_nonzero(mask)) for mask in self._truth.excluded.values())
@@ -263,7 +263,7 @@ class Projected:
         truth = self._truth
         for name in sorted(self._missing):
             mask = truth.excluded.pop(name)
-            drawn = {name: truth.direction(1)[name]}
+            drawn = {name: truth.direction(0)[name]}
             truth.excluded[name] = mask
             apart, bar = truth.glance(drawn, truth.rows[0], 0.0, FIRST_LEVEL)
             if abs(apart) > bar:

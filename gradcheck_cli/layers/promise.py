@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.truth.differences import Float
-from gradcheck_cli.truth.probes import is_gaussian, size_of, smallest
+from gradcheck_cli.truth.probes import SQUARE, size_of, smallest, smallest_single
 from gradcheck_cli.truth.projections import TARGET, Projections
 from gradcheck_cli.truth.quick import Look
 
@@ -16,41 +17,44 @@ SHOWS = 4.0  # times the bar: twice to leave it, and twice again with steps half
 
 
 class Promise:
-    """Of the `looks` by number of their direction, whose products with the gradient are `of`."""
+    """Of the `looks` by number of their direction. `squares` (2,) are the mean squares of the
+    norms of cotangent @ J, scaled by leaf and by entry."""
 
-    def __init__(
-        self, truth: Projections, looks: Mapping[int, Look | None], of: Callable[[int], Float]
-    ) -> None:
+    def __init__(self, truth: Projections, looks: Mapping[int, Look | None]) -> None:
         self._truth = truth
         self._looks = looks
-        self._of = of
+        self.squares: Float = np.zeros(2)
+
+    def needed(self, directions: int, power: float) -> float:
+        """The bar, as a part of the gradient, with which so many directions keep the promise."""
+        return TARGET / (SHOWS * smallest(directions, len(self._truth.rows), power))
 
     def kept(self, power: float) -> bool:
         """Whether an error of TARGET of the gradient, whatever its pattern, would have been found
         with this probability."""
         return self._part(power) <= TARGET
 
-    def caught(self) -> dict[str, float]:
-        """By leaf, the error of a single entry that would have been found: signs show it as it is,
-        so that it shows in any of their products."""
-        return {
-            leaf.name: self._single() * self._output() / self._truth.draws.least_scale(leaf)
-            for leaf in self._truth.leaves
-        }
+    def caught(self, power: float) -> dict[str, float]:
+        """By leaf, the error of a single entry that would have been found with this
+        probability."""
+        single = self._single(power) * self._output()
+        draws = self._truth.draws
+        return {leaf.name: single / draws.least_scale(leaf) for leaf in self._truth.leaves}
 
     def words(self, name: str, problem: LayerProblem) -> Iterator[str]:
         """The promise as a sentence."""
         power, count = problem.power, len(self._truth.rows)
         if self._norm() == 0:
             return
-        single = f"{max(self.caught().values()):.1g} in any single entry"
+        single = f"{max(self.caught(power).values()):.1g} in any single entry"
         if self._truth.draws.by_entry:
-            single = f"{self._single():.1g} in the product of any single entry with its input"
+            single = f"{self._single(power):.1g} in the product of any single entry with its input"
+        along = f"{len(self._looks)} random direction{'s' * (len(self._looks) > 1)}"
         many = f"{count} cotangent{'s' * (count > 1)}"
         yield (
-            f"{name} {problem.dtype}: checked along {len(self._looks)} random directions and "
-            f"{many}; an error of {single}, or of {self._part(power):.1g} of the gradient in any "
-            f"pattern, would have been found with probability {power:g}"
+            f"{name} {problem.dtype}: checked along {along} and {many}; an error of {single}, "
+            f"or of {self._part(power):.1g} of the gradient in any pattern, would have been found "
+            f"with probability {power:g}"
         )
 
     def _part(self, power: float) -> float:
@@ -58,28 +62,22 @@ class Promise:
         norm = self._norm()
         if norm == 0:
             return 0.0
-        widest = SHOWS * float(np.max(self._bars(gaussian=True)))
+        widest = float(np.max(self._limits()))
         return widest * smallest(len(self._looks), len(self._truth.rows), power) / norm
 
-    def _single(self) -> float:
-        return SHOWS * float(np.min(self._bars(gaussian=False)))
+    def _single(self, power: float) -> float:
+        return smallest_single(self._limits(), power)
 
-    def _bars(self, gaussian: bool) -> Float:
-        """The bars of the products that are Gaussian, or of Rademacher, on both sides."""
-        count = len(self._truth.rows)
-        return np.array(
-            [
-                look.estimate.error[k]
-                for number, look in self._looks.items()
-                if look is not None and is_gaussian(number) == gaussian
-                for k in range(count)
-                if is_gaussian(k) == gaussian or count == 1
-            ]
-        )
+    def _limits(self) -> Float:
+        """What shows in each product, (cotangents, directions)."""
+        bars = [look.estimate.error for look in self._looks.values() if look is not None]
+        return SHOWS * np.stack(bars, axis=1)
 
     def _norm(self) -> float:
-        """The size of the products, which is the gradient's norm where entries are of one size."""
-        return float(np.sqrt(np.mean([self._of(number) ** 2 for number in self._looks])))
+        """The norm of all of J. Its squared products with cotangents are SQUARE times as large in
+        the mean, but for the only cotangent of a single number."""
+        found = float(self.squares[int(self._truth.draws.by_entry)])
+        return math.sqrt(found if len(self._truth.rows) == 1 else found / SQUARE)
 
     def _output(self) -> float:
         """The largest of several outputs, whose cotangents are that much smaller."""

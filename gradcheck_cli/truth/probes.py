@@ -13,18 +13,27 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.callables.subject import Output
 from gradcheck_cli.truth.differences import Float
 
-COTANGENTS = 4  # two Gaussian, two of Rademacher, as there are of everything in turn
+COTANGENTS = 4
 MOST_DIRECTIONS = 8
-GRID = 100  # points of the integral over the larger of several Gaussians
+# Numbers are drawn evenly from -1 .. 1 and moved away from 0 by LEAST: none hides an entry. They
+# have a density, so that no combination of them cancels but by chance.
+LEAST = 0.5
+DENSITY = 0.5
+SQUARE = 13 / 12  # their mean square
+# A sum of independent numbers with densities up to M, whose weights have norm 1, has a density up
+# to sqrt(2) M (Rogozin 1987, "The estimate of the maximum of the convolution of bounded
+# densities"; Ball 1986, "Cube slicing in R^n"): the chance to be within t of 0 is at most CLOSE t.
+CLOSE = 2 * math.sqrt(2) * DENSITY
 PART = 2**15  # entries that are worked on at once
 REMEMBERED = 2**17  # numbers of a direction that are drawn once: they are asked for a dozen times
 
 
 class Draws:
     """Seeded directions over all leaves and cotangents over all outputs, drawn again whenever they
-    are asked for: one of a million entries is not worth its memory. Even ones are Gaussian, odd
-    ones of Rademacher; a leaf's part is as large as the leaf by a power of two (`by_entry`: each of
-    its entries as large as itself), an output's part as the inverse of that output."""
+    are asked for: one of a million entries is not worth its memory. Signs and sizes of all entries
+    are random, sizes between LEAST and 3 LEAST. A leaf's part is as large as the leaf by a power of
+    two (`by_entry`: each of its entries as large as itself), an output's part as the inverse of
+    that output."""
 
     def __init__(self, seed: int, fmt: FloatFormat) -> None:
         self._seed = seed
@@ -35,13 +44,17 @@ class Draws:
 
     def direction(self, number: int, leaf: Leaf, place: int) -> Float:
         """The part of direction `number` that belongs to a leaf, the `place`-th of all, flat."""
+        drawn = self.unscaled(number, leaf, place)
+        return self._scaled(drawn if leaf.size > REMEMBERED else drawn.copy(), leaf)
+
+    def unscaled(self, number: int, leaf: Leaf, place: int) -> Float:
+        """The same as it is drawn; not to be written to."""
         drawn = self._drawn_before.get((number, place))
         if drawn is None:
-            drawn = self._drawn([self._seed, 11, number, place], number, leaf.size, 1.0)
-            if leaf.size > REMEMBERED:
-                return self._scaled(drawn, leaf)
-            self._drawn_before[number, place] = drawn
-        return self._scaled(drawn.copy(), leaf)
+            drawn = self._drawn([self._seed, 11, number, place], leaf.size)
+            if leaf.size <= REMEMBERED:
+                self._drawn_before[number, place] = drawn
+        return drawn
 
     def _scaled(self, drawn: Float, leaf: Leaf) -> Float:
         """In place, part by part: another array of its size would be felt."""
@@ -52,13 +65,18 @@ class Draws:
     def scales(self, leaf: Leaf, inside: slice = slice(None)) -> Float:
         """How far the entries of a leaf move, by the size of what is drawn for each: (n,), or (1,)
         where all move alike."""
+        return self.entry_scales(leaf, inside) if self.by_entry else np.array([self.size(leaf)])
+
+    def size(self, leaf: Leaf) -> float:
+        """How far its entries move where all move alike."""
         if leaf.name not in self._sizes:
             self._sizes[leaf.name] = size_of(leaf.value)
-        size = self._sizes[leaf.name]
-        if not self.by_entry:
-            return np.array([size])
+        return self._sizes[leaf.name]
+
+    def entry_scales(self, leaf: Leaf, inside: slice) -> Float:
+        """How far they move where each moves by its own size."""
         found = np.abs(leaf.value.reshape(-1)[inside])
-        found[found == 0] = size
+        found[found == 0] = self.size(leaf)
         return found
 
     def least_scale(self, leaf: Leaf) -> float:
@@ -75,16 +93,17 @@ class Draws:
             scale = 1 / size_of(values[inside]) if len(outputs) > 1 else 1.0
             for number, row in enumerate(rows):
                 seed = [self._seed, 13, number, place]
-                row[inside] = self._drawn(seed, number, output.size, scale)
+                row[inside] = self._drawn(seed, output.size) * scale
         return rows
 
-    def _drawn(self, seed: list[int], number: int, size: int, scale: float) -> Float:
-        rng = np.random.default_rng(seed)
-        if is_gaussian(number):
-            return self._fmt.round(rng.standard_normal(size) * scale)
-        drawn = rng.integers(0, 2, size, dtype=np.int8).astype(np.float64)
-        drawn *= 2 * scale
-        drawn -= scale
+    def _drawn(self, seed: list[int], size: int) -> Float:
+        drawn = np.random.default_rng(seed).random(size)
+        for inside in parts(size):
+            part = drawn[inside]
+            part *= 2
+            part -= 1
+            part += np.copysign(LEAST, part)
+            part[:] = self._fmt.round(part)
         return drawn
 
 
@@ -92,10 +111,6 @@ def parts(size: int) -> Iterator[slice]:
     """Slices of as many entries as fit a processor's cache."""
     for start in range(0, size, PART):
         yield slice(start, min(start + PART, size))
-
-
-def is_gaussian(number: int) -> bool:
-    return number % 2 == 0
 
 
 def size_of(values: Float) -> float:
@@ -110,22 +125,22 @@ def size_of(values: Float) -> float:
 
 
 def _all_small(limit: float, directions: int, cotangents: int) -> float:
-    """The probability that an error of norm 1, whatever its pattern, shows in no product with the
-    Gaussian ones of so many cotangents and directions by more than `limit`.
+    """A bound of the probability that an error of norm 1, whatever its pattern E, shows in no
+    product with so many cotangents and directions by more than `limit`.
 
-    The pattern that hides best is a single product of two vectors: then v^T E u is a b with
-    independent standard Gaussians, and all products are small if the largest a times the largest b
-    is. A single cotangent is that of a single output, and a is 1.
+    Given the cotangents v, the product v^T E u is within `limit` of 0 with a chance of at most
+    CLOSE limit / |v^T E|, in each direction u anew. Each |v^T E|^2 is a mean of squares (v^T e)^2
+    over normed columns e, so that E h(|v^T E|^2) is at most E h((v^T e)^2) for convex h; with h
+    linear from 3 t^2 down, and 0 beyond, |v^T E| <= t has a chance of at most sqrt(3) CLOSE t. The
+    largest of all |v^T E| is then no smaller than the largest of as many even draws x from 0 .. 1
+    over sqrt(3) CLOSE. The only cotangent of a single number is 1, and |v^T E| is the norm.
     """
-    mine = sum(map(is_gaussian, range(cotangents)))
-    theirs = sum(map(is_gaussian, range(directions)))
     if cotangents == 1:
-        return math.erf(limit / math.sqrt(2)) ** theirs
-    edges = np.linspace(0.0, 8.0, GRID + 1)
-    below = np.array([math.erf(a / math.sqrt(2)) for a in edges]) ** mine
-    middle = (edges[1:] + edges[:-1]) / 2
-    small = np.array([math.erf(limit / a / math.sqrt(2)) for a in middle]) ** theirs
-    return float(np.sum(np.diff(below) * small))
+        return float(min(1.0, CLOSE * limit) ** directions)
+    c, k, d = min(1.0, math.sqrt(3) * CLOSE**2 * limit), cotangents, directions
+    # the mean of min(1, c / x)^d over the largest x of k draws, whose density is k x^(k - 1)
+    rest = -k * math.log(c) * c**k if k == d else k / (k - d) * (c**d - c**k)
+    return float(c**k + rest)
 
 
 @cache
@@ -140,3 +155,20 @@ def smallest(directions: int, cotangents: int, power: float) -> float:
         else:
             high = middle
     return float(2.0**high)
+
+
+def smallest_single(limits: Float, power: float) -> float:
+    """The smallest error of a single entry that is missed with a probability of no more than
+    1 - `power`, where its product with cotangent k and direction d shows beyond limits[k, d].
+
+    Directions move the entry by LEAST at least, so that it is missed where no v_k, which are drawn
+    evenly from LEAST on, is beyond the least limit of its products. Where the only cotangent is 1,
+    directions take their place.
+    """
+    reach = limits[0] if len(limits) == 1 else np.min(limits, axis=1) / LEAST
+    low, high = float(np.min(reach)) / (2 * LEAST + 1), float(np.min(reach)) / LEAST
+    for _ in range(24):
+        middle = (low + high) / 2
+        missed = float(np.prod(np.clip(reach / middle - LEAST, 0.0, 1.0)))
+        low, high = (middle, high) if missed > 1 - power else (low, middle)
+    return high

@@ -15,14 +15,16 @@ from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Sampled, Slope, Values
 from gradcheck_cli.truth.noise import from_size, measured
-from gradcheck_cli.truth.probes import Draws
+from gradcheck_cli.truth.probes import Draws, parts
 from gradcheck_cli.truth.quick import (
+    FEWER,
     FIRST_LEVEL,
     LEVELS,
     RELATIVE,
     Line,
     Look,
     descend,
+    first_look,
     look,
     narrow,
     same_story,
@@ -39,7 +41,8 @@ Excluded = dict[str, Array]
 @dataclass
 class Projections:
     """One subject at its own leaves. `rows` (k, m) are the cotangents; `forward` and `backward`
-    count what was run. The gradient itself is never kept."""
+    count what was run. Bars are to be no wider than this part of a product that is `wanted`. The
+    gradient itself is never kept."""
 
     subject: Subject
     bounds: Mapping[str, tuple[float, float]]
@@ -47,6 +50,7 @@ class Projections:
     forward: int = 0
     backward: int = 0
     excluded: Excluded = field(default_factory=dict)
+    wanted: float = math.inf
 
     def __post_init__(self) -> None:
         fmt = FORMATS[self.subject.dtype]
@@ -110,19 +114,36 @@ class Projections:
             total += float(values @ weights)
         return total
 
-    def products(self, gradient: Mapping[str, Float | None], number: int) -> tuple[float, float]:
-        """The product with direction `number`, scaled by leaf and scaled by entry."""
-        found = []
-        before = self.draws.by_entry
-        for by_entry in (False, True):
-            self.draws.by_entry = by_entry
-            total = 0.0
-            for leaf in self.leaves:  # one after the other: together they are as large as the layer
-                if gradient[leaf.name] is not None:
-                    total += self.product(gradient, {leaf.name: self._part(number, leaf)})
-            found.append(total)
-        self.draws.by_entry = before
-        return found[0], found[1]
+    def products(self, gradient: Mapping[str, Float | None], number: int) -> Float:
+        """The products with direction `number`, scaled by leaf and scaled by entry, (2,)."""
+        found = np.zeros(2)
+        for place, leaf in enumerate(self.leaves):
+            values = gradient[leaf.name]
+            if values is None:
+                continue
+            drawn = self.draws.unscaled(number, leaf, place)
+            for inside in parts(leaf.size):  # together they are as large as the layer
+                terms = values[inside] * drawn[inside]
+                if leaf.name in self.excluded:
+                    terms[self.excluded[leaf.name][inside]] = 0.0
+                found[0] += self.draws.size(leaf) * np.sum(terms)
+                found[1] += self.draws.entry_scales(leaf, inside) @ terms
+        return found
+
+    def squares(self, gradient: Mapping[str, Float | None]) -> Float:
+        """The square of the gradient's norm, scaled by leaf and scaled by entry, (2,)."""
+        found = np.zeros(2)
+        for leaf in self.leaves:
+            values = gradient[leaf.name]
+            if values is None:
+                continue
+            for inside in parts(leaf.size):
+                terms = values[inside]
+                if leaf.name in self.excluded:
+                    terms = np.where(self.excluded[leaf.name][inside], 0.0, terms)
+                scaled = terms * self.draws.entry_scales(leaf, inside)
+                found += [self.draws.size(leaf) ** 2 * (terms @ terms), scaled @ scaled]
+        return found
 
     def line(self, along: Mapping[str, Float], rows: Float) -> Line:
         """rows @ F along a direction, or along a part of one."""
@@ -189,7 +210,7 @@ class Projections:
         }
         dtype = self.subject.dtype
         least = from_size(self.output, OPERATIONS, dtype)
-        found = measured(self.value, floats, self.output, exact=False, dtype=dtype)
+        found = measured(self.value, floats, self.output, exact=False, dtype=dtype, grains=True)
         self._measured = np.fmax(least, 2 * found)
 
     # Looks
@@ -215,7 +236,7 @@ class Projections:
             line = self.line(self.direction(number), self.rows)
             found: list[Look] = []
             for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
-                one = look(line, expected, level)
+                one = first_look(line, expected, self._relative(), level)
                 if one is None or not narrow(one, line, expected, RELATIVE):
                     return None, False
                 if one.confirmed:
@@ -227,7 +248,7 @@ class Projections:
         """What steps are refined for: products are larger than an entry by the root of the number
         of entries."""
         entries = sum(leaf.size for leaf in self.leaves) * self.output.size
-        return TARGET / (4 * math.sqrt(max(entries, 1)))
+        return min(TARGET / (4 * math.sqrt(max(entries, 1))), self.wanted)
 
     def glance(
         self,
@@ -243,7 +264,7 @@ class Projections:
         line = self.line(along, row[None])
         apart, bar = 0.0, np.inf
         for start in range(level, level + 3 * LEVELS, LEVELS):
-            for levels in (LEVELS - 1, LEVELS):
+            for levels in (FEWER, LEVELS):
                 with np.errstate(all="ignore"):
                     found = look(line, np.array([expected]), start, levels)
                 if found is not None and found.estimate.error[0] < bar:

@@ -24,21 +24,24 @@ from gradcheck_cli.truth.directions import Sampled, Slope, Values, steepest_of
 
 FIRST_LEVEL = 3  # the first step is an eighth of `climb`'s: four levels from there reach rounding
 LEVELS = 4  # at once: truncation O(h^8), so 1e-14 for what bends on the scale of its inputs
-BENDING = 4.0  # between 2^3, of a second derivative over three halvings, and 1, of a kink
+FEWER = 3  # of them without the longest: O(h^6), which is enough for bars of RELATIVE, mostly
+BENDING = 1.5  # times the second derivative that the longest step shows is none yet
 RELATIVE = 2.0**-30  # a bar below this part of the slope is narrow enough to go on with
-FLOOR = 256.0  # times noise / largest step: what four levels leave of the noise, and no bending
+FLOOR = 32.0  # times noise / smallest step: what all levels leave of the noise, and no bending
 
 
 @dataclass(slots=True)
 class Look:
     """What a few steps say: the estimate (k,) with its bars, what the point is, and whether the
-    expected derivative lies within every bar. `level` is where the steps began."""
+    expected derivative lies within every bar. `level` is where the steps began, `levels` how many
+    there were."""
 
     estimate: Estimate
     sides: Sides
     steepest: Float
     agrees: npt.NDArray[np.bool_]
     level: int
+    levels: int
 
     @property
     def confirmed(self) -> bool:
@@ -49,7 +52,7 @@ class Look:
 class Line:
     """A function of one step t with k outputs: `many` gives their values (steps, k) at several
     steps, `zero` (k,) that at 0; `noise` (k,) is the rounding of one value. Steps are taken from
-    `scale` down, inside `low` .. `high`, and exactly at `base`."""
+    `scale` down, inside `low` .. `high`, and exactly at `base`; none is taken twice."""
 
     many: Callable[[Sequence[float]], Float]
     zero: Float
@@ -58,6 +61,14 @@ class Line:
     low: float = -np.inf
     high: float = np.inf
     base: float = 0.0
+    known: dict[float, Float] = field(default_factory=dict)
+
+    def at(self, steps: Sequence[float]) -> Float:
+        """The values (steps, k)."""
+        new = [float(step) for step in steps if float(step) not in self.known]
+        if new:
+            self.known.update(zip(new, self.many(new), strict=True))
+        return np.stack([self.known[float(step)] for step in steps])
 
 
 def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Look | None:
@@ -67,7 +78,7 @@ def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Look 
     h = exact_steps(steps, line.base)
     if h[-1] <= 0 or h[0] > min(line.high, -line.low):
         return None
-    values = line.many([*h, *-h])
+    values = line.at([*h, *-h])
     if not np.all(np.isfinite(values)):
         return None
     noise = np.broadcast_to(line.noise, (levels, line.noise.size))
@@ -75,7 +86,18 @@ def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Look 
     estimate = central(ladder)
     agrees = np.abs(estimate.value - expected) <= estimate.error
     sides = classify(ladder) if _bends(ladder) else _even(estimate)
-    return Look(estimate, sides, steepest_of(ladder), agrees, level)
+    return Look(estimate, sides, steepest_of(ladder), agrees, level, levels)
+
+
+def first_look(line: Line, expected: Float, relative: float, level: int) -> Look | None:
+    """A look at LEVELS steps; without the longest of them where bars are as narrow as is wanted
+    even so."""
+    found = None
+    if relative >= RELATIVE:
+        found = look(line, expected, level + LEVELS - FEWER, FEWER)
+        if found and np.all(found.estimate.error <= relative * _size(found, expected)):
+            return found
+    return look(line, expected, level) or found
 
 
 def _bends(ladder: Ladder) -> bool:
@@ -83,7 +105,8 @@ def _bends(ladder: Ladder) -> bool:
     proportion to the step where there is a second derivative."""
     apart = np.abs(ladder.plus - 2 * ladder.zero + ladder.minus) / ladder.h[:, None]
     heard = 8 * ladder.noise[-1] / ladder.h[-1]  # 4 roundings a step, twice that to be sure
-    return bool(np.any(apart[-1] > np.maximum(apart[0] / BENDING, heard)))
+    smooth = BENDING * apart[0] * (ladder.h[-1] / ladder.h[0])
+    return bool(np.any(apart[-1] > np.maximum(smooth, heard)))
 
 
 def _even(estimate: Estimate) -> Sides:
@@ -92,24 +115,26 @@ def _even(estimate: Estimate) -> Sides:
     return Sides(smooth, estimate, estimate, np.zeros(estimate.value.size, dtype=np.bool_))
 
 
-def narrow(found: Look, line: Line, expected: Float, relative: float | Float) -> bool:
+def narrow(found: Look, line: Line, expected: Float, relative: float) -> bool:
     """Whether the bars say enough: beside the slope, or as much as rounding lets any say."""
-    size = np.maximum(np.abs(expected), found.steepest)
-    first = FIRST_STEP * line.scale * 2.0**-found.level
-    enough = np.maximum(relative * size, FLOOR * line.noise / first)
+    last = FIRST_STEP * line.scale * 2.0 ** (1 - found.level - found.levels)
+    enough = np.maximum(relative * _size(found, expected), FLOOR * line.noise / last)
     return bool(np.all(found.estimate.error <= enough))
 
 
-def descend(
-    line: Line, expected: Float, relative: float | Float, level: int = FIRST_LEVEL
-) -> Look | None:
+def _size(found: Look, expected: Float) -> Float:
+    """How large the slope is on any step, (k,)."""
+    return np.maximum(np.abs(expected), found.steepest)
+
+
+def descend(line: Line, expected: Float, relative: float, level: int = FIRST_LEVEL) -> Look | None:
     """Looks at ever smaller steps until bars are narrow and hold what is expected, until two looks
     in a row contradict it and not each other, or until rounding is larger than all contradictions.
     Kinks that are near, but not at the point, are left behind like this. None: no look was
     possible."""
     last: Look | None = None
     while level < DEEPEST:
-        found = look(line, expected, level)
+        found = first_look(line, expected, relative, level)
         level += LEVELS
         if found is None:
             continue
@@ -164,7 +189,7 @@ class Quick(Sampled):
                 high,
                 base,
             )
-            found = look(line, expected, FIRST_LEVEL)
+            found = first_look(line, expected, RELATIVE, FIRST_LEVEL)
             if found and found.confirmed and narrow(found, line, expected, RELATIVE):
                 return Slope(found.estimate, found.sides, found.steepest)
         if not self.measured:

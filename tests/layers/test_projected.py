@@ -47,6 +47,30 @@ def test_an_error_as_large_as_promised_is_found(monkeypatch: pytest.MonkeyPatch)
     assert found.entries[0].index == (123,)
 
 
+@pytest.mark.parametrize("count", [2, 3000])
+def test_errors_that_cancel_in_a_sum_of_signs_are_found(count: int) -> None:
+    """Half of them +e, half of them -e: along signs alone, two of them hide every other time."""
+
+    class Paired(Wrong):
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            signs = torch.tensor([1e-5, -1e-5], dtype=g.dtype).repeat(count // 2)
+            gradient = g * torch.cos(ctx.saved_tensors[0])
+            gradient[:count] += signs
+            return gradient
+
+    for seed in range(4):
+        x = np.random.default_rng(seed).standard_normal(3000)
+        answer = examined(Paired, {"x": x}, modes=("reverse",))
+        assert {finding.code for finding in answer.findings} == {"GC101"}
+
+
+def test_a_right_gradient_takes_one_backward_pass_and_ten_runs() -> None:
+    (check,) = examined(Wrong, {"x": X}, modes=("reverse",)).checks
+    assert (check.backward, check.status) == (1, "passed")
+    assert check.forward <= 10
+
+
 def test_more_power_takes_more_directions() -> None:
     usual = examined(Wrong, {"x": X}, modes=("reverse",))
     more = examined(Wrong, {"x": X}, modes=("reverse",), power=1 - 1e-9)

@@ -6,7 +6,7 @@ import os
 import random
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ def surroundings() -> Iterator[None]:
     """Puts back what belongs to the whole process: the current directory, the environment, the
     path of imports, the filters of warnings, NumPy's handling of errors, and the random numbers of
     Python and NumPy. What belongs to a framework is put back by its own subject."""
-    folder, environment, path = os.getcwd(), dict(os.environ), list(sys.path)
+    folder, environment, path = os.getcwd(), dict(os.environb), list(sys.path)
     errors, drawn = np.geterr(), _state()
     try:
         with warnings.catch_warnings():
@@ -28,12 +28,17 @@ def surroundings() -> Iterator[None]:
         np.random.set_state(drawn[1])
         np.seterr(**errors)
         sys.path[:] = path
-        for name in os.environ.keys() - environment.keys():
-            del os.environ[name]
-        for name, value in environment.items():
-            if os.environ.get(name) != value:
-                os.environ[name] = value
+        if dict(os.environb) != environment:
+            _put_back(environment)
         os.chdir(folder)
+
+
+def _put_back(environment: Mapping[bytes, bytes]) -> None:
+    for name in os.environb.keys() - environment.keys():
+        del os.environb[name]
+    for name, value in environment.items():
+        if os.environb.get(name) != value:
+            os.environb[name] = value
 
 
 class Randomness:
