@@ -32,6 +32,7 @@ AFFORDABLE = 40_000
 FEWEST = 4
 PLACES = 200  # that are looked at in one program
 DEEP = 400  # nodes of a program that is rewritten more than once
+CHAIN = 8  # rewrites one after the other, each the one that leaves the shortest program
 LONG = 90  # characters of a formula that stands in one line
 
 
@@ -85,6 +86,7 @@ class _Search:
         level = [_Rewritten(root, root, (), 0)]
         seen = {id(root)}
         found: list[_Rewritten] = []
+        chain = self._chain() if len(self._widths) > 1 else []
         for width in self._widths:
             following: list[_Rewritten] = []
             going_on = [
@@ -97,10 +99,40 @@ class _Search:
                         following.append(more)
                     if not made.steps and len(following) >= self._most < MOST:
                         break  # the nearest of a large program
-            found += sorted(following, key=_rank)
-            level = following
+            found += [
+                *sorted(following, key=_rank),
+                *(made for made in chain if id(made.root) not in seen),
+            ]
+            seen.update(id(made.root) for made in chain)
+            level, chain = following, []
         # the first level is complete, of the others what is nearest
         return found
+
+    def _chain(self) -> list[_Rewritten]:
+        """The program rewritten again and again, wherever that makes it shortest: what a person
+        does who puts every part in its stable form. What one rewrite gives is in the first level.
+        """
+        made = _Rewritten(self._forest.output, self._forest.output, (), 0)
+        chain: list[_Rewritten] = []
+        seen = {id(made.root)}
+        for _ in range(CHAIN):
+            steps = [
+                more
+                for more in self._everywhere_in(made)
+                if id(more.root) not in seen
+                and not (more.steps[-1].rule.last or more.steps[-1].rule.broad)
+            ]
+            if not steps:
+                break
+            made = min(steps, key=lambda more: len(ordered(more.root)))
+            seen.add(id(made.root))
+            chain.append(made)
+        return chain[1:]
+
+    def _everywhere_in(self, made: _Rewritten) -> Iterator[_Rewritten]:
+        places = [expr for expr in ordered(made.root) if expr.op not in _LEAVES]
+        for expr in places[-PLACES:]:
+            yield from self._rewritten_at(made, expr, 0)
 
     def _again(self, made: _Rewritten) -> Iterator[_Rewritten]:
         """The program with one more rewrite."""
@@ -110,15 +142,19 @@ class _Search:
             far = count
         seeds = [made.new, *self._blamed] if made.steps else self._blamed
         for expr, distance in _around(made.root, seeds, far):
-            for proposal in self._proposals(expr):
-                if made.steps and proposal.rule.broad:
-                    continue
-                try:
-                    root = self._forest.replaced(made.root, expr, proposal.new)
-                except Misfit:
-                    continue
-                steps = (*made.steps, proposal)
-                yield _Rewritten(root, proposal.new, steps, made.distance + distance)
+            yield from self._rewritten_at(made, expr, distance)
+
+    def _rewritten_at(self, made: _Rewritten, expr: Expr, distance: int) -> Iterator[_Rewritten]:
+        """The program with one rewrite of one of its parts."""
+        for proposal in self._proposals(expr):
+            if made.steps and proposal.rule.broad:
+                continue
+            try:
+                root = self._forest.replaced(made.root, expr, proposal.new)
+            except Misfit:
+                continue
+            steps = (*made.steps, proposal)
+            yield _Rewritten(root, proposal.new, steps, made.distance + distance)
 
     def _proposals(self, expr: Expr) -> tuple[Proposal, ...]:
         if id(expr) not in self._known:
@@ -213,6 +249,7 @@ class _Search:
 
 
 _SPAN = Span(1, 1, 1, 1)
+_LEAVES = (INPUT, CONSTANT, CUSTOM)
 
 
 def _rank(made: _Rewritten) -> tuple[int, int]:
@@ -250,7 +287,7 @@ def _around(root: Expr, seeds: Sequence[Expr], far: int) -> list[tuple[Expr, int
                     following.append(neighbour)
                     found.append((neighbour, step))
         level = following
-    operations = [(e, step) for e, step in found if e.op not in (INPUT, CONSTANT, CUSTOM)]
+    operations = [(e, step) for e, step in found if e.op not in _LEAVES]
     return operations[:PLACES]
 
 

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Problem, Projection
 from gradcheck_cli.domain.program import CUSTOM, Node
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.explain.alone import alone
-from gradcheck_cli.explain.values import number
+from gradcheck_cli.explain.values import apart
 
 # Two float64 gradients of one function that differ by more than this part are not the same
 # gradient: a quarter of the digits of float64 may be lost to rounding, no more (verdicts:
@@ -65,9 +65,9 @@ def _compare(index: int, node: Node, args: list[Array], y_bar: Array, dtype: str
         if np.any(off):
             at = int(np.argmax(off))
             parameter = list(node.custom.forward.inputs)[wrt.index(name)]
+            given, right = apart(float(stated[at]), float(true[at]))
             detail = (
-                f"the stated derivative for `{parameter}` is {stated[at]:.6g}, "
-                f"that of the forward {true[at]:.6g}"
+                f"the stated derivative for `{parameter}` is {given}, that of the forward {right}"
             )
             return Cause(
                 op=node.custom.name,
@@ -76,7 +76,7 @@ def _compare(index: int, node: Node, args: list[Array], y_bar: Array, dtype: str
                 text=node.text,
                 detail=detail,
                 story=f"the custom gradient of `{node.custom.name}` gives "
-                f"{number(float(stated[at]))} where {number(float(true[at]))} is right",
+                f"{given} where {right} is right",
                 kind="wrong rule",
                 node=index,
                 proven=True,

@@ -34,6 +34,13 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def apart(one: float, other: float, digits: int = 6) -> tuple[str, str]:
+    """Two numbers for one sentence, with as many digits as it takes to see that they differ."""
+    while digits < 17 and number(one, digits) == number(other, digits):
+        digits += 3
+    return number(one, min(digits, 17)), number(other, min(digits, 17))
+
+
 def element(node: Node, array: Array, index: tuple[int, ...]) -> float | None:
     """The element of an argument that meets `index` of the result of `node` by broadcasting; None
     if none does."""

@@ -90,7 +90,7 @@ OVERFLOW = [
 # noticed only at the derivative of a later operation
 UNDERFLOW = [
     ("sqrt(x * x)", 1e-30, "GC202", "forward multiply 1:6 `x * x`", "1e-30 * 1e-30 = 1e-60 < 1.18"),
-    ("sqrt(sum(x * x))", TINY, "GC202", "forward multiply 1:10 `x * x`", "1e-25 * 1e-25 = 1e-50"),
+    ("sqrt(sum(x * x))", TINY, "GC202", "forward multiply 1:10 `x * x`", "2e-25 * 2e-25 = 4e-50"),
     (LONG_UNDERFLOW, 1e-30, "GC202", "forward multiply 2:5 `a * a`", "1e-30 * 1e-30 = 1e-60"),
 ]
 LOST_DIGITS = [

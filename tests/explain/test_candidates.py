@@ -26,7 +26,7 @@ def proposed(formula: str, blame: str = "", **values: Any) -> dict[str, Candidat
 def test_a_rewrite_and_what_it_replaces() -> None:
     candidate = proposed("y = 3 * (1 / exp(x))\ny + 1", x=100.0)["exp(-x)"]
     assert candidate.before == "1 / exp(x)"
-    assert candidate.model == "3 * exp(-x) + 1"
+    assert candidate.model == "y = 3 * exp(-x)\ny + 1"
     assert candidate.rules == ("1 / exp(x) -> exp(-x)",)
     assert not candidate.custom
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from gradcheck_cli.explain.algebra.normal_form import (
@@ -308,8 +309,25 @@ class Fit:
     times: Norm | None = None
 
 
+@cache
+def _needed(p: Norm) -> frozenset[str]:
+    """Operations without which nothing fits a pattern. What is made of constants alone may be a
+    number, and a power a product."""
+    parts = (*p.args, *(part for part, _ in p.parts))
+    own = {p.op} if p.kind == "call" and p.op != "power" and not all(map(_constant, p.args)) else ()
+    return frozenset(own).union(*map(_needed, parts))
+
+
+def _constant(p: Norm) -> bool:
+    if p.kind == "variable":
+        return p.op in NUMBERS
+    return all(map(_constant, (*p.args, *(part for part, _ in p.parts))))
+
+
 def fits(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
     """Every way in which a part of `t` at its top fits `p`."""
+    if not _needed(p) <= t.calls:
+        return
     if p.kind == "product":
         yield from _fits_product(algebra, p, t)
     elif p.kind == "sum":

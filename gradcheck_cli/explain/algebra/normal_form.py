@@ -30,9 +30,10 @@ class Norm:
     parts       (term, coefficient) of a sum, (factor, exponent) of a product
     op, args, keywords      of a call; `op` is also the name of a variable
     expr        an expression that has this form (of patterns: None)
+    calls       the operations of all calls in it
     """
 
-    __slots__ = ("args", "expr", "keywords", "kind", "number", "op", "parts", "value")
+    __slots__ = ("args", "calls", "expr", "keywords", "kind", "number", "op", "parts", "value")
 
     def __init__(
         self,
@@ -54,6 +55,8 @@ class Norm:
         self.args = args
         self.keywords: Mapping[str, Any] = keywords or {}
         self.expr = expr
+        inside = [arg.calls for arg in args] + [part.calls for part, _ in parts]
+        self.calls: frozenset[str] = frozenset({op} if kind == "call" else ()).union(*inside)
 
 
 class Algebra:

@@ -149,7 +149,7 @@ EXAMPLES: Mapping[str, Example] = {
         "log(softmax(x)[0])", {"x": [1e25, 2e25, 1e25]}
     ),
     "exp(x) / (1 + exp(x)) ** 2 -> sigmoid(x) * sigmoid(-x)": Example(
-        "exp(x) / (1 + exp(x)) ** 2", {"x": 0.003}
+        "exp(x) / (1 + exp(x)) ** 2", {"x": 60.0}
     ),
     "2 * sigmoid(x) - 1 -> tanh(x / 2)": Example("2 * sigmoid(x) - 1", {"x": 1e-30}),
     "softplus(x) - x -> softplus(-x)": Example("softplus(x) - x", {"x": 17.0}),
@@ -368,7 +368,7 @@ EXAMPLES: Mapping[str, Example] = {
         "x * log(x) - (x + 1) * log(x + 1)", {"x": 1e7}
     ),
     "log(erfc(x)) -> log_ndtr(-1.4142135623730951 * x) + 0.6931471805599453": Example(
-        "log(erfc(x))", {"x": 12.0}, engine="torch"
+        "log(erfc(x))", {"x": 12.0}
     ),
     ("cbrt(x) - cbrt(y) -> (x - y) / (cbrt(x) ** 2 + cbrt(x) * cbrt(y) + cbrt(y) ** 2)"): Example(
         "cbrt(x + 1) - cbrt(x)", {"x": 10000000.0}
