@@ -31,6 +31,7 @@ from gradcheck_cli.layers.subjects import Subjects
 from gradcheck_cli.layers.surrogate import Declared, covered, without
 from gradcheck_cli.layers.whole import Whole, is_small
 from gradcheck_cli.layers.wrong import WrongGradients
+from gradcheck_cli.layers.zeros import with_never_filled
 
 
 def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> LayerAnswer:
@@ -141,7 +142,7 @@ class _Examination:
             return self._projected(narrow, highest)
         case = made()
         if suspects(case):
-            case = made(costs=True)  # which explain most of it
+            case = with_never_filled(made(costs=True), narrow)  # which explain most of it
         if suspects(case) and highest is narrow:
             case = self._with_other_precision(case, looked, narrow)
         checks, findings = judge(case)

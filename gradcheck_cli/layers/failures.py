@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 
 # About numbers: what truth and engine say of them means nothing where no call is like the last.
 OF_NUMBERS = ("GC101", "GC105", "GC106", "GC2", "GC3", "GC4", "GC5")
+INTEGERS = re.compile(r"\b(ints?|int32|int64|long|integers?|index|indices)\b", re.IGNORECASE)
 EXPLAIN_MODES = ("GC101", "GC102", "GC103")  # then forward and reverse mode cannot agree
 
 
@@ -39,6 +44,23 @@ def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) 
     return [finding for finding in findings if is_new(finding)]
 
 
+def _asking_for_integers(problem: LayerProblem, failure: Failure) -> str:
+    """Where integers are missed: which inputs are whole numbers, but floating ones, as all are that
+    do not say otherwise."""
+    if failure.kind != "raised" or not INTEGERS.search(failure.message):
+        return ""
+    point = problem.spec.points[problem.point].values()
+    whole = [
+        entry.name
+        for entry in point
+        if entry.value.dtype.kind == "f" and np.all(entry.value == np.round(entry.value))
+    ]
+    if not whole:
+        return ""
+    names = ", ".join(f"`{name}`" for name in whole)
+    return f"{names}: floating numbers; `{{value: ..., dtype: int64}}` makes integers of them"
+
+
 def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
     """The answer; where it failed, with a finding that says so and a check for each input."""
     failure = answer.failure
@@ -56,7 +78,7 @@ def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
         engine=engine,
         dtype=None if problem.behaviour else problem.dtype,
         point=point,
-        detail=failure.detail,
+        detail="\n".join(filter(None, (failure.detail, _asking_for_integers(problem, failure)))),
     )
     checks = tuple(
         Check(engine, problem.dtype, mode, name, "error", point)

@@ -25,7 +25,7 @@ from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
 from gradcheck_cli.engines.callables.places import returned
 from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.engines.tracebacks import one_line
-from gradcheck_cli.explain.values import number
+from gradcheck_cli.explain.values import apart, number
 from gradcheck_cli.judge.limits import SAME_ERROR
 from gradcheck_cli.layers.blame import Find
 from gradcheck_cli.layers.products import Product, difference, signs, wrong_product
@@ -220,8 +220,8 @@ def _of_the_layer(call: CustomCall, finding: Finding) -> _Wrong:
 def _of_product(call: CustomCall, product: Product) -> _Wrong:
     along = " along a random direction"
     pattern = None if product.factor is None else f"factor {product.factor:.6g}"
-    stated, right = number(product.stated, 6) + along, number(product.right, 6)
-    return _Wrong(call, product.leaf, stated, right, pattern)
+    stated, right = apart(product.stated, product.right)
+    return _Wrong(call, product.leaf, stated + along, right, pattern)
 
 
 def _asks(finding: Finding) -> bool:
@@ -264,7 +264,7 @@ def _detached(finding: Finding, cut: Uncut) -> Cause:
     story = f"with `{what}` in the graph there is a gradient"
     if finding.entries:
         worst = finding.entries[0]
-        right, seen = (number(x or 0.0, 6) for x in (worst.truth, worst.computed))
+        right, seen = apart(worst.truth or 0.0, worst.computed or 0.0)
         story = f"with `{what}` in the graph the entry is {right} and not {seen}"
     return Cause(
         op=cut.name,
@@ -300,9 +300,9 @@ def _numbers(finding: Finding) -> tuple[str, str]:
     worst = finding.entries[0] if finding.entries else None
     if worst is None or worst.truth is None:
         return "nothing", "a gradient"
-    return "nothing" if worst.computed is None else number(worst.computed, 6), number(
-        worst.truth, 6
-    )
+    if worst.computed is None:
+        return "nothing", number(worst.truth, 6)
+    return apart(worst.computed, worst.truth)
 
 
 def _where(place: Place | None) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.program import Node
-from gradcheck_cli.explain.values import application, element, first_index, number
+from gradcheck_cli.explain.values import apart, application, element, first_index, number
 from tests.conftest import program_of
 
 NAN, INF = np.nan, np.inf
@@ -131,3 +131,9 @@ def test_no_element_of_an_operation_that_mixes_them() -> None:
 )
 def test_first_index(mask: Any, index: tuple[int, ...]) -> None:
     assert first_index(np.asarray(mask)) == index
+
+
+def test_two_numbers_are_shown_until_they_differ() -> None:
+    assert apart(0.5, 0.25) == ("0.5", "0.25")
+    assert apart(0.49577812, 0.49577815) == ("0.49577812", "0.49577815")
+    assert apart(1.5, 1.5) == ("1.5", "1.5")

@@ -49,3 +49,12 @@ def test_a_crash_is_told_once() -> None:
     (alone,) = told_once(TWO[1:], [behaviour])
     assert alone.message == "while its behaviour was checked: it died"
     assert [check.status for check in numbers.checks] == ["error"]
+
+
+def test_whole_numbers_where_a_framework_misses_integers() -> None:
+    raised = LayerAnswer(failure=Failure("raised", "IndexError: indices must be long", "at line 1"))
+    (finding,) = with_failure(PROBLEM, raised).findings
+    assert finding.detail.startswith("at line 1\n`x`: floating numbers; ")
+    other = LayerAnswer(failure=Failure("raised", "ValueError: no interesting", "at line 1"))
+    (finding,) = with_failure(PROBLEM, other).findings
+    assert finding.detail == "at line 1"

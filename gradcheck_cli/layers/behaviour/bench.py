@@ -13,6 +13,7 @@ from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Severity
 from gradcheck_cli.engines.callables.subject import Call, Ran, Subject
 from gradcheck_cli.engines.tracebacks import short_traceback
+from gradcheck_cli.explain.values import apart
 
 DRAWS = 2  # moves along random signs: what either does to a number is a fair sample of both
 SLACK = 4.0  # the farthest of two draws is rarely a quarter of the farthest there is
@@ -49,12 +50,13 @@ class Apart:
     after: float
 
     def __str__(self) -> str:
-        digits = next((n for n in (6, 9, 17) if self._shown(n)), 17)
+        before, after = self.shown()
         what = f"the gradient of `{self.leaf}`" if self.leaf else "the value"
-        return f"{what} is {self.before:.{digits}g} and then {self.after:.{digits}g}"
+        return f"{what} is {before} and then {after}"
 
-    def _shown(self, digits: int) -> bool:
-        return f"{self.before:.{digits}g}" != f"{self.after:.{digits}g}"
+    def shown(self) -> tuple[str, str]:
+        """Both numbers."""
+        return apart(self.before, self.after)
 
 
 def raised(code: str, where: str, error: Exception, severity: Severity | None = None) -> Fault:

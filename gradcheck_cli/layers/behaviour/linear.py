@@ -48,9 +48,9 @@ def _of_multiples(bench: Bench) -> Iterator[Fault]:
         found = bench.apart(scaled, ran, Bars(bench.bars.output, bars))
         if found is not None:
             times = f"{factor:g} times the upstream gradient"
-            should, leaf = f"{found.before:.6g}", found.leaf
-            message = f"for {times} the gradient of `{leaf}` is {found.after:.6g}, not {should}"
-            yield Fault("GC607", message, leaf)
+            expected, given = found.shown()
+            message = f"for {times} the gradient of `{found.leaf}` is {given}, not {expected}"
+            yield Fault("GC607", message, found.leaf)
 
 
 def _of_sums(bench: Bench) -> Iterator[Fault]:
@@ -65,9 +65,10 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
         bars[name] = 3 * bench.bars.gradients[name] + more.gradients[name]
     found = bench.apart(Ran(ran.output, total), ran, Bars(bench.bars.output, bars))
     if found is not None:
+        expected, given = found.shown()
         message = (
-            f"for the sum of two upstream gradients the gradient of `{found.leaf}` is "
-            f"{found.after:.6g}; the two gradients add up to {found.before:.6g}"
+            f"for the sum of two upstream gradients the gradient of `{found.leaf}` is {given}; "
+            f"the two gradients add up to {expected}"
         )
         yield Fault("GC607", message, found.leaf)
 

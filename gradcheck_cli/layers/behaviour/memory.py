@@ -34,7 +34,8 @@ def _changing(bench: Bench, runs: Sequence[Ran], found: Apart) -> Fault:
     """Different every time: by chance, or because calls are counted or added up?"""
     if found.leaf is not None and _adds_up(bench, runs, found.leaf):
         message = f"the gradient of `{found.leaf}` grows by the same amount at every call"
-        return Fault("GC605", f"{message}: {found.before:.6g}, then {found.after:.6g}", found.leaf)
+        before, after = found.shown()
+        return Fault("GC605", f"{message}: {before}, then {after}", found.leaf)
     here, there = _two_calls(bench), _two_calls(bench)
     bars = bench.tight(bench.first)
     if not any(bench.apart(a, b, bars) for a, b in zip(here, there, strict=True)):
