@@ -29,9 +29,10 @@ spec error, 3 internal error, 5 nothing checked, 130 interrupted."""
 @click.pass_context
 def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:
     """Check the gradients of specs: files, folders, globs or - (standard input)."""
-    from gradcheck_cli.run.launch import prewarm
+    from gradcheck_cli.run.launch import prewarm, prewarm_named
 
     prewarm()  # the reference engine's process starts while this one is still importing
+    prewarm_named(name for names in context.params["engine"] for name in names)
     from gradcheck_cli.cli.configuration import load_configuration
     from gradcheck_cli.cli.exits import verdict
 

@@ -10,9 +10,8 @@ from shutil import which
 
 import gradcheck_cli
 from gradcheck_cli.engines.base import Engine, make
+from gradcheck_cli.engines.points import REFERENCE, targets
 
-GROUP = "gradcheck.engines"
-REFERENCE = "gradcheck_cli.engines.reference:ReferenceEngine"
 _FIRST = (
     "torch",
     "tensorflow",
@@ -91,31 +90,31 @@ def _register(name: str, target: str) -> Registered:
 
 
 class _Registry(Mapping[str, Registered]):
-    """Scans the entry points when it is first asked for more than the reference engine, which is
-    always here: the scan takes as long as a small run."""
+    """Makes an engine when it is first asked for, which reads its table of operations; and scans
+    the entry points when it is first asked for another than the reference engine, which is always
+    here."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Registered] = {}
 
     @cached_property
-    def _reference(self) -> Registered:
-        return _register("reference", REFERENCE)
-
-    @cached_property
-    def _all(self) -> dict[str, Registered]:
-        from importlib import metadata
-
-        found = {point.name: point.value for point in metadata.entry_points(group=GROUP)}
+    def _targets(self) -> dict[str, str]:
+        found = targets()
         order = [name for name in _FIRST if name in found]
         order += sorted(name for name in found if name not in _FIRST)
-        known = {name: _register(name, found[name]) for name in order if name != "reference"}
-        return {"reference": self._reference, **known}
+        return {"reference": REFERENCE, **{n: found[n] for n in order if n != "reference"}}
 
     def __getitem__(self, name: str) -> Registered:
-        return self._reference if name == "reference" else self._all[name]
+        if name not in self._made:
+            target = REFERENCE if name == "reference" else self._targets[name]
+            self._made[name] = _register(name, target)
+        return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
+        return iter(self._targets)
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._targets)
 
 
 def usual(registered: Mapping[str, Registered]) -> Iterator[str]:

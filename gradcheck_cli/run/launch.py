@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 
-REFERENCE = "gradcheck_cli.engines.reference:ReferenceEngine"
+from gradcheck_cli.engines.points import REFERENCE, targets
 
 _prewarmed: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -19,6 +20,15 @@ def prewarm(target: str = REFERENCE) -> None:
     """
     if target not in _prewarmed:
         _prewarmed[target] = spawn(target)
+
+
+def prewarm_named(names: Iterable[str]) -> None:
+    """The same for the engines that a command line names: their frameworks are what takes longest.
+    A name that is no engine's is left for whoever tells of it."""
+    for name in names:
+        target = REFERENCE if name == "reference" else targets().get(name)
+        if target is not None:
+            prewarm(target)
 
 
 def adopt(target: str) -> subprocess.Popen[bytes] | None:

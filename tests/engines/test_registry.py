@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.engines import registry
+from gradcheck_cli.engines import points, registry
 from gradcheck_cli.engines.registry import Registered
-from gradcheck_cli.run import launch
 
 
 @pytest.fixture
@@ -37,9 +36,11 @@ def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Reg
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("strange_engine", "bang_on_import"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    registry.engines.cache_clear()
+    for kept in (points.targets, registry.engines):
+        kept.cache_clear()
     yield registry.engines()
-    registry.engines.cache_clear()
+    for kept in (points.targets, registry.engines):
+        kept.cache_clear()
 
 
 def test_ours_come_first(engines: Mapping[str, Registered]) -> None:
@@ -67,7 +68,3 @@ def test_broken_entry_points_are_told_and_nothing_else_suffers(
     assert engines["bang"].fault == "OSError: libbang.so is missing"
     assert engines["bang"].engine is None
     assert engines["reference"].installed
-
-
-def test_prewarmed_worker_is_the_reference_engine() -> None:
-    assert launch.REFERENCE == registry.REFERENCE

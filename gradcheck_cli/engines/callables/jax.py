@@ -104,10 +104,9 @@ class JaxSubject:
     # Arrays
 
     def _array(self, value: Array) -> Any:
-        numbers = self._jax.numpy
-        if np.asarray(value).dtype.kind != "f":
-            return numbers.array(value)
-        return numbers.array(np.asarray(value).astype(numbers.dtype(self.dtype)))
+        value = np.asarray(value)
+        wanted = self._jax.numpy.dtype(self.dtype) if value.dtype.kind == "f" else value.dtype
+        return self._jax.device_put(value.astype(wanted))  # a copy, and nothing is compiled
 
     def _inputs(self, values: Mapping[str, Array]) -> dict[str, Any]:
         own = self._request.values
@@ -155,7 +154,7 @@ class JaxSubject:
         for one, array in zip(self.outputs, arrays, strict=True):
             part = row[one.start : one.start + one.size].reshape(one.shape)
             used = part if through is None or one.name in through else np.zeros(one.shape)
-            found.append(self._jax.numpy.array(used.astype(array.dtype)))
+            found.append(self._jax.device_put(used.astype(array.dtype)))
         return found
 
     # What is asked
