@@ -20,10 +20,7 @@ from tests.cli.calling import environment
 ROOT = Path(__file__).parents[2]
 FOLDER = "specs/examples/"
 ENGINES = ("reference", "torch", "tensorflow", "jax")
-REFUSED = {
-    ("reciprocal_exp_custom_gradient", "eigen"),
-    ("reciprocal_exp_custom_gradient", "symbolic"),
-}
+REFUSED = {("reciprocal_exp_custom_gradient", "symbolic")}
 NO_NUMPY = ("numpy", "GC705")  # it differentiates no formulas
 NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)"
 

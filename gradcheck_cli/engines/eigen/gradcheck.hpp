@@ -157,6 +157,43 @@ std::vector<T> matmul(const std::vector<T>& a, const std::vector<T>& b, Index co
   return made;
 }
 
+// The numbers alone, without their derivatives.
+template <typename T>
+std::vector<T> plain(const std::vector<T>& x) {
+  std::vector<T> made;
+  made.reserve(x.size());
+  for (const T& entry : x) made.push_back(T(entry.value()));
+  return made;
+}
+
+// y with the derivatives that a vjp states: pull(y_bar) gives a cotangent for each of `x`, or none.
+template <typename T, typename F>
+std::vector<T> pulled(std::vector<T> y, std::vector<const std::vector<T>*> x, F pull) {
+  for (std::size_t k = 0; k < y.size(); ++k) {
+    std::vector<T> y_bar(y.size(), T(0));
+    y_bar[k] = T(1);
+    const std::vector<std::vector<T>> x_bar = pull(y_bar);
+    y[k].derivatives().setZero();
+    for (std::size_t i = 0; i < x.size(); ++i)
+      for (std::size_t j = 0; j < x_bar[i].size(); ++j)
+        y[k].derivatives() += x_bar[i][j].value() * (*x[i])[j].derivatives();
+  }
+  return y;
+}
+
+// y with the derivatives that a jvp states: push(x_dot) gives the tangent of y, first of its list.
+template <typename T, typename F>
+std::vector<T> pushed(std::vector<T> y, std::vector<const std::vector<T>*> x, F push) {
+  for (int d = 0; d < chunk; ++d) {
+    std::vector<std::vector<T>> x_dot(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i)
+      for (const T& entry : *x[i]) x_dot[i].push_back(T(entry.derivatives()(d)));
+    const std::vector<T> y_dot = push(x_dot)[0];
+    for (std::size_t k = 0; k < y.size(); ++k) y[k].derivatives()(d) = y_dot[k].value();
+  }
+  return y;
+}
+
 // The value of `f` at the inputs, and its derivatives along `count` directions of the inputs from
 // `first` on: the rows of `directions` (count, size), or the unit vectors where that is null.
 template <typename R, typename F>

@@ -12,7 +12,7 @@ import pytest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Problem, Projection, TrainingProblem
 from gradcheck_cli.domain.program import INPUT, Node, Program
-from gradcheck_cli.engines.eigen import rows, writing
+from gradcheck_cli.engines.eigen import operations, rows
 from gradcheck_cli.engines.eigen.engine import EigenEngine
 from gradcheck_cli.formula.shapes import wanted_kinds
 from reference_engine.op import TABLE
@@ -150,7 +150,9 @@ def test_training_follows_the_path_of_the_reference_engine(engine: EigenEngine) 
 def test_a_compile_error_is_at_the_operation(
     engine: EigenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "ELEMENTWISE", {**rows.ELEMENTWISE, "sin": "no_such_thing({0})"})
+    monkeypatch.setattr(
+        operations, "ELEMENTWISE", {**rows.ELEMENTWISE, "sin": "no_such_thing({0})"}
+    )
     values = {"x": np.array(1.0)}
     program = program_of("exp(sin(x))", values)
     problem = Problem(program, values, ("x",), "float64", "float64", "forward")
@@ -175,3 +177,68 @@ def test_what_eigen_lacks_is_refused_by_name(formula: str, words: str, engine: E
     assert failure is not None
     assert failure.kind == "unsupported"
     assert words in failure.message
+
+
+STATED = """
+def bend_vjp(upstream, x):
+    return upstream * x
+
+def bend_jvp(x_dot, x):
+    return 7 * x_dot * exp(x)
+
+@custom_gradient(bend_vjp, jvp=bend_jvp)
+def bend(x):
+    return sin(x)
+
+def scale_vjp(upstream, x, w, k):
+    return 5 * upstream * bend(w), sum(upstream * x), None
+
+@custom_gradient(scale_vjp)
+def scale(x, w, k):
+    return x * w * k
+
+scale(bend(x), w, 2) * x
+"""
+
+
+def test_a_stated_gradient_takes_the_place_of_the_true_one(engine: EigenEngine) -> None:
+    values = {"x": np.array([0.5, -1.0, 2.0]), "w": np.array(0.7)}
+    program = program_of(STATED, values)
+    problem = Problem(program, values, ("x", "w"), "float64", "float64", "forward")
+    got, right = engine.evaluate(problem), loaded("reference").evaluate(problem)
+    assert got.failure is None, got.failure
+    np.testing.assert_allclose(got.output, right.output, rtol=1e-15)
+    for name, gradient in got.gradients.items():
+        np.testing.assert_allclose(gradient.values, right.gradients[name].values, rtol=1e-14)
+    plain = program_of("sin(x) * w * 2 * x", values)
+    true = loaded("reference").evaluate(
+        Problem(plain, values, ("x", "w"), "float64", "float64", "forward")
+    )
+    for name, gradient in true.gradients.items():
+        assert not np.allclose(gradient.values, got.gradients[name].values)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("def rule(up, x):\n    return sum(up)\n@custom_gradient(rule)", "its argument `x`"),
+        (
+            "def rule(up, x):\n    return up\ndef push(v, x):\n    return sum(v)\n"
+            "@custom_gradient(rule, jvp=push)",
+            "`the output`",
+        ),
+    ],
+)
+def test_a_stated_gradient_of_another_shape_is_told(
+    rule: str, words: str, engine: EigenEngine
+) -> None:
+    values = {"x": np.array([1.0, 2.0])}
+    program = program_of(f"{rule}\ndef f(x):\n    return sin(x)\nexp(f(x))", values)
+    failure = engine.evaluate(
+        Problem(program, values, ("x",), "float64", "float64", "forward")
+    ).failure
+    assert failure is not None
+    assert failure.kind == "wrong-shape"
+    assert words in failure.message
+    assert failure.node is not None
+    assert program.nodes[failure.node].op == "custom_gradient"

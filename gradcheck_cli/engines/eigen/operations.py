@@ -1,0 +1,258 @@
+"""Operations as expressions of C++, in the words of `gradcheck.hpp`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.program import Node
+from gradcheck_cli.engines.axes import axes_of
+from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.eigen.body import Body
+from gradcheck_cli.engines.eigen.rows import ELEMENTWISE, FOLDED, LOSSES, MOVED, NONE
+from reference_engine.op import TABLE as ROWS
+
+
+def expression(body: Body, index: int, node: Node) -> str:
+    """The array that the operation gives. Raises Unsupported, naming it."""
+    if node.op in ELEMENTWISE:
+        return _each(body, index, node, ELEMENTWISE[node.op], node.shape)
+    if node.op in LOSSES:
+        return _loss(body, index, node)
+    if node.op in MOVED:
+        return _moving(body, index, node)
+    if node.op in FOLDED:
+        return _fold(body, index, node, FOLDED[node.op])
+    own = _OWN.get(node.op)
+    if own is None:
+        reason = NONE.get(node.op)
+        raise Unsupported(f"it has nothing for `{node.op}`" + (f": {reason}" if reason else ""))
+    return own(body, index, node)
+
+
+def _each(body: Body, index: int, node: Node, form: str, shape: tuple[int, ...]) -> str:
+    """Constants stand in the expression; other arguments are broadcast to the result."""
+    out = "Flag" if node.kind == "bool" else "T"
+    names, given, words = [], [], []
+    for place, (arg, wanted) in enumerate(zip(node.args, node.wants, strict=True)):
+        known = body.known.get(arg)
+        if known is not None and known.ndim == 0 and wanted != "bool":
+            words.append(literal(float(known)))
+            continue
+        name = body.array(arg, wanted)
+        mine = body.shape(arg)
+        if mine != shape and math.prod(mine) != 1:
+            map = np.broadcast_to(np.arange(math.prod(mine)).reshape(mine), shape)
+            name = _moved_kind(body, index, name, map, wanted)
+        letter = chr(ord("a") + place)
+        names.append(body.held(index, name))
+        given.append(f"{'Flag' if wanted == 'bool' else 'const T&'} {letter}")
+        words.append(letter)
+    numbers = {
+        key: literal(float(value))
+        for key, value in node.keywords.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    formed = form.format(*words, **numbers)
+    size = math.prod(shape)
+    call = f"[&]({', '.join(given)}) -> {out} {{ return {formed}; }}"
+    return f"each<{out}>({', '.join([str(size), call, *names])})"
+
+
+def _moved_kind(body: Body, index: int, name: str, map: Array, kind: str) -> str:
+    if kind != "bool":
+        return body.moved(index, [name], map)
+    held = body.held(index, name)
+    return body.let(index, f"gather<Flag>({body.map(map)}, {{&{held}}})")
+
+
+def _loss(body: Body, index: int, node: Node) -> str:
+    shape = np.broadcast_shapes(*(body.shape(arg) for arg in node.args))
+    terms = _each(body, index, node, LOSSES[node.op], shape)
+    reduction = node.keywords["reduction"]
+    if reduction == "none":
+        return terms
+    size = math.prod(shape)
+    total = f"rows<T>({body.let(index, terms)}, {size}, sum<T>)"
+    return _divided(body, index, total, 1, size) if reduction == "mean" else total
+
+
+def _divided(body: Body, index: int, array: str, count: int, by: int) -> str:
+    call = f"[](const T& a) -> T {{ return a / R({by}); }}"
+    return f"each<T>({count}, {call}, {body.let(index, array)})"
+
+
+def _moving(body: Body, index: int, node: Node) -> str:
+    """The row itself, on the numbers of the entries, says which go where."""
+    names, numbered, begin = [], [], 1  # 0 is what the row puts in by itself
+    for arg, wanted in zip(node.args, node.wants, strict=True):
+        if wanted == "int":
+            if arg not in body.known:
+                raise Unsupported(f"`{node.op}` takes indices that depend on the inputs")
+            numbered.append(body.known[arg])
+            continue
+        mine = body.shape(arg)
+        size = math.prod(mine)
+        numbered.append(np.arange(begin, begin + size, dtype=np.float64).reshape(mine))
+        names.append(body.array(arg, "float"))
+        begin += size
+    map = np.asarray(ROWS[node.op].value(*numbered, **node.keywords)).astype(np.int64) - 1
+    return body.moved(index, names, map)
+
+
+def _rows_of(body: Body, index: int, arg: int, axes: tuple[int, ...]) -> tuple[str, int]:
+    """The argument with the axes last, and how many entries a row has then."""
+    shape = body.shape(arg)
+    numbers = np.arange(math.prod(shape)).reshape(shape)
+    kept = [i for i in range(len(shape)) if i not in axes]
+    map = numbers.transpose([*kept, *axes])
+    count = math.prod(shape[i] for i in axes)
+    return body.moved(index, [body.array(arg, "float")], map), count
+
+
+def _fold(body: Body, index: int, node: Node, function: str) -> str:
+    (arg,) = node.args
+    axes = axes_of(node.keywords.get("axis"), len(body.shape(arg)))
+    array, count = _rows_of(body, index, arg, axes)
+    folded = f"rows<T>({array}, {count}, {function})"
+    if node.op != "mean":
+        return folded
+    return _divided(body, index, folded, math.prod(node.shape), count)
+
+
+def _along(body: Body, index: int, node: Node, form: str) -> str:
+    """Rows along one axis, made anew and put back where they were."""
+    (arg,) = node.args
+    shape = body.shape(arg)
+    axis = node.keywords["axis"]
+    axis = (0 if axis is None else axis) % len(shape)
+    array, count = _rows_of(body, index, arg, (axis,))
+    held = body.held(index, array)
+    made = body.let(index, form.format(held, count))
+    turned = np.moveaxis(np.empty(shape), axis, -1).shape
+    back = np.moveaxis(np.arange(math.prod(shape)).reshape(turned), -1, axis)
+    return body.moved(index, [made], back)
+
+
+def _softmax(body: Body, index: int, node: Node) -> str:
+    return _along(body, index, node, "softmax<T>({0}, {1})")
+
+
+def _log_softmax(body: Body, index: int, node: Node) -> str:
+    return _along(body, index, node, "log_softmax<T>({0}, {1})")
+
+
+def _cumsum(body: Body, index: int, node: Node) -> str:
+    call = "[](const T& a, const T& b) -> T {{ return a + b; }}"
+    return _along(body, index, node, f"running<T>({{0}}, {{1}}, {call})")
+
+
+def _cumprod(body: Body, index: int, node: Node) -> str:
+    call = "[](const T& a, const T& b) -> T {{ return a * b; }}"
+    return _along(body, index, node, f"running<T>({{0}}, {{1}}, {call})")
+
+
+def _power(body: Body, index: int, node: Node) -> str:
+    base, exponent = (body.known.get(arg) for arg in node.args)
+    if exponent is not None and exponent.ndim == 0:
+        form = "{0} * {0}" if exponent == 2 else "pow({0}, {1})"
+    elif base is not None and base.ndim == 0:
+        form = "exp({1} * R(std::log({0})))"
+    else:
+        form = "exp(T({1} * log({0})))"
+    return _each(body, index, node, form, node.shape)
+
+
+def _clip(body: Body, index: int, node: Node) -> str:
+    low, high = node.keywords["min"], node.keywords["max"]
+    form = "{0}" if low is None else "max({0}, {min})"
+    form = form if high is None else f"min(T({form}), {{max}})"
+    return _each(body, index, node, form, node.shape)
+
+
+def _norm(body: Body, index: int, node: Node) -> str:
+    if node.keywords["ord"] != 2:
+        raise Unsupported("it has `norm` of order 2 only")
+    (arg,) = node.args
+    axes = axes_of(node.keywords["axis"], len(body.shape(arg)))
+    array, count = _rows_of(body, index, arg, axes)
+    square = "[](const T& a) -> T { return a * a; }"
+    squares = body.let(index, f"each<T>({body.size(arg)}, {square}, {array})")
+    total = body.let(index, f"rows<T>({squares}, {count}, sum<T>)")
+    root = "[](const T& a) -> T { return sqrt(a); }"
+    return f"each<T>({math.prod(node.shape)}, {root}, {total})"
+
+
+def _trace(body: Body, index: int, node: Node) -> str:
+    (arg,) = node.args
+    shape = body.shape(arg)
+    numbers = np.arange(math.prod(shape)).reshape(shape)
+    map = np.diagonal(numbers, node.keywords["offset"], -2, -1)
+    entries = body.moved(index, [body.array(arg, "float")], map)
+    return f"rows<T>({entries}, {map.shape[-1]}, sum<T>)"
+
+
+def _matmul(body: Body, index: int, node: Node) -> str:
+    left, right = node.args
+    return _product(body, index, _operand(body, left), _operand(body, right))
+
+
+def _operand(body: Body, arg: int) -> tuple[str, Array]:
+    shape = body.shape(arg)
+    return body.array(arg, "float"), np.arange(math.prod(shape)).reshape(shape)
+
+
+def _product(body: Body, index: int, left: tuple[str, Array], right: tuple[str, Array]) -> str:
+    """Of arrays (..., n, k) and (..., k, m), or vectors; each with its entries' numbers."""
+    (a, x), (b, y) = left, right
+    x = x[None, :] if x.ndim == 1 else x
+    y = y[:, None] if y.ndim == 1 else y
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    x = np.broadcast_to(x, (*batch, *x.shape[-2:]))
+    y = np.broadcast_to(y, (*batch, *y.shape[-2:]))
+    names = [body.moved(index, [name], map) for name, map in ((a, x), (b, y))]
+    sizes = f"{math.prod(batch)}, {x.shape[-2]}, {x.shape[-1]}, {y.shape[-1]}"
+    return f"matmul<T>({names[0]}, {names[1]}, {sizes})"
+
+
+def _outer(body: Body, index: int, node: Node) -> str:
+    (a, x), (b, y) = (_operand(body, arg) for arg in node.args)
+    return _product(body, index, (a, x[:, None]), (b, y[None, :]))
+
+
+def _linear(body: Body, index: int, node: Node) -> str:
+    x, (w, numbers), (b, biases) = (_operand(body, arg) for arg in node.args)
+    product = body.let(index, _product(body, index, x, (w, numbers.T)))
+    bias = body.moved(index, [b], np.broadcast_to(biases, node.shape))
+    add = "[](const T& a, const T& b) -> T { return a + b; }"
+    return f"each<T>({math.prod(node.shape)}, {add}, {product}, {bias})"
+
+
+_OWN: Mapping[str, Callable[[Body, int, Node], str]] = {
+    "clip": _clip,
+    "cumprod": _cumprod,
+    "cumsum": _cumsum,
+    "dot": _matmul,
+    "hardtanh": _clip,
+    "linear": _linear,
+    "log_softmax": _log_softmax,
+    "matmul": _matmul,
+    "norm": _norm,
+    "outer": _outer,
+    "power": _power,
+    "softmax": _softmax,
+    "trace": _trace,
+}
+
+
+def literal(value: float) -> str:
+    """A number, exactly."""
+    if math.isnan(value):
+        return "std::numeric_limits<R>::quiet_NaN()"
+    if math.isinf(value):
+        sign = "" if value > 0 else "-"
+        return f"({sign}std::numeric_limits<R>::infinity())"
+    return f"R({value.hex() if value != int(value) or abs(value) > 1e15 else int(value)})"
