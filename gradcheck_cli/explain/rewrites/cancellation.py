@@ -7,9 +7,11 @@ core/rules.rkt (flip--, flip3--, diff-sin, diff-cos, frac-sub).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from gradcheck_cli.explain.algebra.expressions import Expr, ordered
+from gradcheck_cli.explain.algebra.matching import same_number
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
 
 
@@ -27,8 +29,31 @@ def what_cancels(site: Site) -> Iterator[Expr]:
         yield simple
 
 
+@by_hand()
+def binomial(site: Site) -> Iterator[Expr]:
+    """c * x ** n - c * n * r * x ** (n - 1) + ... + c * (-r) ** n -> c * (x - r) ** n"""
+    shop = site.workshop
+    norm = shop.norm(site.expr)
+    if norm.kind != "sum" or norm.value == 0:
+        return
+    factors = [(term.parts if term.kind == "product" else ((term, 1.0),)) for term, _ in norm.parts]
+    if any(len(part) != 1 or part[0][0] is not factors[0][0][0] for part in factors):
+        return
+    found = {part[0][1]: c for part, (_, c) in zip(factors, norm.parts, strict=True)}
+    n = len(found)
+    if n < 4 or set(found) != set(map(float, range(1, n + 1))):
+        return  # shorter ones have rules of their own
+    root = -found[n - 1.0] / (n * found[float(n)])
+    found[0.0] = norm.value
+    wanted = ((math.comb(n, int(k)) * found[float(n)] * (-root) ** (n - k), k) for k in found)
+    if all(same_number(c, found[k]) for c, k in wanted):
+        base = shop.subtract(shop.expr(factors[0][0][0]), shop.number(root))
+        yield shop.multiply(shop.number(found[float(n)]), shop.power(base, n))
+
+
 RULES: tuple[Rewrite, ...] = (
     what_cancels,
+    binomial,
     rule("sqrt(x) - sqrt(y)", "(x - y) / (sqrt(x) + sqrt(y))", "x > 0", "y > 0"),
     rule("sqrt(1 + x) - 1", "x / (1 + sqrt(1 + x))", "x > -1"),
     rule("sqrt(b ** 2 + y) - b", "y / (sqrt(b ** 2 + y) + b)", "b > 0"),

@@ -6,7 +6,66 @@ Herbie, core/rules.rkt; Maechler, Accurately computing log(1 - exp(-|a|)), 2012.
 
 from __future__ import annotations
 
-from gradcheck_cli.explain.rewrites.rule import Rewrite, rule
+import math
+from collections.abc import Iterator
+
+from gradcheck_cli.explain.algebra.expressions import Expr
+from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
+
+
+@by_hand()
+def log_of_exponentials(site: Site) -> Iterator[Expr]:
+    """log(exp(a) + exp(b) + exp(e)) -> logaddexp(logaddexp(a, b), e), and so on for more"""
+    shop = site.workshop
+    norm = shop.norm(site.expr)
+    if norm.kind != "call" or norm.op != "log" or norm.args[0].kind != "sum":
+        return
+    total = norm.args[0]
+    if len(total.parts) + (total.value != 0) < 3 or total.value < 0:
+        return
+    if any(term.kind != "call" or term.op != "exp" or c <= 0 for term, c in total.parts):
+        return
+    logs = [shop.add(shop.expr(e.args[0]), shop.number(math.log(c))) for e, c in total.parts]
+    if total.value > 0:
+        logs.append(shop.number(math.log(total.value)))
+    whole = logs[0]
+    for one in logs[1:]:
+        whole = site.call("logaddexp", whole, one)
+    yield whole
+
+
+_LOGS = {
+    "log(sum(exp({}), axis=A, keepdims=B))": "sum",
+    "log(mean(exp({}), axis=A, keepdims=B))": "mean",
+    "logsumexp({}, axis=A, keepdims=B)": "logsumexp",
+}
+_TEMPERED = {
+    **{f"{text.format('y * x')} / y": (op, False) for text, op in _LOGS.items()},
+    **{f"y * {text.format('x / y')}": (op, True) for text, op in _LOGS.items()},
+}
+
+
+@by_hand()
+def tempered_maximum(site: Site) -> Iterator[Expr]:
+    """log(sum(exp(y * x))) / y -> m + log(sum(exp(y * (x - m)))) / y, m = stop_gradient(max(x))"""
+    shop, call = site.workshop, site.call
+    for text, (op, hot) in _TEMPERED.items():
+        for fit in site.fits(text):
+            x, y = (shop.expr(fit.bindings[name]) for name in "xy")
+            axis, keep = fit.bindings["A"], fit.bindings["B"]
+            if x.shape == () or y.shape != ():
+                continue
+            inner = call("stop_gradient", call("max", x, axis=axis, keepdims=True))
+            outer = call("stop_gradient", call("max", x, axis=axis, keepdims=keep))
+            scale = shop.divide if hot else shop.multiply
+            exponent = scale(shop.subtract(x, inner), y)
+            if op == "logsumexp":
+                log = call(op, exponent, axis=axis, keepdims=keep)
+            else:
+                log = call("log", call(op, call("exp", exponent), axis=axis, keepdims=keep))
+            back = shop.multiply(y, log) if hot else shop.divide(log, y)
+            yield site.fitted(shop.add(outer, back), fit)
+
 
 RULES: tuple[Rewrite, ...] = (
     rule("1 / exp(x)", "exp(-x)"),
@@ -22,6 +81,11 @@ RULES: tuple[Rewrite, ...] = (
         "c > 0",
         "d > 0",
     ),
+    rule("log(c * x)", "log(x) + log(c)", "c > 0", "x > 0"),
+    rule("log(a + b * exp(x))", "logaddexp(log(a), x + log(b))", "a > 0", "b > 0"),
+    rule("log(a + c * exp(x))", "logaddexp(log(a), x + log(c))", "a > 0", "c > 0"),
+    log_of_exponentials,
+    tempered_maximum,
     rule("log(1 + x)", "log1p(x)", "x > -1"),
     rule("exp(x) - 1", "expm1(x)"),
     rule("log(1 + exp(x))", "softplus(x)"),
@@ -51,6 +115,7 @@ RULES: tuple[Rewrite, ...] = (
     rule("log(x ** 2)", "2 * log(abs(x))", "x != 0"),
     rule("log(x ** y)", "y * log(x)", "x > 0"),
     rule("log(1 + x ** 2)", "2 * log(hypot(1, x))"),
+    rule("log(1 + x ** 2 / y)", "2 * log(hypot(1, x / sqrt(y)))", "y > 0"),
     rule("log(a ** 2 + b ** 2)", "2 * log(hypot(a, b))", "(a != 0) | (b != 0)"),
     rule("(1 + x) ** n", "exp(n * log1p(x))", "x > -1"),
     rule("(1 + x) ** y", "exp(y * log1p(x))", "x > -1"),

@@ -105,6 +105,11 @@ RULES: tuple[Rewrite, ...] = (
         "-y * softplus(-z) - (1 - y) * softplus(z)",
     ),
     rule("y * log(sigmoid(z)) + (1 - y) * log(1 - sigmoid(z))", "y * z - softplus(z)"),
+    rule(
+        "y * sigmoid(z) + (1 - y) * (1 - sigmoid(z))",
+        "sigmoid((2 * y - 1) * z)",
+        "(y == 0) | (y == 1)",
+    ),
     rule("sigmoid(a) - sigmoid(b)", "-sigmoid(a) * sigmoid(-b) * expm1(b - a)"),
     rule(
         "log(sigmoid(a) - sigmoid(b))",

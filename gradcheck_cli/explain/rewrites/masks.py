@@ -76,9 +76,29 @@ def mask_by_multiplication(site: Site) -> Iterator[Expr]:
             yield site.call("where", here, inside, site.workshop.number(0))
 
 
+@by_hand()
+def blend_by_multiplication(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
+    """m * a + (1 - m) * b -> where(m == 1, a, b), each branch in a double where"""
+    call, number = site.call, site.workshop.number
+    for fit in site.fits("m * a + (1 - m) * b"):
+        mask, yes, no = (site.workshop.expr(fit.bindings[name]) for name in "mab")
+        one, zero = (call("equal", mask, number(value)) for value in (1, 0))
+        stated = (call("logical_or", zero, one),)
+        for safe in (*_SAFE, None):
+            branches = (yes, no)
+            if safe is not None:
+                branches = (
+                    _shielded(site, yes, one, True, safe),
+                    _shielded(site, no, one, False, safe),
+                )
+            yield site.fitted(call("where", one, *branches), fit), stated
+
+
 RULES: tuple[Rewrite, ...] = (
     double_where,
     mask_by_multiplication,
+    blend_by_multiplication,
+    rule("m * a + 1 - m", "where(m == 1, a, 1)", "(m == 0) | (m == 1)"),
     rule(
         "y * log(x)",
         "where(y == 0, 0, y * log(where(y == 0, 1, x)))",

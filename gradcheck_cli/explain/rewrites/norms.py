@@ -41,6 +41,29 @@ def scaled_root_of_squares(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]
 
 
 @by_hand()
+def scaled_root_of_powers(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
+    """sum(abs(x) ** p) ** (1 / p) -> m * sum((abs(x) / m) ** p) ** (1 / p), m as above"""
+    call, shop = site.call, site.workshop
+    for power in ("y) ** (1 / y)", "n) ** k"):
+        for fit in site.fits(f"sum(abs(x) ** {power[0]}, axis=A, keepdims=B{power[1:]}"):
+            given = fit.bindings
+            x, axis, keep = shop.expr(given["x"]), given["A"], given["B"]
+            if x.shape == () or (
+                "n" in given and abs(given["n"].value * given["k"].value - 1) > 1e-6
+            ):
+                continue
+            size = call("abs", x)
+            inner = call("stop_gradient", call("max", size, axis=axis, keepdims=True))
+            outer = call("stop_gradient", call("max", size, axis=axis, keepdims=keep))
+            exponent = shop.expr(given["n" if "n" in given else "y"])
+            parts = call("power", shop.divide(size, inner), exponent)
+            total = call("sum", parts, axis=axis, keepdims=keep)
+            root = call("power", total, shop.divide(shop.number(1), exponent))
+            stated = (call("greater", inner, shop.number(0)),)
+            yield site.fitted(shop.multiply(outer, root), fit), stated
+
+
+@by_hand()
 def mean_of_squares(site: Site) -> Iterator[Expr]:
     """mean(x ** 2) -> sum(x * (x / n)), which overflows only where the mean does."""
     for fit in site.fits("mean(x ** 2, axis=A, keepdims=B)"):
@@ -86,6 +109,14 @@ RULES: tuple[Rewrite, ...] = (
     rule("sqrt(1 + x ** 2)", "hypot(1, x)"),
     rule("sqrt(sum(x ** 2, **K))", "norm(x, **K)"),
     scaled_root_of_squares,
+    scaled_root_of_powers,
+    rule("(a ** 2 + b ** 2) / e ** 2", "(a / e) ** 2 + (b / e) ** 2"),
+    rule(
+        "a + b - 2 * sqrt(a * b)",
+        "((a - b) / (sqrt(a) + sqrt(b))) ** 2",
+        "a > 0",
+        "b > 0",
+    ),
     rule(
         "mean(x ** 2, axis=A, keepdims=B) - mean(x, axis=A, keepdims=B) ** 2",
         "mean((x - mean(x, axis=A, keepdims=True)) ** 2, axis=A, keepdims=B)",

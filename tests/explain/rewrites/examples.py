@@ -29,6 +29,43 @@ EXAMPLES: Mapping[str, Example] = {
     "log(c * exp(a) + d * exp(b)) -> logaddexp(a + log(c), b + log(d))": Example(
         "log(3 * exp(a) + 0.5 * exp(b))", {"a": -1e20, "b": -1e20}
     ),
+    "log(c * x) -> log(x) + log(c)": Example("log(1e20 * x)", {"x": 1e30}),
+    "log(a + b * exp(x)) -> logaddexp(log(a), x + log(b))": Example(
+        "log(a + b * exp(x))", {"a": 1.5, "b": 2.5, "x": 100.0}
+    ),
+    "log(a + c * exp(x)) -> logaddexp(log(a), x + log(c))": Example(
+        "log(a + 3 * exp(x))", {"a": 1.5, "x": 100.0}
+    ),
+    "log(exp(a) + exp(b) + exp(e)) -> logaddexp(logaddexp(a, b), e), and so on for more": Example(
+        "log(exp(a) + 2 * exp(b) + exp(e))", {"a": 100.0, "b": 101.0, "e": 99.0}
+    ),
+    (
+        "log(sum(exp(y * x))) / y -> m + log(sum(exp(y * (x - m)))) / y, m = stop_gradient(max(x))"
+    ): Example("log(mean(exp(y * x))) / y", {"x": [1.0, 2.0, 3.0], "y": 60.0}),
+    "log(1 + x ** 2 / y) -> 2 * log(hypot(1, x / sqrt(y)))": Example(
+        "log(1 + x ** 2 / y)", {"x": 1e21, "y": 3.0}
+    ),
+    "sum(abs(x) ** p) ** (1 / p) -> m * sum((abs(x) / m) ** p) ** (1 / p), m as above": Example(
+        "sum(abs(x) ** y) ** (1 / y)", {"x": [1e-20, 2e-20, 3e-20], "y": 3.0}, wrt=("x",)
+    ),
+    "(a ** 2 + b ** 2) / e ** 2 -> (a / e) ** 2 + (b / e) ** 2": Example(
+        "(a ** 2 + b ** 2) / e ** 2", {"a": 1e-24, "b": 2e-24, "e": 1e-24}
+    ),
+    "a + b - 2 * sqrt(a * b) -> ((a - b) / (sqrt(a) + sqrt(b))) ** 2": Example(
+        "a + b - 2 * sqrt(a * b)", {"a": 4.0, "b": 4.001}
+    ),
+    "m * a + (1 - m) * b -> where(m == 1, a, b), each branch in a double where": Example(
+        "m * exp(a) + (1 - m) * b", {"m": 0.0, "a": 100.0, "b": 1.0}, wrt=("a", "b")
+    ),
+    "m * a + 1 - m -> where(m == 1, a, 1)": Example(
+        "log(m * a + 1 - m)", {"m": 1.0, "a": 1e-10}, wrt=("a",)
+    ),
+    "y * sigmoid(z) + (1 - y) * (1 - sigmoid(z)) -> sigmoid((2 * y - 1) * z)": Example(
+        "y * sigmoid(z) + (1 - y) * (1 - sigmoid(z))", {"y": 0.0, "z": 30.0}, wrt=("z",)
+    ),
+    "c * x ** n - c * n * r * x ** (n - 1) + ... + c * (-r) ** n -> c * (x - r) ** n": Example(
+        "2 * x ** 4 - 8 * x ** 3 + 12 * x ** 2 - 8 * x + 2", {"x": 1.01}
+    ),
     "log(1 + x) -> log1p(x)": Example("log(1 + x)", {"x": 1e-30}),
     "exp(x) - 1 -> expm1(x)": Example("exp(x) - 1", {"x": 1e-30}),
     "log(1 + exp(x)) -> softplus(x)": Example("log(1 + exp(x))", {"x": 100.0}),
