@@ -18,6 +18,7 @@ from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.explain.patterns import name_pattern
 from gradcheck_cli.judge import judge
 from gradcheck_cli.layers.entries import Sought
+from gradcheck_cli.layers.zeros import never_filled, stating_zero, suspicious
 from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.callables import stirred_values
 from gradcheck_cli.truth.differences import Float
@@ -115,10 +116,9 @@ def judged_part(
     """The findings about the part's entries, with indices and counts of the whole gradient, and
     whether all that was found are kinks and the like that are taken care of."""
     narrow = _gradients(layer.narrow, part)
-    again: Mapping[str, Float] | None = None
     other: Subject | None = None
     if _is_known(part):
-        wide = again = {name: c.right for name, c in part.columns.items() if c.right is not None}
+        wide = {name: c.right for name, c in part.columns.items() if c.right is not None}
     elif layer.highest is layer.narrow:
         wide = narrow
         other = layer.other("float32") if layer.narrow.dtype == "float64" else None
@@ -129,12 +129,18 @@ def judged_part(
         name: _block(columns, wide[name], layer.highest.dtype, layer.problem.dtype)
         for name, columns in part.columns.items()
     }
-    if not _is_known(part):
-        # without another precision: once more, with everything rounded anew
-        again = _gradients(other, part) if other else _gradients(layer.narrow, part, stirred=True)
+    if _is_known(part):
+        again, dtype = wide, layer.highest.dtype
+    elif other:
+        again, dtype = _gradients(other, part), other.dtype
+    else:  # no other precision: once more, with everything rounded anew
+        again = _gradients(layer.narrow, part, stirred_values(layer.narrow))
+        dtype = layer.narrow.dtype
     if other is not None and other is not layer.highest:
         other.close()
-    case = _case(layer, part, narrow, blocks, again)
+    if not _is_known(part):
+        blocks = _with_never_filled(layer, part, narrow, blocks)
+    case = _case(layer, part, narrow, blocks, again, dtype)
     _, findings = judge(case)
     told = []
     for finding in findings:
@@ -153,9 +159,30 @@ def _is_known(part: Part) -> bool:
     return all(columns.right is not None for columns in part.columns.values())
 
 
-def _gradients(subject: Subject, part: Part, stirred: bool = False) -> dict[str, Float]:
-    """rows @ J at the part's entries, (r, c) a leaf; zeros where there is none. `stirred`: where
-    all numbers have moved by a few ulps."""
+def _with_never_filled(
+    layer: Projected, part: Part, narrow: Mapping[str, Float], blocks: Mapping[str, TruthBlock]
+) -> dict[str, TruthBlock]:
+    """The blocks with 0 as what the layer states where its backward has it wherever one looks."""
+    zeros = {name: suspicious(g, blocks[name]) for name, g in narrow.items()}
+    zeros = {name: zero for name, zero in zeros.items() if np.any(zero)}
+    if not zeros:
+        return dict(blocks)
+
+    def pulled(values: Mapping[str, Array]) -> Mapping[str, Array]:
+        return _gradients(layer.narrow, part, values)
+
+    never = never_filled(zeros, pulled, layer.narrow.leaves, layer.problem.seed)
+    return {
+        name: stating_zero(block, never[name]) if name in never else block
+        for name, block in blocks.items()
+    }
+
+
+def _gradients(
+    subject: Subject, part: Part, values: Mapping[str, Array] | None = None
+) -> dict[str, Float]:
+    """rows @ J at the part's entries, (r, c) a leaf; zeros where there is none. `values` has the
+    leaves that are not at their own."""
     if _is_known(part):
         return {
             name: columns.narrow
@@ -164,7 +191,7 @@ def _gradients(subject: Subject, part: Part, stirred: bool = False) -> dict[str,
         }
     found = {name: np.zeros((len(part.rows), len(c.flat))) for name, c in part.columns.items()}
     for place, row in enumerate(part.rows):  # one by one: a row of a large leaf is large
-        ran = subject.run(Call(stirred_values(subject) if stirred else {}, row[None]))
+        ran = subject.run(Call(values or {}, row[None]))
         for name, columns in part.columns.items():
             gradient = ran.gradients.get(name)
             if gradient is not None:
@@ -221,9 +248,11 @@ def _case(
     part: Part,
     narrow: Mapping[str, Float],
     blocks: Mapping[str, TruthBlock],
-    again: Mapping[str, Float] | None,
+    again: Mapping[str, Float],
+    dtype: str,
 ) -> Case:
-    """The part as a problem of its own: flat leaves with only these entries, one output a row."""
+    """The part as a problem of its own: flat leaves with only these entries, one output a row.
+    `again` is the same in `dtype`."""
     problem = layer.problem
     count = len(part.rows)
     shapes = {name: (len(columns.flat),) for name, columns in part.columns.items()}
@@ -239,8 +268,6 @@ def _case(
             gradients={name: Gradient(g) for name, g in gradients.items()},
         )
 
-    other = "float32" if problem.dtype == "float64" else "float64"
-    wide = {} if again is None else {(layer.name, "reverse"): evaluation(other, again)}
     return Case(
         spec=replace(problem.spec, program=program, wrt=tuple(part.columns)),
         point=layer.point,
@@ -258,7 +285,7 @@ def _case(
             output_error=np.zeros(count),
             blocks={("reverse", name): block for name, block in blocks.items()},
         ),
-        wide=wide,
+        wide={(layer.name, "reverse"): evaluation(dtype, again)},
         named=frozenset({layer.name} if problem.named else ()),
         seed=problem.seed,
     )

@@ -40,7 +40,7 @@ def with_never_filled(case: Case, subject: Subject) -> Case:
 
     never = never_filled(zeros, pulled, subject.leaves, case.seed)
     blocks = {
-        key: _stating_zero(block, never[key[1]])
+        key: stating_zero(block, never[key[1]])
         if key[1] in never and block.value.shape == never[key[1]].shape
         else block
         for key, block in case.truth.blocks.items()
@@ -86,5 +86,6 @@ def _elsewhere(leaves: tuple[Leaf, ...], seed: int) -> Iterator[dict[str, Array]
     yield {leaf.name: rng.standard_normal(leaf.value.shape) for leaf in moving}
 
 
-def _stating_zero(block: TruthBlock, never: Mask) -> TruthBlock:
+def stating_zero(block: TruthBlock, never: Mask) -> TruthBlock:
+    """The block with 0 as the stated derivative of these entries."""
     return replace(block, stated=np.where(never, 0.0, block.stated))
