@@ -103,7 +103,8 @@ def _share_contexts() -> None:
 
     if not hasattr(mlir, "make_ir_context"):  # not there in this version: it is only slower
         return
-    make, numbers, kept = mlir.make_ir_context, count(), []
+    make, numbers = mlir.make_ir_context, count()
+    kept: list[Any] = []
 
     def shared() -> Any:
         if next(numbers) % _MODULES_A_CONTEXT == 0:

@@ -18,7 +18,6 @@ from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, Trai
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import WrongShape
 from gradcheck_cli.engines.framework import Closed, Framework, Pull, Results, Watch
-from gradcheck_cli.engines.tracing import with_operations
 from gradcheck_cli.engines.walker import Prepared, round_constant
 
 
@@ -165,8 +164,17 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
     if problem.trace is not None:
         found = pull.watched(0, fw.array(rows[problem.trace.row]))
         trace = _traced(fw, program, values, found)
-        answer.trace = with_operations(fw, prepared, problem, trace, _block(problem, answer))
+        answer.trace = _with_operations(fw, prepared, problem, trace, _block(problem, answer))
         answer.backward += 1
+
+
+def _with_operations(
+    fw: Framework, prepared: Prepared, problem: Problem, trace: Trace, block: Array | None
+) -> Trace:
+    """Imported by what is not right: a run in which all is right starts sooner without."""
+    from gradcheck_cli.engines.tracing import with_operations
+
+    return with_operations(fw, prepared, problem, trace, block)
 
 
 def _block(problem: Problem, answer: Answer) -> Array | None:
@@ -202,7 +210,7 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
         answer.gradients[name] = _gradient(fw, parts, shape, 1, name)
     if answer.trace is not None:
         block = _block(problem, answer)
-        answer.trace = with_operations(fw, prepared, problem, answer.trace, block)
+        answer.trace = _with_operations(fw, prepared, problem, answer.trace, block)
 
 
 def _scalar(fw: Framework, program: Program, problem: Problem) -> Any:

@@ -24,7 +24,6 @@ from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Check, Finding, Reading, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
-from gradcheck_cli.explain import explain, fixing
 from gradcheck_cli.judge import judge, judge_training, suspects
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
@@ -232,10 +231,14 @@ class _Session:
             case = case_of(work, index)
             if not case.evaluations:
                 continue
-            checks, found = judge(case)
-            findings = explain(case, found)
+            checks, findings = judge(case)
+            request = None
+            if findings:  # nothing of this is imported for what is right
+                from gradcheck_cli.explain import explain, fixing
+
+                findings = explain(case, findings)
+                request = fixing.request(case, look.truth, findings)
             work.judged[index] = (checks, findings)
-            request = fixing.request(case, look.truth, findings)
             if request is not None:
                 requests.append(("screen", index, request))
         self._ask(number, None, requests)
@@ -243,6 +246,10 @@ class _Session:
     def _try_fixes(self, number: int) -> None:
         """Asks the engines with findings for what is left of the fixes."""
         work = self._works[number]
+        if not work.screened:
+            return
+        from gradcheck_cli.explain import fixing
+
         questions: dict[str, list[_Question]] = {}
         for index, screened in work.screened.items():
             findings = work.judged[index][1]
@@ -270,7 +277,10 @@ class _Session:
                 for place, (about, tried) in enumerate(work.tried)
                 if about == index and place in work.trials
             }
-            findings += fixing.with_fixes(case, more_findings, work.screened.get(index), answers)
+            if more_findings:
+                from gradcheck_cli.explain.fixing import with_fixes
+
+                findings += with_fixes(case, more_findings, work.screened.get(index), answers)
             made = (reading(plan, look, evaluation) for evaluation in case.evaluations)
             readings += [one for one in made if one is not None]
         layers, more_findings = _layers_of(work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gradcheck_cli.domain.case import Case, TrainingCase
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Training
@@ -12,8 +12,10 @@ from gradcheck_cli.domain.fixes import Screened
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.truth import Truth
-from gradcheck_cli.explain import fixing
 from gradcheck_cli.run.plan import Plan
+
+if TYPE_CHECKING:
+    from gradcheck_cli.explain.fixing import Tried
 
 Kind = Literal[
     "first", "path", "traced", "wide", "truth", "exact", "near", "screen", "trial", "layer"
@@ -39,7 +41,7 @@ class Work:
     notes: dict[str, None] = field(default_factory=dict)  # in order, each once
     judged: dict[int, tuple[Sequence[Check], Sequence[Finding]]] = field(default_factory=dict)
     screened: dict[int, Screened] = field(default_factory=dict)
-    tried: list[tuple[int, fixing.Tried]] = field(default_factory=list)  # the look, and what
+    tried: list[tuple[int, Tried]] = field(default_factory=list)  # the look, and what
     trials: dict[int, Evaluation] = field(default_factory=dict)  # by the place in `tried`
     layers: dict[int, LayerAnswer] = field(default_factory=dict)  # by the place in `plan.layers`
 

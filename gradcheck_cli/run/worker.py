@@ -17,8 +17,8 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from gradcheck_cli.engines.points import REFERENCE
 from gradcheck_cli.run import channel, output
-from gradcheck_cli.run.launch import REFERENCE
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.base import Engine

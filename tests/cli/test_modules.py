@@ -53,6 +53,7 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
                 "scipy",
                 "importlib.metadata",  # a scan of all that is installed, for other engines
                 "gradcheck_cli.engines.eigen",
+                "gradcheck_cli.explain.blame",  # what is right needs no explanation
                 "gradcheck_cli.explain.code",
                 "gradcheck_cli.layers",
                 "gradcheck_cli.testing",

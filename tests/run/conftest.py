@@ -11,7 +11,7 @@ import pytest
 
 from gradcheck_cli import specfile
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines import registry
+from gradcheck_cli.engines import points, registry
 
 _ENGINES = '''
 import ctypes, os, subprocess, sys, time
@@ -185,9 +185,11 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     monkeypatch.delitem(sys.modules, "fake_engines", raising=False)
     monkeypatch.setenv("CHILD_PID_FILE", str(tmp_path / "child_pid"))
     monkeypatch.setenv("IMPORTS_FILE", str(tmp_path / "imports"))
-    registry.engines.cache_clear()
+    for kept in (points.targets, registry.engines):
+        kept.cache_clear()
     yield targets
-    registry.engines.cache_clear()
+    for kept in (points.targets, registry.engines):
+        kept.cache_clear()
 
 
 @pytest.fixture
