@@ -323,9 +323,16 @@ class TensorFlowSubject:
                 tf.cast(tf.constant(tangent), primal.dtype)
                 for primal, tangent in zip(primals, tangents.values(), strict=True)
             ]
-            with tf.autodiff.ForwardAccumulator(primals, directions) as accumulator:
-                arrays = self.called(inputs)
-            pushed = [accumulator.jvp(array) for _, array in arrays]
+            try:
+                with tf.autodiff.ForwardAccumulator(primals, directions) as accumulator:
+                    arrays = self.called(inputs)
+                pushed = [accumulator.jvp(array) for _, array in arrays]
+                # What was gathered has IndexedSlices, which are a tangent in another notation.
+                dense = [None if part is None else tf.convert_to_tensor(part) for part in pushed]
+            except Exception as error:  # not the layer's, which runs without: loops, tensor lists
+                words = str(error).strip().splitlines() or [""]
+                reason = f"{type(error).__name__}: {words[0].strip()}"
+                raise Unsupported(f"TensorFlow's forward mode raises {reason}") from error
             if called:
                 raise Unsupported(
                     f"TensorFlow's forward mode ignores the custom gradient of `{called[0]}`: it "
@@ -335,7 +342,7 @@ class TensorFlowSubject:
                 [np.zeros(0)]
                 + [
                     np.zeros(output.size) if part is None else numbers(part).reshape(-1)
-                    for output, part in zip(self.outputs, pushed, strict=True)
+                    for output, part in zip(self.outputs, dense, strict=True)
                 ]
             )
 

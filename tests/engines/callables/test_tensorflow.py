@@ -199,6 +199,19 @@ def test_forward_mode_and_the_second_derivative_agree_with_reverse() -> None:
     assert np.allclose(twice["x"], (along @ KERNEL.T).ravel(), rtol=1e-13)
 
 
+def test_what_forward_mode_cannot_do_is_refused_and_no_mistake_of_the_layer() -> None:
+    subject = bound("scanned", {"x": [0.5, 1.0]})
+    subject.run(Call(rows=np.eye(2)))
+    with pytest.raises(Unsupported, match="TensorFlow's forward mode raises TypeError"):
+        subject.push({"x": np.array([1.0, 0.0])})
+
+
+def test_tangents_of_what_was_gathered() -> None:
+    subject = bound("summed_in_segments", {"x": X})
+    pushed = subject.push({"x": X})
+    assert pushed.tolist() == [2.5, -0.75, 1.0, 1.5]
+
+
 def test_random_numbers_start_again_at_every_call_and_stay_the_users() -> None:
     import tensorflow as tf
 
