@@ -82,7 +82,7 @@ class Part:
     def of_entries(cls, truth: Projections, leaf: Leaf, flat: Array) -> Part:
         """Some entries of a leaf, with careful differences, in the first cotangent."""
         rows = truth.rows[:1]
-        slopes = [truth.column(leaf.name, int(place), rows) for place in flat]
+        slopes = [truth.column(leaf, int(place), rows) for place in flat]
         columns = Columns(leaf, [int(place) for place in flat], slopes)
         return cls(rows, None, {leaf.name: columns})
 

@@ -23,7 +23,7 @@ from gradcheck_cli.layers.promise import Promise
 from gradcheck_cli.layers.rounding import Rounding
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.locating import Search
-from gradcheck_cli.truth.probes import MOST_DIRECTIONS
+from gradcheck_cli.truth.probes import MOST_DIRECTIONS, dot
 from gradcheck_cli.truth.projections import Projections
 from gradcheck_cli.truth.quick import FIRST_LEVEL, Look
 
@@ -155,12 +155,12 @@ class Projected:
         for name, values in gradient.items():
             if values is None:
                 self._missing.add(name)
-                self._truth.excluded[name] = np.ones(self._leaves[name].size, dtype=bool)
-            elif not np.isfinite(values @ values):
+                self._truth.exclude(name, np.ones(self._leaves[name].size, dtype=bool))
+            elif not np.isfinite(dot(values, values)):
                 odd = ~np.isfinite(values)
                 if np.any(odd):
                     self._strange[name] = self._strange.get(name, False) | odd
-                    self._truth.excluded[name] = self._strange[name].copy()
+                    self._truth.exclude(name, self._strange[name].copy())
 
     def _look(self, number: int) -> bool:
         expected = self._of(number)
@@ -262,9 +262,10 @@ class Projected:
         """No gradient at all is right only where nothing changes along the whole leaf."""
         truth = self._truth
         for name in sorted(self._missing):
-            mask = truth.excluded.pop(name)
+            mask = truth.excluded[name]
+            truth.exclude(name, None)
             drawn = {name: truth.direction(0)[name]}
-            truth.excluded[name] = mask
+            truth.exclude(name, mask)
             apart, bar = truth.glance(drawn, truth.rows[0], 0.0, FIRST_LEVEL)
             if abs(apart) > bar:
                 message = f"no gradient for `{name}`, whose derivative is not zero"

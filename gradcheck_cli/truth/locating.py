@@ -1,5 +1,5 @@
-"""Which entries of a large gradient are wrong: halving the support of the direction that shows it,
-then that of the cotangent."""
+"""Which entries of a large gradient are wrong: a few are looked at, then the support of the
+direction that shows it is halved, then that of the cotangent."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.classify import Sides
 from gradcheck_cli.truth.differences import Estimate, Float
 from gradcheck_cli.truth.directions import Slope
-from gradcheck_cli.truth.projections import Projections, flat_places
+from gradcheck_cli.truth.projections import Projections
 
 FORWARDS = 400  # for the whole search: one entry of a million takes 200
 BACKWARDS = 12  # for the rows of all columns together: one row of a million outputs takes 20
@@ -60,15 +59,20 @@ class Search:
         self._start = self.projections.forward
         self._along = self.projections.direction(self.number)
         self._rng = np.random.default_rng([self.projections.seed, 17])
+        self._sampled: set[str] = set()
 
     def run(self) -> None:
         """Fills `columns`, `dense` and `complete`."""
         apart = self.apart
         while len(self.columns) < COLUMNS and self._left():
-            place = self._halved(apart)
-            if place is None:
+            leaf, apart = self._leaf(apart)
+            if leaf is None:
                 return
-            self._take(*place)
+            if not self._sample(leaf):
+                flat = self._halved(leaf, apart)
+                if flat is None:
+                    return
+                self._take(self._column(leaf, flat))
             self._along = self.projections.direction(self.number)
             if not any(np.any(weights) for weights in self._along.values()):
                 self.complete = True
@@ -86,70 +90,79 @@ class Search:
         wanted = abs(self.apart)
         return self.projections.glance(along, self.row, expected, self.level, wanted)
 
-    def _between(self, low: int, high: int) -> dict[str, Float]:
-        """The part of the direction that belongs to a range of all entries."""
-        found = {}
-        for leaf, start in flat_places(self.projections.leaves):
-            first, last = max(low - start, 0), min(high - start, leaf.size)
-            if first < last:
-                part = np.zeros(leaf.size)
-                part[first:last] = self._along[leaf.name][first:last]
-                found[leaf.name] = part
-        return found
+    def _leaf(self, apart: float) -> tuple[Leaf | None, float]:
+        """The leaf that is left when, again and again, the half of them without a difference is let
+        go, and the difference it shows; what one half shows tells what the other one does."""
+        leaves = [leaf for leaf in self.projections.leaves if np.any(self._along[leaf.name])]
+        while len(leaves) > 1:
+            if not self._left():
+                return None, apart
+            half = leaves[: len(leaves) // 2]
+            here, bar = self._difference({leaf.name: self._along[leaf.name] for leaf in half})
+            if abs(here) > bar:
+                leaves, apart = half, here
+            else:
+                leaves, apart = leaves[len(half) :], apart - here
+        return (leaves[0] if leaves else None), apart
 
-    def _halved(self, apart: float) -> tuple[Leaf, int] | None:
-        """The entry that is left when, again and again, the half without a difference is let go;
-        what one half shows tells what the other one does."""
-        low, high = 0, sum(leaf.size for leaf in self.projections.leaves)
+    def _halved(self, leaf: Leaf, apart: float) -> int | None:
+        """The entry of the leaf that is left in the same way."""
+        low, high = 0, leaf.size
+        weights = self._along[leaf.name]
         while high - low > 1:
             middle = (low + high) // 2
-            left = self._between(low, middle)
             here, bar = 0.0, 0.0
-            if any(np.any(weights) for weights in left.values()):
+            if np.any(weights[low:middle]):
                 if not self._left():
                     return None
-                here, bar = self._difference(left)
+                part = np.zeros(leaf.size)
+                part[low:middle] = weights[low:middle]
+                here, bar = self._difference({leaf.name: part})
             if abs(here) > bar:
                 high, apart = middle, here
             else:
                 low, apart = middle, apart - here
-        for leaf, start in flat_places(self.projections.leaves):
-            if start <= low < start + leaf.size:
-                return leaf, low - start
-        return None
+        return low
 
-    def _take(self, leaf: Leaf, flat: int) -> None:
-        """Keeps the column, and lets nothing move that is wrong for the same reason."""
-        excluded = self.projections.excluded
-        mask = excluded.setdefault(leaf.name, np.zeros(leaf.size, dtype=bool))
-        column = self._column(leaf, flat)
+    def _take(self, column: Column) -> None:
+        """Keeps the column; it does not move any more."""
+        leaf = column.leaf
+        mask = self.projections.mask(leaf)
         self.columns.append(column)
-        mask[flat] = True
+        mask[column.flat] = True
         if column.rough:
             # where one entry stands on a kink, those that hold the same number do, too
-            alike = ~mask & (leaf.value.reshape(-1) == leaf.value.reshape(-1)[flat])
+            flat = leaf.value.reshape(-1)
+            alike = ~mask & (flat == flat[column.flat])
             column.alike = int(np.count_nonzero(alike))
             mask |= alike
-        elif leaf.size > SAMPLES:
-            self._sample(leaf, mask)
+        self.projections.exclude(leaf.name, mask)
 
     def _column(self, leaf: Leaf, flat: int) -> Column:
         rows = self.row[None] if self.row.size > OUTPUTS else None
-        return Column(leaf, flat, self.projections.column(leaf.name, flat, rows))
+        return Column(leaf, flat, self.projections.column(leaf, flat, rows, self.level))
 
-    def _sample(self, leaf: Leaf, mask: Array) -> None:
-        """Whether most entries of the leaf are wrong; then none of them moves any more."""
-        places = self._rng.choice(np.flatnonzero(~mask), SAMPLES, replace=False)
+    def _sample(self, leaf: Leaf) -> bool:
+        """Whether some of a few entries of the leaf are wrong. Where most are, none of the leaf
+        moves any more."""
+        if leaf.size <= SAMPLES or leaf.name in self._sampled:
+            return False
+        self._sampled.add(leaf.name)
+        moving = np.flatnonzero(self._along[leaf.name])
+        places = self._rng.choice(moving, min(SAMPLES, moving.size), replace=False)
         wrong = [int(flat) for flat in places if self._is_wrong(leaf, int(flat))]
-        if len(wrong) >= MOST:
-            self.columns += [self._column(leaf, flat) for flat in wrong]
-            self.dense[leaf.name] = len(wrong) + 1, SAMPLES + 1
-            mask[:] = True
+        columns = [self._column(leaf, flat) for flat in wrong]
+        for column in columns:
+            if not self.projections.mask(leaf)[column.flat]:  # another one may be alike
+                self._take(column)
+        if sum(not column.rough for column in columns) >= MOST:
+            self.dense[leaf.name] = len(wrong), len(places)
+            self.projections.exclude(leaf.name, np.ones(leaf.size, dtype=bool))
+        return bool(wrong)
 
     def _is_wrong(self, leaf: Leaf, flat: int) -> bool:
         along = np.zeros(leaf.size)
-        scales = self.projections.draws.scales(leaf)
-        along[flat] = scales[flat] if scales.size > 1 else scales[0]
+        along[flat] = self.projections.draws.scale(leaf, flat)
         apart, bar = self._difference({leaf.name: along})
         return abs(apart) > bar
 
@@ -168,13 +181,25 @@ class Search:
                 sides = column.slope.sides
                 found[int(np.argmax(sides.kind != PointKind.SMOOTH))] = None
                 continue
-            row, apart = self._wrong_row(number, known)
+            row, apart = self._steepest_row(number), True
+            if row is None:
+                row, apart = self._wrong_row(number, known)
             if row is None:
                 more = True
                 continue
             found[row] = None
             more |= apart
         return list(found), more
+
+    def _steepest_row(self, number: int) -> int | None:
+        """The output that the column moves most, where it is wrong in that one: then it mostly is
+        in others, too."""
+        slope = self.columns[number].slope.estimate
+        row = int(np.nanargmax(np.where(np.isfinite(slope.error), np.abs(slope.value), -1.0)))
+        unit = np.zeros(self.row.size)
+        unit[row] = 1.0
+        apart = slope.value[row] - float(self._entries(self.projections.pulled(unit))[number])
+        return row if abs(apart) > slope.error[row] else None
 
     def _wrong_row(
         self, number: int, known: dict[tuple[int, int], Float]

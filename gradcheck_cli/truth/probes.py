@@ -79,6 +79,10 @@ class Draws:
         found[found == 0] = self.size(leaf)
         return found
 
+    def scale(self, leaf: Leaf, flat: int) -> float:
+        """How far one entry moves."""
+        return float(self.scales(leaf, slice(flat, flat + 1))[0])
+
     def least_scale(self, leaf: Leaf) -> float:
         """The smallest of them."""
         return min(float(np.min(self.scales(leaf, inside))) for inside in parts(leaf.size))
@@ -105,6 +109,11 @@ class Draws:
             part += np.copysign(LEAST, part)
             part[:] = self._fmt.round(part)
         return drawn
+
+
+def dot(one: Float, other: Float) -> float:
+    """By NumPy alone: BLAS would have threads wait for each other over so little."""
+    return float(np.einsum("i,i", one, other))
 
 
 def parts(size: int) -> Iterator[slice]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.callables.subject import Call, Subject
-from gradcheck_cli.truth.differences import Float
+from gradcheck_cli.truth.differences import Estimate, Float
 from gradcheck_cli.truth.directions import Sampled, Slope, Values
 from gradcheck_cli.truth.noise import from_size, measured
-from gradcheck_cli.truth.probes import Draws, parts
+from gradcheck_cli.truth.probes import Draws, dot, parts
 from gradcheck_cli.truth.quick import (
     FEWER,
     FIRST_LEVEL,
@@ -24,6 +24,7 @@ from gradcheck_cli.truth.quick import (
     Line,
     Look,
     descend,
+    even,
     first_look,
     look,
     narrow,
@@ -60,6 +61,7 @@ class Projections:
         self.output = self.value({})
         self.rows = self.draws.cotangents(self.subject.outputs, self.output)
         self._measured: Float | None = None
+        self._known: dict[tuple[int, bool], dict[float, Float]] = {}
 
     # The layer
 
@@ -91,6 +93,18 @@ class Projections:
 
     # Directions
 
+    def mask(self, leaf: Leaf) -> Array:
+        """Entries of the leaf that do not move, (n,), as a copy."""
+        known = self.excluded.get(leaf.name)
+        return np.zeros(leaf.size, dtype=bool) if known is None else known.copy()
+
+    def exclude(self, name: str, mask: Array | None) -> None:
+        """These entries of the leaf do not move from now on; None: all move."""
+        self._known.clear()
+        self.excluded.pop(name, None)
+        if mask is not None:
+            self.excluded[name] = mask
+
     def direction(self, number: int) -> dict[str, Float]:
         """Direction `number` by leaf, (n,), with zeros where entries are excluded."""
         return {leaf.name: self._part(number, leaf) for leaf in self.leaves}
@@ -111,7 +125,7 @@ class Projections:
                 continue
             if name in self.excluded:
                 values = np.where(weights != 0, values, 0.0)
-            total += float(values @ weights)
+            total += dot(values, weights)
         return total
 
     def products(self, gradient: Mapping[str, Float | None], number: int) -> Float:
@@ -127,7 +141,7 @@ class Projections:
                 if leaf.name in self.excluded:
                     terms[self.excluded[leaf.name][inside]] = 0.0
                 found[0] += self.draws.size(leaf) * np.sum(terms)
-                found[1] += self.draws.entry_scales(leaf, inside) @ terms
+                found[1] += dot(self.draws.entry_scales(leaf, inside), terms)
         return found
 
     def squares(self, gradient: Mapping[str, Float | None]) -> Float:
@@ -142,11 +156,17 @@ class Projections:
                 if leaf.name in self.excluded:
                     terms = np.where(self.excluded[leaf.name][inside], 0.0, terms)
                 scaled = terms * self.draws.entry_scales(leaf, inside)
-                found += [self.draws.size(leaf) ** 2 * (terms @ terms), scaled @ scaled]
+                found += [self.draws.size(leaf) ** 2 * dot(terms, terms), dot(scaled, scaled)]
         return found
 
-    def line(self, along: Mapping[str, Float], rows: Float) -> Line:
-        """rows @ F along a direction, or along a part of one."""
+    def along(self, number: int) -> Line:
+        """The products of F with all cotangents along direction `number`."""
+        line = self.line(self.direction(number), self.rows)
+        known = self._known.setdefault((number, self.draws.by_entry), line.known)
+        return replace(line, known=known)
+
+    def line(self, along: Mapping[str, Float], rows: Float | None) -> Line:
+        """rows @ F along a direction, or along a part of one; F itself where there are no rows."""
         noise = self.noise(rows)
         moved = {n: w for n, w in along.items() if np.any(w)}
         low, high = self._room(moved)
@@ -161,13 +181,16 @@ class Projections:
                 found[name] = there.reshape(value.shape)
             return found
 
+        def seen(values: Float) -> Float:
+            return values if rows is None else np.asarray(values @ rows.T)
+
         def many(steps: Sequence[float]) -> Float:
             if together < 2:
-                return np.stack([rows @ self.value(at(float(h))) for h in steps])
+                return np.stack([seen(self.value(at(float(h)))) for h in steps])
             self.forward += len(steps)
-            return np.asarray(self.subject.several([at(float(h)) for h in steps]) @ rows.T)
+            return seen(self.subject.several([at(float(h)) for h in steps]))
 
-        return Line(many, rows @ self.output, noise, 1.0, low, high)
+        return Line(many, seen(self.output), noise, 1.0, low, high)
 
     def _leaf(self, name: str) -> Leaf:
         return next(leaf for leaf in self.leaves if leaf.name == name)
@@ -189,16 +212,16 @@ class Projections:
 
     # Noise
 
-    def noise(self, rows: Float) -> Float:
-        """The rounding of rows @ F, (k,): of terms that round independently, and of moved
-        inputs."""
+    def noise(self, rows: Float | None) -> Float:
+        """The rounding of rows @ F, (k,): of terms that round independently, and of moved inputs;
+        that of F, (m,), where there are no rows."""
         dtype = self.subject.dtype
         with np.errstate(all="ignore"):
             if self._measured is None:
                 each = from_size(self.output, OPERATIONS, dtype)
             else:
                 each = self._measured
-            found = np.sqrt((rows**2) @ np.square(each))
+            found = each if rows is None else np.sqrt((rows**2) @ np.square(each))
         return np.asarray(found)
 
     def measure(self) -> None:
@@ -220,11 +243,11 @@ class Projections:
         with it; noise is measured where they seem to contradict each other."""
         relative = self._relative()
         with np.errstate(all="ignore"):
-            line = self.line(self.direction(number), self.rows)
+            line = self.along(number)
             found = descend(line, expected, relative, level)
             if (found is None or not found.confirmed) and self._measured is None:
                 self.measure()
-                again = self.line(self.direction(number), self.rows)
+                again = self.along(number)
                 if np.any(again.noise > 2 * line.noise):
                     found = descend(again, expected, relative, level)
         return found
@@ -233,7 +256,7 @@ class Projections:
         """A look at long steps that confirms the products; without one, whether two looks with
         narrow bars contradict them and not each other: no kink or pole does that."""
         with np.errstate(all="ignore"):
-            line = self.line(self.direction(number), self.rows)
+            line = self.along(number)
             found: list[Look] = []
             for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
                 one = first_look(line, expected, self._relative(), level)
@@ -276,18 +299,34 @@ class Projections:
                 break
         return apart, bar
 
-    def column(self, name: str, flat: int, rows: Float | None) -> Slope:
+    def column(self, leaf: Leaf, flat: int, rows: Float | None, level: int | None = None) -> Slope:
         """The derivative of every output (of the products with `rows`, where given) along one
-        entry, as carefully as that of a small layer."""
+        entry: by one look where it is known from which level on they are good, and where that is
+        no such, as carefully as that of a small layer."""
         self.measure()
-        assert self._measured is not None
+        found = None if level is None else self._seen_from(level, leaf, flat, rows)
+        return self._careful(leaf.name, flat, rows) if found is None else found
+
+    def _seen_from(self, level: int, leaf: Leaf, flat: int, rows: Float | None) -> Slope | None:
+        along = np.zeros(leaf.size)
+        along[flat] = scale = self.draws.scale(leaf, flat)
+        with np.errstate(all="ignore"):
+            line = self.line({leaf.name: along}, rows)
+            nothing = np.zeros(line.zero.size)
+            found = look(line, nothing, level)
+            if found is None or found.rough or not narrow(found, line, nothing, RELATIVE):
+                return None
+        estimate = Estimate(found.estimate.value / scale, found.estimate.error / scale)
+        return Slope(estimate, even(estimate), found.steepest / scale)
+
+    def _careful(self, name: str, flat: int, rows: Float | None) -> Slope:
         values = {leaf.name: leaf.value for leaf in self.subject.leaves}
 
         def function(at: Values) -> Float:
             there = self.value({n: v for n, v in at.items() if v is not values[n]})
             return there if rows is None else np.asarray(rows @ there)
 
-        noise = self._measured if rows is None else self.noise(rows)
+        noise = self.noise(rows)
         zero = self.output if rows is None else rows @ self.output
 
         def noise_of(at: Values, y: Float) -> Float:
@@ -297,11 +336,3 @@ class Projections:
         sampled = Sampled(function, values, self.bounds, noise, zero, noise_of)
         with np.errstate(all="ignore"):
             return sampled.along_entry(name, flat)
-
-
-def flat_places(leaves: Sequence[Leaf]) -> Iterator[tuple[Leaf, int]]:
-    """Every leaf, and where its entries begin among those of all."""
-    start = 0
-    for leaf in leaves:
-        yield leaf, start
-        start += leaf.size

@@ -45,7 +45,11 @@ class Look:
 
     @property
     def confirmed(self) -> bool:
-        return bool(np.all(self.agrees)) and not np.any(self.sides.kind != PointKind.SMOOTH)
+        return bool(np.all(self.agrees)) and not self.rough
+
+    @property
+    def rough(self) -> bool:
+        return bool(np.any(self.sides.kind != PointKind.SMOOTH))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Look 
     ladder = Ladder(h, values[:levels], values[levels:], noise, line.zero)
     estimate = central(ladder)
     agrees = np.abs(estimate.value - expected) <= estimate.error
-    sides = classify(ladder) if _bends(ladder) else _even(estimate)
+    sides = classify(ladder) if _bends(ladder) else even(estimate)
     return Look(estimate, sides, steepest_of(ladder), agrees, level, levels)
 
 
@@ -109,7 +113,7 @@ def _bends(ladder: Ladder) -> bool:
     return bool(np.any(apart[-1] > np.maximum(smooth, heard)))
 
 
-def _even(estimate: Estimate) -> Sides:
+def even(estimate: Estimate) -> Sides:
     """A smooth point: both sides have the slope of the whole."""
     smooth = np.full(estimate.value.size, int(PointKind.SMOOTH))
     return Sides(smooth, estimate, estimate, np.zeros(estimate.value.size, dtype=np.bool_))

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from gradcheck_cli.domain.layer import LayerAnswer
-from tests.layers.making import examined
+from gradcheck_cli.layers import examine
+from tests.layers.making import examined, layer_problem, torch_engine
 
 X = np.random.default_rng(0).standard_normal(3000)
 
@@ -61,7 +62,8 @@ def test_errors_that_cancel_in_a_sum_of_signs_are_found(count: int) -> None:
 
     for seed in range(4):
         x = np.random.default_rng(seed).standard_normal(3000)
-        answer = examined(Paired, {"x": x}, modes=("reverse",))
+        problem = layer_problem(Paired, {"x": x}, modes=("reverse",))
+        answer = examine(torch_engine(), problem, blaming=False)
         assert {finding.code for finding in answer.findings} == {"GC101"}
 
 
@@ -145,3 +147,34 @@ def test_a_layer_of_float32_alone_is_checked_in_it() -> None:
         Narrow.wrong = 1.01
         wrong = examined(Narrow, {"x": x}, dtype="float32", modes=("reverse",))
         assert {finding.code for finding in wrong.findings} == {"GC101"}
+
+
+class Dense(torch.autograd.Function):
+    """x @ w, whose gradient by w is halved. `runs` counts forward and backward."""
+
+    runs = [0, 0]  # noqa: RUF012  counted by static methods
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, w: Any) -> Any:
+        Dense.runs[0] += 1
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        Dense.runs[1] += 1
+        x, w = ctx.saved_tensors
+        return g @ w.T, x.T @ g / 2
+
+
+def test_a_leaf_that_is_wrong_as_a_whole_is_not_halved_down_to_one_entry() -> None:
+    inputs = {"x": X.reshape(30, 100), "w": np.random.default_rng(1).standard_normal((100, 200))}
+    Dense.runs = [0, 0]
+    problem = layer_problem(Dense, inputs, modes=("reverse",))
+    (found,) = examine(torch_engine(), problem, blaming=False).findings
+    assert (found.code, found.input) == ("GC101", "w")
+    assert "looked at" in found.message
+    forwards, backwards = Dense.runs
+    # two looks along all entries, three entries by themselves, and the columns of these
+    assert forwards <= 2 * 10 + 3 * 10 + 3 * 10 + 24
+    assert backwards <= 20
