@@ -55,7 +55,9 @@ class Case:
     """`evaluations` were run in `dtype`. For suspects, `traced` holds the same evaluation with a
     trace and `wide` one in another precision at the same rounded inputs and constants, with a
     trace; both by (engine, mode). The other precision is float64, or float32 where `dtype` is
-    float64 already: an error that does not care for the precision is no rounding error. `named`
+    float64 already: an error that does not care for the precision is no rounding error. Where
+    inputs are subnormal, `kept` has what the reference engine gives at them in float64, and `zero`
+    what it gives at 0 in their places, by mode. `named`
     are the engines that the user asked for by name, `named_modes` likewise: there GC705 is an
     error, elsewhere a note.
     """
@@ -69,6 +71,8 @@ class Case:
     truth: Truth | None
     traced: Mapping[tuple[str, str], Evaluation] = field(default_factory=dict)
     wide: Mapping[tuple[str, str], Evaluation] = field(default_factory=dict)
+    kept: Mapping[str, Evaluation] = field(default_factory=dict)
+    zero: Mapping[str, Evaluation] = field(default_factory=dict)
     named: frozenset[str] = frozenset()
     named_modes: frozenset[str] = frozenset()
     seed: int = 0

@@ -1,6 +1,7 @@
 """Judging: evaluations and truth in, checks and findings out. Pure."""
 
 from gradcheck_cli.judge.case import judge, suspects
+from gradcheck_cli.judge.flushing import flushed
 from gradcheck_cli.judge.training import judge_training
 
-__all__ = ["judge", "judge_training", "suspects"]
+__all__ = ["flushed", "judge", "judge_training", "suspects"]

@@ -30,6 +30,7 @@ from gradcheck_cli.judge.findings import (
     point_findings,
     source_of,
 )
+from gradcheck_cli.judge.flushing import flushed_finding
 from gradcheck_cli.judge.kinks import outside_hull
 from gradcheck_cli.judge.outputs import lost_rows, output_findings, worst_output
 
@@ -189,6 +190,14 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
         checks, findings = judge_approximation(case, evaluation)
         got.checks.extend(checks)
         got.findings.extend(findings)
+        return
+    taken = flushed_finding(case, evaluation)
+    if taken is not None:
+        got.findings.append(taken)
+        got.checks.extend(
+            _check(case, evaluation, name, "passed", None, "undecided")
+            for name in _names(case, evaluation)
+        )
         return
     lost = lost_rows(case, evaluation)
     of_output = list(output_findings(case, evaluation))

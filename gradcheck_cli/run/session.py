@@ -24,7 +24,7 @@ from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Check, Finding, Reading, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
-from gradcheck_cli.judge import judge, judge_training, suspects
+from gradcheck_cli.judge import flushed, judge, judge_training, suspects
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
 from gradcheck_cli.run.settle import reading, settle, training_result
@@ -211,8 +211,11 @@ class _Session:
         """Asks once more about what is still suspect: with a trace, and in another precision."""
         work = self._works[number]
         questions: dict[str, list[_Question]] = {}
+        exact: list[_Question] = []
         for i, look in enumerate(work.plan.looks):
-            for suspect in suspects(case_of(work, i)):
+            case = case_of(work, i)
+            zeros, modes = flushed(case), set[str]()
+            for suspect in suspects(case):
                 mine = look.problems[suspect.engine]
                 problem = next(p for p in mine if p.mode == suspect.mode)
                 traced = replace(problem, trace=suspect.trace)
@@ -220,6 +223,11 @@ class _Session:
                 asked = questions.setdefault(suspect.engine, [])
                 asked.append(("traced", i, traced))
                 asked.append(("wide", i, replace(traced, dtype=other)))
+                if zeros and suspect.mode not in modes:
+                    modes.add(suspect.mode)
+                    high = replace(problem, dtype="float64")
+                    exact += [("kept", i, high), ("zero", i, replace(high, values=zeros))]
+        self._ask(number, None, exact)
         for engine, asked in questions.items():
             self._ask(number, engine, asked)
 

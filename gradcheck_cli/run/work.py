@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from gradcheck_cli.explain.fixing import Tried
 
 Kind = Literal[
-    "first", "path", "traced", "wide", "truth", "exact", "near", "screen", "trial", "layer"
+    "first",
+    "path",
+    "traced",
+    "wide",
+    "kept",
+    "zero",
+    "truth",
+    "exact",
+    "near",
+    "screen",
+    "trial",
+    "layer",
 ]
 """What an answer is."""
 
@@ -33,6 +44,8 @@ class Work:
     evaluations: list[dict[str, list[Evaluation]]] = field(default_factory=list)
     traced: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
     wide: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
+    kept: list[dict[str, Evaluation]] = field(default_factory=list)
+    zero: list[dict[str, Evaluation]] = field(default_factory=list)
     truths: list[Truth | None] = field(default_factory=list)
     paths: list[dict[str, Training]] = field(default_factory=list)
     exact: list[Training | None] = field(default_factory=list)
@@ -78,6 +91,8 @@ def new_work(plan: Plan) -> Work:
         ],
         traced=[{} for _ in plan.looks],
         wide=[{} for _ in plan.looks],
+        kept=[{} for _ in plan.looks],
+        zero=[{} for _ in plan.looks],
         truths=[None] * len(plan.looks),
         paths=[{} for _ in plan.trainings],
         exact=[None] * len(plan.trainings),
@@ -100,6 +115,8 @@ def case_of(work: Work, index: int) -> Case:
         truth=work.truths[index],
         traced=work.traced[index],
         wide=work.wide[index],
+        kept=work.kept[index],
+        zero=work.zero[index],
         named=plan.named,
         named_modes=plan.named_modes,
         seed=plan.seed,
@@ -142,6 +159,9 @@ def keep(work: Work, kind: Kind, index: int, answer: Any) -> None:
         work.notes[f"the truth could not be computed: {answer.message}"] = None
     elif kind == "truth":
         work.truths[index] = answer
+    elif kind in ("kept", "zero"):
+        if answer.failure is None:
+            (work.kept if kind == "kept" else work.zero)[index][answer.mode] = answer
     elif answer.failure is None:
         kept = work.traced if kind == "traced" else work.wide
         kept[index][answer.engine, answer.mode] = answer
