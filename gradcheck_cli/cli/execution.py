@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from gradcheck_cli.domain.events import Event, Finished
 
 if TYPE_CHECKING:
-    from gradcheck_cli.domain.options import RunOptions
+    from gradcheck_cli.domain.options import Layered, RunOptions
     from gradcheck_cli.domain.report import Report, SpecError
     from gradcheck_cli.domain.spec import Spec
 
@@ -84,14 +84,22 @@ class Interrupts:
 
 
 def read_specs(
-    files: Iterable[str], errors: list[SpecError], seed: int = 0, *, user_code: bool = True
+    files: Iterable[str],
+    errors: list[SpecError],
+    seed: int = 0,
+    device: Layered[str] | None = None,
+    *,
+    user_code: bool = True,
 ) -> Iterator[Spec]:
     """The specs of `files`, each file read when its turn comes; mistakes are added to `errors`.
 
     `seed` is for inputs that are drawn at random and have none of their own. Without `user_code` a
-    spec that would run some is a mistake.
+    spec that would run some is a mistake, and so is one that states a device which is not here,
+    where `device` does not overrule it.
     """
     from gradcheck_cli import specfile
+
+    overruled = device is not None and device.override is not None
 
     for file in files:
         specs, mistakes = specfile.read(file, seed=seed)
@@ -99,8 +107,30 @@ def read_specs(
         for spec in specs:
             if spec.implementations and not user_code:
                 errors.append(_refused(spec))
+            elif not overruled and (lack := _lacking(spec)):
+                errors.append(_without_device(spec, lack))
             else:
                 yield spec
+
+
+def _lacking(spec: Spec) -> str:
+    """Why this machine has not the device that a spec states."""
+    if spec.device in (None, "cpu"):
+        return ""
+    from gradcheck_cli.domain.placement import Placement
+    from gradcheck_cli.engines.devices import lacking
+
+    assert spec.device is not None
+    return lacking(Placement(spec.device))
+
+
+def _without_device(spec: Spec, lack: str) -> SpecError:
+    from gradcheck_cli.domain.report import SpecError
+    from gradcheck_cli.engines.devices import HELP
+
+    message = f"there is no device `{spec.device}` here: {lack}"
+    path, span = spec.source.path, spec.device_span
+    return SpecError("GC903", path, message, span, spec.source, "device", HELP)
 
 
 def _refused(spec: Spec) -> SpecError:

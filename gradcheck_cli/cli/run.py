@@ -32,7 +32,8 @@ def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:
     from gradcheck_cli.run.launch import prewarm, prewarm_named
 
     prewarm()  # the reference engine's process starts while this one is still importing
-    prewarm_named(name for names in context.params["engine"] for name in names)
+    if context.params["device"] in (None, "cpu"):
+        prewarm_named(name for names in context.params["engine"] for name in names)
     from gradcheck_cli.cli.configuration import load_configuration
     from gradcheck_cli.cli.exits import verdict
 
@@ -56,7 +57,7 @@ def _checked(paths: Sequence[str], settings: Settings, listeners: Sequence[Any])
     told = f"gradcheck {shlex.join(sys.argv[1:])}"
     options = settings.run_options()
     user_code = not settings.value("no-user-code", False)
-    specs = read_specs(files, errors, options.seed, user_code=user_code)
+    specs = read_specs(files, errors, options.seed, options.device, user_code=user_code)
     return execute(specs, options, listeners, errors, told)
 
 

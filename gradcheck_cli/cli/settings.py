@@ -13,6 +13,7 @@ from gradcheck_cli.cli.streams import COLOR_CHOICES
 from gradcheck_cli.cli.words import did_you_mean
 from gradcheck_cli.domain.difference import Difference
 from gradcheck_cli.domain.options import Layered, RunOptions
+from gradcheck_cli.domain.placement import DEVICES, is_device
 from gradcheck_cli.report import FORMATS
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -44,6 +45,17 @@ class Listed(click.ParamType[tuple[str, ...]]):
                 known = ", ".join(self.choices)
                 self.fail(f"{name!r} is not one of {known}.{hint}", param, ctx)
         return names
+
+
+class Device(click.ParamType[str]):
+    """What a spec may state under `device`."""
+
+    name = "device"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not is_device(str(value)):
+            self.fail(f"{value!r} is not a device: {DEVICES}", param, ctx)
+        return str(value)
 
 
 class CodeList(Listed):
@@ -164,6 +176,12 @@ SETTINGS: tuple[Setting, ...] = (
         click.FloatRange(min=0, max=1, min_open=True, max_open=True),
         "Probability with which errors of large gradients are to be found; default: 0.999.",
     ),
+    Setting(
+        "device",
+        Device(),
+        "Where PyTorch, TensorFlow and JAX compute: cpu, cuda, or cuda:1 for the second; default: "
+        "cpu.",
+    ),
     Setting("color", click.Choice(COLOR_CHOICES), "Colours; default: auto, on a terminal."),
     Setting("quiet", click.BOOL, "Show failures only.", short="q", switch=True),
     Setting("verbose", click.BOOL, "Show every value of every engine.", short="v", switch=True),
@@ -238,6 +256,7 @@ class Settings:
             timeout=self.layered("timeout"),
             memory=self.layered("memory"),
             power=self.layered("power"),
+            device=self.layered("device"),
             difference=Difference(
                 self.value("difference-scheme", "central"), self.value("difference-step")
             ),

@@ -98,6 +98,7 @@ class LayerProblem:
     behaviour: bool = False
     power: float = POWER
     seed: int = 0
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, slots=True)

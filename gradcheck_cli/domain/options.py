@@ -35,6 +35,7 @@ class RunOptions:
     timeout: Layered[float] = field(default_factory=Layered)  # seconds
     memory: Layered[float] = field(default_factory=Layered)  # gigabytes
     power: Layered[float] = field(default_factory=Layered)
+    device: Layered[str] = field(default_factory=Layered)
     difference: Difference = field(default_factory=Difference)
     seed: int = 0
     jobs: int | None = None

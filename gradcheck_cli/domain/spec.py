@@ -96,6 +96,9 @@ class Spec:
     constants: Mapping[str, bool | int | float] = field(default_factory=dict)
     power: float | None = None
     memory: float | None = None  # gigabytes
+    device: str | None = None
+    matmul_precision: str | None = None
+    device_span: Span | None = None
 
     @property
     def inputs(self) -> Mapping[str, Input]:

@@ -20,6 +20,7 @@ from gradcheck_cli.domain.evaluation import (
     Training,
     TrainingProblem,
 )
+from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities, NodeFault, Unsupported
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
@@ -37,6 +38,10 @@ class AnsweringEngine(ABC):
     answer's failure."""
 
     capabilities: ClassVar[Capabilities]
+    placement: Placement = HOST
+
+    def place(self, placement: Placement) -> None:
+        self.placement = placement
 
     @abstractmethod
     def load(self) -> str: ...

@@ -17,6 +17,7 @@ from gradcheck_cli.domain.evaluation import (
     Training,
     TrainingProblem,
 )
+from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 
@@ -70,6 +71,11 @@ class Engine(Protocol):
     """
 
     capabilities: ClassVar[Capabilities]
+
+    def place(self, placement: Placement) -> None:
+        """Where it is to compute, and how; called before `load` where that is not the CPU, and only
+        with a device whose kind is among `capabilities.devices`."""
+        ...
 
     def load(self) -> str:
         """Imports the framework and returns its version. May raise anything."""

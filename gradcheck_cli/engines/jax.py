@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -15,9 +15,10 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
-from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.base import Capabilities, EngineFault
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Closed, Pull, Results, Watch
@@ -28,6 +29,7 @@ from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
 Function = Callable[[list[Any], Watch], Results]
 
 _INSTALL = "pip install 'gradcheck-cli[jax]'"
+_DEVICES = ("cpu", "cuda")
 _LACKS = (  # how JAX says that an op has no kernel for a dtype
     "Unsupported dtype",
     "unsupported dtype",
@@ -36,21 +38,35 @@ _LACKS = (  # how JAX says that an op has no kernel for a dtype
 
 
 class JaxEngine(LoweredEngine):
-    """JAX on the CPU, one operation after the other, as it runs outside `jax.jit`."""
+    """JAX, on the CPU or on a GPU, one operation after the other, as it runs outside `jax.jit`."""
 
-    capabilities = Capabilities(name="jax", distributions=("jax",), install=_INSTALL, layers=True)
+    capabilities = Capabilities(
+        name="jax", distributions=("jax",), install=_INSTALL, layers=True, devices=_DEVICES
+    )
     table = TABLE
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings = ExitStack()
+
     def load(self) -> str:
-        os.environ.setdefault("JAX_PLATFORMS", "cpu")  # looking for other devices takes time
+        # looking for other devices takes time
+        kind = self.placement.kind
+        os.environ.setdefault("JAX_PLATFORMS", kind if kind == "cpu" else f"{kind},cpu")
         import jax
 
         # Without it JAX makes float32 of every float64, silently. This process is the worker's.
         jax.config.update("jax_enable_x64", True)
         _keep_compiled(jax)
         _share_contexts()
+        if self.placement != HOST:
+            self._settings.enter_context(on_device(jax, self.placement))
         self._calls = {**OPERATORS, **bound(self.table, jax)}
         return str(jax.__version__)
+
+    def close(self) -> None:
+        self._settings.close()
+        super().close()
 
     def framework(self, dtype: str) -> _Jax:
         return _Jax(self._calls, dtype)
@@ -76,6 +92,35 @@ class JaxEngine(LoweredEngine):
     def lacks(self, error: BaseException) -> bool:
         words = str(error)
         return isinstance(error, NotImplementedError) or any(phrase in words for phrase in _LACKS)
+
+
+@contextmanager
+def on_device(jax: Any, placement: Placement) -> Iterator[None]:
+    """All that is made meanwhile is made there, and float32 products are in the precision that was
+    asked for. Raises EngineFault where JAX has no such device."""
+    try:
+        found = jax.devices(placement.kind)
+    except RuntimeError:
+        found = []
+    if placement.index >= len(found):
+        raise EngineFault(
+            f"JAX {jax.__version__} finds {len(found)} devices of the kind {placement.kind}: "
+            "pip install 'jax[cuda12]' brings what it needs for them"
+        )
+    wanted = {
+        "jax_default_device": found[placement.index],
+        "jax_default_matmul_precision": "highest"
+        if placement.matmul == "full"
+        else "tensorfloat32",
+    }
+    before = {name: getattr(jax.config, name) for name in wanted}
+    for name, value in wanted.items():
+        jax.config.update(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
 
 
 def _keep_compiled(jax: Any) -> None:
@@ -118,7 +163,12 @@ class JaxJitEngine(JaxEngine):
     """The same, but every derivative is compiled as a whole by `jax.jit`."""
 
     capabilities = Capabilities(
-        name="jax-jit", distributions=("jax",), install=_INSTALL, layers=True, by_default=False
+        name="jax-jit",
+        distributions=("jax",),
+        install=_INSTALL,
+        layers=True,
+        by_default=False,
+        devices=_DEVICES,
     )
 
     def subject(self, request: SubjectRequest) -> Subject:

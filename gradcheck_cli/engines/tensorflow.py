@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
-from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.base import Capabilities, EngineFault
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed, Taped
@@ -36,26 +37,40 @@ _LACKS = (  # how TensorFlow says that an op has no kernel, or no gradient, for 
 
 
 class TensorFlowEngine(LoweredEngine):
-    """TensorFlow on the CPU, in eager mode."""
+    """TensorFlow, on the CPU or on a GPU, in eager mode."""
 
     capabilities = Capabilities(
         name="tensorflow",
         distributions=("tensorflow", "tensorflow-cpu", "tf-nightly"),
         install="pip install 'gradcheck-cli[tensorflow]'",
         layers=True,
+        devices=("cpu", "cuda"),
     )
     table = TABLE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings = ExitStack()
 
     def load(self) -> str:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ["KERAS_BACKEND"] = "tensorflow"  # for layers; Keras is imported by their modules
-        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # before the import: looking for one takes time
+        if self.placement.kind != "cuda":  # before the import: looking for one takes time
+            os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
         import tensorflow as tf
 
         tf.config.threading.set_intra_op_parallelism_threads(_THREADS)
         tf.config.threading.set_inter_op_parallelism_threads(_THREADS)
+        if self.placement != HOST:
+            device = _device(tf, self.placement)
+            self._settings.enter_context(multiplying(tf, self.placement.matmul))
+            self._settings.enter_context(tf.device(device))  # for all that follows here
         self._calls = {**OPERATORS, **bound(self.table, tf)}
         return str(tf.__version__)
+
+    def close(self) -> None:
+        self._settings.close()
+        super().close()
 
     def framework(self, dtype: str) -> _TensorFlow:
         return _TensorFlow(self._calls, dtype)
@@ -83,6 +98,30 @@ class TensorFlowEngine(LoweredEngine):
         return isinstance(error, tf.errors.UnimplementedError | NotImplementedError) or any(
             phrase in words for phrase in _LACKS
         )
+
+
+def _device(tf: Any, placement: Placement) -> str:
+    """What TensorFlow calls the device. Raises EngineFault where it has none."""
+    kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
+    found = tf.config.list_logical_devices(kind)
+    if placement.index >= len(found):
+        built = "with" if tf.test.is_built_with_cuda() else "without"
+        raise EngineFault(
+            f"TensorFlow {tf.__version__} is built {built} CUDA and finds {len(found)} GPUs"
+        )
+    name: str = found[placement.index].name
+    return name
+
+
+@contextmanager
+def multiplying(tf: Any, precision: str) -> Iterator[None]:
+    """Products of float32 matrices, and convolutions, in full precision or in TF32."""
+    before = tf.config.experimental.tensor_float_32_execution_enabled()
+    tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
+    try:
+        yield
+    finally:
+        tf.config.experimental.enable_tensor_float_32_execution(before)
 
 
 class _TensorFlow(Taped):

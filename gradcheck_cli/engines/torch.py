@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.evaluation import Mode, Problem, TrainingProblem
+from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
-from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.base import Capabilities, EngineFault
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.lowerings import Missing, bound
+from gradcheck_cli.engines.modes import Answer
 from gradcheck_cli.engines.torch_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
 
@@ -31,25 +33,54 @@ _DECOMPOSITIONS = "PYTORCH_JIT"  # what torch.autograd.forward_ad asks before it
 
 
 class TorchEngine(LoweredEngine):
-    """PyTorch on the CPU."""
+    """PyTorch, on the CPU or on a GPU."""
 
     capabilities = Capabilities(
         name="torch",
         distributions=("torch",),
         install="pip install 'gradcheck-cli[torch]'",
         layers=True,
+        devices=("cpu", "cuda"),
     )
     table = TABLE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings = ExitStack()
 
     def load(self) -> str:
         import torch
 
         torch.set_num_threads(_THREADS)
+        if self.placement.kind == "cuda":
+            _check_cuda(torch, self.placement.index)
+        if self.placement != HOST:
+            self._settings.enter_context(multiplying(torch, self.placement.matmul))
         self._calls = {**OPERATORS, **bound(self.table, torch)}
         return str(torch.__version__)
 
     def framework(self, dtype: str) -> _Torch:
-        return _Torch(self._calls, dtype)
+        return _Torch(self._calls, dtype, self.placement.device)
+
+    def differentiate(self, problem: Problem, answer: Answer) -> None:
+        with self._there():
+            super().differentiate(problem, answer)
+
+    def descend(
+        self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
+    ) -> None:
+        with self._there():
+            super().descend(problem, losses, path)
+
+    def _there(self) -> AbstractContextManager[Any]:
+        """Where operations make arrays of nothing (`arange`). On the CPU they do so anyway."""
+        import torch
+
+        return nullcontext() if self.placement == HOST else torch.device(self.placement.device)
+
+    def close(self) -> None:
+        self._settings.close()
+        super().close()
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Forward mode through a `torch.autograd.Function` needs its `jvp`."""
@@ -66,7 +97,7 @@ class TorchEngine(LoweredEngine):
     def subject(self, request: SubjectRequest) -> Subject:
         from gradcheck_cli.engines.callables.torch import TorchSubject
 
-        return TorchSubject(request)
+        return TorchSubject(request, self.placement.device)
 
     @contextmanager
     def plainly(self) -> Iterator[None]:
@@ -80,14 +111,40 @@ class TorchEngine(LoweredEngine):
         return isinstance(error, NotImplementedError) or any(phrase in words for phrase in _LACKS)
 
 
-class _Torch(Taped):
-    """PyTorch in one dtype (`framework.Framework`)."""
+def _check_cuda(torch: Any, index: int) -> None:
+    """Raises EngineFault where this PyTorch has no such device."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if index >= count:
+        built = torch.version.cuda
+        why = f"is built for CUDA {built}" if built else "is built without CUDA"
+        raise EngineFault(f"PyTorch {torch.__version__} {why} and finds {count} GPUs")
 
-    def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:
+
+@contextmanager
+def multiplying(torch: Any, precision: str) -> Iterator[None]:
+    """Products of float32 matrices, and convolutions, in full precision or in TF32."""
+    before = torch.get_float32_matmul_precision()
+    convolutions = torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("highest" if precision == "full" else "high")
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+        torch.backends.cudnn.allow_tf32 = convolutions
+
+
+class _Torch(Taped):
+    """PyTorch in one dtype on one device (`framework.Framework`)."""
+
+    def __init__(
+        self, table: Mapping[str, Call | Missing], dtype: str, device: str = HOST.device
+    ) -> None:
         import torch
 
         self._torch = torch
         self._calls = table
+        self._device = device
         self._dtype = getattr(torch, dtype)
         self.kinds = {"float": self._dtype, "int": torch.int64, "bool": torch.bool}
 
@@ -95,7 +152,7 @@ class _Torch(Taped):
         return self._calls.get(op)
 
     def constant(self, value: bool | int | float, kind: str) -> Any:
-        return self._torch.tensor(value, dtype=self.kinds[kind])
+        return self._torch.tensor(value, dtype=self.kinds[kind], device=self._device)
 
     def cast(self, array: Any, kind: str) -> Any:
         return array.to(self.kinds[kind])
@@ -103,7 +160,8 @@ class _Torch(Taped):
     def array(self, values: Array) -> Any:
         # A copy, contiguous and writable: neither a read-only nor a strided array may leak in.
         tensor = self._torch.tensor(np.ascontiguousarray(values).reshape(np.shape(values)))
-        return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
+        wanted = self._dtype if tensor.is_floating_point() else tensor.dtype
+        return tensor.to(self._device, wanted)
 
     def leaf(self, values: Array) -> Any:
         return self.array(values).requires_grad_()

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Projection
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
 from gradcheck_cli.domain.report import Finding, Reading
-from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.base import Engine, Unsupported
 from gradcheck_cli.engines.callables.loading import on_the_path
 from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.engines.callables.surroundings import surroundings
@@ -45,6 +45,10 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
         kept = tuple(m for m in problem.modes if m not in FIRST_ORDER or m in modes)
         problem = replace(problem, modes=kept)
     try:
+        kind = problem.device.partition(":")[0]
+        if kind not in engine.capabilities.devices:
+            name = engine.capabilities.name
+            raise Unsupported(f"{name} computes on the CPU, and has no device `{problem.device}`")
         with surroundings(), on_the_path(problem.implementation):
             if problem.behaviour:
                 answer = behave(engine, problem)

@@ -7,6 +7,8 @@ from typing import Any
 
 from rich.text import Text
 
+from gradcheck_cli.domain.placement import Placement
+from gradcheck_cli.engines.devices import lacking
 from gradcheck_cli.engines.registry import Registered
 from gradcheck_cli.report.style import DIM, Style, labelled, plain, wrapped
 from gradcheck_cli.report.table import table_lines
@@ -48,8 +50,13 @@ def _row(found: Registered) -> list[str]:
         ", ".join(can.modes),
         ", ".join(map(str, can.orders)),
         ", ".join(can.dtypes),
-        ", ".join(can.devices),
+        ", ".join(_device(kind) for kind in can.devices),
     ]
+
+
+def _device(kind: str) -> str:
+    """`cuda (none here)` where this machine has no such device."""
+    return f"{kind} (none here)" if lacking(Placement(kind)) else kind
 
 
 def _missing(found: Registered, style: Style, column: int) -> list[Text]:
@@ -83,6 +90,7 @@ def _entry(found: Registered) -> dict[str, Any]:
         "orders": list(can.orders),
         "dtypes": list(can.dtypes),
         "devices": list(can.devices),
+        "devices_here": [kind for kind in can.devices if not lacking(Placement(kind))],
         "remark": can.remark,
         "missing": [{"what": what, "install": install} for what, install in found.missing],
     }

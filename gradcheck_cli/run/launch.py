@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gradcheck_cli.engines.points import REFERENCE, targets
 
@@ -37,8 +37,9 @@ def adopt(target: str) -> subprocess.Popen[bytes] | None:
     return process if process is not None and process.poll() is None else None
 
 
-def spawn(target: str) -> subprocess.Popen[bytes]:
-    """A worker process for the engine "module:Class".
+def spawn(target: str, where: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """A worker process for the engine "module:Class"; `where` has the fields of its Placement, if
+    that is not the CPU.
 
     Standard input and output are the channel; everything that the engine prints, through whichever
     of the two streams, comes out of standard error. The worker leads a session of its own: it does
@@ -52,7 +53,7 @@ def spawn(target: str) -> subprocess.Popen[bytes]:
     environment.setdefault("OPENBLAS_NUM_THREADS", "1")
     environment.setdefault("PYTHONUNBUFFERED", "1")  # what was printed before a crash must come out
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "gradcheck_cli.run.worker", target, str(os.getpid())],
+        [sys.executable, "-P", "-m", "gradcheck_cli.run.worker", target, str(os.getpid()), *where],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

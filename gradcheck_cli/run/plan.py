@@ -26,7 +26,9 @@ from gradcheck_cli.domain.evaluation import (
 )
 from gradcheck_cli.domain.layer import POWER, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.placement import HOST, Placement, placement
 from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.devices import require
 from gradcheck_cli.engines.registry import Registered, usual
 from gradcheck_cli.run.memory import usual_limit
 
@@ -58,7 +60,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that is asked for one spec. `trainings` has one problem a dtype."""
+    """Everything that is asked for one spec. `trainings` has one problem a dtype. `without` are
+    the engines that do not compute where `placement` says."""
 
     spec: Spec
     engines: tuple[str, ...]
@@ -72,11 +75,26 @@ class Plan:
     memory: float  # gigabytes
     seed: int
     layers: tuple[LayerProblem, ...] = ()
+    placement: Placement = HOST
+    without: frozenset[str] = frozenset()
+
+    def placement_of(self, engine: str) -> Placement:
+        return HOST if engine in self.without else self.placement
+
+
+def placed(spec: Spec | None, options: RunOptions) -> Placement:
+    """Where a spec is to be computed; None for what holds before any is read."""
+    device = options.device.resolve(spec.device if spec else None, HOST.device)
+    return placement(device, (spec and spec.matmul_precision) or HOST.matmul)
 
 
 def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Registered]) -> Plan:
-    """Raises UsageError for an engine or dtype that was named and is unknown or not there."""
+    """Raises UsageError for an engine, dtype or device that was named and is unknown or not
+    there."""
     engines, named = choose_engines(spec, options, registered)
+    where = placed(spec, options)
+    require(where)
+    without = frozenset(name for name in engines if not _computes(registered[name], where))
     dtypes = options.dtypes.resolve(spec.dtypes, DTYPES)
     for dtype in dtypes:
         if dtype not in FORMATS:
@@ -84,11 +102,13 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
     stated = options.modes.resolve(spec.modes, ())
     asked = _asked_modes(spec, stated)
     if spec.implementations:
-        return _plan_of_layers(spec, options, engines, named, tuple(dtypes), asked, bool(stated))
-    notes: dict[str, None] = {}  # in order, each once
+        return _plan_of_layers(
+            spec, options, engines, named, tuple(dtypes), asked, bool(stated), where, without
+        )
+    notes = dict.fromkeys(_said(where))  # in order, each once
     here = {name: registered[name] for name in engines}
     looks = tuple(
-        _look(spec, point, dtype, asked, bool(stated), here, named, options, notes)
+        _look(spec, point, dtype, asked, bool(stated), here, named, options, notes, where)
         for point in range(len(spec.points))
         for dtype in dtypes
     )
@@ -106,7 +126,21 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
         timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
         memory=options.memory.resolve(spec.memory, usual_limit()),
         seed=options.seed,
+        placement=where,
+        without=without,
     )
+
+
+def _computes(found: Registered, where: Placement) -> bool:
+    """Whether the engine computes on such a device."""
+    return found.engine is not None and where.kind in found.engine.capabilities.devices
+
+
+def _said(where: Placement) -> list[str]:
+    """What a person is told of where a spec was computed."""
+    if where == HOST:
+        return []
+    return [f"computed on {where.device}; float32 products in {where.matmul} precision"]
 
 
 def _plan_of_layers(
@@ -117,6 +151,8 @@ def _plan_of_layers(
     dtypes: tuple[str, ...],
     modes: tuple[Mode, ...],
     modes_named: bool,
+    where: Placement,
+    without: frozenset[str],
 ) -> Plan:
     """A layer is checked by its own engine, at each point in each dtype; then how it behaves."""
     problems = tuple(
@@ -131,6 +167,7 @@ def _plan_of_layers(
             named_dtype=bool(options.dtypes.resolve(spec.dtypes, ())),
             power=options.power.resolve(spec.power, POWER),
             seed=options.seed,
+            device=where.device,
         )
         for implementation in spec.implementations
         if implementation.engine in engines
@@ -147,11 +184,13 @@ def _plan_of_layers(
         named_modes=frozenset(modes) if modes_named else frozenset(),
         looks=(),
         trainings=(),
-        notes=(),
+        notes=tuple(_said(where)),
         timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
         memory=options.memory.resolve(spec.memory, usual_limit()),
         seed=options.seed,
         layers=problems,
+        placement=where,
+        without=without,
     )
 
 
@@ -199,6 +238,7 @@ def _look(
     named: frozenset[str],
     options: RunOptions,
     notes: dict[str, None],
+    where: Placement,
 ) -> Look:
     inputs = spec.points[index]
     point = index if spec.pointed else None
@@ -218,7 +258,7 @@ def _look(
         mine: list[Problem] = []
         against: list[tuple[Mode, str, bool]] = []
         for mode in asked:
-            reason, left_out = _reason_against(spec, found, dtype, mode)
+            reason, left_out = _reason_against(spec, found, dtype, mode, where)
             if reason is None:
                 projection = projections[mode]
                 mine.append(
@@ -257,13 +297,15 @@ def _look(
 
 
 def _reason_against(
-    spec: Spec, found: Registered, dtype: str, mode: Mode
+    spec: Spec, found: Registered, dtype: str, mode: Mode, where: Placement
 ) -> tuple[str | None, bool]:
     """Why an engine cannot do this, and whether that is a mode which it leaves out by default."""
     assert found.engine is not None
     can = found.engine.capabilities
     order = 1 if mode in FIRST_ORDER else 2
     base = next(first for first, second in SECOND_ORDER.items() if mode in (first, second))
+    if not _computes(found, where):
+        return f"{found.name} computes on the CPU, and has no device `{where.device}`", False
     if dtype not in can.dtypes:
         return f"{found.name} has no {dtype}", False
     if base not in can.modes:

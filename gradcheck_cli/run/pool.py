@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradcheck_cli.domain.evaluation import Failure
+from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.engines.tracebacks import short_dump
 from gradcheck_cli.run import channel
 from gradcheck_cli.run.process import Died, Process, TimedOut, TookTooMuch
@@ -38,6 +39,7 @@ class Task:
     priority: int = 0
     memory: float = math.inf
     group: Any = None
+    placement: Placement = HOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +72,23 @@ class Pool:
         self.results: queue.SimpleQueue[Imported | Done] = queue.SimpleQueue()
         self._permits = threading.BoundedSemaphore(jobs) if jobs else None
         self._show_output = show_output
-        self._keepers: dict[str, _Keeper] = {}
+        self._keepers: dict[tuple[str, Placement], _Keeper] = {}
 
-    def start(self, engine: str, target: str) -> None:
-        """Starts the worker for `engine`, whose class is "module:Class", unless that was done.
+    def start(self, engine: str, target: str, placement: Placement = HOST) -> None:
+        """Starts the worker for `engine`, whose class is "module:Class", unless that was done. It
+        has one for each placement: what a framework has set up for a device stays.
 
         Workers import at the same time, so the sooner they are all started the better.
         """
-        if engine not in self._keepers:
-            keeper = _Keeper(engine, target, self.results, self._permits, self._show_output)
-            self._keepers[engine] = keeper
+        if (engine, placement) not in self._keepers:
+            keeper = _Keeper(
+                engine, target, placement, self.results, self._permits, self._show_output
+            )
+            self._keepers[engine, placement] = keeper
             keeper.start()
 
     def submit(self, task: Task) -> None:
-        self._keepers[task.engine].submit(task)
+        self._keepers[task.engine, task.placement].submit(task)
 
     def close(self) -> None:
         """Ends all workers in good order. Every task must be done."""
@@ -107,6 +112,7 @@ class _Keeper(threading.Thread):
         self,
         engine: str,
         target: str,
+        placement: Placement,
         results: queue.SimpleQueue[Imported | Done],
         permits: threading.BoundedSemaphore | None,
         show_output: bool,
@@ -114,6 +120,7 @@ class _Keeper(threading.Thread):
         super().__init__(name=f"keeper of {engine}", daemon=True)
         self._engine = engine
         self._target = target
+        self._placement = placement
         self._results = results
         self._permits = permits
         self._show_output = show_output
@@ -199,7 +206,9 @@ class _Keeper(threading.Thread):
                 if self._killed:
                     return None
                 try:
-                    process = self._process = Process(self._target, self._show_output)
+                    process = self._process = Process(
+                        self._target, self._show_output, self._placement
+                    )
                 except OSError as error:
                     words = f"the worker process cannot be started: {error}"
                     self._hopeless = Failure("crashed", words)

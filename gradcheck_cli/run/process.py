@@ -12,6 +12,7 @@ import sys
 import time
 from typing import IO, Any
 
+from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.run import channel, memory
 from gradcheck_cli.run.launch import adopt, spawn
 
@@ -48,8 +49,11 @@ class Process:
     Its methods are for one thread, but `kill` may be called from any.
     """
 
-    def __init__(self, target: str, show_output: bool) -> None:
-        self._popen = adopt(target) or spawn(target)
+    def __init__(self, target: str, show_output: bool, placement: Placement = HOST) -> None:
+        if placement == HOST:
+            self._popen = adopt(target) or spawn(target)
+        else:
+            self._popen = spawn(target, (placement.device, placement.matmul))
         self._show_output = show_output
         self._decoder = channel.Decoder()
         self._unsent = memoryview(b"")

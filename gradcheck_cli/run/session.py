@@ -21,11 +21,12 @@ from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinish
 from gradcheck_cli.domain.fixes import FixRequest
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.report import Check, Finding, Reading, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.judge import flushed, judge, judge_training, suspects
-from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan
+from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan, placed
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
 from gradcheck_cli.run.settle import reading, settle, training_result
 from gradcheck_cli.run.work import (
@@ -115,8 +116,9 @@ class _Session:
                 return
             message = self._pool.results.get()
             if isinstance(message, Imported):
+                known = message.engine in self._versions  # on another device
                 self._versions[message.engine] = message.version
-                if message.engine in used:
+                if message.engine in used and not known:
                     yield EngineReady(message.engine, message.version, message.seconds)
                 continue
             self._receive(message)
@@ -127,15 +129,18 @@ class _Session:
         self._start_engine("reference")
         if self._options.engines.override:
             for name in choose_engines(None, self._options, self._registered)[0]:
-                self._start_engine(name)
+                self._start_engine(name, placed(None, self._options))
 
-    def _start_engine(self, name: str) -> None:
-        self._pool.start(name, self._registered[name].target)
+    def _start_engine(self, name: str, placement: Placement = HOST) -> None:
+        found = self._registered[name].engine
+        if found is not None and placement.kind not in found.capabilities.devices:
+            placement = HOST
+        self._pool.start(name, self._registered[name].target, placement)
 
     def _submit(self, spec: Spec) -> None:
         plan = make_plan(spec, self._options, self._registered)
         for name in plan.engines:
-            self._start_engine(name)
+            self._start_engine(name, plan.placement)
         number = len(self._works)
         work = new_work(plan)
         self._works.append(work)
@@ -144,7 +149,8 @@ class _Session:
             asked: list[_Question] = []
             for i, look in enumerate(looks):
                 asked += [("first", i, problem) for problem in look.problems[engine]]
-            asked += [("path", i, problem) for i, problem in enumerate(trainings)]
+            if engine not in plan.without:
+                asked += [("path", i, problem) for i, problem in enumerate(trainings)]
             self._ask(number, engine, asked)
         truths: list[_Question] = [
             ("truth", i, look.truth) for i, look in enumerate(looks) if look.truth.projections
@@ -176,6 +182,7 @@ class _Session:
                 priority=number,
                 memory=work.plan.memory,
                 group=(self._number, number, engine),
+                placement=work.plan.placement_of(engine) if engine else HOST,
             )
         )
 

@@ -15,6 +15,7 @@ from gradcheck_cli.domain.evaluation import (
     Training,
 )
 from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.report import (
     Check,
     Finding,
@@ -140,6 +141,8 @@ def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
         words += ["--difference-scheme", options.difference.scheme]
         if options.difference.step is not None:
             words += ["--difference-step", str(options.difference.step)]
+    if options.device.override and options.device.override != HOST.device:
+        words += ["--device", options.device.override]
     words += ["--seed", str(plan.seed)]
     return shlex.join(words)
 

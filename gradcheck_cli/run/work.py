@@ -94,10 +94,19 @@ def new_work(plan: Plan) -> Work:
         kept=[{} for _ in plan.looks],
         zero=[{} for _ in plan.looks],
         truths=[None] * len(plan.looks),
-        paths=[{} for _ in plan.trainings],
+        paths=[
+            {name: _not_there(plan, name, problem.dtype) for name in plan.without}
+            for problem in plan.trainings
+        ],
         exact=[None] * len(plan.trainings),
         near=[None] * len(plan.trainings),
     )
+
+
+def _not_there(plan: Plan, engine: str, dtype: str) -> Training:
+    """The answer of an engine that does not compute on the device."""
+    words = f"{engine} computes on the CPU, and has no device `{plan.placement.device}`"
+    return Training(engine, dtype, failure=Failure("unsupported", words))
 
 
 def case_of(work: Work, index: int) -> Case:

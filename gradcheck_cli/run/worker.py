@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.engines.points import REFERENCE
@@ -27,14 +28,14 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def main() -> None:
-    target, parent = sys.argv[1], int(sys.argv[2])
+    target, parent, where = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     _die_with(parent)
     # An entry must stand there once, or every import looks twice.
     sys.path[:] = dict.fromkeys(sys.path)
     requests, answers = _take_channel()
     faulthandler.enable()
     sys.stdout, sys.stderr = output.bounded(1), output.bounded(2)
-    engine = _load(target, answers)
+    engine = _load(target, where, answers)
     if engine is None:
         os._exit(1)
     while (task := channel.read(requests)) is not None:
@@ -70,7 +71,7 @@ def _take_channel() -> tuple[int, int]:
     return requests, answers
 
 
-def _load(target: str, answers: int) -> Engine | None:
+def _load(target: str, where: Sequence[str], answers: int) -> Engine | None:
     start = time.perf_counter()
     # An import makes many objects and no garbage; collecting meanwhile costs TensorFlow a seventh.
     gc.disable()
@@ -78,6 +79,10 @@ def _load(target: str, answers: int) -> Engine | None:
         from gradcheck_cli.engines.base import make
 
         engine = make(target)
+        if where:
+            from gradcheck_cli.domain.placement import Placement
+
+            engine.place(Placement(*where))
         version = engine.load()
         if target == REFERENCE:
             import gradcheck_cli.truth  # noqa: F401 - the reference worker also serves the truth

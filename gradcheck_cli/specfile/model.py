@@ -13,6 +13,8 @@ from typing import Any
 from pydantic_core import PydanticCustomError, SchemaValidator
 from pydantic_core import core_schema as core
 
+from gradcheck_cli.domain.placement import DEVICE, MATMULS, is_device
+
 FLOAT_TYPES = ("float16", "bfloat16", "float32", "float64")
 INPUT_TYPES = (*FLOAT_TYPES, "int64", "bool")
 DISTRIBUTIONS = ("normal", "uniform", "log_uniform", "integers")
@@ -211,6 +213,12 @@ def _input() -> Any:
 # Everything else
 
 
+def _device(text: str) -> str:
+    if not is_device(text):
+        raise PydanticCustomError("device", "a device is cpu, cuda (a GPU), or cuda:1 (the second)")
+    return text
+
+
 def _per_dtype(description: str) -> Any:
     number = core.float_schema(ge=0, allow_inf_nan=False, strict=True)
     mapping = core.dict_schema(_words(*FLOAT_TYPES), number, min_length=1, strict=True)
@@ -359,6 +367,17 @@ def spec_schema() -> Any:
         "train": _key(_train(), "A training path that every engine follows."),
         "timeout": _key(_positive(), "How many seconds one engine may take for this spec."),
         "memory": _key(_positive(), "How many gigabytes one engine may take for this spec."),
+        "device": _key(
+            core.no_info_after_validator_function(_device, _text()),
+            "Where PyTorch, TensorFlow and JAX compute: `cpu`, `cuda`, or `cuda:1` for the second. "
+            "Default: cpu.",
+            pattern=DEVICE,
+        ),
+        "matmul_precision": _key(
+            _words(*MATMULS),
+            "How a GPU multiplies float32 matrices: `full`, or `tf32` with ten bits behind the "
+            "point. Default: full.",
+        ),
     }
     either = [{"required": ["model"]}, {"required": ["implementations"]}]
     description = "A formula or layers that somebody wrote, their inputs, and what is checked."

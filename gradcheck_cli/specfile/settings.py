@@ -10,6 +10,7 @@ from pydantic_core import ValidationError
 
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.spec import Allow, Tolerance, Train
 from gradcheck_cli.formula import used_inputs
@@ -44,7 +45,15 @@ def read_settings(
         "train": _train(data.get("train"), inputs, collector),
         "timeout": data.get("timeout"),
         "memory": data.get("memory"),
+        "device": data.get("device"),
+        "matmul_precision": data.get("matmul_precision"),
+        "device_span": _span("device", data, collector),
     }
+
+
+def _span(key: str, data: Mapping[str, Any], collector: Collector) -> Span | None:
+    """Where the value of a key stands."""
+    return collector.span(locate(collector.root, (key,))[1]) if key in data else None
 
 
 def checked_settings(chosen: Mapping[str, Any]) -> dict[str, Any]:

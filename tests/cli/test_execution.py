@@ -1,12 +1,15 @@
 import contextlib
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.cli.execution import execute
+from gradcheck_cli.cli.execution import execute, read_specs
 from gradcheck_cli.domain.events import Event, Finished, SpecFinished, Started
-from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.options import Layered, RunOptions
+from gradcheck_cli.domain.report import SpecError
+from gradcheck_cli.engines import devices
 from gradcheck_cli.run import session
 from tests.report import samples
 
@@ -82,3 +85,24 @@ def test_the_handler_of_before_comes_back() -> None:
     before = signal.getsignal(signal.SIGINT)
     execute([], RunOptions(), [], [], "")
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_device_that_is_not_here_is_a_mistake_at_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "cuda_devices", lambda: (0, "no NVIDIA driver is installed"))
+    file = tmp_path / "two.yaml"
+    file.write_text(
+        "name: far\ninputs: {x: 2.0}\nmodel: x\ndevice: cuda\n"
+        "---\nname: near\ninputs: {x: 2.0}\nmodel: x\ndevice: cpu\n"
+    )
+    errors: list[SpecError] = []
+    assert [spec.name for spec in read_specs([str(file)], errors)] == ["near"]
+    (error,) = errors
+    assert error.message == "there is no device `cuda` here: no NVIDIA driver is installed"
+    assert error.span is not None
+    assert (error.span.line, error.span.column, error.key) == (4, 9, "device")
+    assert "needs an NVIDIA GPU" in error.help
+    beaten = read_specs([str(file)], errors, device=Layered(override="cpu"))
+    assert [spec.name for spec in beaten] == ["far", "near"]
+    assert len(errors) == 1

@@ -52,6 +52,7 @@ VALUES = {
     "memory": ("0.5", 0.5),
     "no-user-code": ("1", True),
     "power": ("0.99", 0.99),
+    "device": ("cuda:1", "cuda:1"),
     "color": ("never", "never"),
     "quiet": ("1", True),
     "verbose": ("yes", True),

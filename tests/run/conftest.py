@@ -147,6 +147,17 @@ class Unloadable(_Fake):
 class OneMode(_Fake):
     capabilities = None
 
+class OnGpu(_Fake):
+    """Computes `far` on the second GPU and everything else on the CPU."""
+
+    def misbehaves(self, problem):
+        where = ("cuda:1", "tf32") if "far" in problem.values else ("cpu", "full")
+        return (self.placement.device, self.placement.matmul) != where
+
+    def misbehave(self):
+        raise RuntimeError(f"it is on {self.placement}")
+
+OnGpu.capabilities = replace(OnGpu.capabilities, devices=("cpu", "cuda"))
 OneMode.capabilities = replace(ReferenceEngine.capabilities, name="onemode", modes=("reverse",))
 '''
 
@@ -167,6 +178,7 @@ NAMES = (
     "Slow",
     "Unloadable",
     "OneMode",
+    "OnGpu",
 )
 
 

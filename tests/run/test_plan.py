@@ -10,9 +10,12 @@ import pytest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.options import Layered, RunOptions
+from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines import devices
 from gradcheck_cli.engines.registry import Registered, engines
 from gradcheck_cli.run.plan import Plan, make_plan
+from gradcheck_cli.run.work import new_work
 
 Read = Callable[[str], Spec]
 SQUARE = "inputs: {x: 2.5}\nmodel: x ** 2"
@@ -238,3 +241,51 @@ def test_training_has_a_problem_a_dtype(spec: Read) -> None:
     assert plan.trainings[0].values["w"] == np.float64(np.float32(0.1))
     assert (plan.trainings[0].rate, plan.trainings[0].steps) == (0.1, 5)
     assert plan.trainings[0].parameters == ("w",)
+
+
+ON_A_GPU = SQUARE + "\ndevice: cuda\n"
+TRAINED = ON_A_GPU + "train: {optimizer: {sgd: {lr: 0.1}}, steps: 2, parameters: [x]}"
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with one."""
+    monkeypatch.setattr(devices, "cuda_devices", lambda: (1, ""))
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_device_beats_and_is_beaten_like_every_setting(spec: Read) -> None:
+    def placed(text: str, **layers: str) -> Placement:
+        options = RunOptions(device=Layered(**layers))
+        return make_plan(spec(text), options, engines()).placement
+
+    assert placed(SQUARE) == HOST
+    assert placed(SQUARE, fallback="cuda") == placed(ON_A_GPU) == Placement("cuda", "full")
+    assert placed(ON_A_GPU, override="cpu", fallback="cuda") == HOST
+    assert placed(ON_A_GPU + "matmul_precision: tf32\n") == Placement("cuda", "tf32")
+    assert placed(SQUARE + "\nmatmul_precision: tf32\n") == HOST  # the CPU has no such thing
+
+
+@pytest.mark.usefixtures("gpu")
+def test_engines_without_the_device_refuse_it_where_they_were_named(spec: Read) -> None:
+    words = "eigen computes on the CPU, and has no device `cuda`"
+    plan = _plan(spec(TRAINED), engines=("torch", "jax", "tensorflow", "eigen"))
+    assert plan.without == {"eigen"}
+    look = plan.looks[0]
+    assert {found.engine for found in look.refused} == {"eigen"}
+    assert {str(found.failure and found.failure.message) for found in look.refused} == {words}
+    assert look.problems["eigen"] == ()
+    assert all(look.problems[name] for name in ("torch", "jax", "tensorflow"))
+    assert plan.notes[0] == "computed on cuda; float32 products in full precision"
+    path = new_work(plan).paths[0]  # of a training it is not asked either
+    assert path.keys() == {"eigen"}
+    assert path["eigen"].failure is not None
+    assert path["eigen"].failure.message == words
+
+
+def test_a_device_that_is_not_here_is_a_mistake_of_the_call(
+    spec: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "cuda_devices", lambda: (0, "there is none"))
+    with pytest.raises(UsageError, match="there is no device `cuda` here: there is none"):
+        _plan(spec(ON_A_GPU))

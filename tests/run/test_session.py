@@ -19,6 +19,7 @@ from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinish
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines import devices
 from gradcheck_cli.run.session import run
 
 Read = Callable[[str], Spec]
@@ -167,6 +168,19 @@ def test_broken_entry_point_is_told_once(
     assert first.status == second.status == "passed"
     assert [note for note in first.notes if "`gone` cannot be used" in note]
     assert second.notes == ()
+
+
+def test_each_device_has_a_worker_of_its_own(
+    spec: Read, fakes: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "cuda_devices", lambda: (2, ""))
+    far = "inputs: {far: 2.0}\nmodel: far ** 2\ndevice: cuda:1\nmatmul_precision: tf32\n"
+    report = _report(_events([spec(far), spec(GOOD)], _options("ongpu")))
+    assert [_codes(result) for result in report.results] == [set(), set()]
+    assert [result.notes for result in report.results] == [
+        ("computed on cuda:1; float32 products in tf32 precision",),
+        (),
+    ]
 
 
 def test_refused_mode_is_an_error_where_it_was_named(spec: Read, fakes: dict[str, str]) -> None:

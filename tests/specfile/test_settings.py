@@ -65,7 +65,14 @@ def test_tolerances(form: str, tolerance: Tolerance) -> None:
         ),
         ("name: ''", "GC903 3:7-9 name: `name` must not be empty"),
         ("name: 3", "GC903 3:7-8 name: `name` must be text, not the number `3`"),
-        ("device: cpu", "GC903 3:1-7 device: unknown key `device`"),
+        (
+            "device: gpu",
+            "GC903 3:9-12 device: `device`: a device is cpu, cuda (a GPU), or cuda:1 (the second)",
+        ),
+        (
+            "matmul_precision: half",
+            "GC903 3:19-23 matmul_precision: text `half` is not valid here",
+        ),
     ],
 )
 def test_settings_with_mistakes(line: str, expected: str) -> None:

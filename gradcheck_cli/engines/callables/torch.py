@@ -12,6 +12,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
@@ -26,19 +27,20 @@ NO_FORWARD_MODE = ("jvp", "forward", "stateless api")
 
 
 class TorchSubject:
-    """A user's layer in one dtype (`subject.Subject`). Modules are copied; what a function captured
-    is changed in place for the time of a call, and put back."""
+    """A user's layer in one dtype on one device (`subject.Subject`). Modules are copied; what a
+    function captured is changed in place for the time of a call, and put back."""
 
-    def __init__(self, request: SubjectRequest) -> None:
+    def __init__(self, request: SubjectRequest, device: str = HOST.device) -> None:
         import torch
 
         self._torch = torch
         self._request = request
         self.dtype = request.dtype
+        self._device = device
         self._floats = getattr(torch, request.dtype)
         self._rounded = getattr(torch, request.rounding)
         self._module: Any = None
-        self._state = State(torch, self._rounded, self._floats, request.seed)
+        self._state = State(torch, self._rounded, self._floats, device, request.seed)
         with self._state.seeded():
             load_layer(request.implementation)  # a module may draw numbers when it is imported
         with self._state.seeded():
@@ -125,7 +127,8 @@ class TorchSubject:
 
     def _tensor(self, value: Array) -> Any:
         tensor = self._torch.from_numpy(np.array(value, order="C"))
-        return tensor.to(self._floats) if tensor.is_floating_point() else tensor
+        wanted = self._floats if tensor.is_floating_point() else tensor.dtype
+        return tensor.to(self._device, wanted)
 
     def _numpy(self, tensor: Any) -> Array:
         plain = tensor.detach()

@@ -33,14 +33,16 @@ class State:
     """`named` are the tensors that are leaves of the subject. Whole numbers that a captured module
     counts with are `_counters`."""
 
-    def __init__(self, torch: Any, rounded: Any, floats: Any, seed: int) -> None:
+    def __init__(self, torch: Any, rounded: Any, floats: Any, device: str, seed: int) -> None:
         self._torch = torch
+        self._device = torch.device(device)
         self._rounded, self._floats = rounded, floats
         self.named: dict[str, Held] = {}
         self.notes: list[str] = []
         self._counters: list[Held] = []
         self._modules: list[Any] = []
-        self._random = torch.Generator().manual_seed(seed).get_state()
+        self._streams = _streams(torch, self._device)
+        self._random = [stream.start(seed) for stream in self._streams]
         self._others = Randomness(seed)
 
     def copied(self, module: Any) -> Any:
@@ -48,7 +50,7 @@ class State:
         module = copy.deepcopy(module)
         if self._rounded != self._floats:
             module = module.to(self._rounded)
-        module = module.to(self._floats)
+        module = module.to(self._device, self._floats)
         for name, tensor in module.named_parameters():
             tensor.grad = None
             self.named[name] = Held(tensor, tensor.data, "parameter", tensor.requires_grad)
@@ -72,11 +74,11 @@ class State:
 
     def _lend(self, name: str, tensor: Any) -> None:
         if not tensor.is_floating_point():
-            self._counters.append(Held(tensor, tensor.data, "captured", False))
+            self._counters.append(Held(tensor, tensor.data.to(self._device), "captured", False))
         elif tensor.requires_grad and not tensor.is_leaf:
             self.notes.append(f"`{name}`, which the layer captured, is no leaf: not checked")
         else:
-            data = tensor.detach().to(self._rounded).to(self._floats)
+            data = tensor.detach().to(self._rounded).to(self._device, self._floats)
             self.named[name] = Held(tensor, data, "captured", tensor.requires_grad)
 
     def settle(self, values: Mapping[str, Array], made: Made) -> None:
@@ -121,16 +123,18 @@ class State:
     @contextmanager
     def seeded(self) -> Iterator[None]:
         """The same random numbers every time, and afterwards the user's own again."""
-        before = self._torch.get_rng_state()
+        before = [stream.get() for stream in self._streams]
         self.again()
         try:
             yield
         finally:
-            self._torch.set_rng_state(before)
+            for stream, state in zip(self._streams, before, strict=True):
+                stream.put(state)
 
     def again(self) -> None:
         """Random numbers from the seed on. Who calls this stands in `seeded`."""
-        self._torch.set_rng_state(self._random)  # `manual_seed` takes 300 times as long
+        for stream, state in zip(self._streams, self._random, strict=True):
+            stream.put(state)  # `manual_seed` takes 300 times as long
         self._others.again()
 
     @property
@@ -140,8 +144,9 @@ class State:
 
     def drawn(self) -> bool:
         """Whether random numbers were drawn since `seeded`."""
-        torch = self._torch
-        return not torch.equal(torch.get_rng_state(), self._random) or self._others.drawn()
+        pairs = zip(self._streams, self._random, strict=True)
+        drawn = any(not self._torch.equal(stream.get(), state) for stream, state in pairs)
+        return drawn or self._others.drawn()
 
     @contextmanager
     def asking(self, wrt: Sequence[str] | None) -> Iterator[None]:
@@ -163,6 +168,36 @@ class State:
 
     def tensors(self) -> dict[str, Any]:
         return {name: held.tensor for name, held in self.named.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """The random numbers of a device."""
+
+    get: Callable[[], Any]
+    put: Callable[[Any], None]
+    start: Callable[[int], Any]  # the state that a seed gives
+
+
+def _streams(torch: Any, device: Any) -> list[_Stream]:
+    """Those of the CPU, on which modules are initialised everywhere, and those of a GPU."""
+    found = [
+        _Stream(
+            torch.get_rng_state,
+            torch.set_rng_state,
+            lambda seed: torch.Generator().manual_seed(seed).get_state(),
+        )
+    ]
+    if device.type == "cuda":
+        cuda = torch.cuda
+        found.append(
+            _Stream(
+                lambda: cuda.get_rng_state(device),
+                lambda state: cuda.set_rng_state(state, device),
+                lambda seed: torch.Generator(device).manual_seed(seed).get_state(),
+            )
+        )
+    return found
 
 
 def _grad(tensor: Any) -> Any:

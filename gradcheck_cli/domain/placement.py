@@ -1,0 +1,40 @@
+"""Where an engine computes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+DEVICE = r"^(cpu|cuda(:\d+)?)$"
+DEVICES = "there are cpu, cuda (a GPU), and cuda:1 for the second GPU"
+
+MATMULS = ("full", "tf32")
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A device, and how products of float32 matrices are computed there: "full" is IEEE's float32,
+    "tf32" has ten bits behind the point where the hardware is faster with these."""
+
+    device: str = "cpu"
+    matmul: str = "full"
+
+    @property
+    def kind(self) -> str:
+        return self.device.partition(":")[0]
+
+    @property
+    def index(self) -> int:
+        return int(self.device.partition(":")[2] or 0)
+
+
+HOST = Placement()
+
+
+def placement(device: str, matmul: str) -> Placement:
+    """On the CPU products are always full."""
+    return HOST if device == HOST.device else Placement(device, matmul)
+
+
+def is_device(text: str) -> bool:
+    return re.match(DEVICE, text) is not None
