@@ -104,6 +104,8 @@ class _Search:
                 *(made for made in chain if id(made.root) not in seen),
             ]
             seen.update(id(made.root) for made in chain)
+            if len(found) >= self._most:
+                break  # what comes later would not be tried
             level, chain = following, []
         # the first level is complete, of the others what is nearest
         return found

@@ -64,11 +64,12 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
             allowance=cost.allowance,
             floor=cost.floor,
         )
-    return replace(truth, blocks=blocks, output_cost=_of_output(request, truth.output))
+    return replace(truth, blocks=blocks, output_cost=cost_of_output(request, truth.output))
 
 
-def _of_output(request: TruthRequest, output: Array) -> Cost:
-    """What rounding costs the value itself, in the judged dtype."""
+def cost_of_output(request: TruthRequest, output: Array) -> Cost:
+    """What rounding costs the value itself, in the judged dtype; arrays in the shape of `output`,
+    the exact one."""
     fmt, program = FORMATS[request.dtype], inlined(request.program)
     flat = np.reshape(output, (1, -1))
     if flat.size <= EXACT_ENTRIES and len(program.nodes) <= EXACT_NODES:

@@ -26,7 +26,7 @@ def fresh_points(
 
     By turns within half of the digits, within a quarter of a binade, and across magnitudes. A zero
     stays one in half of the near points, so that what happens there is not lost, and becomes a
-    small number in others.
+    small number in others; an infinity becomes one of the largest numbers.
     """
     rng = np.random.default_rng([seed, 17])
     scales = (2.0 ** -(fmt.bits // 2), BROAD, None)
@@ -48,6 +48,7 @@ def _moved(
     x: Array, scale: float | None, keep_zeros: bool, fmt: FloatFormat, rng: np.random.Generator
 ) -> Array:
     shift = rng.uniform(-1.0, 1.0, x.shape)
+    x = np.where(np.isinf(x), np.copysign(fmt.largest * 2.0**-FAR_BINADES, x), x)
     if scale is None:
         moved = x * 2.0 ** (FAR_BINADES * shift)
         moved = np.where(rng.integers(0, SIDES, x.shape) == 0, -moved, moved)

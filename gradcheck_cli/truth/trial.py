@@ -26,19 +26,19 @@ from gradcheck_cli.domain.fixes import (
     ulps_off,
 )
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
+from gradcheck_cli.domain.truth import Cost, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.engines.walker import rounded
 from gradcheck_cli.truth.blocks import SLACK
 from gradcheck_cli.truth.certified import certify, certify_output
-from gradcheck_cli.truth.conditioning import BENIGN, conditioning
+from gradcheck_cli.truth.conditioning import conditioning, cost_of_output
 from gradcheck_cli.truth.fresh import fresh_points
 from gradcheck_cli.truth.gradients import float64_gradients
 from gradcheck_cli.truth.plain import PlainFunction, inlined
 
 POINTS = 8  # fresh points at which a candidate is tried
-DRAWN = 24  # points that are drawn for them; at some the original has no truth
+DRAWN = 48  # points that are drawn for them; at some the original has no truth
 LEAST = 4  # half of the points must have one, or nothing was tried
 TRIED = 12  # candidates that are tried at all points, and
 KEPT = 5  # of these, those that go to the engines
@@ -74,8 +74,18 @@ def screen(request: FixRequest) -> Screened:
         tried = _tried(asked, trial.candidate, points, excused, engine)
         if tried is not None:
             trials.append(tried)
-    kept = sorted(trials, key=_merit)[:KEPT]
-    return Screened(tuple(_complete(asked, trial) for trial in kept))
+    return Screened(tuple(_complete(asked, trial) for trial in _varied(trials)))
+
+
+def _varied(trials: Sequence[Trial]) -> list[Trial]:
+    """The best, but first the best by each way there: what one kernel of a framework does badly, it
+    does badly in all candidates that are made of it."""
+    by_rules: dict[tuple[str, ...], Trial] = {}
+    for trial in sorted(trials, key=_merit):
+        by_rules.setdefault(trial.candidate.rules, trial)
+    first = {id(trial) for trial in by_rules.values()}
+    order = sorted(trials, key=lambda trial: (id(trial) not in first, *_merit(trial)))
+    return sorted(order[:KEPT], key=_merit)
 
 
 def _merit(trial: Trial) -> tuple[bool, int, int]:
@@ -159,9 +169,20 @@ def _of_block(block: TruthBlock) -> Target:
 
 
 def _fresh(request: TruthRequest) -> list[TrialPoint]:
-    """Points with a certified truth."""
+    """Points with a certified truth. Where there are none as long as what is not differentiated
+    stays as it is, that moves too: p * log(p / q) has none at p = 0, whatever q is."""
+    found = _certified_points(request, request.wrt)
+    if len(found) < LEAST:
+        moving = [
+            name for name, value in request.values.items() if np.asarray(value).dtype.kind == "f"
+        ]
+        found += _certified_points(request, moving)
+    return found[:POINTS]
+
+
+def _certified_points(request: TruthRequest, moving: Sequence[str]) -> list[TrialPoint]:
     fmt = FORMATS[request.dtype]
-    drawn = fresh_points(request.values, request.wrt, request.bounds, fmt, request.seed)
+    drawn = fresh_points(request.values, moving, request.bounds, fmt, request.seed)
     found: list[TrialPoint] = []
     for _, (values, near) in zip(range(DRAWN), drawn, strict=False):
         there = replace(request, values=values)
@@ -190,14 +211,13 @@ def _widened(request: TruthRequest, program: Program, point: TrialPoint) -> Tria
     costs = conditioning(there, float64_gradients(there, _reference()).true)
     gradients = {}
     for key, target in point.gradients.items():
-        cost = costs[key]
-        granted = np.maximum(cost.known_condition, cost.allowance)
-        gradients[key] = _wider(target, SLACK * granted, fmt)
-    return replace(
-        point,
-        output=_wider(point.output, _output_cost(request, point, fmt), fmt),
-        gradients=gradients,
-    )
+        gradients[key] = _wider(target, _granted(costs[key]), fmt)
+    granted = _granted(cost_of_output(there, point.output.value))
+    return replace(point, output=_wider(point.output, granted, fmt), gradients=gradients)
+
+
+def _granted(cost: Cost) -> Array:
+    return SLACK * np.fmax(cost.known_condition, cost.allowance)
 
 
 def _wider(target: Target, by: Array, fmt: FloatFormat) -> Target:
@@ -205,19 +225,6 @@ def _wider(target: Target, by: Array, fmt: FloatFormat) -> Target:
     size = np.where(np.isfinite(size), size, 0.0)
     slack = by + FEW_ULPS * fmt.ulp(np.where(np.isnan(target.value), size, target.value))
     return Target(target.value, target.lower - slack, target.upper + slack)
-
-
-def _output_cost(request: TruthRequest, point: TrialPoint, fmt: FloatFormat) -> Array:
-    """What half an ulp of every input moves the output by, times what is benign."""
-    output = np.asarray(point.output.value)
-    total = np.zeros(output.shape)
-    for (mode, name), target in point.gradients.items():
-        projection = request.projections[mode]
-        if projection.rows is None and projection.columns is None:
-            x = np.abs(np.asarray(point.values[name], np.float64)).reshape(-1)
-            slope = np.abs(np.where(np.isfinite(target.value), target.value, 0.0))
-            total = total + (slope @ x).reshape(output.shape)
-    return np.asarray(SLACK * BENIGN * fmt.unit_roundoff * total)
 
 
 def _evaluated(

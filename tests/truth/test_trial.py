@@ -113,6 +113,14 @@ def test_fresh_points_stay_in_the_domain() -> None:
 
 def test_without_points_that_have_a_truth_nothing_is_tried() -> None:
     values = {"p": 1.0, "q": 0.5}
-    found = screened("(1 - p) * log((1 - p) / q) + q", values, "0 * p + q", wrt=("q",))
+    found = screened("0 * log(p - p) + q", values, "0 * p + q", wrt=("q",))
     assert found.untried
     assert not found.trials
+
+
+def test_what_is_not_differentiated_moves_where_it_alone_leaves_no_truth() -> None:
+    values = {"p": 1.0, "q": 0.5}
+    right = "where(p == 1, 0, (1 - p) * log(where(p == 1, 1, (1 - p) / q))) + q"
+    assert screened("(1 - p) * log((1 - p) / q) + q", values, right, wrt=("q",)).trials
+    # nothing is known at the point itself, and of p = 1 that it is everywhere, this is right
+    assert not screened("(1 - p) * log((1 - p) / q) + q", values, "0 * p + q", wrt=("q",)).trials

@@ -22,6 +22,7 @@ class Workshop:
         self.forest = forest
         self.algebra = Algebra()
         self._norms: dict[int, Norm] = {}
+        self.proposed: dict[Any, Any] = {}  # what a rule makes of a normal form
 
     def norm(self, expr: Expr) -> Norm:
         """The normal form of an expression."""

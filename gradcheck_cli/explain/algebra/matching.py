@@ -340,8 +340,13 @@ def fits(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
 _REST = "(rest)"
 
 
+def _compounds(p: Norm) -> int:
+    """Parts of a pattern of which each needs one of its own."""
+    return sum(part.kind != "variable" for part, _ in p.parts)
+
+
 def _fits_product(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
-    if t.kind != "product":
+    if t.kind != "product" or _compounds(p) > len(t.parts):
         return
     for exponent in (1.0, -1.0):
         parts = tuple((q, e * exponent) for q, e in _compound_first(p.parts))
@@ -357,7 +362,7 @@ def _scale(value: float, exponent: float) -> float:
 
 
 def _fits_sum(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
-    if t.kind != "sum":
+    if t.kind != "sum" or _compounds(p) > len(t.parts):
         return
     parts = _compound_first(p.parts)
     (first, weight), others = parts[0], parts[1:]

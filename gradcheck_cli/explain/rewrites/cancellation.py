@@ -8,6 +8,7 @@ core/rules.rkt (flip--, flip3--, diff-sin, diff-cos, frac-sub).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from gradcheck_cli.explain.algebra.expressions import Expr, ordered
@@ -51,6 +52,17 @@ def binomial(site: Site) -> Iterator[Expr]:
         yield shop.multiply(shop.number(found[float(n)]), shop.power(base, n))
 
 
+_HERON = (
+    "(a + b + c_) / 2 * ((a + b + c_) / 2 - a) * ((a + b + c_) / 2 - b) * ((a + b + c_) / 2 - c_)"
+)
+_KAHAN = "(a + (b + c_)) * (c_ - (a - b)) * (c_ + (a - b)) * (a + (b - c_)) / 16"
+_SORTED = {
+    "a": "maximum(a, maximum(b, c_))",
+    "b": "maximum(minimum(a, b), minimum(maximum(a, b), c_))",
+    "c_": "minimum(a, minimum(b, c_))",
+}
+"""The sides of a triangle, longest first."""
+
 RULES: tuple[Rewrite, ...] = (
     what_cancels,
     binomial,
@@ -83,12 +95,11 @@ RULES: tuple[Rewrite, ...] = (
     rule("atan(x) - atan(y)", "atan2(x - y, 1 + x * y)", "1 + x * y > 0"),
     rule("1 - cos(x)", "2 * sin(x / 2) ** 2"),
     rule("(1 - cos(x)) / sin(x)", "tan(x / 2)"),
+    rule(_HERON, _KAHAN, "a >= b", "b >= c_"),
     rule(
-        "(a + b + c_) / 2 * ((a + b + c_) / 2 - a) * ((a + b + c_) / 2 - b)"
-        " * ((a + b + c_) / 2 - c_)",
-        "(a + (b + c_)) * (c_ - (a - b)) * (c_ + (a - b)) * (a + (b - c_)) / 16",
-        "a >= b",
-        "b >= c_",
+        _HERON,
+        re.sub(r"\bc_\b|\b[ab]\b", lambda side: _SORTED[side.group()], _KAHAN),
+        text=f"{_HERON} -> Kahan's formula, the sides sorted by maximum and minimum",
     ),
     rule(
         "(a * u + b * v) / (u ** 2 + v ** 2)",

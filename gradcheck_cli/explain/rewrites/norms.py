@@ -102,6 +102,19 @@ def halves(site: Site) -> Iterator[Expr]:
         yield shop.add(*(shop.divide(part, by) for part in expr.args[0].args))
 
 
+def _scaled(names: str) -> Rewrite:
+    """The root of a few squares, which are scaled by the largest."""
+    largest = f"abs({names[0]})"
+    for name in names[1:]:
+        largest = f"maximum({largest}, abs({name}))"
+    m = f"stop_gradient({largest})"
+    squares = " + ".join(f"({name} / {m}) ** 2" for name in names)
+    old = " + ".join(f"{name} ** 2" for name in names)
+    parts = " + ".join(f"({name} / m) ** 2" for name in names)
+    text = f"sqrt({old}) -> m * sqrt({parts}), m = stop_gradient(the largest)"
+    return rule(f"sqrt({old})", f"{m} * sqrt({squares})", f"{largest} > 0", text=text)
+
+
 RULES: tuple[Rewrite, ...] = (
     rule("sqrt(x ** 2)", "abs(x)"),
     rule("abs(x ** 2)", "x ** 2"),
@@ -139,6 +152,8 @@ RULES: tuple[Rewrite, ...] = (
         "2 * atan2(norm(a / norm(a) - b / norm(b)), norm(a / norm(a) + b / norm(b)))",
     ),
     rule("sqrt(a ** 2 + b ** 2 + e ** 2)", "hypot(hypot(a, b), e)"),
+    _scaled("ab"),
+    _scaled("abe"),
     rule("x / (1 + x ** 2)", "x / hypot(1, x) / hypot(1, x)"),
     rule("x / (a ** 2 + b ** 2)", "x / hypot(a, b) / hypot(a, b)"),
     rule("x ** 2 / (1 + x ** 2)", "(x / hypot(1, x)) ** 2"),

@@ -72,11 +72,17 @@ class Rule(Rewrite):
     """A rule whose sides are formulas."""
 
     def __init__(
-        self, left: str, right: str, *conditions: str, kink: str = "", broad: bool = False
+        self,
+        left: str,
+        right: str,
+        *conditions: str,
+        kink: str = "",
+        broad: bool = False,
+        text: str = "",
     ) -> None:
         self.left = left
         self.right = right
-        self.text = f"{left} -> {right}"
+        self.text = text or f"{left} -> {right}"
         self.conditions = conditions
         self.kink = kink
         self.broad = broad
@@ -90,10 +96,15 @@ class Rule(Rewrite):
         return tuple(parsed(text) for text in (self.right, *self.conditions))
 
     def proposals(self, site: Site) -> Iterator[Proposal]:
-        shop = site.workshop
-        target = shop.norm(site.expr)
+        target = site.workshop.norm(site.expr)
         if target.kind != self._pattern.kind and self._pattern.op != "power":
             return
+        made = site.workshop.proposed
+        if (self, target) not in made:
+            made[self, target] = tuple(self._proposed(site.workshop, target))
+        yield from made[self, target]
+
+    def _proposed(self, shop: Workshop, target: Norm) -> Iterator[Proposal]:
         right, *conditions = self._templates
         for fit in fits(shop.algebra, self._pattern, target):
             try:
@@ -134,9 +145,12 @@ class Handwritten(Rewrite):
             yield Proposal(self, new, tuple(conditions))
 
 
-def rule(left: str, right: str, *conditions: str, kink: str = "", broad: bool = False) -> Rule:
-    """A rule whose sides are formulas, with the conditions on which they are equal."""
-    return Rule(left, right, *conditions, kink=kink, broad=broad)
+def rule(
+    left: str, right: str, *conditions: str, kink: str = "", broad: bool = False, text: str = ""
+) -> Rule:
+    """A rule whose sides are formulas, with the conditions on which they are equal; `text` says it
+    in fewer words than the sides."""
+    return Rule(left, right, *conditions, kink=kink, broad=broad, text=text)
 
 
 def by_hand(broad: bool = False) -> Callable[[Function], Handwritten]:
