@@ -140,7 +140,7 @@ class NumpySubject:
     ) -> tuple[list[tuple[str, Array]], Run]:
         run = self._convention.ran(pair, inputs)
         found = flattened(run.output, lambda p: isinstance(p, np.ndarray | np.generic | float))
-        arrays = [(name, np.asarray(part)) for name, part in found]
+        arrays = [(name, np.asanyarray(part)) for name, part in found]
         return [(name, array) for name, array in arrays if array.dtype.kind == "f"], run
 
     def _backward(
@@ -257,7 +257,29 @@ class NumpySubject:
         raise Unsupported("a backward of NumPy cannot be differentiated again")
 
     def record(self, row: Array) -> Recording:
-        raise Unsupported("the operations of NumPy functions are not recorded")
+        from gradcheck_cli.engines.callables.numpy_trace import record
+
+        pair = self._fresh({})
+        with self._ready():
+            inputs = self._inputs({})
+            captured = {capture.name: array for capture, _, array in self._captures}
+            own = {name: get(pair.owner, place) for name, place in self._places.items()}
+            made: list[tuple[list[tuple[str, Array]], Run]] = []
+
+            def forward(noted: Mapping[str, Array]) -> list[Array]:
+                for name, place in self._places.items():
+                    put(pair.owner, place, noted[name])
+                for capture, _, _ in self._captures:
+                    capture.put(noted[capture.name])
+                made.append(self._forward(pair, {name: noted[name] for name in inputs}))
+                return [array for _, array in made[0][0]]
+
+            def backward() -> dict[str, Any]:
+                arrays, run = made[0]
+                return self._backward(pair, arrays, run, row, "contiguous")
+
+            leaves = {**captured, **own, **inputs}
+            return record(leaves, forward, backward, self._request.implementation.span)
 
     def functions(self) -> Sequence[CustomCall]:
         """The pair, which is the layer."""
