@@ -57,6 +57,28 @@ class TruthBlock:
     confirmed: Array
     certified: Array
 
+    @classmethod
+    def of(cls, value: Array, error: Array, **known: Array) -> TruthBlock:
+        """A block of smooth entries with their bars (rows, columns). What is not `known` is left
+        open: no difference was taken, nothing is confirmed or certified, costs are zero."""
+        zeros, none = np.zeros(value.shape), np.zeros(value.shape, dtype=np.bool_)
+        unknown = np.full(value.shape, np.nan)
+        usual = {
+            "difference": unknown,
+            "difference_error": unknown,
+            "kind": np.full(value.shape, int(PointKind.SMOOTH)),
+            "lower": value,
+            "upper": value,
+            "condition": zeros,
+            "allowance": zeros,
+            "floor": zeros,
+            "stated": value,
+            "scale": np.full(value.shape, np.inf),
+            "confirmed": none,
+            "certified": none,
+        }
+        return cls(value=value, error=error, **{**usual, **known})
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:

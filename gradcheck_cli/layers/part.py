@@ -205,42 +205,19 @@ def _block(columns: Columns, wide: Float, own: str, judged: str) -> TruthBlock:
     spread = 4 * FORMATS[own].ulp(wide)
     if columns.right is not None and columns.cost is not None:
         right, cost = columns.right, columns.cost
-        return TruthBlock(
-            value=right,
-            error=4 * FORMATS[own].ulp(right),
-            difference=np.full(right.shape, np.nan),
-            difference_error=np.full(right.shape, np.nan),
-            kind=np.zeros(right.shape, dtype=np.int64),
-            lower=right,
-            upper=right,
+        return TruthBlock.of(
+            right,
+            4 * FORMATS[own].ulp(right),
             condition=cost,
             allowance=cost,
             floor=cost,
-            stated=right,
-            scale=np.full(right.shape, np.inf),
             confirmed=np.ones(right.shape, dtype=np.bool_),
-            certified=np.zeros(right.shape, dtype=np.bool_),
         )
     found = Differences.empty(*wide.shape)
     for place, slope in enumerate(columns.slopes):
         found.put(place, slope)
     merged = merge(wide, spread, found, True, ulp, lambda: (zeros, zeros))
-    return TruthBlock(
-        value=merged.value,
-        error=merged.error,
-        difference=found.value,
-        difference_error=found.error,
-        kind=merged.kind,
-        lower=merged.lower,
-        upper=merged.upper,
-        condition=zeros,
-        allowance=zeros,
-        floor=zeros,
-        stated=merged.value,
-        scale=found.steepest,
-        confirmed=merged.confirmed,
-        certified=np.zeros(wide.shape, dtype=np.bool_),
-    )
+    return merged.block(found, scale=found.steepest)
 
 
 def _case(

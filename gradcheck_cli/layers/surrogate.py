@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
 from gradcheck_cli.domain.layer import STRAIGHT_THROUGH, LayerProblem, Leaf, Surrogate, word_of
 from gradcheck_cli.domain.report import Check, Finding
-from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
+from gradcheck_cli.domain.truth import Truth, TruthBlock
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.formula import Argument, parse
@@ -135,23 +135,8 @@ class Declared:
                 f"straight_through hands the upstream gradient on as it comes, but `{leaf.name}` "
                 f"has {leaf.size} entries and the output {rows.shape[1]}"
             )
-        zeros, unknown = np.zeros(rows.shape), np.full(rows.shape, np.nan)
-        return TruthBlock(
-            value=rows,
-            error=zeros,
-            difference=unknown,
-            difference_error=unknown,
-            kind=np.full(rows.shape, int(PointKind.SMOOTH)),
-            lower=rows,
-            upper=rows,
-            condition=zeros,
-            allowance=zeros,
-            floor=zeros,
-            stated=rows,
-            scale=np.abs(rows),
-            confirmed=zeros.astype(np.bool_),
-            certified=~zeros.astype(np.bool_),
-        )
+        known = np.ones(rows.shape, dtype=np.bool_)
+        return TruthBlock.of(rows, np.zeros(rows.shape), scale=np.abs(rows), certified=known)
 
     def _of_formula(self, leaf: Leaf, rows: Array) -> TruthBlock:
         """The derivative of the stated formula by this leaf."""

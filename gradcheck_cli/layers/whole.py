@@ -112,7 +112,11 @@ class Whole:
         ulps."""
         started = time.perf_counter()
         rows = np.eye(output_size(subject))
-        ran = subject.run(Call(stirred_values(subject) if stirred else {}, rows))
+        if subject is self._highest and not stirred:
+            ran, seconds = self._truth.ran, self._truth.seconds  # the truth asked the same
+        else:
+            ran = subject.run(Call(stirred_values(subject) if stirred else {}, rows))
+            seconds = time.perf_counter() - started
         return Evaluation(
             engine=self._name,
             dtype=subject.dtype,
@@ -124,7 +128,7 @@ class Whole:
             },
             forward=1,
             backward=len(rows),
-            duration_s=time.perf_counter() - started,
+            duration_s=seconds,
         )
 
     def _wide(self) -> Evaluation:
@@ -179,7 +183,8 @@ class Whole:
                 if found is not None:
                     gradients[leaf.name] = Gradient(found)
                     passes += found.shape[1]
-            output = subject.value({}).reshape(output_shape(subject))
+            highest = subject is self._highest
+            output = self._truth.output if highest else subject.value({})
         except Exception as error:
             return replace(evaluation, failure=as_failure(error))
         reason = "; ".join(refusals)
@@ -191,7 +196,7 @@ class Whole:
             return None
         return replace(
             evaluation,
-            output=output,
+            output=output.reshape(output_shape(subject)),
             gradients=gradients,
             forward=passes,
             duration_s=time.perf_counter() - started,

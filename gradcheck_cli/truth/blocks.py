@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.truth.classify import Sides
 from gradcheck_cli.truth.directions import Slope
 from gradcheck_cli.truth.plain import moving
@@ -86,6 +86,18 @@ class Merged:
     upper: Array
     confirmed: Array
     reason: str
+
+    def block(self, found: Differences, **known: Array) -> TruthBlock:
+        """The truth as the judge is given it, with the differences that it was made of."""
+        merged = {
+            "difference": found.value,
+            "difference_error": np.where(np.isnan(found.value), np.nan, found.error),
+            "kind": self.kind,
+            "lower": self.lower,
+            "upper": self.upper,
+            "confirmed": self.confirmed,
+        }
+        return TruthBlock.of(self.value, **{"error": self.error, **merged, **known})
 
 
 def merge(

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
-from gradcheck_cli.engines.callables.subject import Call, Subject
+from gradcheck_cli.engines.callables.subject import Call, Ran, Subject
 from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Values
@@ -35,15 +35,15 @@ DIGITS = 2.0**-13  # of an entry that a direction over all of them must show, or
 class CallableTruth:
     """What is known of the whole Jacobian of one subject at its own leaves.
 
-    `dtype` is the one that is judged; the subject runs in its own. `gradients` are those of the
-    subject by reverse mode, (m, n) a leaf; zeros where the layer gives none: differences tell.
+    `dtype` is the one that is judged; the subject runs in its own. `ran` is its run with all unit
+    cotangents, which took so many `seconds`; `gradients` are those, (m, n) a leaf; zeros where the
+    layer gives none: differences tell.
     """
 
     subject: Subject
     bounds: Mapping[str, tuple[float, float]]
     dtype: str
     seed: int
-    gradients: Mapping[str, Array] = field(default_factory=dict)
     forward: int = 0
     backward: int = 0
 
@@ -52,20 +52,29 @@ class CallableTruth:
         self.moving = [leaf for leaf in self.subject.leaves if leaf.moves]
         size = sum(output.size for output in self.subject.outputs)
         self.cotangents = np.eye(size)
-        self.output, self.gradients = self._pulled({}, self.cotangents)
+        started = time.perf_counter()
+        self.ran = self._run({}, self.cotangents)
+        self.seconds = time.perf_counter() - started
+        self.output, self.gradients = self.ran.output, self._filled(self.ran)
         self._costs: dict[str, Array] | None = None
         self._noise: dict[str, Array] | None = None
         self._found: dict[str, Differences] | None = None
 
-    def _pulled(self, values: Values, rows: Array) -> tuple[Array, dict[str, Array]]:
-        ran = self.subject.run(Call(values, rows))
+    def _run(self, values: Values, rows: Array) -> Ran:
         self.forward += 1
         self.backward += len(rows)
-        return ran.output, {
-            leaf.name: np.zeros((len(rows), leaf.size)) if found is None else found
+        return self.subject.run(Call(values, rows))
+
+    def _filled(self, ran: Ran) -> dict[str, Array]:
+        return {
+            leaf.name: np.zeros((len(self.cotangents), leaf.size)) if found is None else found
             for leaf in self.moving
             for found in (ran.gradients.get(leaf.name),)
         }
+
+    def _pulled(self, values: Values, rows: Array) -> tuple[Array, dict[str, Array]]:
+        ran = self._run(values, rows)
+        return ran.output, self._filled(ran)
 
     def truth(self, names: Mapping[Mode, Mapping[str, Array] | None], costs: bool) -> Truth:
         """Blocks of every mode. The value is the directions of forward mode by leaf, (k, n), or
@@ -198,7 +207,16 @@ class CallableTruth:
         confirmed = (found.kind == PointKind.SMOOTH) & np.isfinite(gradient)
         confirmed &= np.isfinite(found.error) & (gap <= found.error + spread)
         if np.all(confirmed) and not costs:
-            return _confirmed_block(gradient, spread, found, self._scale(name, found)), ""
+            block = TruthBlock.of(
+                gradient,
+                spread,
+                difference=found.value,
+                difference_error=np.where(np.isnan(found.value), np.nan, found.error),
+                kind=found.kind,
+                scale=self._scale(name, found),
+                confirmed=confirmed,
+            )
+            return block, ""
         cost = self.costs()[name]
         ratio = FORMATS[self.subject.dtype].unit_roundoff / FORMATS[self.dtype].unit_roundoff
         own = cost * ratio  # what rounding costs in the subject's own precision
@@ -208,22 +226,14 @@ class CallableTruth:
         agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
         # where a difference agrees, what is left open is how the gradient was rounded
         error = np.where(agreed, np.minimum(merged.error, spread + 4 * own + noise), merged.error)
-        taken = ~np.isnan(found.value)
-        block = TruthBlock(
-            value=merged.value,
+        block = merged.block(
+            found,
             error=error,
-            difference=found.value,
-            difference_error=np.where(taken, found.error, np.nan),
-            kind=merged.kind,
-            lower=merged.lower,
-            upper=merged.upper,
             condition=cost,
             allowance=ROUNDINGS * cost,
             floor=ROUNDINGS * cost + noise / ratio,
-            stated=merged.value,
             scale=self._scale(name, found),
             confirmed=agreed,
-            certified=np.zeros(gradient.shape, dtype=np.bool_),
         )
         return block, merged.reason
 
@@ -322,28 +332,6 @@ def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return 2.0 * rng.integers(0, 2, shape) - 1.0
 
 
-def _confirmed_block(
-    gradient: Array, spread: Array, found: Differences, scale: Array
-) -> TruthBlock:
-    zeros = np.zeros(gradient.shape)
-    return TruthBlock(
-        value=gradient,
-        error=spread,
-        difference=found.value,
-        difference_error=np.where(np.isnan(found.value), np.nan, found.error),
-        kind=found.kind,
-        lower=gradient,
-        upper=gradient,
-        condition=zeros,
-        allowance=zeros,
-        floor=zeros,
-        stated=gradient,
-        scale=scale,
-        confirmed=np.ones(gradient.shape, dtype=np.bool_),
-        certified=np.zeros(gradient.shape, dtype=np.bool_),
-    )
-
-
 def projected(block: TruthBlock, directions: Array) -> TruthBlock:
     """The block (m, n) times directions (k, n): (m, k). Entries that are not smooth make every
     product with them as rough as they are."""
@@ -351,20 +339,15 @@ def projected(block: TruthBlock, directions: Array) -> TruthBlock:
     kind = np.max(block.kind[:, :, None] * (turned[None] != 0), axis=1).astype(block.kind.dtype)
     with np.errstate(all="ignore"):
         value = block.value @ turned
-        nan = np.full(value.shape, np.nan)
-        return TruthBlock(
-            value=value,
-            error=block.error @ size,
-            difference=nan,
-            difference_error=nan,
+        return TruthBlock.of(
+            value,
+            block.error @ size,
             kind=kind,
             lower=np.where(kind == PointKind.KINK, -np.inf, value),
             upper=np.where(kind == PointKind.KINK, np.inf, value),
             condition=np.sqrt(block.condition**2 @ size**2),
             allowance=np.sqrt(block.allowance**2 @ size**2),
             floor=np.sqrt(block.floor**2 @ size**2),
-            stated=value,
             scale=np.where(np.isfinite(block.scale), block.scale, np.abs(block.value)) @ size,
             confirmed=np.all(block.confirmed, axis=1, keepdims=True) & np.ones(value.shape, bool),
-            certified=np.zeros(value.shape, dtype=np.bool_),
         )

@@ -158,21 +158,12 @@ def _block(
             change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
     costly = work.request.conditioning  # then its size matters
     taken = not np.all(np.isnan(differences.value))
-    return TruthBlock(
-        value=merged.value,
-        error=merged.error,
-        difference=differences.value,
-        difference_error=np.where(np.isnan(differences.value), np.nan, differences.error),
-        kind=merged.kind,
-        lower=merged.lower,
-        upper=merged.upper,
-        condition=zeros,
-        allowance=zeros,
-        floor=zeros,
+    known = {} if certificate is None else {"certified": certificate.sure}
+    return merged.block(
+        differences,
         stated=merged.value + change,
-        confirmed=merged.confirmed,
-        certified=zeros.astype(np.bool_) if certificate is None else certificate.sure,
         scale=scale(work, name, differences) if costly or taken else zeros,
+        **known,
     )
 
 

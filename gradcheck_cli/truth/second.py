@@ -94,20 +94,13 @@ class SecondTruth:
         )
         agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
         rounding = spread + 4 * known * ratio
-        return TruthBlock(
-            value=merged.value,
+        return merged.block(
+            found,
             error=np.where(agreed, np.minimum(merged.error, rounding), merged.error),
-            difference=found.value,
-            difference_error=found.error,
-            kind=merged.kind,
-            lower=merged.lower,
-            upper=merged.upper,
             condition=known,
             allowance=ROUNDINGS * known,
             floor=ROUNDINGS * known,
-            stated=merged.value,
             # an entry that cancels has no slope of its own; that of the others is its scale
             scale=np.broadcast_to(np.max(found.steepest, axis=0), own.shape),
             confirmed=agreed,
-            certified=np.zeros(own.shape, dtype=np.bool_),
         )

@@ -1,0 +1,39 @@
+"""Layers whose Jacobian is computed whole: no run is made twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from gradcheck_cli.layers import examine
+from tests.layers.making import layer_problem, torch_engine
+
+
+class Squared(torch.autograd.Function):
+    """x^2. `runs` counts forward and backward."""
+
+    runs = [0, 0]  # noqa: RUF012  counted by static methods
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        Squared.runs[0] += 1
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        Squared.runs[1] += 1
+        return 2 * g * ctx.saved_tensors[0]
+
+
+@pytest.mark.parametrize(("dtype", "jacobians"), [("float64", 1), ("float32", 2)])
+def test_a_jacobian_is_computed_once_in_each_precision(dtype: str, jacobians: int) -> None:
+    Squared.runs = [0, 0]
+    x = [0.5, -1.5, 2.0, 3.0, -0.25]
+    problem = layer_problem(Squared, {"x": x}, dtype=dtype, modes=("reverse",))
+    answer = examine(torch_engine(), problem)
+    (check,) = answer.checks
+    assert (check.status, check.backward) == ("passed", len(x))
+    assert Squared.runs[1] == jacobians * len(x)
