@@ -222,6 +222,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             FORMATS[case.dtype],
             case.spec.tolerance,
             _format_of_wide(case, evaluation),
+            repairable=_repairable(case, evaluation),
         )
         if name in convicted:
             judged.verdict[convicted[name]] = Verdict.WRONG
@@ -315,3 +316,10 @@ def _wide(case: Case, evaluation: Evaluation, name: str) -> Array | None:
 def _format_of_wide(case: Case, evaluation: Evaluation) -> FloatFormat | None:
     other = case.wide.get((evaluation.engine, evaluation.mode))
     return None if other is None else FORMATS[other.dtype]
+
+
+def _repairable(case: Case, evaluation: Evaluation) -> bool:
+    """Whether some operations, done exactly, repair the worst entry, or nobody knows."""
+    traced = case.traced.get((evaluation.engine, evaluation.mode))
+    unknown = case.truth is None or case.truth.output_cost is None
+    return unknown or traced is None or traced.trace is None or bool(traced.trace.culprits)

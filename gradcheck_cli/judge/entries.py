@@ -120,12 +120,15 @@ def judge_block(
     fmt: FloatFormat,
     tolerance: Tolerance | None,
     wide_fmt: FloatFormat | None = None,
+    *,
+    repairable: bool = True,
 ) -> Judged:
     """The verdict of every entry of one block.
 
     `g`, `wide` and every array of `block` have shape (rows, columns); `wide` is the same gradient
     by the same engine in the other precision, `wide_fmt` (None: not looked at again). `lost` marks
-    rows whose output is not finite, shape (rows, 1) or (rows, columns).
+    rows whose output is not finite, shape (rows, 1) or (rows, columns). Not `repairable`: the floor
+    is known, and no operation was found which, done exactly, makes the worst entry right.
     """
     ulps = error_in_ulps(g, block.value, fmt)
     verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
@@ -152,6 +155,8 @@ def judge_block(
     if fmt.name == "float64" and wide is not None and wide_fmt and wide_fmt.name == "float32":
         right_in_float32 = _only_off_here(ulps, error_in_ulps(wide, block.value, wide_fmt), fmt)
     wrong = _wrong(g, block, wide) | (False if right_in_float32 is None else right_in_float32)
+    if not repairable and wide is not None and wide_fmt:
+        wrong |= _zero_without_rounding(g, wide, block, fmt, wide_fmt)
     verdict = np.where(smooth_off, _off(g, block, wrong, ulps, fmt, tolerance), verdict)
     known = block.kind != PointKind.UNDECIDED
     verdict[off & np.isnan(g)] = Verdict.NAN
@@ -237,10 +242,20 @@ def _only_off_here(ulps: Array, in_float32: Array, fmt: FloatFormat) -> Mask:
         return np.asarray(few & (here > limits.ERROR_BITS * fmt.bits))
 
 
+def _zero_without_rounding(
+    g: Array, wide: Array, block: TruthBlock, fmt: FloatFormat, wide_fmt: FloatFormat
+) -> Mask:
+    """Zeros in both precisions, of which the roundings of the finer one can make none."""
+    finer = min(wide_fmt.unit_roundoff / fmt.unit_roundoff, 1.0)
+    with np.errstate(all="ignore"):
+        by_rounding = limits.FIRST_ORDER_SLACK * finer * block.floor
+        return np.asarray((g == 0) & (wide == 0) & (by_rounding < np.abs(block.value)))
+
+
 def _wrong(g: Array, block: TruthBlock, wide: Array | None) -> Mask:
     """Entries whose error does not come from rounding: it is there in another precision too.
 
-    Two proofs: the engine gives the same wrong number in both precisions (zero does not count:
+    Two proofs: the engine gives the same wrong number in both precisions (zero does not count here:
     what is absorbed in float32 may be absorbed in float64), or the derivative that the user stated
     differs from the truth in float64, and the engine follows it.
     """

@@ -286,6 +286,27 @@ def test_wrong_is_told_from_unstable_by_the_other_precision(
     assert verdict(g, truth, wide=wide) is expected
 
 
+def test_a_zero_that_no_rounding_makes_is_wrong() -> None:
+    def told(floor: float, *, repairable: bool, wide: float = 0.0) -> Verdict:
+        judged = judge_block(
+            rows(0.0),
+            block(1e-10, floor=floor),
+            rows(wide),
+            np.array([[False]]),
+            FORMATS["float32"],
+            None,
+            FORMATS["float64"],
+            repairable=repairable,
+        )
+        return Verdict(int(judged.verdict[0, 0]))
+
+    assert told(1e-7, repairable=False) is Verdict.WRONG  # in float64 rounding moves it by 2e-16
+    assert told(1e-7, repairable=True) is Verdict.UNDERFLOW  # an operation was found that does it
+    assert told(1.0, repairable=False) is Verdict.UNDERFLOW  # so much is lost in float64, too
+    assert told(np.inf, repairable=False) is Verdict.UNDERFLOW
+    assert told(1e-7, repairable=False, wide=1e-10) is Verdict.UNDERFLOW
+
+
 def test_wrong_in_float64_is_seen_in_float32() -> None:
     assert verdict(1.0001, block(1.0), wide=1.0001, dtype="float64") is Verdict.WRONG
     assert verdict(1.0001, block(1.0), wide=1.001, dtype="float64") is Verdict.PRECISION
