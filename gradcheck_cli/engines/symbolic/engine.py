@@ -7,6 +7,7 @@ nothing is rounded, so no finding of this engine is about rounding.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,6 @@ from gradcheck_cli.engines.lowerings import Table, bound, had, reasons
 from gradcheck_cli.engines.modes import Answer
 from gradcheck_cli.engines.walker import round_constant, rounded
 
-_SIMPLIFY_S = 2.0  # for all derivatives of a program; what is left then is evaluated as it stands
 _LARGEST = 4096  # entries of a Jacobian or a Hessian
 
 
@@ -39,7 +39,7 @@ class SymbolicEngine(AnsweringEngine):
     )
 
     def __init__(self) -> None:
-        self._derived: dict[tuple[Any, ...], tuple[Program, _Derived]] = {}
+        self._derived: dict[tuple[Any, ...], _Derived] = {}
 
     def load(self) -> str:
         import sympy
@@ -100,12 +100,13 @@ class SymbolicEngine(AnsweringEngine):
     ) -> _Derived:
         fixed = {k: v for k, v in values.items() if v.dtype.kind in "bi"}
         told = tuple(sorted((name, array.tobytes()) for name, array in fixed.items()))
-        key = (id(program), tuple(wrt), rounding, told)
+        # By content: every task brings its own copy of a program, and SymPy is slow.
+        key = (pickle.dumps(program), tuple(wrt), rounding, told)
         kept = self._derived.get(key)
-        if kept is None:  # the program is kept too, or another could take its identity
-            kept = program, _Derived(self._calls, rounded(program, rounding), fixed, wrt)
+        if kept is None:
+            kept = _Derived(self._calls, rounded(program, rounding), fixed, wrt)
             self._derived[key] = kept
-        return kept[1]
+        return kept
 
 
 Blocks = Mapping[str, Sequence[Sequence[Any]]]
@@ -137,8 +138,9 @@ class _Derived:
         self.jacobian: Blocks = self._derivatives(self._output, "")
 
     def _derivatives(self, expressions: Sequence[Any], prefix: str) -> Blocks:
-        """d expressions / d input, simplified as far as time allows."""
-        from gradcheck_cli.engines.symbolic.formulas import derivative, simplified, unknown
+        """d expressions / d input, as differentiation leaves them: enough digits make up for what
+        simplification would spare."""
+        from gradcheck_cli.engines.symbolic.formulas import derivative, unknown
 
         count = len(expressions) * sum(len(self._inputs[name]) for name in self._wrt)
         if count > _LARGEST:
@@ -151,9 +153,7 @@ class _Derived:
         name = unknown(distinct)
         if name:
             raise Unsupported(f"SymPy has no derivative of {name}")
-        simple, _ = simplified(list(distinct), _SIMPLIFY_S)
-        known = dict(zip(distinct, simple, strict=True))
-        return {key: [[known[e] for e in row] for row in rows] for key, rows in blocks.items()}
+        return blocks
 
     def hessian(self, rows: Array | None) -> Blocks:
         """Of <rows[0], output>, in blocks "a.b"."""

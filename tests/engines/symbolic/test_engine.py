@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,6 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Problem, Projection, TrainingProblem
-from gradcheck_cli.engines.symbolic import engine as module
 from gradcheck_cli.engines.symbolic.engine import SymbolicEngine
 from gradcheck_cli.engines.symbolic_ops import TABLE as FORMULAS
 from reference_engine.op import TABLE
@@ -20,13 +19,10 @@ from tests.rows import answer, floats_of, program_of_row
 
 
 @pytest.fixture
-def engine() -> Iterator[SymbolicEngine]:
-    """One with no time to simplify, which changes no number."""
-    before, module._SIMPLIFY_S = module._SIMPLIFY_S, 0.0
+def engine() -> SymbolicEngine:
     made = SymbolicEngine()
     made.load()
-    yield made
-    module._SIMPLIFY_S = before
+    return made
 
 
 def smallest(name: str) -> Sample:
