@@ -18,6 +18,8 @@ from pathlib import Path
 
 SPEC = "name: spec_{number}\ninputs: {{x: 1.{number:02}}}\nmodel: sin(x) * exp(-x)\n"
 GRADCHECK = (sys.executable, "-m", "gradcheck_cli")
+EXAMPLES = Path(__file__).parents[1] / "specs" / "examples"
+EVERY = "reference,torch,tensorflow,jax,jax-jit,eigen,symbolic"
 CORE = "import numpy, click, rich.console, pydantic, ruamel.yaml, flint"
 
 
@@ -68,6 +70,13 @@ def rows(folder: Path) -> list[Row]:
             (sys.executable, "-c", "import jax"),
             1.5,
             5,
+        ),
+        Row(
+            "every example on seven engines, to importing tensorflow (wanted: 1.3)",
+            (*run, str(EXAMPLES), "--engine", EVERY, "--exit-zero"),
+            (sys.executable, "-c", "import tensorflow"),
+            None,
+            3,
         ),
         Row(
             "100 specs on the reference engine, to one",
