@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.text import Text
 
 from gradcheck_cli.domain.derivation import Derivation, Section
 from gradcheck_cli.report.style import DIM, LABEL, Style, plain, wrapped
+
+_INDEX = re.compile(r"\[[^]]*\]")  # `[0, 1]`, which no line is to end in
+_GLUE = "\N{OPEN BOX}"
 
 
 def derivation_lines(name: str, derivation: Derivation, style: Style) -> list[Text]:
@@ -23,8 +27,9 @@ def derivation_lines(name: str, derivation: Derivation, style: Style) -> list[Te
 
 
 def _hanging(text: str, style: Style) -> list[Text]:
-    first, *rest = wrapped(text, max(style.width - 8, 24))
-    return [Text(f"    {first}"), *(Text(f"        {line}") for line in rest)]
+    glued = _INDEX.sub(lambda index: index[0].replace(" ", _GLUE), text)
+    lines = [line.replace(_GLUE, " ") for line in wrapped(glued, max(style.width - 8, 24))]
+    return [Text(f"    {lines[0]}"), *(Text(f"        {line}") for line in lines[1:])]
 
 
 def _told(section: Section, dots: str) -> Sequence[str]:

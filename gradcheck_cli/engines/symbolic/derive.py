@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -174,7 +175,9 @@ class _Writer:
                 found.append(self._equation(slope, array[index], "" if same else origin))
         notes = [f"{zeros} others are 0"] if zeros else []
         if self._formulas.left:
-            notes.append(f"not simplified: {self._formulas.left}; {budget:g} s were over")
+            notes.append(
+                f"{self._formulas.left} not simplified within {budget:g} s (--budget gives more)"
+            )
         return _section("derivatives", found, "; ".join(notes))
 
     def _second(self) -> Section:
@@ -198,13 +201,14 @@ class _Writer:
             for below in sorted(expression.free_symbols, key=_order(self._names)):
                 local = derivative(expression, below)
                 above.setdefault(below, []).append((symbol, local))
-                slopes.append(self._equation(self._notation.slope(symbol, below), local))
+                slopes.append(self._equation(self._notation.leaf(symbol, below), local))
         first = self._output.ravel()[0]
         note = "" if self._output.size == 1 else f"of the first entry, {first}"
+        chain = self._chain(first, operations, above, shown, note)
         return [
             _section("operations", [self._equation(*operation) for operation in operations]),
             _section("leaves: what each operation does to its arguments", slopes),
-            self._chain(first, operations, above, shown, note),
+            *([chain] if chain.equations else []),  # one operation is no chain
         ]
 
     def _chain(
@@ -228,9 +232,9 @@ class _Writer:
             if not parts:
                 continue
             total[symbol] = sympy.Add(*(total[y] * local for y, local in parts))
-            slope = self._notation.slope
-            factors = [(slope(output, y), slope(y, symbol)) for y, _ in parts if y != output]
-            direct = [slope(y, symbol) for y, _ in parts if y == output]
+            slope, leaf = self._notation.slope, self._notation.leaf
+            factors = [(slope(output, y), leaf(y, symbol)) for y, _ in parts if y != output]
+            direct = [leaf(y, symbol) for y, _ in parts if y == output]
             if not factors:  # the leaf itself
                 continue
             origin = " + ".join([*direct, self._notation.product(factors)])
@@ -246,13 +250,21 @@ def _section(title: str, equations: Sequence[Equation], note: str = "") -> Secti
 
 
 def _names(program: Program) -> list[str]:
-    """A name for every node: its own, else `y` for the output and t1, t2, ... for the others."""
+    """A name for every node: its own, else `y` for the output and t1, t2, ... for the others. Of
+    several of one name (a loop assigns to it again and again) all but the output are numbered."""
     taken = {*program.inputs, *(node.name for node in program.nodes if node.name)}
+    times = Counter(node.name for node in program.nodes if node.op != INPUT and node.name)
+    count: Counter[str] = Counter()
     fresh = (f"t{i}" for i in range(1, len(program.nodes) + len(taken) + 1) if f"t{i}" not in taken)
     final = next(name for name in ("y", "f", "value", "output_value") if name not in taken)
     names: list[str] = []
     for index, node in enumerate(program.nodes):
-        own = node.name if node.name and (node.op == INPUT or node.name not in names) else None
+        own = node.name
+        shared = own and node.op != INPUT and (times[own] > 1 or own in program.inputs)
+        if own and shared and (index != program.output or own in program.inputs):
+            count[own] += 1
+            own = f"{own}_{count[own]}"
+            own = None if own in taken else own
         unnamed = final if index == program.output else None
         counted = node.op not in (INPUT, CONSTANT) and node.kind == "float"
         names.append(own or unnamed or (next(fresh) if counted else ""))

@@ -20,7 +20,11 @@ class Notation(Protocol):
     def expression(self, expression: Any) -> str: ...
 
     def slope(self, above: Any, below: Any) -> str:
-        """d above / d below, of two symbols."""
+        """d above / d below, of two symbols: along all ways from the one to the other."""
+        ...
+
+    def leaf(self, above: Any, below: Any) -> str:
+        """The partial derivative: what one operation does to one of its arguments."""
         ...
 
     def curvature(self, above: Any, first: Any, second: Any) -> str:
@@ -42,6 +46,9 @@ class Text:
     def slope(self, above: Any, below: Any) -> str:
         return f"d{above}/d{below}"
 
+    def leaf(self, above: Any, below: Any) -> str:
+        return f"∂{above}/∂{below}"
+
     def curvature(self, above: Any, first: Any, second: Any) -> str:
         return f"d2{above}/d{first}d{second}"
 
@@ -60,11 +67,18 @@ class Latex:
         return text
 
     def slope(self, above: Any, below: Any) -> str:
-        return rf"\frac{{\partial {self.expression(above)}}}{{\partial {self.expression(below)}}}"
+        return self._fraction(r"\mathrm{d}", above, below)
+
+    def leaf(self, above: Any, below: Any) -> str:
+        return self._fraction(r"\partial ", above, below)
+
+    def _fraction(self, d: str, above: Any, below: Any) -> str:
+        return rf"\frac{{{d}{self.expression(above)}}}{{{d}{self.expression(below)}}}"
 
     def curvature(self, above: Any, first: Any, second: Any) -> str:
-        below = rf"\partial {self.expression(first)} \, \partial {self.expression(second)}"
-        return rf"\frac{{\partial^2 {self.expression(above)}}}{{{below}}}"
+        d = r"\mathrm{d}"
+        below = rf"{d}{self.expression(first)} \, {d}{self.expression(second)}"
+        return rf"\frac{{{d}^2 {self.expression(above)}}}{{{below}}}"
 
     def product(self, factors: Sequence[tuple[str, str]]) -> str:
         return " + ".join(rf"{a} \, {b}" for a, b in factors)

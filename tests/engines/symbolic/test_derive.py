@@ -25,10 +25,10 @@ def lines(section: Section) -> list[str]:
 def test_leaves_and_how_they_combine() -> None:
     operations, leaves, chain, result = sections("t = x * w\nsin(t) + t", x=1.0, w=2.0)
     assert lines(operations) == ["t = w*x", "t1 = sin(t)", "y = t + t1"]
-    assert "dt1/dt = cos(t)" in lines(leaves)
+    assert "∂t1/∂t = cos(t)" in lines(leaves)
     # a value that is used twice collects from both uses
-    assert lines(chain)[0] == "dy/dt = dy/dt + dy/dt1 * dt1/dt = cos(t) + 1"
-    assert lines(chain)[1] == "dy/dx = dy/dt * dt/dx = w*(cos(t) + 1)"
+    assert lines(chain)[0] == "dy/dt = ∂y/∂t + dy/dt1 * ∂t1/∂t = cos(t) + 1"
+    assert lines(chain)[1] == "dy/dx = dy/dt * ∂t/∂x = w*(cos(t) + 1)"
     assert lines(result) == [
         "dy/dx = w*cos(w*x) + w",
         "dy/dw = x*cos(w*x) + x",
@@ -44,6 +44,22 @@ def test_arrays_entry_by_entry_and_only_as_many_as_one_reads() -> None:
     operations, leaves, *_ = sections("sum(exp(x))", x=np.ones(40))
     assert (len(operations.equations), operations.more) == (24, 17)
     assert leaves.more == 56
+
+
+def test_what_a_loop_assigns_again_is_numbered() -> None:
+    operations, *_ = sections("y = x\nfor i in range(3):\n    y = sin(y)\ny", x=1.0)
+    assert lines(operations) == ["y_1 = sin(x)", "y_2 = sin(y_1)", "y = sin(y_2)"]
+    operations, *_ = sections("x = sin(x)\nx = exp(x)", x=1.0)  # an input's name, too
+    assert lines(operations) == ["x_1 = sin(x)", "x_2 = exp(x_1)"]
+
+
+def test_one_operation_is_no_chain() -> None:
+    found = sections("softmax(x)", x=np.ones(2))
+    assert [section.title.partition(":")[0] for section in found] == [
+        "operations",
+        "leaves",
+        "derivatives",
+    ]
 
 
 def test_second_derivatives_where_the_spec_has_order_2() -> None:
