@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+_EXPONENT = np.int64(0x7FF0000000000000)  # of the bits of a float64
+
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
@@ -43,11 +45,11 @@ class FloatFormat:
 
     def ulp(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Spacing of this format's numbers around each value; the smallest subnormal near 0."""
-        magnitude = np.abs(np.asarray(values, dtype=np.float64))
-        finite = np.where(np.isfinite(magnitude), magnitude, self.largest)
-        _, exponent = np.frexp(np.minimum(finite, self.largest))
-        exponent = np.where(finite == 0, self.min_exponent + 1, exponent)
-        result = np.ldexp(1.0, np.maximum(exponent - 1, self.min_exponent) - self.bits + 1)
+        wide = np.asarray(values, dtype=np.float64)
+        # the exponent's bits alone are the power of two below, 0 for subnormals, inf for nan
+        power = (wide.view(np.int64) & _EXPONENT).view(np.float64)
+        least, most = 2.0**self.min_exponent, 2.0**self.max_exponent
+        result = np.minimum(np.maximum(power, least), most) * 2.0 ** (1 - self.bits)
         return np.asarray(result, dtype=np.float64)
 
     def numpy_dtype(self) -> np.dtype[Any]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
 from reference_engine.op import Op
 from reference_engine.traced import Traced, Value
@@ -66,7 +66,7 @@ class ReferenceRecorder(Observer):
 
     def watch(self, array: Any) -> Watched:
         array = np.asarray(array)
-        slot = self.execution.add_slot(array, format_named(array.dtype.name))
+        slot = self.execution.add_slot(array, _format_of(array.dtype))
         return Watched(self, array, slot)
 
     def slot_of(self, array: Any) -> int | None:
@@ -121,6 +121,11 @@ class ReferenceRecorder(Observer):
         if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
             return self.execution.add_slot(value, None)
         return self.watch(value).slot
+
+
+@cache
+def _format_of(dtype: np.dtype[Any]) -> FloatFormat | None:
+    return format_named(dtype.name)  # NumPy spells the name anew each time
 
 
 def _low(op: Op, keywords: dict[str, Any], args: Sequence[Any]) -> list[Array]:

@@ -55,7 +55,8 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
     }
     if not all(np.all(block.certified) for block in truth.blocks.values()):
         true = float64_gradients(request, engine).true
-    costs = conditioning(request, true)
+    run = recorded(request)
+    costs = conditioning(request, true, run=run)
     blocks = dict(truth.blocks)
     for (mode, name), cost in costs.items():
         blocks[mode, name] = replace(
@@ -64,16 +65,26 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
             allowance=cost.allowance,
             floor=cost.floor,
         )
-    return replace(truth, blocks=blocks, output_cost=cost_of_output(request, truth.output))
+    return replace(truth, blocks=blocks, output_cost=cost_of_output(request, truth.output, run))
 
 
-def cost_of_output(request: TruthRequest, output: Array) -> Cost:
+def recorded(request: TruthRequest) -> RecordedProgram | None:
+    """The program on the tape, if it is short enough for the sums themselves."""
+    program = inlined(request.program)
+    if len(program.nodes) > EXACT_NODES:
+        return None
+    return RecordedProgram(program, request.values, request.dtype)
+
+
+def cost_of_output(
+    request: TruthRequest, output: Array, run: RecordedProgram | None = None
+) -> Cost:
     """What rounding costs the value itself, in the judged dtype; arrays in the shape of `output`,
-    the exact one."""
-    fmt, program = FORMATS[request.dtype], inlined(request.program)
+    the exact one. `run` is the program as it was recorded already."""
+    fmt = FORMATS[request.dtype]
     flat = np.reshape(output, (1, -1))
-    if flat.size <= EXACT_ENTRIES and len(program.nodes) <= EXACT_NODES:
-        run = RecordedProgram(program, request.values, request.dtype)
+    run = run if run is not None or flat.size > EXACT_ENTRIES else recorded(request)
+    if flat.size <= EXACT_ENTRIES and run is not None:
         raw = _gathered((1, flat.size), lambda _, k: run.sensitivities(k, fmt))
     else:
         raw = _sampled(request, None, {OUTPUT: flat}, fmt.unit_roundoff)[OUTPUT]
@@ -87,8 +98,10 @@ def conditioning(
     request: TruthRequest,
     true: Mapping[tuple[Mode, str], Array],
     dtype: str | None = None,
+    run: RecordedProgram | None = None,
 ) -> dict[tuple[Mode, str], Cost]:
-    """Cost of every block; `dtype` (default: the judged one) sets the unit roundoff."""
+    """Cost of every block; `dtype` (default: the judged one) sets the unit roundoff; `run` is the
+    program as it was recorded already."""
     fmt = FORMATS[dtype or request.dtype]
     result: dict[tuple[Mode, str], Cost] = {}
     known: dict[object, dict[str, _Raw]] = {}  # two modes may be asked for the same numbers
@@ -96,9 +109,10 @@ def conditioning(
         key = numbers_asked(mode, projection)
         shapes = block_shapes(request, mode)
         entries = sum(rows * columns for rows, columns in shapes.values())
-        small = entries <= EXACT_ENTRIES and len(request.program.nodes) <= EXACT_NODES
-        if key not in known and small:
-            known[key] = _exact(request, mode, fmt)
+        if key not in known and entries <= EXACT_ENTRIES:
+            run = run or recorded(request)
+        if key not in known and entries <= EXACT_ENTRIES and run is not None:
+            known[key] = _exact(run, request, mode, fmt)
         elif key not in known:
             mine = {name: true[mode, name] for name in shapes}
             known[key] = _sampled(request, mode, mine, fmt.unit_roundoff)
@@ -129,9 +143,11 @@ def _finish(raw: _Raw, true: Array, ulp: Array) -> Cost:
     return Cost(condition, np.where(known, allowance, 0.0), floor)
 
 
-def _exact(request: TruthRequest, mode: Mode, fmt: FloatFormat) -> dict[str, _Raw]:
+def _exact(
+    run: RecordedProgram, request: TruthRequest, mode: Mode, fmt: FloatFormat
+) -> dict[str, _Raw]:
     """The sums themselves, one walk of the tape an entry."""
-    tape = EntryTape(inlined(request.program), request, mode, fmt)
+    tape = EntryTape(run, request.projections[mode], mode, fmt)
     shapes = block_shapes(request, mode)
     return {
         name: _gathered(shape, partial(tape.sensitivities, name)) for name, shape in shapes.items()

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.plain import constant
@@ -159,12 +158,12 @@ class EntryTape:
     """Every entry of a mode's blocks as a recorded scalar of its own."""
 
     def __init__(
-        self, program: Program, request: TruthRequest, mode: Mode, fmt: FloatFormat
+        self, run: RecordedProgram, projection: Projection, mode: Mode, fmt: FloatFormat
     ) -> None:
         self._fmt = fmt
         self._mode = mode
-        self._projection = request.projections[mode]
-        self._run = RecordedProgram(program, request.values, request.dtype)
+        self._projection = projection
+        self._run = run
         self._rows: dict[object, dict[str, Any]] = {}
 
     def sensitivities(self, name: str, row: int, column: int) -> Sums:

@@ -32,7 +32,7 @@ from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.engines.walker import rounded
 from gradcheck_cli.truth.blocks import SLACK
 from gradcheck_cli.truth.certified import certify, certify_output
-from gradcheck_cli.truth.conditioning import conditioning, cost_of_output
+from gradcheck_cli.truth.conditioning import conditioning, cost_of_output, recorded
 from gradcheck_cli.truth.fresh import fresh_points
 from gradcheck_cli.truth.gradients import float64_gradients
 from gradcheck_cli.truth.plain import PlainFunction, inlined
@@ -208,11 +208,12 @@ def _widened(request: TruthRequest, program: Program, point: TrialPoint) -> Tria
     """The point with what rounding may cost the candidate there."""
     fmt = FORMATS[request.dtype]
     there = replace(request, program=rounded(inlined(program), fmt.name), values=point.values)
-    costs = conditioning(there, float64_gradients(there, _reference()).true)
+    run = recorded(there)
+    costs = conditioning(there, float64_gradients(there, _reference()).true, run=run)
     gradients = {}
     for key, target in point.gradients.items():
         gradients[key] = _wider(target, _granted(costs[key]), fmt)
-    granted = _granted(cost_of_output(there, point.output.value))
+    granted = _granted(cost_of_output(there, point.output.value, run))
     return replace(point, output=_wider(point.output, granted, fmt), gradients=gradients)
 
 

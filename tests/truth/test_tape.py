@@ -78,7 +78,8 @@ def entry_tape(formula: str, mode: str, projection: Projection, **inputs) -> Ent
     values = {name: array(value) for name, value in inputs.items()}
     program = program_of(formula, values)
     request = TruthRequest(program, values, {}, tuple(values), "float64", {mode: projection})  # type: ignore[dict-item]
-    return EntryTape(program, request, mode, FORMATS["float64"])  # type: ignore[arg-type]
+    run = RecordedProgram(program, request.values, request.dtype)
+    return EntryTape(run, request.projections[mode], mode, FORMATS["float64"])  # type: ignore[arg-type,index]
 
 
 def test_constants_are_exact_but_not_what_is_made_of_them() -> None:
