@@ -44,6 +44,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/autodiff.py
 	$(BIN)/python benchmarks/truth.py
+	$(BIN)/python benchmarks/explanations.py
 	$(BIN)/python benchmarks/eigen.py
 	$(BIN)/python benchmarks/cases.py
 	$(BIN)/python benchmarks/many_layers.py
