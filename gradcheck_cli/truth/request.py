@@ -185,7 +185,20 @@ def _mode_blocks(
         _settle_outputs(work, mode, merged)
         if name in mine:
             merged = overlaid(merged, mine[name])
+            _settle_poles(merged, mine[name], work.gradients.true[mode, name])
         yield name, merged, differences
+
+
+def _settle_poles(merged: Merged, certificate: Certificate, gradient: Array) -> None:
+    """There is no derivative where exact arithmetic has none, float64 an infinite one, and a
+    difference no digit: on a vertical tangent at the edge of the domain."""
+    if certificate.reason != DOMAIN:
+        return
+    pole = ~certificate.sure & np.isinf(gradient) & (merged.error > np.abs(merged.value))
+    pole &= merged.kind == PointKind.SMOOTH
+    merged.kind[pole] = int(PointKind.UNDEFINED)
+    merged.error[pole] = np.inf
+    merged.value[pole] = np.nan
 
 
 def _by_differences(
