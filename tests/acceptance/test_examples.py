@@ -20,7 +20,6 @@ from tests.cli.calling import environment
 ROOT = Path(__file__).parents[2]
 FOLDER = "specs/examples/"
 ENGINES = ("reference", "torch", "tensorflow", "jax")
-REFUSED = {("reciprocal_exp_custom_gradient", "symbolic")}
 NO_NUMPY = ("numpy", "GC705")  # it differentiates no formulas
 NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)"
 
@@ -109,7 +108,7 @@ def test_every_cell_of_the_table_is_a_verdict(run: Run, matrix: ModuleType) -> N
             shown = matrix.cell(result, engine)
             if shown == "-":
                 assert not formula, (result["spec"], engine)
-            elif (engine == "numpy" and formula) or (result["spec"], engine) in REFUSED:
+            elif engine == "numpy" and formula:
                 assert shown == "refused: GC705"
             else:
                 assert re.fullmatch(r"pass|GC[23]\d\d(, GC[23]\d\d)*", shown), shown

@@ -26,6 +26,7 @@ from gradcheck_cli.engines.symbolic.formulas import (
     walk,
 )
 from gradcheck_cli.engines.symbolic.notation import NOTATIONS, Notation, Written, python_code
+from gradcheck_cli.engines.symbolic.stated import written_out
 from gradcheck_cli.engines.symbolic_ops import TABLE
 
 PATIENCE_S = 30.0  # for everything but simplification
@@ -83,7 +84,7 @@ def differentiated(
         raise TooHard(f"SymPy has not differentiated it in {PATIENCE_S:.0f} s") from None
     distinct = dict.fromkeys(e for array in plain.values() for e in array.ravel())
     distinct.update(dict.fromkeys(second.values()))
-    simple, left = simplified(list(distinct), budget)
+    simple, left = simplified([written_out(expression) for expression in distinct], budget)
     known = dict(zip(distinct, simple, strict=True))
     return Formulas(
         program,
@@ -127,7 +128,8 @@ def _mapped(call: Callable[[Any], Any], array: Array) -> Array:
 
 def as_python(name: str, formulas: Formulas) -> str:
     """Value and gradient as a Python module."""
-    return python_code(name, tuple(formulas.program.inputs), formulas.output, formulas.gradients)
+    output = _mapped(written_out, formulas.output)
+    return python_code(name, tuple(formulas.program.inputs), output, formulas.gradients)
 
 
 def derivation(formulas: Formulas, written: Written, steps: bool, budget: float) -> Derivation:
@@ -150,7 +152,7 @@ class _Writer:
 
     def _equation(self, left: Any, right: Any, origin: str = "") -> Equation:
         text = left if isinstance(left, str) else self._notation.expression(left)
-        return Equation(text, self._notation.expression(right), origin)
+        return Equation(text, self._notation.expression(written_out(right)), origin)
 
     def _value(self) -> Section:
         output = self._formulas.output
@@ -169,7 +171,7 @@ class _Writer:
                     zeros += 1
                     continue
                 slope = self._notation.slope(self._output[i], input[j])
-                plain = self._formulas.plain[name][index]
+                plain = written_out(self._formulas.plain[name][index])
                 origin = self._notation.expression(plain) if steps else ""
                 same = plain == array[index] or len(origin) > _LONGEST
                 found.append(self._equation(slope, array[index], "" if same else origin))

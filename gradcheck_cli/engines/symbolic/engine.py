@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import FIRST_ORDER, Gradient, Problem, TrainingProblem
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Gradient, Mode, Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import AnsweringEngine
 from gradcheck_cli.engines.base import Capabilities, Unsupported
 from gradcheck_cli.engines.lowerings import Table, bound, had, reasons
 from gradcheck_cli.engines.modes import Answer
-from gradcheck_cli.engines.walker import round_constant, rounded
+from gradcheck_cli.engines.walker import custom_gradients, round_constant, rounded
 
 _LARGEST = 4096  # entries of a Jacobian or a Hessian
 
@@ -57,6 +57,13 @@ class SymbolicEngine(AnsweringEngine):
         from gradcheck_cli.engines.symbolic_ops import TABLE  # many small modules
 
         return TABLE
+
+    def refuses(self, program: Program, mode: Mode) -> str | None:
+        """A formula has one derivative, and a rule may state two."""
+        for custom in custom_gradients(program):
+            if mode.startswith("forward") and custom.jvp is not None:
+                return f"formulas take the vjp of `{custom.name}`, and not its jvp"
+        return None
 
     def lacks(self, error: BaseException) -> bool:
         return isinstance(error, NotImplementedError)
@@ -177,11 +184,13 @@ class _Derived:
     ) -> tuple[list[Any], dict[str, list[list[Any]]]]:
         """The output and the blocks as numbers of mpmath."""
         from gradcheck_cli.engines.symbolic.numbers import Numbers
+        from gradcheck_cli.engines.symbolic.stated import written_out
 
-        flat = [e for rows in blocks.values() for row in rows for e in row]
         if id(blocks) not in self._numbers:
+            flat = [e for rows in blocks.values() for row in rows for e in row]
             symbols = [symbol for names in self._inputs.values() for symbol in names]
-            self._numbers[id(blocks)] = blocks, Numbers(symbols, [*self._output, *flat])
+            formulas = [written_out(e) for e in (*self._output, *flat)]
+            self._numbers[id(blocks)] = blocks, Numbers(symbols, formulas)
         given = [float(v) for name in self._inputs for v in np.ravel(values[name])]
         numbers = iter(self._numbers[id(blocks)][1](given))
         output = [next(numbers) for _ in self._output]

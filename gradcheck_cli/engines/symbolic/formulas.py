@@ -18,6 +18,7 @@ from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
 from gradcheck_cli.engines.base import NodeFault, Unsupported
 from gradcheck_cli.engines.lowerings import Missing
 from gradcheck_cli.engines.symbolic.arrays import each
+from gradcheck_cli.engines.symbolic.stated import stated
 from reference_engine.op import TABLE as ROWS
 
 LARGEST = 256  # entries of an array: more formulas than that nobody reads, and SymPy takes minutes
@@ -71,7 +72,7 @@ def apply(calls: Calls, node: Node, args: Sequence[Array], number: Number) -> Ar
         raise Unsupported(f"`{node.op}` gives {size} entries; formulas are for up to {LARGEST}")
     if node.op == CUSTOM:
         assert node.custom is not None
-        raise Unsupported(f"a formula cannot state the gradient of `{node.custom.name}`")
+        return stated(node.custom, args, lambda part, fixed: _of_rule(calls, part, fixed, number))
     call = calls.get(node.op)
     if call is None:
         raise Unsupported(f"it has no formula for `{node.op}`")
@@ -82,6 +83,16 @@ def apply(calls: Calls, node: Node, args: Sequence[Array], number: Number) -> Ar
         return _expressions(each(lambda *xs: call(*xs, **keywords), *args))
     given = [_whole(a, node) if w == "int" else a for a, w in zip(args, node.wants, strict=True)]
     return _expressions(call(*given, **keywords))
+
+
+def _of_rule(
+    calls: Calls, program: Program, fixed: Mapping[str, Array], number: Number
+) -> list[Array]:
+    """The expressions of a stated rule, whose nodes are no nodes of the program."""
+    try:
+        return walk(calls, program, fixed, number)
+    except NodeFault as fault:
+        raise (fault.__cause__ or fault) from None
 
 
 def _keyword(name: str, value: Any, number: Number) -> Any:

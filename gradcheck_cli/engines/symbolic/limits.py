@@ -8,6 +8,7 @@ from typing import Any
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.symbolic.formulas import OutOfTime, exact, time_limit
 from gradcheck_cli.engines.symbolic.notation import NOTATIONS
+from gradcheck_cli.engines.symbolic.stated import written_out
 
 LIMIT_S = 2.0  # for both sides of one entry; SymPy may look for a limit for ever
 _NEAR = 2.0**-60  # on this side or that; numbers of a spec lie much farther apart
@@ -27,7 +28,7 @@ def limit_at(expression: Any, symbol: Any, point: Mapping[Any, float], value: An
     import sympy
 
     others = {s: exact(v) for s, v in point.items() if s != symbol}
-    slope, height = expression.subs(others), value.subs(others)
+    slope, height = (written_out(e).subs(others) for e in (expression, value))
     place = exact(point[symbol])
     found = []
     try:
@@ -40,7 +41,7 @@ def limit_at(expression: Any, symbol: Any, point: Mapping[Any, float], value: An
     found = [limit for limit in found if limit.is_number and limit.is_extended_real]
     limit = sympy.Add(*found) / len(found) if found else sympy.nan
     if not limit.is_extended_real:
-        text = NOTATIONS["text"].expression(expression)
+        text = NOTATIONS["text"].expression(written_out(expression))
         shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
         raise Unsupported(f"the derivative by `{symbol}`, {shown}, has no limit at this point")
     return mpmath.mpf(str(sympy.N(limit, 40)).replace("oo", "inf"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,3 +150,47 @@ def test_where_there_is_no_limit_the_derivative_is_refused(engine: SymbolicEngin
     assert got.failure.kind == "unsupported"
     assert "the derivative by `x`" in got.failure.message
     assert "has no limit at this point" in got.failure.message
+
+
+STATED = """
+def bend_vjp(upstream, x):
+    return upstream * x * exp(x)
+
+@custom_gradient(bend_vjp)
+def bend(x):
+    return sin(x)
+
+def scale_vjp(up, a, b, c):
+    return 5 * up * bend(b), sum(up * a), None
+
+@custom_gradient(scale_vjp)
+def scale(x, w, k):
+    return x * w * k
+
+scale(bend(x), w, 2) * x
+"""
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward", "reverse-over-reverse"])
+def test_a_stated_gradient_takes_the_place_of_the_true_one(
+    mode: Any, engine: SymbolicEngine
+) -> None:
+    values = {"x": np.array([0.5, -1.0]), "w": np.array(0.7)}
+    program = program_of(STATED, values)
+    projection = Projection(rows=np.array([[1.0, 0.5]])) if "over" in mode else Projection()
+    problem = Problem(program, values, ("x", "w"), "float64", "float64", mode, projection)
+    got, right = engine.evaluate(problem), loaded("reference").evaluate(problem)
+    assert got.failure is None, got.failure
+    assert got.gradients.keys() == right.gradients.keys()
+    np.testing.assert_allclose(got.output, right.output, rtol=1e-15)
+    for name, gradient in got.gradients.items():
+        expected = right.gradients[name].values
+        # the reference engine rounds, and of two terms of size 1 little is left in one entry
+        np.testing.assert_allclose(gradient.values, 0 if expected is None else expected, atol=1e-14)
+
+
+def test_a_formula_has_one_derivative(engine: SymbolicEngine) -> None:
+    rule = "def r(up, x):\n    return up\ndef p(v, x):\n    return v\n@custom_gradient(r, jvp=p)\n"
+    program = program_of(f"{rule}def f(x):\n    return sin(x)\nf(x)", {"x": 1.0})
+    assert engine.refuses(program, "reverse") is None
+    assert engine.refuses(program, "forward") == "formulas take the vjp of `f`, and not its jvp"
