@@ -135,3 +135,11 @@ def test_a_tie_among_data_is_no_kink(formula: str) -> None:
 def test_who_falls_back_says_why(formula: str, x: object, told: str) -> None:
     fallback = truth_of(formula, {"x": x}).fallback
     assert told in fallback if told else fallback == ""
+
+
+def test_a_pole_of_which_a_difference_has_no_digit_is_no_derivative() -> None:
+    block = truth_of("acos((x + 2 - 1) / 2)", {"x": 1.0}).blocks["reverse", "x"]
+    assert block.kind[0, 0] == PointKind.UNDEFINED
+    # where it is removable a difference knows the derivative
+    flat = truth_of("sqrt(x ** 4)", {"x": 0.0}).blocks["reverse", "x"]
+    assert (flat.kind[0, 0], flat.value[0, 0]) == (PointKind.SMOOTH, 0.0)
