@@ -148,6 +148,8 @@ class Check:
     power: float | None = None
     forward: int = 0
     backward: int = 0
+    batched: int = 0  # points of differences of a layer that were evaluated several in one call
+    looped: int = 0  # and those that were evaluated one by one
     duration_s: float = 0.0
 
 

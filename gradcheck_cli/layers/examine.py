@@ -14,7 +14,7 @@ from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
 from gradcheck_cli.domain.report import Finding, Reading
 from gradcheck_cli.engines.base import Engine, Unsupported
 from gradcheck_cli.engines.callables.loading import on_the_path
-from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.engines.callables.subject import Stencils, Subject
 from gradcheck_cli.engines.callables.surroundings import surroundings
 from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.explain.findings import explain
@@ -93,7 +93,8 @@ class _Examination:
         try:
             self._surrogates = covered(self._problem, narrow)
             judged = self._with_surrogates if self._surrogates else self._judged
-            return self._with_second(judged(narrow, highest), narrow, highest)
+            answer = self._with_second(judged(narrow, highest), narrow, highest)
+            return _with_stencils(answer, highest.stencils)
         finally:
             narrow.close()
             if highest is not narrow:
@@ -221,6 +222,14 @@ class _Examination:
             return self._subject(dtype, values)
         except Exception:
             return None
+
+
+def _with_stencils(answer: LayerAnswer, stencils: Stencils) -> LayerAnswer:
+    """The checks with how the points of their differences, which they share, were evaluated."""
+    checks = (
+        replace(check, batched=stencils.batched, looped=stencils.looped) for check in answer.checks
+    )
+    return replace(answer, checks=tuple(checks))
 
 
 def _is_whole(projection: Projection) -> bool:

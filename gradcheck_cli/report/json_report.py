@@ -75,7 +75,12 @@ def _check(check: Check) -> dict[str, Any]:
         "truth_error_ulps": _number(check.truth_error_ulps),
         "caught": _number(check.caught),
         "power": _number(check.power),
-        "evaluations": {"forward": check.forward, "backward": check.backward},
+        "evaluations": {
+            "forward": check.forward,
+            "backward": check.backward,
+            "batched": check.batched,
+            "looped": check.looped,
+        },
         "duration_s": _number(check.duration_s),
     }
 

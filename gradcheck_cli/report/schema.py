@@ -86,7 +86,16 @@ def _result() -> Schema:
                     "that would have been found with probability `power`.",
                 },
                 power=_NUMBER_OR_NULL,
-                evaluations=_object(forward=_COUNT, backward=_COUNT),
+                evaluations=_object(
+                    forward=_COUNT,
+                    backward=_COUNT,
+                    batched={
+                        **_COUNT,
+                        "description": "Points of differences of a layer that were evaluated "
+                        "several in one call.",
+                    },
+                    looped={**_COUNT, "description": "And those that were evaluated one by one."},
+                ),
                 duration_s={"type": "number", "minimum": 0},
             )
         ),

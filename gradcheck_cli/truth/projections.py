@@ -186,6 +186,7 @@ class Projections:
 
         def many(steps: Sequence[float]) -> Float:
             if together < 2:
+                self.subject.stencils.looped += len(steps)
                 return np.stack([seen(self.value(at(float(h)))) for h in steps])
             self.forward += len(steps)
             return seen(self.subject.several([at(float(h)) for h in steps]))

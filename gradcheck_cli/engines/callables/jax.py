@@ -15,7 +15,14 @@ from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.loading import load_layer
-from gradcheck_cli.engines.callables.subject import Call, Output, Ran, SubjectRequest
+from gradcheck_cli.engines.callables.subject import (
+    Call,
+    Output,
+    Ran,
+    Stencils,
+    SubjectRequest,
+    one_by_one,
+)
 from gradcheck_cli.engines.callables.surroundings import Randomness
 
 if TYPE_CHECKING:
@@ -38,6 +45,7 @@ class JaxSubject:
         self._jax = jax
         self._request = request
         self.dtype = request.dtype
+        self.stencils = Stencils()
         self.notes: tuple[str, ...] = ()
         self._random = Randomness(request.seed)
         self._random.again()  # a module may draw numbers when it is imported
@@ -164,7 +172,7 @@ class JaxSubject:
             return self._flat(self._called(self._inputs(values)))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
-        return np.stack([self.value(values) for values in many])
+        return one_by_one(self, many)
 
     def run(self, call: Call) -> Ran:
         wrt = self._moving() if call.wrt is None else call.wrt

@@ -16,7 +16,15 @@ from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.custom import CustomCall
 from gradcheck_cli.engines.callables.numpy_pair import Run, by_input, convention, load_pair, pair_of
 from gradcheck_cli.engines.callables.numpy_state import arrays_of, get, gradient_of, put
-from gradcheck_cli.engines.callables.subject import Call, Layout, Output, Ran, SubjectRequest
+from gradcheck_cli.engines.callables.subject import (
+    Call,
+    Layout,
+    Output,
+    Ran,
+    Stencils,
+    SubjectRequest,
+    one_by_one,
+)
 from gradcheck_cli.engines.callables.surroundings import Randomness
 
 if TYPE_CHECKING:
@@ -33,6 +41,7 @@ class NumpySubject:
         self.dtype = request.dtype
         self._numpy_dtype = FORMATS[request.dtype].numpy_dtype()
         self._random = Randomness(request.seed)
+        self.stencils = Stencils()
         self.notes: tuple[str, ...] = ()
         implementation = request.implementation
         found = load_pair(implementation)
@@ -177,7 +186,7 @@ class NumpySubject:
             return _flat(self._forward(self._fresh(values), self._inputs(values))[0])
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
-        return np.stack([self.value(values) for values in many])
+        return one_by_one(self, many)
 
     def run(self, call: Call) -> Ran:
         moving = tuple(leaf.name for leaf in self.leaves if leaf.moves)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
+
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Implementation, Leaf
 
@@ -97,6 +99,15 @@ class Ran:
     random: bool = False
 
 
+@dataclass
+class Stencils:
+    """How many points of differences were evaluated `batched`, several in one call of the layer,
+    and how many one by one."""
+
+    batched: int = 0
+    looped: int = 0
+
+
 class Subject(Protocol):
     """A user's layer, bound to its inputs, in one dtype.
 
@@ -109,6 +120,7 @@ class Subject(Protocol):
     leaves: tuple[Leaf, ...]
     outputs: tuple[Output, ...]  # of the first call, which is made when the subject is bound
     notes: tuple[str, ...]  # sentences for a person ("dropout: random numbers ...")
+    stencils: Stencils
 
     def value(self, values: Mapping[str, Array]) -> Array:
         """The flattened outputs (m,) with these leaves in place of their own values."""
@@ -145,3 +157,9 @@ class Subject(Protocol):
     def close(self) -> None:
         """Puts everything back; the subject is not used again."""
         ...
+
+
+def one_by_one(subject: Subject, many: Sequence[Mapping[str, Array]]) -> Array:
+    """`Subject.several` where nothing is gained by calling the layer at several points at once."""
+    subject.stencils.looped += len(many)
+    return np.stack([subject.value(values) for values in many])

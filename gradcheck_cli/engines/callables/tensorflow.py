@@ -15,7 +15,14 @@ from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
 from gradcheck_cli.engines.callables.loading import load_layer
-from gradcheck_cli.engines.callables.subject import Call, Output, Ran, SubjectRequest
+from gradcheck_cli.engines.callables.subject import (
+    Call,
+    Output,
+    Ran,
+    Stencils,
+    SubjectRequest,
+    one_by_one,
+)
 from gradcheck_cli.engines.callables.tensorflow_custom import custom_gradients
 from gradcheck_cli.engines.callables.tensorflow_found import (
     found_in,
@@ -74,6 +81,7 @@ class TensorFlowSubject:
         self._policies = Policies(keras_layers(self._function), request.dtype)
         self._inlined = self._policies.swapped or any(one.swapped for one in self.held.values())
         self.leaves = tuple(self._leaves(names))
+        self.stencils = Stencils()
         self.notes = tuple(
             f"`{leaf.name}`, which the layer captured, is not trained: not checked"
             for leaf in self.leaves
@@ -236,7 +244,7 @@ class TensorFlowSubject:
             return self._flat(self.called(self._inputs(values)))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
-        return np.stack([self.value(values) for values in many])
+        return one_by_one(self, many)
 
     def run(self, call: Call) -> Ran:
         tf = self._tf

@@ -18,7 +18,16 @@ from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.recording import Recording
-from gradcheck_cli.engines.callables.subject import Call, Layout, Output, Ran, SubjectRequest
+from gradcheck_cli.engines.callables.subject import (
+    Call,
+    Layout,
+    Output,
+    Ran,
+    Stencils,
+    SubjectRequest,
+    one_by_one,
+)
+from gradcheck_cli.engines.callables.torch_batched import Batched
 from gradcheck_cli.engines.callables.torch_memory import Watch, laid_out
 from gradcheck_cli.engines.callables.torch_state import State
 
@@ -54,6 +63,8 @@ class TorchSubject:
         self._state.settle(request.values, self._tensor)
         self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
         self.outputs = self._first_outputs()
+        self.stencils = Stencils()
+        self._batched = Batched(torch, self._tensor, self.value)
 
     # What there is
 
@@ -61,8 +72,9 @@ class TorchSubject:
         """What is called, and what has its signature."""
         torch, implementation = self._torch, self._request.implementation
         found = load_layer(implementation)
-        self._for_constructor = inspect.isclass(found) and not _is_function(torch, found)
-        if _is_function(torch, found):
+        self._custom = _is_function(torch, found)
+        self._for_constructor = inspect.isclass(found) and not self._custom
+        if self._custom:
             separate = found.setup_context is not torch.autograd.Function.setup_context
             self._skip, self._keywords = 0 if separate else 1, False  # `ctx`
             return found.apply, found.forward
@@ -190,14 +202,42 @@ class TorchSubject:
             return self._flat(self._called(self._inputs(values, ())[1], tracking=False))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        found = self._together(many)
+        if found is not None:
+            self.stencils.batched += len(many)
+            return found
         if not self._state.bare:
-            return np.stack([self.value(values) for values in many])
-        found = []
+            return one_by_one(self, many)
+        self.stencils.looped += len(many)
+        values_of = []
         with self._ready({}):  # once: no call can change but random numbers
             for values in many:
                 self._state.again()
-                found.append(self._flat(self._called(self._inputs(values, ())[1], tracking=False)))
-        return np.stack(found)
+                arrays = self._called(self._inputs(values, ())[1], tracking=False)
+                values_of.append(self._flat(arrays))
+        return np.stack(values_of)
+
+    def _together(self, many: Sequence[Mapping[str, Array]]) -> Array | None:
+        captured = any(self._by_name[name].role == "captured" for name in many[0])
+        if captured or self._custom:
+            return None
+        with self._ready({}):
+            inputs = self._inputs({}, ())[1]
+
+            def at(moved: Mapping[str, Any]) -> list[Any]:
+                return [_real(self._torch, array) for _, array in self._with(moved, inputs)]
+
+            return self._batched.values(many, at)
+
+    def _with(self, moved: Mapping[str, Any], inputs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """The outputs with these tensors in place of leaves, which may be functions of others, and
+        the other `inputs`."""
+        own = {name: tensor for name, tensor in moved.items() if name in self._state.named}
+        args, kwargs = self._arguments({**inputs, **moved})
+        if own:
+            call = self._torch.func.functional_call
+            return self._numbers(call(self._module, own, tuple(args), kwargs))
+        return self._numbers(self._function(*args, **kwargs))
 
     def run(self, call: Call) -> Ran:
         wrt = self._moving() if call.wrt is None else call.wrt
@@ -305,19 +345,14 @@ class TorchSubject:
                 name: forward_ad.make_dual((held | inputs)[name], self._tensor(tangent))
                 for name, tangent in tangents.items()
             }
-            own = {name: dual for name, dual in duals.items() if name in held}
-            args, kwargs = self._arguments({**inputs, **duals})
             try:
-                if own:
-                    result = torch.func.functional_call(self._module, own, tuple(args), kwargs)
-                else:
-                    result = self._function(*args, **kwargs)
+                result = self._with(duals, inputs)
             except (NotImplementedError, RuntimeError) as error:
                 if any(word in str(error).lower() for word in NO_FORWARD_MODE):
                     raise Unsupported(str(error).strip().splitlines()[0]) from error
                 raise
             parts = []
-            for _, array in self._numbers(result):
+            for _, array in result:
                 primal, tangent = forward_ad.unpack_dual(array)
                 tangent = torch.zeros_like(primal) if tangent is None else tangent
                 parts.append(self._numpy(_real(torch, tangent)).reshape(-1))

@@ -15,7 +15,14 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import EngineFault, Unsupported
-from gradcheck_cli.engines.callables.subject import Call, Output, Ran, SubjectRequest
+from gradcheck_cli.engines.callables.subject import (
+    Call,
+    Output,
+    Ran,
+    Stencils,
+    SubjectRequest,
+    one_by_one,
+)
 from gradcheck_cli.engines.eigen.calling import longs, pointer
 from gradcheck_cli.engines.eigen.compiling import compiled
 from gradcheck_cli.engines.eigen.writing import REALS
@@ -75,6 +82,7 @@ class EigenSubject:
         self._problem = library.gradcheck_problem
         self._problem.restype = ctypes.c_char_p
         seconds = found.seconds
+        self.stencils = Stencils()
         self.notes: tuple[str, ...] = (
             (f"eigen: compiled for {self.dtype} in {seconds:.1f} s",) if seconds else ()
         )
@@ -134,7 +142,7 @@ class EigenSubject:
         return output.astype(np.float64)
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
-        return np.stack([self.value(values) for values in many])
+        return one_by_one(self, many)
 
     def run(self, call: Call) -> Ran:
         """The rows of the Jacobian that forward mode gives: there is no other."""
