@@ -15,15 +15,16 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.placement import HOST, Placement
+from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
-from gradcheck_cli.engines.base import Capabilities, EngineFault
+from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Closed, Pull, Results, Watch
 from gradcheck_cli.engines.jax_ops import TABLE
 from gradcheck_cli.engines.lowerings import Missing, bound
+from gradcheck_cli.engines.placing import jax_placed
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
 
 Function = Callable[[list[Any], Watch], Results]
@@ -60,7 +61,7 @@ class JaxEngine(LoweredEngine):
         _keep_compiled(jax)
         _share_contexts()
         if self.placement != HOST:
-            self._settings.enter_context(on_device(jax, self.placement))
+            self._settings.enter_context(jax_placed(jax, self.placement))
         self._calls = {**OPERATORS, **bound(self.table, jax)}
         return str(jax.__version__)
 
@@ -92,35 +93,6 @@ class JaxEngine(LoweredEngine):
     def lacks(self, error: BaseException) -> bool:
         words = str(error)
         return isinstance(error, NotImplementedError) or any(phrase in words for phrase in _LACKS)
-
-
-@contextmanager
-def on_device(jax: Any, placement: Placement) -> Iterator[None]:
-    """All that is made meanwhile is made there, and float32 products are in the precision that was
-    asked for. Raises EngineFault where JAX has no such device."""
-    try:
-        found = jax.devices(placement.kind)
-    except RuntimeError:
-        found = []
-    if placement.index >= len(found):
-        raise EngineFault(
-            f"JAX {jax.__version__} finds {len(found)} devices of the kind {placement.kind}: "
-            "pip install 'jax[cuda12]' brings what it needs for them"
-        )
-    wanted = {
-        "jax_default_device": found[placement.index],
-        "jax_default_matmul_precision": "highest"
-        if placement.matmul == "full"
-        else "tensorfloat32",
-    }
-    before = {name: getattr(jax.config, name) for name in wanted}
-    for name, value in wanted.items():
-        jax.config.update(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            jax.config.update(name, value)
 
 
 def _keep_compiled(jax: Any) -> None:

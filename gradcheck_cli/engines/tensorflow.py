@@ -11,14 +11,15 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.placement import HOST, Placement
+from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
-from gradcheck_cli.engines.base import Capabilities, EngineFault
+from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.lowerings import Missing, bound
+from gradcheck_cli.engines.placing import tensorflow_placed
 from gradcheck_cli.engines.tensorflow_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
 
@@ -62,9 +63,7 @@ class TensorFlowEngine(LoweredEngine):
         tf.config.threading.set_intra_op_parallelism_threads(_THREADS)
         tf.config.threading.set_inter_op_parallelism_threads(_THREADS)
         if self.placement != HOST:
-            device = _device(tf, self.placement)
-            self._settings.enter_context(multiplying(tf, self.placement.matmul))
-            self._settings.enter_context(tf.device(device))  # for all that follows here
+            self._settings.enter_context(tensorflow_placed(tf, self.placement))
         self._calls = {**OPERATORS, **bound(self.table, tf)}
         return str(tf.__version__)
 
@@ -98,30 +97,6 @@ class TensorFlowEngine(LoweredEngine):
         return isinstance(error, tf.errors.UnimplementedError | NotImplementedError) or any(
             phrase in words for phrase in _LACKS
         )
-
-
-def _device(tf: Any, placement: Placement) -> str:
-    """What TensorFlow calls the device. Raises EngineFault where it has none."""
-    kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
-    found = tf.config.list_logical_devices(kind)
-    if placement.index >= len(found):
-        built = "with" if tf.test.is_built_with_cuda() else "without"
-        raise EngineFault(
-            f"TensorFlow {tf.__version__} is built {built} CUDA and finds {len(found)} GPUs"
-        )
-    name: str = found[placement.index].name
-    return name
-
-
-@contextmanager
-def multiplying(tf: Any, precision: str) -> Iterator[None]:
-    """Products of float32 matrices, and convolutions, in full precision or in TF32."""
-    before = tf.config.experimental.tensor_float_32_execution_enabled()
-    tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
-    try:
-        yield
-    finally:
-        tf.config.experimental.enable_tensor_float_32_execution(before)
 
 
 class _TensorFlow(Taped):

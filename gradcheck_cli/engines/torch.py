@@ -14,12 +14,13 @@ from gradcheck_cli.domain.evaluation import Mode, Problem, TrainingProblem
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
-from gradcheck_cli.engines.base import Capabilities, EngineFault
+from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.lowerings import Missing, bound
 from gradcheck_cli.engines.modes import Answer
+from gradcheck_cli.engines.placing import torch_placed
 from gradcheck_cli.engines.torch_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
 
@@ -52,10 +53,8 @@ class TorchEngine(LoweredEngine):
         import torch
 
         torch.set_num_threads(_THREADS)
-        if self.placement.kind == "cuda":
-            _check_cuda(torch, self.placement.index)
         if self.placement != HOST:
-            self._settings.enter_context(multiplying(torch, self.placement.matmul))
+            self._settings.enter_context(torch_placed(torch, self.placement))
         self._calls = {**OPERATORS, **bound(self.table, torch)}
         return str(torch.__version__)
 
@@ -109,29 +108,6 @@ class TorchEngine(LoweredEngine):
     def lacks(self, error: BaseException) -> bool:
         words = str(error)
         return isinstance(error, NotImplementedError) or any(phrase in words for phrase in _LACKS)
-
-
-def _check_cuda(torch: Any, index: int) -> None:
-    """Raises EngineFault where this PyTorch has no such device."""
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if index >= count:
-        built = torch.version.cuda
-        why = f"is built for CUDA {built}" if built else "is built without CUDA"
-        raise EngineFault(f"PyTorch {torch.__version__} {why} and finds {count} GPUs")
-
-
-@contextmanager
-def multiplying(torch: Any, precision: str) -> Iterator[None]:
-    """Products of float32 matrices, and convolutions, in full precision or in TF32."""
-    before = torch.get_float32_matmul_precision()
-    convolutions = torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("highest" if precision == "full" else "high")
-    torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-        torch.backends.cudnn.allow_tf32 = convolutions
 
 
 class _Torch(Taped):

@@ -22,7 +22,8 @@ from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.subject import SubjectRequest
 from gradcheck_cli.engines.callables.torch import TorchSubject
-from gradcheck_cli.engines.torch import TorchEngine, multiplying
+from gradcheck_cli.engines.placing import torch_placed
+from gradcheck_cli.engines.torch import TorchEngine
 from gradcheck_cli.engines.walker import prepare
 from tests.conftest import program_of
 
@@ -159,7 +160,7 @@ def test_inputs_parameters_and_buffers_of_a_layer_go_to_the_device(device: str) 
 def test_products_are_full_unless_asked_otherwise_and_settings_are_put_back() -> None:
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     for precision, said, allowed in (("full", "highest", False), ("tf32", "high", True)):
-        with multiplying(torch, precision):
+        with torch_placed(torch, Placement("cpu:0", precision)):
             assert torch.get_float32_matmul_precision() == said
             assert torch.backends.cuda.matmul.allow_tf32 == allowed
             assert torch.backends.cudnn.allow_tf32 == allowed

@@ -1,0 +1,83 @@
+"""Frameworks made to compute on a device, in their own words; each is handed its framework.
+
+A context holds for its whole process, as these settings do. Each raises EngineFault where the
+framework has no such device, and puts everything back at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gradcheck_cli.domain.placement import Placement
+from gradcheck_cli.engines.base import EngineFault
+
+
+@contextmanager
+def torch_placed(torch: Any, placement: Placement) -> Iterator[None]:
+    """Products of float32 matrices, and convolutions, in the precision that was asked for. What is
+    made where, PyTorch is told array by array."""
+    if placement.kind == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if placement.index >= count:
+            built = torch.version.cuda
+            why = f"is built for CUDA {built}" if built else "is built without CUDA"
+            raise EngineFault(f"PyTorch {torch.__version__} {why} and finds {count} GPUs")
+    before = torch.get_float32_matmul_precision()
+    convolutions = torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("highest" if placement.matmul == "full" else "high")
+    torch.backends.cudnn.allow_tf32 = placement.matmul == "tf32"
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+        torch.backends.cudnn.allow_tf32 = convolutions
+
+
+@contextmanager
+def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
+    """All that this thread makes is made there; products and convolutions in the precision that was
+    asked for."""
+    kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
+    found = tf.config.list_logical_devices(kind)
+    if placement.index >= len(found):
+        built = "with" if tf.test.is_built_with_cuda() else "without"
+        raise EngineFault(
+            f"TensorFlow {tf.__version__} is built {built} CUDA and finds {len(found)} GPUs"
+        )
+    experimental = tf.config.experimental
+    before = experimental.tensor_float_32_execution_enabled()
+    experimental.enable_tensor_float_32_execution(placement.matmul == "tf32")
+    try:
+        with tf.device(found[placement.index].name):
+            yield
+    finally:
+        experimental.enable_tensor_float_32_execution(before)
+
+
+@contextmanager
+def jax_placed(jax: Any, placement: Placement) -> Iterator[None]:
+    """All that is made is made there; products in the precision that was asked for."""
+    try:
+        found = jax.devices(placement.kind)
+    except RuntimeError:
+        found = []
+    if placement.index >= len(found):
+        raise EngineFault(
+            f"JAX {jax.__version__} finds {len(found)} devices of the kind {placement.kind}: "
+            "pip install 'jax[cuda12]' brings what it needs for them"
+        )
+    precision = "highest" if placement.matmul == "full" else "tensorfloat32"
+    wanted = {
+        "jax_default_device": found[placement.index],
+        "jax_default_matmul_precision": precision,
+    }
+    before = {name: getattr(jax.config, name) for name in wanted}
+    for name, value in wanted.items():
+        jax.config.update(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
