@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from zlib import crc32
-
-import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
@@ -30,15 +26,12 @@ from gradcheck_cli.domain.placement import HOST, Placement, placement
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.devices import require
 from gradcheck_cli.engines.registry import Registered, usual
+from gradcheck_cli.run.directions import projection_of
 from gradcheck_cli.run.memory import usual_limit
 
 DTYPES = ("float32", "float64")
 TIMEOUT_S = 60.0
 TRUTH_TIMEOUT_S = 60.0  # the truth of a spec is not cut short by a small limit for its engines
-FULL_ENTRIES = 4096  # of a Jacobian that is computed whole
-FULL_PASSES = 64  # of reverse mode (rows) or of forward mode (columns) for a whole Jacobian
-FULL_SECOND = 32  # entries of all inputs for a whole Hessian
-PROBES = 4  # directions in place of a whole Jacobian: two Gaussian, two of Rademacher
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +242,8 @@ def _look(
     # both ways to a second derivative go along the same directions: one truth serves both
     kinds = {mode: mode if mode in FIRST_ORDER else "second order" for mode in asked}
     drawn = {
-        kind: _projection(spec, kind, values, fmt, source) for kind in dict.fromkeys(kinds.values())
+        kind: projection_of(spec, kind, values, fmt, source)
+        for kind in dict.fromkeys(kinds.values())
     }
     projections = {mode: drawn[kind] for mode, kind in kinds.items()}
     problems: dict[str, tuple[Problem, ...]] = {}
@@ -331,75 +325,3 @@ def _training(spec: Spec, dtype: str) -> TrainingProblem:
         dtype=dtype,
         rounding=dtype,
     )
-
-
-def _projection(
-    spec: Spec,
-    kind: str,
-    values: Mapping[str, Array],
-    fmt: FloatFormat,
-    seed: tuple[int, int, int],
-) -> Projection:
-    """The whole Jacobian or Hessian while that is small, else seeded directions.
-
-    The same seed gives the same directions in every dtype, up to rounding.
-    """
-    output = spec.program.nodes[spec.program.output].shape
-    rows = math.prod(output)
-    columns = sum(values[name].size for name in spec.wrt)
-    draw = _Directions([*seed, crc32(kind.encode())], fmt)
-    if kind == "reverse":
-        if rows <= FULL_PASSES and rows * columns <= FULL_ENTRIES:
-            return Projection()
-        return Projection(rows=np.stack([draw(output, 1.0) for _ in range(PROBES)]))
-    if kind == "forward":
-        if columns <= FULL_PASSES and rows * columns <= FULL_ENTRIES:
-            return Projection()
-        return Projection(columns=_tangents(spec, values, draw))
-    return Projection(
-        rows=None if output == () else draw(output, 1.0)[None],
-        columns=None if columns <= FULL_SECOND else _tangents(spec, values, draw),
-    )
-
-
-class _Directions:
-    """Draws directions: Gaussian and of Rademacher in turn, exactly representable."""
-
-    def __init__(self, seed: Sequence[int], fmt: FloatFormat) -> None:
-        self._seed = seed
-        self._fmt = fmt
-        self._kinds = self._turns()
-
-    @cached_property
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(self._seed)  # numpy.random costs 30 ms, and few specs need it
-
-    def _turns(self) -> Iterator[bool]:
-        while True:
-            yield True
-            yield False
-
-    def __call__(self, shape: tuple[int, ...], scale: float) -> Array:
-        gaussian = next(self._kinds)
-        rng = self._rng
-        unit = rng.standard_normal(shape) if gaussian else 2.0 * rng.integers(0, 2, shape) - 1.0
-        return self._fmt.round(unit * scale)
-
-
-def _tangents(spec: Spec, values: Mapping[str, Array], draw: _Directions) -> dict[str, Array]:
-    """PROBES directions an input, each scaled by its input's size, so that none drowns another."""
-    return {
-        name: np.stack([draw(values[name].shape, _size(values[name])) for _ in range(PROBES)])
-        for name in spec.wrt
-    }
-
-
-def _size(values: Array) -> float:
-    """The power of two below the root mean square; 1 for zeros. A power of two rounds nothing."""
-    finite = values[np.isfinite(values)]
-    largest = float(np.max(np.abs(finite), initial=0.0))
-    if largest == 0.0:
-        return 1.0
-    mean = largest * math.sqrt(float(np.mean((finite / largest) ** 2)))
-    # Far enough from both ends of the format that a Gaussian neither overflows nor vanishes.
-    return 2.0 ** min(max(math.floor(math.log2(mean)), -12), 12)
