@@ -56,8 +56,8 @@ class Case:
     trace and `wide` one in another precision at the same rounded inputs and constants, with a
     trace; both by (engine, mode). The other precision is float64, or float32 where `dtype` is
     float64 already: an error that does not care for the precision is no rounding error. Where
-    inputs are subnormal, `kept` has what the reference engine gives at them in float64, and `zero`
-    what it gives at 0 in their places, by mode. `named`
+    inputs are subnormal, `kept` has what the reference engine, which takes them as they are, gives
+    at them in `dtype`, and `zero` what it gives at 0 in their places, by mode. `named`
     are the engines that the user asked for by name, `named_modes` likewise: there GC705 is an
     error, elsewhere a note.
     """

@@ -232,8 +232,7 @@ class _Session:
                 asked.append(("wide", i, replace(traced, dtype=other)))
                 if zeros and suspect.mode not in modes:
                     modes.add(suspect.mode)
-                    high = replace(problem, dtype="float64")
-                    exact += [("kept", i, high), ("zero", i, replace(high, values=zeros))]
+                    exact += [("kept", i, problem), ("zero", i, replace(problem, values=zeros))]
         self._ask(number, None, exact)
         for engine, asked in questions.items():
             self._ask(number, engine, asked)

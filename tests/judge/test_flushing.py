@@ -41,6 +41,7 @@ def test_what_is_right_at_zero_is_told_once() -> None:
     ("output", "gradient", "kept", "zero"),
     [
         (0.5, np.nan, (-92.1, 1e30), (-INF, INF)),  # the value is right at neither
+        (0.0, np.nan, (1e-20, 1e20), (0.0, np.nan)),  # nan is right nowhere
         (1.0, 3.0, (1.0, 1.0), (1.0, 1.0)),  # 0 explains nothing: both have the same answer
         (1.0, 3.0, (1.0, 1.0), (1.0, 7.0)),
     ],
