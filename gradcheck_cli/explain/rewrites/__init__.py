@@ -17,6 +17,7 @@ from gradcheck_cli.explain.rewrites import (
     norms,
     series,
     special,
+    taylor,
 )
 from gradcheck_cli.explain.rewrites.rule import Rewrite
 
@@ -28,6 +29,7 @@ CATALOGUE: tuple[Rewrite, ...] = (
     *norms.RULES,
     *cancellation.RULES,
     *series.RULES,
+    *taylor.RULES,
     *masks.RULES,
     *matrices.RULES,
 )

@@ -7,7 +7,8 @@ the series goes out to |x| = 1, where that costs two bits and no more. (DLMF 4.1
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -66,48 +67,71 @@ class Series(Rewrite):
             yield Proposal(self, new, tuple(stated))
 
     def _double_where(self, site: Site, x: Expr, front: Expr, bindings: Mapping[str, Any]) -> Expr:
-        shop, call = site.workshop, site.call
-        lead = None
-        if x.op == "sqrt" and self._step == 2 and self._lead % 2 == 0:
-            # the square of a root is no root: nothing is infinite at 0
-            square = x.args[0]
-            near = call("less", square, shop.number(self._radius**2))
-            away = call("sqrt", call("where", near, shop.number(1), square))
-            lead = shop.power(square, self._lead // 2) if self._lead else None
-        else:
-            near = call("less", call("abs", x), shop.number(self._radius))
-            square = shop.power(x, self._step)
-            away = call("where", near, shop.number(1), x)
-            lead = shop.power(x, self._lead) if self._lead else None
-        series = self._polynomial(site, square)
-        if lead is not None:
-            series = shop.multiply(lead, series)
-        series = shop.multiply(front, series)
-        if self._far:
-            far = shop.instance(parsed(self._far), {**bindings, "u": away})
-        else:
-            far = shop.instance(parsed(self.left), {"x": away})
-        return call("where", near, series, far)
-
-    def _polynomial(self, site: Site, u: Expr) -> Expr:
-        """By Horner's rule."""
         shop = site.workshop
+
+        def far(away: Expr) -> Expr:
+            if self._far:
+                return shop.instance(parsed(self._far), {**bindings, "u": away})
+            return shop.instance(parsed(self.left), {"x": away})
+
         coefficients = _coefficients(self._coefficient, site.fmt, self._radius**self._step)
-        total = shop.number(coefficients[-1])
-        for c in reversed(coefficients[:-1]):
-            total = shop.add(shop.number(c), shop.multiply(u, total))
-        return total
+        part = Part(coefficients, self._step, self._lead, self._radius)
+        return double_where(site, x, part, front, far)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """x^lead * sum of coefficient_k x^(step k), good enough where |x| < radius."""
+
+    coefficients: tuple[float, ...]
+    step: int
+    lead: int
+    radius: float
+
+
+def double_where(site: Site, x: Expr, part: Part, front: Expr, far: Callable[[Expr], Expr]) -> Expr:
+    """`front` times the series near 0, elsewhere `far` of the argument."""
+    shop, call = site.workshop, site.call
+    lead = None
+    if x.op == "sqrt" and part.step == 2 and part.lead % 2 == 0:
+        # the square of a root is no root: nothing is infinite at 0
+        square = x.args[0]
+        near = call("less", square, shop.number(part.radius**2))
+        away = call("sqrt", call("where", near, shop.number(1), square))
+        lead = shop.power(square, part.lead // 2) if part.lead else None
+    else:
+        near = call("less", call("abs", x), shop.number(part.radius))
+        square = shop.power(x, part.step)
+        away = call("where", near, shop.number(1), x)
+        lead = shop.power(x, part.lead) if part.lead else None
+    series = _polynomial(site, part.coefficients, square)
+    if lead is not None:
+        series = shop.multiply(lead, series)
+    return call("where", near, shop.multiply(front, series), far(away))
+
+
+def _polynomial(site: Site, coefficients: Sequence[float], u: Expr) -> Expr:
+    """By Horner's rule."""
+    shop = site.workshop
+    total = shop.number(coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        total = shop.add(shop.number(c), shop.multiply(u, total))
+    return total
 
 
 @cache
 def _coefficients(
     coefficient: Callable[[int], float], fmt: FloatFormat, edge: float
 ) -> tuple[float, ...]:
+    return needed((coefficient(k) for k in range(_MOST_TERMS)), fmt, edge)
+
+
+def needed(series: Iterable[float], fmt: FloatFormat, edge: float) -> tuple[float, ...]:
     """As many as the derivative needs at the edge, where a power more is a factor of `edge`: the
-    first that are left out are below half an ulp of it, k times the coefficient."""
+    first that are left out are below half an ulp of it, k times the coefficient. All of them where
+    they are too few."""
     found: list[float] = []
-    for k in range(_MOST_TERMS):
-        c = coefficient(k)
+    for k, c in enumerate(series):
         found.append(_short(c, fmt))
         size = max(abs(c) * max(j, 1) * edge**j for j, c in enumerate(found[:3]))
         # every other coefficient of some series is 0

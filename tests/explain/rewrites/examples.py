@@ -47,6 +47,9 @@ EXAMPLES: Mapping[str, Example] = {
         ),
         {"x": 1.0, "y": 2.0, "z": 1.0000001},
     ),
+    "f(x), where terms cancel near x = 0 -> its Taylor series there, in a double where": Example(
+        "(tan(x) - sin(x)) / x ** 3", {"x": 1e-3}
+    ),
     "log(c * x) -> log(x) + log(c)": Example("log(1e20 * x)", {"x": 1e30}),
     "log(a + b * exp(x)) -> logaddexp(log(a), x + log(b))": Example(
         "log(a + b * exp(x))", {"a": 1.5, "b": 2.5, "x": 100.0}

@@ -1,0 +1,172 @@
+"""Any function of one number near 0, as its Taylor series there.
+
+Power series in ball arithmetic (python-flint's `arb_series`): what cancels or has a removable
+singularity in floats is divided exactly, leading powers first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT
+from gradcheck_cli.explain.algebra.expressions import Expr, Misfit, ordered
+from gradcheck_cli.explain.rewrites.rule import Proposal, Rewrite, Site
+from gradcheck_cli.explain.rewrites.series import Part, double_where, needed
+
+TERMS = 48  # of the series; what divides it takes some away
+BITS = 512  # of which the longest of these series lose a few dozen
+ZERO = 2.0**-300  # what is no farther from 0 than this is a zero that was rounded
+MOST = 16  # coefficients of a formula that a person would write
+RADII = (1.0, 0.5, 0.25, 0.125)  # powers of two, so that only the last is rounded
+LARGEST = 24  # operations of a function that is developed
+
+Function = Callable[..., Any]
+
+
+class _NoSeries(Exception):
+    """The function has no Taylor series at 0, or one that is not known here."""
+
+
+def _tanh(x: Any) -> Any:
+    return 1 - 2 / ((2 * x).exp() + 1)
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b,
+    "negative": lambda a: -a,
+    "square": lambda a: a * a,
+    "reciprocal": lambda a: 1 / a,
+    "sqrt": lambda a: a.sqrt(),
+    "rsqrt": lambda a: a.rsqrt(),
+    "exp": lambda a: a.exp(),
+    "expm1": lambda a: a.exp() - 1,
+    "log": lambda a: a.log(),
+    "log1p": lambda a: (1 + a).log(),
+    "sin": lambda a: a.sin(),
+    "cos": lambda a: a.cos(),
+    "tan": lambda a: a.tan(),
+    "asin": lambda a: a.asin(),
+    "acos": lambda a: a.acos(),
+    "atan": lambda a: a.atan(),
+    "sinh": lambda a: (a.exp() - (-a).exp()) / 2,
+    "cosh": lambda a: (a.exp() + (-a).exp()) / 2,
+    "tanh": _tanh,
+    "asinh": lambda a: (a + (1 + a * a).sqrt()).log(),
+    "atanh": lambda a: ((1 + a).log() - (1 - a).log()) / 2,
+    "sigmoid": lambda a: 1 / (1 + (-a).exp()),
+    "softplus": lambda a: (1 + a.exp()).log(),
+    "erf": lambda a: a.erf(),
+    "erfc": lambda a: a.erfc(),
+}
+
+
+class Taylor(Rewrite):
+    """Only for what is worth it: a sum, difference or quotient that stands near 0."""
+
+    text = "f(x), where terms cancel near x = 0 -> its Taylor series there, in a double where"
+    conditions = ()
+    kink = "the limit where x = 0"
+    last = True
+
+    def proposals(self, site: Site) -> Iterator[Proposal]:
+        if site.expr.op not in ("add", "subtract", "divide", "multiply"):
+            return
+        for x in _arguments(site.expr):
+            value = site.value(x)
+            if value is None or not np.any(np.abs(value) < RADII[-1]):
+                continue
+            try:
+                one, far = site.workshop.number(1), partial(_at, site, x)
+                new = double_where(site, x, _part(site, x), one, far)
+            except (_NoSeries, Misfit):
+                continue
+            yield Proposal(self, new, ())
+
+
+def _at(site: Site, x: Expr, away: Expr) -> Expr:
+    return site.workshop.forest.replaced(site.expr, x, away)
+
+
+def _arguments(expr: Expr) -> Iterator[Expr]:
+    """What the whole expression is a function of, element by element: nearest to the inputs
+    first."""
+    inside = [part for part in ordered(expr) if part.op != CONSTANT]
+    for x in inside:
+        if x is expr or x.kind != "float" or x.shape != expr.shape:
+            continue
+        between = [part for part in ordered(expr, stop=x) if part is not x]
+        if len(between) <= LARGEST and all(_developed(part, x) for part in between):
+            yield x
+
+
+def _developed(part: Expr, x: Expr) -> bool:
+    if part.op == "power":
+        return part.args[1].op == CONSTANT
+    return part.op == CONSTANT or (
+        part.op in FUNCTIONS and part.op not in (INPUT, CUSTOM) and part.shape in ((), x.shape)
+    )
+
+
+def _part(site: Site, x: Expr) -> Part:
+    """The series of the expression in `x`, as long as it has to be."""
+    coefficients = _developed_in(site.expr, x)
+    lead = next((k for k, c in enumerate(coefficients) if c), None)
+    if lead is None:
+        raise _NoSeries("it is 0")
+    rest = coefficients[lead:]
+    step = 2 if not any(rest[1::2]) else 1
+    for radius in RADII:
+        found = needed(iter(rest[::step]), site.fmt, radius**step)
+        if len(found) < min(len(rest[::step]), MOST):
+            return Part(found, step, lead, radius)
+    raise _NoSeries("it converges too slowly")
+
+
+def _developed_in(expr: Expr, x: Expr) -> list[float]:
+    """The coefficients of `expr` as a power series in `x`."""
+    from flint import arb, arb_series, ctx
+
+    before = ctx.cap, ctx.prec
+    ctx.cap, ctx.prec = TERMS, BITS
+    try:
+        known: dict[int, Any] = {id(x): arb_series([0, 1])}
+        for part in ordered(expr, stop=x):
+            if id(part) not in known:
+                known[id(part)] = _series(part, [known[id(arg)] for arg in part.args], arb_series)
+        coefficients = [arb(c) for c in known[id(expr)].coeffs()]
+        if not all(c.is_finite() and c.rad() < ZERO for c in coefficients):
+            raise _NoSeries("a coefficient is not known")
+        found = [float(c) for c in coefficients]
+        return found + [0.0] * (TERMS - len(found))  # of a polynomial; of others far beyond MOST
+    except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
+        raise _NoSeries(str(error)) from error
+    finally:
+        ctx.cap, ctx.prec = before
+
+
+def _series(part: Expr, args: list[Any], make: Callable[[list[Any]], Any]) -> Any:
+    """One operation on power series. Raises what flint raises where there is none."""
+    if part.op == CONSTANT:
+        return make([part.value])
+    if part.op == "power":
+        exponent = float(part.args[1].value)  # type: ignore[arg-type]
+        if exponent != int(exponent) or abs(exponent) > TERMS // 4:
+            raise _NoSeries("a root, or too high a power")
+        whole = make([1])
+        for _ in range(abs(int(exponent))):
+            whole = whole * args[0]
+        made = whole if exponent >= 0 else 1 / whole
+    else:
+        made = FUNCTIONS[part.op](*args)
+    # a zero that is known up to its rounding is one, or nothing could be divided by its power
+    return make([0 if c.contains(0) and abs(c) < ZERO else c for c in made.coeffs()] or [0])
+
+
+RULES: tuple[Rewrite, ...] = (Taylor(),)
