@@ -27,7 +27,7 @@ from gradcheck_cli.engines.callables.subject import (
     SubjectRequest,
     one_by_one,
 )
-from gradcheck_cli.engines.callables.torch_batched import Batched
+from gradcheck_cli.engines.callables.torch_batched import Batched, has_many_operations
 from gradcheck_cli.engines.callables.torch_memory import Watch, laid_out
 from gradcheck_cli.engines.callables.torch_state import State
 
@@ -72,9 +72,8 @@ class TorchSubject:
         """What is called, and what has its signature."""
         torch, implementation = self._torch, self._request.implementation
         found = load_layer(implementation)
-        self._custom = _is_function(torch, found)
-        self._for_constructor = inspect.isclass(found) and not self._custom
-        if self._custom:
+        self._for_constructor = inspect.isclass(found) and not _is_function(torch, found)
+        if _is_function(torch, found):
             separate = found.setup_context is not torch.autograd.Function.setup_context
             self._skip, self._keywords = 0 if separate else 1, False  # `ctx`
             return found.apply, found.forward
@@ -112,6 +111,7 @@ class TorchSubject:
         moving = self._moving()
         with self._ready({}):
             arrays = self._called(self._inputs({}, moving)[1], tracking=bool(moving))
+            self._long = has_many_operations([array for _, array in arrays])
             apart = [name for name, array in arrays if not array.requires_grad]
             if 0 < len(apart) < len(arrays):
                 self._apart = frozenset(apart)
@@ -219,7 +219,7 @@ class TorchSubject:
 
     def _together(self, many: Sequence[Mapping[str, Array]]) -> Array | None:
         captured = any(self._by_name[name].role == "captured" for name in many[0])
-        if captured or self._custom:
+        if captured or not self._long:
             return None
         with self._ready({}):
             inputs = self._inputs({}, ())[1]

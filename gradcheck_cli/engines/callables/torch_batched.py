@@ -1,11 +1,11 @@
 """Values of a PyTorch layer at several points by one call, under `torch.func.vmap`.
 
-It pays for small layers of several operations. Six or eight points took 0.4 to 0.9 of the time of
-a loop for up to 1024 numbers (a perceptron 0.45, a normalisation written out 0.6, one sine 0.85),
-but 1.2 for 5120 of them, and 1.0 to 1.4 for a bare `autograd.Function`, whose rule vmap has to
-make. The other frameworks are looped: for eight points `jax.vmap` took 0.8 to 3 times the loop
-after 0.3 to 2.5 s of compilation, `tf.vectorized_map` 20 to 40 times, or 0.07 to 0.2 s to trace it
-into a graph.
+It pays for small layers of many operations alone. By itself a call for eight points takes 0.5 to
+0.9 of the time of a loop; but a check makes only two or three of them, and one more run to see that
+they give the same. Whole checks in pairs took 0.8 of the time for a recurrence of 200 operations,
+1.2 for one sine, 1.2 to 1.8 for a normalisation of ten operations. The other frameworks are looped:
+for eight points `jax.vmap` took 0.8 to 3 times the loop after 0.3 to 2.5 s of compilation,
+`tf.vectorized_map` 20 to 40 times, or 0.07 to 0.2 s to trace it into a graph.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 
-NUMBERS = 1024  # that move at one point, at most
+NUMBERS = 1024  # that move at one point, at most: the time of more is that of their arithmetic
+OPERATIONS = 100  # that the layer has, at least
 
 At = Callable[[Mapping[str, Any]], list[Any]]
 """The output tensors of the layer with these tensors in place of leaves."""
@@ -72,3 +73,15 @@ class Batched:
         flat = [part.to(torch.float64).reshape(len(many), -1) for part in parts]
         result: Array = torch.cat(flat, dim=1).numpy(force=True)
         return result
+
+
+def has_many_operations(arrays: Sequence[Any]) -> bool:
+    """Whether the graph of these outputs has at least OPERATIONS."""
+    pending = [array.grad_fn for array in arrays]
+    seen = set()
+    while pending and len(seen) < OPERATIONS:
+        node = pending.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            pending.extend(following for following, _ in node.next_functions)
+    return len(seen) >= OPERATIONS
