@@ -133,7 +133,8 @@ class Projected:
             before = self._odd()
             found = {number: np.zeros((2, len(truth.rows))) for number in numbers}
             squares = np.zeros(2)
-            self._rounding.off.clear()
+            if compare:
+                self._rounding.off.clear()
             gradients = truth.products_of_rows()
             for k in range(len(truth.rows)):
                 gradient = next(gradients)

@@ -11,14 +11,20 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.engines.callables.subject import Call, Subject
-from gradcheck_cli.truth.callables import MOVE, ROUNDINGS, signs
+from gradcheck_cli.truth.callables import (
+    ROUNDINGS,
+    STIRRED,
+    move_of,
+    natural_size,
+    signs,
+    without_digits,
+)
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.projections import Projections
 
 FEW = 4.0  # ulps, below which a narrow gradient is not looked at again
 SLACK = 4.0  # as in the judge: first order leaves out products of roundings
 STIR = 0.94  # of the bits stay: a few ulps, which round everything on the way anew
-NOISES = 8.0  # of these per ulp that was moved: a move of a few ulps shows rounding divided by that
 KEPT = 32  # entries of one product that are judged: the ones that are off most
 
 
@@ -72,12 +78,20 @@ class Rounding:
             )
             if np.all(ulps <= FEW):
                 continue
-            costs = self._moved(k, row, wide, MOVE) if costs is None else costs
+            costs = self._moved(k, row, wide) if costs is None else costs
             cost = ROUNDINGS * costs[name]
             if np.any(~(off <= SLACK * cost + FEW * fmt.ulp(right))):
-                # zero in exact arithmetic, an entry is nothing but rounding: done anew, it moves
-                noise = self._moved(k, row, wide, STIR) if noise is None else noise
-                cost = cost + NOISES * noise[name]
+                noise = self._noise(k, row, wide) if noise is None else noise
+                # zero in exact arithmetic, an entry is nothing but rounding: what that leaves in
+                # the narrow dtype is right. Elsewhere it is no excuse: stable programs have less.
+                own = FORMATS[self._truth.subject.dtype].unit_roundoff
+                left = ROUNDINGS * noise[name] * (fmt.unit_roundoff / own)
+                cost = np.where(np.abs(right) <= SLACK * noise[name], cost + left, cost)
+                size = np.asarray(np.linalg.norm(row * self._truth.output))
+                natural = natural_size(size, self._leaves[name].value)
+                dtype = self._truth.subject.dtype
+                none = without_digits(right, costs[name] / fmt.unit_roundoff, natural, dtype)
+                cost = np.where(none, np.fmax(cost, fmt.ulp(natural)), cost)
             self._keep(k, name, mine, right, ulps, cost)
 
     def _keep(self, k: int, name: str, mine: Float, right: Float, ulps: Float, cost: Float) -> None:
@@ -93,30 +107,43 @@ class Rounding:
         leaf = self._leaves[name]
         self.off.append(Off(k, leaf, worst, mine[worst], right[worst], cost[worst], places.size))
 
-    def _moved(
-        self, k: int, row: Float, wide: Mapping[str, Float | None], bits: float
-    ) -> dict[str, Float]:
-        """How far row @ J moves, per half ulp of the dtype, when every number moves and keeps this
-        part of its bits: of an entry by itself, and of the leaf at large, because one move of
-        random signs may leave an entry where it was."""
-        truth = self._truth
-        rng = np.random.default_rng([self._problem.seed, 19, k])
-        move = 2.0 ** -round(bits * FORMATS[self._truth.subject.dtype].bits)
+    def _noise(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
+        """How far the rounding of the highest precision moves row @ J: the largest change of
+        STIRRED, when every number moves by a few ulps."""
+        move = 2.0 ** -round(STIR * FORMATS[self._truth.subject.dtype].bits)
+        draws = [self._changes(k, row, wide, move, 1 + draw) for draw in range(STIRRED)]
+        return {name: np.max([draw[name] for draw in draws], axis=0) for name in wide}
+
+    def _moved(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
+        """How far row @ J moves with half an ulp of the dtype in every number; the moves are large
+        enough for rounding to vanish beside them."""
+        move = move_of(self._truth.subject.dtype)
         unit = FORMATS[self._problem.dtype].unit_roundoff
+        changes = self._changes(k, row, wide, move, 0)
+        return {name: change * (unit / move) for name, change in changes.items()}
+
+    def _changes(
+        self, k: int, row: Float, wide: Mapping[str, Float | None], move: float, draw: int
+    ) -> dict[str, Float]:
+        """How far row @ J is from `wide` when every number has moved by this part of itself: each
+        entry by itself, and the leaf at large, because one move along random signs may leave an
+        entry where it was."""
+        truth = self._truth
+        rng = np.random.default_rng([self._problem.seed, 19, k, draw])
         values = {
             leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
             for leaf in truth.leaves
         }
         there = truth.pulled(row * (1 + move * signs(rng, row.shape)), values)
-        costs = {}
+        changes = {}
         for name, right in wide.items():
             moved = there[name]
             if right is None or moved is None:
-                costs[name] = np.zeros(self._leaves[name].size)
+                changes[name] = np.zeros(self._leaves[name].size)
                 continue
             with np.errstate(all="ignore"):
-                found = np.abs(moved - right) * (unit / move)
+                found = np.abs(moved - right)
             found[~np.isfinite(found)] = 0.0
             found += float(np.sqrt(np.mean(found**2)))
-            costs[name] = found
-        return costs
+            changes[name] = found
+        return changes

@@ -11,7 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.truth import Truth
@@ -21,12 +21,12 @@ from gradcheck_cli.engines.tracebacks import short_traceback
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.whole import moving_size, output_shape, output_size, with_layer
-from gradcheck_cli.truth.callables import MOVE, signs
+from gradcheck_cli.truth.callables import move_of, signs
 from gradcheck_cli.truth.noise import from_size
 from gradcheck_cli.truth.probes import size_of
 from gradcheck_cli.truth.second import Blocks, SecondTruth
 
-MODE: Mode = "reverse-over-reverse"
+FORWARD: Mode = "forward-over-reverse"
 COLUMNS = 16  # entries of all inputs for a whole Hessian; beyond that, DIRECTIONS a leaf
 DIRECTIONS = 2  # one Gaussian, one of Rademacher
 MOST = 4096  # entries: a Hessian is as tall as there are
@@ -63,40 +63,46 @@ class Second:
 
     def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
         """Checks and findings; a note where second derivatives are not looked at."""
-        if MODE not in self.problem.modes:
-            self.notes.append(f"{self.name}: layers have no forward over reverse mode: left out")
-            return (), ()
         if not self._leaves:
             return (), ()
         if moving_size(self.narrow) > MOST:
             self.notes.append(f"second derivatives of more than {MOST} numbers are not checked")
             return (), ()
+        modes = [mode for mode in SECOND if mode in self.problem.modes]
+        answers = [self._judged(mode) for mode in modes]
+        return (
+            tuple(check for checks, _ in answers for check in checks),
+            tuple(finding for _, findings in answers for finding in findings),
+        )
+
+    def _judged(self, mode: Mode) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
         started = time.perf_counter()
         try:
-            mine = self._blocks(self.narrow)
-            right = mine if self.highest is self.narrow else self._blocks(self.highest)
+            mine = self._blocks(self.narrow, mode)
+            right = mine if self.highest is self.narrow else self._blocks(self.highest, mode)
         except Unsupported as error:
-            self.notes.append(f"{self.name}: second derivatives were left out: {error}")
+            words = "forward over reverse was" if mode == FORWARD else "second derivatives were"
+            self.notes.append(f"{self.name}: {words} left out: {error}")
             return (), ()
         except Exception as error:
-            return self._not_again(error)
-        case = self._case(mine, right, None, started)
+            return self._not_again(error, mode)
+        case = self._case(mode, mine, right, None, started)
         if suspects(case):
-            case = self._case(mine, right, self._costs(right), started)
+            case = self._case(mode, mine, right, self._costs(right, mode), started)
         if suspects(case) and self.narrow.dtype == "float64":
-            case = self._with_other_precision(case)
+            case = self._with_other_precision(case, mode)
         checks, findings = judge(case)
         return checks, explain(case, findings)
 
     # Blocks
 
-    def _blocks(self, subject: Subject) -> dict[tuple[str, str], Array | None]:
-        """d(ds/da)/db along the directions of b by reverse over reverse; None where there is
-        none."""
+    def _blocks(self, subject: Subject, mode: Mode) -> dict[tuple[str, str], Array | None]:
+        """d(ds/da)/db along the directions of b; None where there is none."""
+        asked = subject.push_pulled if mode == FORWARD else subject.pull_twice
         found: dict[tuple[str, str], Array | None] = {}
         for second in self._leaves:
             columns = [
-                subject.pull_twice(self._row, {second.name: along.reshape(second.value.shape)})
+                asked(self._row, {second.name: along.reshape(second.value.shape)})
                 for along in self._directions[second.name]
             ]
             for first in self._leaves:
@@ -118,10 +124,10 @@ class Second:
             for (first, second), block in blocks.items()
         }
 
-    def _costs(self, right: Mapping[tuple[str, str], Array | None]) -> Blocks | None:
+    def _costs(self, right: Mapping[tuple[str, str], Array | None], mode: Mode) -> Blocks | None:
         """How far half an ulp of every number moves the second derivatives."""
         rng = np.random.default_rng([self.problem.seed, 31])
-        move = 2.0 ** -round(MOVE * FORMATS[self.highest.dtype].bits)
+        move = move_of(self.highest.dtype)
         own = self._filled(right)
         sums = {key: np.zeros(block.shape) for key, block in own.items()}
         for _ in range(DRAWS):
@@ -134,7 +140,7 @@ class Second:
             if moved is None:
                 return None
             try:
-                there = self._filled(self._blocks(moved))
+                there = self._filled(self._blocks(moved, mode))
             finally:
                 moved.close()
             with np.errstate(all="ignore"):
@@ -148,6 +154,7 @@ class Second:
 
     def _case(
         self,
+        mode: Mode,
         mine: Mapping[tuple[str, str], Array | None],
         right: Mapping[tuple[str, str], Array | None],
         costs: Blocks | None,
@@ -163,9 +170,9 @@ class Second:
         spec = with_layer(problem, narrow)
         wide: dict[tuple[str, str], Evaluation] = {}
         if self.highest is not narrow:
-            wide[self.name, MODE] = self._evaluation(self.highest, right)
+            wide[self.name, mode] = self._evaluation(self.highest, right, mode)
         evaluation = replace(
-            self._evaluation(narrow, mine),
+            self._evaluation(narrow, mine, mode),
             backward=2 * sum(len(directions) for directions in self._directions.values()),
             duration_s=time.perf_counter() - started,
         )
@@ -174,13 +181,13 @@ class Second:
             point=problem.point if problem.spec.pointed else None,
             dtype=problem.dtype,
             values={_plain(leaf.name): leaf.value for leaf in narrow.leaves},
-            projections={MODE: Projection(rows, columns)},
+            projections={mode: Projection(rows, columns)},
             evaluations=(evaluation,),
             truth=Truth(
                 dtype=problem.dtype,
                 output=output,
                 output_error=from_size(output, 16, self.highest.dtype),
-                blocks={(MODE, _block_name(key)): block for key, block in blocks.items()},
+                blocks={(mode, _block_name(key)): block for key, block in blocks.items()},
             ),
             wide=wide,
             named=frozenset({self.name} if problem.named else ()),
@@ -189,30 +196,32 @@ class Second:
         )
 
     def _evaluation(
-        self, subject: Subject, blocks: Mapping[tuple[str, str], Array | None]
+        self, subject: Subject, blocks: Mapping[tuple[str, str], Array | None], mode: Mode
     ) -> Evaluation:
         return Evaluation(
             engine=self.name,
             dtype=subject.dtype,
             rounding=self.problem.dtype,
-            mode=MODE,
+            mode=mode,
             output=subject.value({}).reshape(output_shape(subject)),
             gradients={_block_name(key): Gradient(block) for key, block in blocks.items()},
         )
 
-    def _with_other_precision(self, case: Case) -> Case:
+    def _with_other_precision(self, case: Case, mode: Mode) -> Case:
         other = self.bind("float32", {})
         if other is None:
             return case
         try:
-            blocks = self._blocks(other)
-            return replace(case, wide={(self.name, MODE): self._evaluation(other, blocks)})
+            blocks = self._blocks(other, mode)
+            return replace(case, wide={(self.name, mode): self._evaluation(other, blocks, mode)})
         except Exception:
             return case
         finally:
             other.close()
 
-    def _not_again(self, error: Exception) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+    def _not_again(
+        self, error: Exception, mode: Mode
+    ) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
         """The backward itself could not be differentiated."""
         point = self.problem.point if self.problem.spec.pointed else None
         words = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -223,12 +232,12 @@ class Second:
             span=self.problem.implementation.span,
             engine=self.name,
             dtype=self.problem.dtype,
-            mode=MODE,
+            mode=mode,
             point=point,
             detail=short_traceback(error),
         )
         checks = tuple(
-            Check(self.name, self.problem.dtype, MODE, f"{a.name}.{b.name}", "failed", point)
+            Check(self.name, self.problem.dtype, mode, f"{a.name}.{b.name}", "failed", point)
             for a in self._leaves
             for b in self._leaves
         )

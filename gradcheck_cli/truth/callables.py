@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
@@ -22,6 +23,7 @@ from gradcheck_cli.truth.noise import from_size, measured
 from gradcheck_cli.truth.quick import Quick
 
 DRAWS = 4  # of random signs, along which inputs are moved to see how far the gradient moves
+SAME = 16.0  # times what a move of 2^-20 changes: a number that it changes so much has no digits
 MOVE = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
 OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
@@ -226,6 +228,16 @@ class CallableTruth:
         agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
         # where a difference agrees, what is left open is how the gradient was rounded
         error = np.where(agreed, np.minimum(merged.error, spread + 4 * own + noise), merged.error)
+        # what differences cannot tell from zero, and small moves change altogether, is rounding
+        # that is there at every move: of a sum, say, that should be 1 and is not
+        none = agreed & (np.abs(gradient) <= found.error)
+        none &= without_digits(
+            gradient,
+            cost / FORMATS[self.dtype].unit_roundoff,
+            natural_size(self.output[:, None], self.values[name]),
+            self.subject.dtype,
+        )
+        error = np.where(none, np.fmax(error, np.abs(gradient)), error)
         block = merged.block(
             found,
             error=error,
@@ -298,7 +310,7 @@ def moved_gradients(
     rng = np.random.default_rng([seed, 5])
     rows = np.eye(sum(output.size for output in subject.outputs))
     moving = [leaf for leaf in subject.leaves if leaf.moves]
-    move = 2.0 ** -round(MOVE * FORMATS[subject.dtype].bits)
+    move = move_of(subject.dtype)
     sums = {name: np.zeros(g.shape) for name, g in gradients.items()}
     for _ in range(DRAWS):
         moved = {
@@ -314,6 +326,34 @@ def moved_gradients(
         return np.where(np.isfinite(found), found, 0.0)
 
     return cost
+
+
+def without_digits(
+    gradient: Array, cost: Array, natural: Array, dtype: str
+) -> npt.NDArray[np.bool_]:
+    """Entries (..., n) of a gradient in `dtype` that are nothing but rounding: the moves of
+    `moved_gradients` leave nothing of them, or all n are roundings of the `natural` size.
+
+    `cost` is how far the gradient moves per part of itself that every number moves.
+    """
+    size = np.abs(gradient)
+    roundings = OPERATIONS * FORMATS[dtype].unit_roundoff * natural
+    return np.asarray(
+        (size <= SAME * cost * move_of(dtype)) | np.all(size <= roundings, axis=-1, keepdims=True)
+    )
+
+
+def natural_size(output: Array, value: Array) -> Array:
+    """How large a derivative is that changes the output, (..., 1), as a whole while the input
+    changes as a whole: (..., n)."""
+    size = np.abs(value.reshape(-1))
+    return np.asarray(np.abs(output) / np.where(size == 0, 1.0, size))
+
+
+def move_of(dtype: str) -> float:
+    """The part of themselves by which numbers move to see how far that moves a gradient: large
+    enough for the rounding of `dtype` to vanish beside it."""
+    return float(2.0 ** -round(MOVE * FORMATS[dtype].bits))
 
 
 def stirred_values(subject: Subject, seed: int = 0) -> dict[str, Array]:
