@@ -41,6 +41,12 @@ def test_two_rewrites_one_after_the_other() -> None:
     assert len(found["log_ndtr(x)"].rules) == 2
 
 
+def test_a_chain_puts_every_part_in_its_stable_form() -> None:
+    loss = "p = 1 / (1 + exp(-z))\nt = y * p + (1 - y) * (1 - p)\n-log(t) * (1 - t) ** 2"
+    found = proposed(loss, y=1.0, z=-120.0)
+    assert any("log_sigmoid(t1) * sigmoid(-t1) ** 2" in after for after in found)
+
+
 def test_two_rewrites_in_two_places() -> None:
     found = proposed("log(1 + exp(x)) * (1 / exp(y))", x=100.0, y=100.0)
     assert "softplus(x) * exp(-y)" in found
