@@ -57,6 +57,8 @@ class JaxSubject:
         with self._wide():
             self._function, self._arguments = self._found()
             self._captures = self._captured()
+        names = dict.fromkeys(one.name for one, _, _ in self._captures)
+        self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
         self._called = jax.jit(self._call) if compiled else self._call
         self.outputs = self._described()
         self.leaves = (
@@ -276,7 +278,13 @@ class JaxSubject:
             yield call, leaves, bars
 
     def close(self) -> None:
-        """Nothing of the user's is held between calls."""
+        """What the user's code has compiled holds what stood in for captured arrays."""
+        if any(_differ(one.value, array) for one, _, array in self._captures):
+            self._jax.clear_caches()
+
+
+def _differ(one: Any, other: Any) -> bool:
+    return one.dtype != other.dtype or np.asarray(one).tobytes() != np.asarray(other).tobytes()
 
 
 def _floating(jax: Any, array: Any) -> bool:

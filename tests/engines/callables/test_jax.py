@@ -45,6 +45,11 @@ def push(primals, tangents):
     return cube(x), 3 * x**2 * x_dot
 
 
+@jax.jit
+def scaled(x):
+    return x * scale
+
+
 class Power:
     def __init__(self, n):
         self.n = n
@@ -67,10 +72,11 @@ def bound(tmp_path: Path) -> Callable[..., JaxSubject]:
         dtype: str = "float64",
         args: tuple[Any, ...] = (),
         compiled: bool = False,
+        rounding: str | None = None,
     ) -> JaxSubject:
         span = Span(1, 1, 1, 2)
         target = Implementation("jax", f"layers.py:{name}", str(tmp_path), span, args)
-        return JaxSubject(SubjectRequest(target, values, dtype, dtype), compiled)
+        return JaxSubject(SubjectRequest(target, values, dtype, rounding or dtype), compiled)
 
     return bind
 
@@ -125,3 +131,17 @@ def test_another_value_and_another_point(bound: Callable[..., JaxSubject]) -> No
     np.testing.assert_allclose(layer.several([{"x": X}, {}]), [X**3, X**3], rtol=1e-14)
     ran = layer.run(Call(rows=np.eye(2), between={"x": 5 * X}))
     np.testing.assert_allclose(ran.gradients["x"], np.diag(3 * X**2), rtol=1e-14)
+
+
+def test_what_was_compiled_with_a_captured_array_is_forgotten(
+    bound: Callable[..., JaxSubject],
+) -> None:
+    """0.1 in float32 is another number than in float64: each subject has its own, and the layer has
+    the user's again."""
+    narrow = bound("scaled", {"x": X}, rounding="float32")
+    np.testing.assert_array_equal(narrow.value({}), X * np.array([2.0, np.float32(0.1)]))
+    assert "`scale`, which it captured, is not checked" in narrow.notes
+    narrow.close()
+    wide = bound("scaled", {"x": X})
+    np.testing.assert_array_equal(wide.value({}), X * np.array([2.0, 0.1]))
+    wide.close()
