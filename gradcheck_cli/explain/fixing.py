@@ -78,23 +78,36 @@ def _wants_fix(finding: Finding) -> bool:
 def problems(
     case: Case, screened: Screened, findings: Iterable[Finding]
 ) -> Iterator[tuple[Tried, Problem]]:
-    """Every evaluation that the engines are asked for: the candidates at all of their points, and
-    the original at the fresh ones."""
-    asked = dict.fromkeys((f.engine, f.mode) for f in findings if _wants_fix(f))
-    for engine, mode in asked:
-        assert engine is not None
+    """What the engines are asked for first: the candidates at all of their points."""
+    for engine, mode in _asked(findings):
         for number, trial in enumerate(screened.trials):
             for i, point in enumerate(trial.points):
                 program = trial.candidate.program
+                yield Tried(engine, mode, number, i), _problem(case, program, point, mode)
+
+
+def originals(
+    case: Case,
+    screened: Screened,
+    findings: Iterable[Finding],
+    answers: Mapping[Tried, Evaluation],
+) -> Iterator[tuple[Tried, Problem]]:
+    """And then: the formula as it stands, at the fresh points where a candidate is not right."""
+    fresh = _fresh(screened)
+    for engine, mode in _asked(findings):
+        doubtful = _Results(case, screened, answers, engine, mode).doubtful()
+        for i, point in enumerate(fresh):
+            if id(point.values) in doubtful:
                 yield (
-                    Tried(engine, mode, number, i),  # type: ignore[arg-type]
-                    _problem(case, program, point, mode),  # type: ignore[arg-type]
+                    Tried(engine, mode, None, i),
+                    _problem(case, case.spec.program, point, mode),
                 )
-        for i, point in enumerate(_fresh(screened)):
-            yield (
-                Tried(engine, mode, None, i),  # type: ignore[arg-type]
-                _problem(case, case.spec.program, point, mode),  # type: ignore[arg-type]
-            )
+
+
+def _asked(findings: Iterable[Finding]) -> list[tuple[str, Mode]]:
+    """The engines and modes with findings, each once."""
+    found = dict.fromkeys((f.engine, f.mode) for f in findings if _wants_fix(f))
+    return list(found)  # type: ignore[arg-type]
 
 
 def _fresh(screened: Screened) -> list[TrialPoint]:
@@ -207,6 +220,19 @@ class _Results:
             if not good and self._good(Tried(engine, mode, None, places[id(point.values)]), point):
                 return None
         return (right, len(trial.points) - 1) if 2 * near_wrong <= near else None
+
+    def doubtful(self) -> set[int]:
+        """The points, by the identity of their values, where a candidate that is right at the
+        failing one is not: there it matters whether the original was."""
+        found: set[int] = set()
+        for number, trial in enumerate(self._screened.trials):
+            tried = [Tried(*self._who, number, i) for i in range(len(trial.points))]
+            for self._loss in LOSSES:
+                good = [self._good(one, p) for one, p in zip(tried, trial.points, strict=True)]
+                if good[0]:
+                    wrong = (p for p, right in zip(trial.points, good, strict=True) if not right)
+                    found.update(id(point.values) for point in wrong)
+        return found
 
     def _refuses(self, number: int) -> bool:
         answer = self._answers.get(Tried(*self._who, number, 0))

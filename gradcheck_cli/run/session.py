@@ -32,6 +32,7 @@ from gradcheck_cli.run.settle import reading, settle, training_result
 from gradcheck_cli.run.work import (
     Kind,
     Work,
+    answers_of,
     case_of,
     compilations,
     fallbacks,
@@ -198,7 +199,14 @@ class _Session:
     def _advance(self, number: int) -> None:
         """Goes on with a spec until it has to wait for answers."""
         work = self._works[number]
-        stages = (self._weigh, self._look_twice, self._judge, self._try_fixes, self._finish)
+        stages = (
+            self._weigh,
+            self._look_twice,
+            self._judge,
+            self._try_fixes,
+            self._try_originals,
+            self._finish,
+        )
         while work.waiting == 0 and work.stages < len(stages):
             work.stages += 1
             stages[work.stages - 1](number)
@@ -259,6 +267,13 @@ class _Session:
 
     def _try_fixes(self, number: int) -> None:
         """Asks the engines with findings for what is left of the fixes."""
+        self._try(number, originals=False)
+
+    def _try_originals(self, number: int) -> None:
+        """Asks them for the formula as it stands, where a fix is not right."""
+        self._try(number, originals=True)
+
+    def _try(self, number: int, originals: bool) -> None:
         work = self._works[number]
         if not work.screened:
             return
@@ -266,8 +281,11 @@ class _Session:
 
         questions: dict[str, list[_Question]] = {}
         for index, screened in work.screened.items():
-            findings = work.judged[index][1]
-            for tried, problem in fixing.problems(case_of(work, index), screened, findings):
+            case, findings = case_of(work, index), work.judged[index][1]
+            wanted = fixing.problems(case, screened, findings)
+            if originals:
+                wanted = fixing.originals(case, screened, findings, answers_of(work, index))
+            for tried, problem in wanted:
                 place = len(work.tried)
                 work.tried.append((index, tried))
                 questions.setdefault(tried.engine, []).append(("trial", place, problem))
@@ -286,14 +304,10 @@ class _Session:
                 continue
             more_checks, more_findings = work.judged[index]
             checks += more_checks
-            answers = {
-                tried: work.trials[place]
-                for place, (about, tried) in enumerate(work.tried)
-                if about == index and place in work.trials
-            }
             if more_findings:
                 from gradcheck_cli.explain.fixing import with_fixes
 
+                answers = answers_of(work, index)
                 findings += with_fixes(case, more_findings, work.screened.get(index), answers)
             made = (reading(plan, look, evaluation) for evaluation in case.evaluations)
             readings += [one for one in made if one is not None]

@@ -132,6 +132,15 @@ def case_of(work: Work, index: int) -> Case:
     )
 
 
+def answers_of(work: Work, index: int) -> dict[Tried, Evaluation]:
+    """What came of the trials of one look so far."""
+    return {
+        tried: work.trials[place]
+        for place, (about, tried) in enumerate(work.tried)
+        if about == index and place in work.trials
+    }
+
+
 def training_case_of(work: Work, index: int) -> TrainingCase:
     """What is known of one training."""
     problem = work.plan.trainings[index]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.evaluation import Evaluation
+from gradcheck_cli.domain.evaluation import Evaluation, Problem
 from gradcheck_cli.domain.fixes import Screened
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.explain import fixing
@@ -37,10 +37,16 @@ def fixed(
     """The findings after the three steps; `change` spoils answers of the engines."""
     request = fixing.request(found.case, truth_request(found), found.findings)
     screened = None if request is None else screen(request)
-    answers = {}
-    for tried, problem in fixing.problems(found.case, screened or Screened(()), found.findings):
-        answer = loaded(tried.engine).evaluate(problem)
-        answers[tried] = answer if change is None else change(tried, answer)
+    answers: dict[fixing.Tried, Evaluation] = {}
+
+    def ask(wanted: Iterable[tuple[fixing.Tried, Problem]]) -> None:
+        for tried, problem in list(wanted):
+            answer = loaded(tried.engine).evaluate(problem)
+            answers[tried] = answer if change is None else change(tried, answer)
+
+    some = screened or Screened(())
+    ask(fixing.problems(found.case, some, found.findings))
+    ask(fixing.originals(found.case, some, found.findings, answers))
     return fixing.with_fixes(found.case, found.findings, screened, answers)
 
 
