@@ -29,6 +29,7 @@ from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.explain.candidates import propose
 
 UNSTABLE = ("GC201", "GC202", "GC203", "GC301", "GC302", "GC303")
+NOT_FINITE = ("GC201", "GC202", "GC203")
 NONE_HELPS = "no rewrite of the catalogue helps here, and no stated derivative"
 NOT_TRIED = "none could be tried: too few points around this one have a truth"
 DOES_NOT_FIT = "the exact number does not fit {}: no way of writing it helps"
@@ -151,13 +152,21 @@ def _with_fix(
     mine = results[finding.engine, finding.mode]
     for number in best:
         if number in mine.right:
-            return replace(finding, fix=mine.fix(number, finding))
+            fix = mine.fix(number, finding)
+            if _mends(fix, finding):
+                return replace(finding, fix=fix)
     if mine.refused.intersection(best):
         return replace(finding, no_fix=NOT_TAKEN.format(finding.engine, finding.mode))
     if len(case.spec.program.nodes) > LARGEST:
         return replace(finding, no_fix=TOO_LARGE)
     untried = screened is not None and screened.untried
     return replace(finding, no_fix=NOT_TRIED if untried else NONE_HELPS)
+
+
+def _mends(fix: Fix, finding: Finding) -> bool:
+    """What is still infinite or nan is not repaired, also where the truth is no number either."""
+    lost = finding.code in NOT_FINITE
+    return not (lost and fix.value is not None and not np.isfinite(fix.value))
 
 
 def _order(results: Iterable[_Results]) -> list[int]:

@@ -73,6 +73,15 @@ def test_the_entry_that_is_shown_is_the_worst_one(judged: Judge) -> None:
     assert finding.entries[0].truth == pytest.approx(fix.value, rel=1e-3, abs=2e-45)
 
 
+def test_what_is_still_infinite_is_not_mended(judged: Judge) -> None:
+    found = fixed(judged("x ** 0.75", {"x": 0.0}, bounds={"x": (0.0, np.inf)}))
+    infinite = [finding for finding in found if finding.code == "GC202"]
+    assert {finding.engine for finding in infinite} == {"reference", "torch"}
+    for finding in infinite:
+        assert finding.fix is None
+        assert finding.no_fix == fixing.NONE_HELPS
+
+
 def test_one_that_fails_in_the_engine_is_no_fix(judged: Judge) -> None:
     def spoilt(tried: fixing.Tried, answer: Evaluation) -> Evaluation:
         wrong = tried.trial is not None and tried.point == 0
