@@ -12,6 +12,7 @@ from torch import nn
 from tests.layers.making import examined
 
 SECOND = ("reverse", "reverse-over-reverse")
+FORWARD = "forward-over-reverse"
 X = np.array([0.3, -1.2, 2.0])
 
 
@@ -100,7 +101,46 @@ def test_what_raises_is_no_engine_error() -> None:
 def test_right_second_derivatives_raise_no_alarm(layer: Any, x: Any) -> None:
     torch.manual_seed(0)
     for dtype in ("float64", "float32"):
-        answer = examined(layer, {"x": x}, dtype=dtype, modes=SECOND)
+        answer = examined(layer, {"x": x}, dtype=dtype, modes=(*SECOND, FORWARD))
         assert {finding.severity for finding in answer.findings} <= {"note"}
         assert {check.status for check in answer.checks} == {"passed"}
-        assert SECOND[1] in {check.mode for check in answer.checks}
+        assert {check.mode for check in answer.checks} == {*SECOND, FORWARD}
+
+
+class Pushed(torch.autograd.Function):
+    """sin with a jvp. Its backward gives `second` of the derivative of the cosine."""
+
+    second = 1.0
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return torch.sin(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        slope = torch.cos(ctx.saved_tensors[0])
+        return g * (Pushed.second * slope + (1 - Pushed.second) * slope.detach())
+
+    @staticmethod
+    def jvp(ctx: Any, x_dot: Any) -> Any:
+        return x_dot * torch.cos(ctx.saved_tensors[0])
+
+
+def test_forward_over_reverse_is_judged_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    for second, status in ((1.0, "passed"), (0.5, "failed")):
+        monkeypatch.setattr(Pushed, "second", second)
+        answer = examined(Pushed, {"x": X}, modes=("reverse", FORWARD))
+        statuses = {check.mode: check.status for check in answer.checks}
+        assert statuses == {"reverse": "passed", FORWARD: status}
+        assert {found.code for found in answer.findings} == ({"GC106"} if second != 1 else set())
+
+
+def test_forward_over_reverse_is_left_out_where_there_is_no_forward_mode() -> None:
+    answer = examined(Sine, {"x": X}, modes=(*SECOND, FORWARD))
+    assert {check.mode for check in answer.checks} == set(SECOND)
+    assert any("forward over reverse was left out" in note for note in answer.notes)

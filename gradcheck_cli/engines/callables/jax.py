@@ -236,6 +236,27 @@ class JaxSubject:
                 for name, grad in zip(wrt, second, strict=True)
             }
 
+    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
+        jax = self._jax
+        wrt = self._moving()
+        with self._ready():
+            inputs = self._inputs({})
+            sources = [inputs[name] for name in wrt]
+            along = [
+                self._array(tangents[name]) if name in tangents else jax.numpy.zeros_like(source)
+                for name, source in zip(wrt, sources, strict=True)
+            ]
+
+            def gradient(*moved: Any) -> Any:
+                arrays, pull = jax.vjp(self._of(wrt, inputs), *moved)
+                return pull(self._cotangents(arrays, row, None))
+
+            _, second = jax.jvp(gradient, sources, along)
+            return {
+                name: np.asarray(grad).astype(np.float64).reshape(-1)
+                for name, grad in zip(wrt, second, strict=True)
+            }
+
     # What is inside: nothing that was compiled hides it
 
     def record(self, row: Array) -> Recording:

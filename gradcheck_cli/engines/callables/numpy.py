@@ -265,6 +265,9 @@ class NumpySubject:
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
         raise Unsupported("a backward of NumPy cannot be differentiated again")
 
+    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        raise Unsupported("NumPy has no forward mode")
+
     def record(self, row: Array) -> Recording:
         from gradcheck_cli.engines.callables.numpy_trace import record
 

@@ -140,6 +140,10 @@ class Subject(Protocol):
         """d<(row @ J), tangents>/d(leaf) by reverse over reverse. Raises Unsupported."""
         ...
 
+    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        """The same by forward over reverse: row @ J, along the tangents. Raises Unsupported."""
+        ...
+
     def record(self, row: Array) -> Recording:
         """One forward and one backward pass (row @ J), operation by operation. Raises Unsupported,
         and `recording.TooLarge`."""

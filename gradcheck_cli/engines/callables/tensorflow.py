@@ -23,7 +23,7 @@ from gradcheck_cli.engines.callables.subject import (
     SubjectRequest,
     one_by_one,
 )
-from gradcheck_cli.engines.callables.tensorflow_custom import custom_gradients
+from gradcheck_cli.engines.callables.tensorflow_custom import forward_mode
 from gradcheck_cli.engines.callables.tensorflow_found import (
     found_in,
     is_keras_layer,
@@ -324,28 +324,13 @@ class TensorFlowSubject:
 
     def push(self, tangents: Mapping[str, Array]) -> Array:
         tf = self._tf
-        with self.ready({}), custom_gradients() as called:
+        with self.ready({}), forward_mode():
             inputs = self._inputs({})
-            primals = [self._source(name, inputs) for name in tangents]
-            directions = [
-                tf.cast(tf.constant(tangent), primal.dtype)
-                for primal, tangent in zip(primals, tangents.values(), strict=True)
-            ]
-            try:
-                with tf.autodiff.ForwardAccumulator(primals, directions) as accumulator:
-                    arrays = self.called(inputs)
-                pushed = [accumulator.jvp(array) for _, array in arrays]
-                # What was gathered has IndexedSlices, which are a tangent in another notation.
-                dense = [None if part is None else tf.convert_to_tensor(part) for part in pushed]
-            except Exception as error:  # not the layer's, which runs without: loops, tensor lists
-                words = str(error).strip().splitlines() or [""]
-                reason = f"{type(error).__name__}: {words[0].strip()}"
-                raise Unsupported(f"TensorFlow's forward mode raises {reason}") from error
-            if called:
-                raise Unsupported(
-                    f"TensorFlow's forward mode ignores the custom gradient of `{called[0]}`: it "
-                    "differentiates the operations inside it"
-                )
+            with self._accumulating(inputs, tangents) as accumulator:
+                arrays = self.called(inputs)
+            pushed = [accumulator.jvp(array) for _, array in arrays]
+            # What was gathered has IndexedSlices, which are a tangent in another notation.
+            dense = [None if part is None else tf.convert_to_tensor(part) for part in pushed]
             return np.concatenate(
                 [np.zeros(0)]
                 + [
@@ -353,6 +338,15 @@ class TensorFlowSubject:
                     for output, part in zip(self.outputs, dense, strict=True)
                 ]
             )
+
+    def _accumulating(self, inputs: Mapping[str, Any], tangents: Mapping[str, Array]) -> Any:
+        tf = self._tf
+        primals = [self._source(name, inputs) for name in tangents]
+        directions = [
+            tf.cast(tf.constant(tangent), primal.dtype)
+            for primal, tangent in zip(primals, tangents.values(), strict=True)
+        ]
+        return tf.autodiff.ForwardAccumulator(primals, directions)
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
         tf = self._tf
@@ -377,6 +371,23 @@ class TensorFlowSubject:
             return {
                 name: None if grad is None else numbers(tf.convert_to_tensor(grad)).reshape(-1)
                 for name, grad in zip(wrt, second, strict=True)
+            }
+
+    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
+        tf = self._tf
+        wrt = self._moving()
+        with self.ready({}), forward_mode():
+            inputs = self._inputs({})
+            sources = [self._source(name, inputs) for name in wrt]
+            with self._accumulating(inputs, tangents) as accumulator:
+                with taping(tf, 1, True) as tape:
+                    tape.watch(sources)
+                    arrays = self.called(inputs)
+                first = self._pulled(tape, arrays, row, sources, wrt)
+            second = [None if grad is None else accumulator.jvp(grad) for grad in first]
+            return {
+                name: None if part is None else numbers(tf.convert_to_tensor(part)).reshape(-1)
+                for name, part in zip(wrt, second, strict=True)
             }
 
     # What is inside

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.captured import of_a_library
 
 _DECORATORS = ("_eager_mode_decorator", "_graph_mode_decorator")
@@ -36,3 +37,20 @@ def custom_gradients() -> Iterator[list[str]]:
     finally:
         for name, run in before.items():
             setattr(custom_gradient, name, run)
+
+
+@contextmanager
+def forward_mode() -> Iterator[None]:
+    """What TensorFlow's forward mode raises, or gets wrong, is raised as Unsupported."""
+    with custom_gradients() as called:
+        try:
+            yield
+        except Exception as error:  # not the layer's, which runs without: loops, tensor lists
+            words = str(error).strip().splitlines() or [""]
+            reason = f"{type(error).__name__}: {words[0].strip()}"
+            raise Unsupported(f"TensorFlow's forward mode raises {reason}") from error
+        if called:
+            raise Unsupported(
+                f"TensorFlow's forward mode ignores the custom gradient of `{called[0]}`: it "
+                "differentiates the operations inside it"
+            )

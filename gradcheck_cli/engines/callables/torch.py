@@ -345,12 +345,8 @@ class TorchSubject:
                 name: forward_ad.make_dual((held | inputs)[name], self._tensor(tangent))
                 for name, tangent in tangents.items()
             }
-            try:
+            with _forward_mode():
                 result = self._with(duals, inputs)
-            except (NotImplementedError, RuntimeError) as error:
-                if any(word in str(error).lower() for word in NO_FORWARD_MODE):
-                    raise Unsupported(str(error).strip().splitlines()[0]) from error
-                raise
             parts = []
             for _, array in result:
                 primal, tangent = forward_ad.unpack_dual(array)
@@ -379,6 +375,28 @@ class TorchSubject:
             return {
                 name: None if grad is None else self._numpy(grad).reshape(-1)
                 for name, grad in zip(wrt, second, strict=True)
+            }
+
+    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
+        torch, forward_ad = self._torch, self._torch.autograd.forward_ad
+        wrt = self._moving()
+        if any(self._by_name[name].role == "captured" for name in tangents):
+            raise Unsupported("forward mode does not reach captured tensors")
+        with self._ready({}), forward_ad.dual_level(), _forward_mode():
+            inputs, handed = self._inputs({}, wrt)
+            sources = [self._source(name, inputs) for name in wrt]
+            duals = {
+                name: forward_ad.make_dual(self._source(name, handed), self._tensor(tangent))
+                for name, tangent in tangents.items()
+            }
+            arrays = [(name, _real(torch, array)) for name, array in self._with(duals, handed)]
+            outputs, cotangents = self._cotangents(arrays, row, Call())
+            # the tangents of what comes are those of the gradients
+            pulled = self._pulled(outputs, cotangents, sources, False)
+            found = [None if g is None else forward_ad.unpack_dual(g).tangent for g in pulled]
+            return {
+                name: None if part is None else self._numpy(part).reshape(-1)
+                for name, part in zip(wrt, found, strict=True)
             }
 
     # What is inside
@@ -422,6 +440,17 @@ class TorchSubject:
 
     def close(self) -> None:
         self._state.named.clear()
+
+
+@contextmanager
+def _forward_mode() -> Iterator[None]:
+    """What PyTorch raises where a function has no forward mode is raised as Unsupported."""
+    try:
+        yield
+    except (NotImplementedError, RuntimeError) as error:
+        if any(word in str(error).lower() for word in NO_FORWARD_MODE):
+            raise Unsupported(str(error).strip().splitlines()[0]) from error
+        raise
 
 
 def _real(torch: Any, array: Any) -> Any:

@@ -78,7 +78,7 @@ class Batched:
 def has_many_operations(arrays: Sequence[Any]) -> bool:
     """Whether the graph of these outputs has at least OPERATIONS."""
     pending = [array.grad_fn for array in arrays]
-    seen = set()
+    seen: set[Any] = set()
     while pending and len(seen) < OPERATIONS:
         node = pending.pop()
         if node is not None and node not in seen:

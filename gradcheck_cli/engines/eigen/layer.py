@@ -170,6 +170,9 @@ class EigenSubject:
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
         raise Unsupported("it is compiled for first derivatives")
 
+    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        raise Unsupported("it is compiled for first derivatives")
+
     def record(self, row: Array) -> Recording:
         raise Unsupported("the operations of compiled code are not recorded")
 
