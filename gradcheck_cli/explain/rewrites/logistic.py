@@ -81,6 +81,8 @@ RULES: tuple[Rewrite, ...] = (
     rule("1 / (1 + exp(x))", "sigmoid(-x)"),
     rule("exp(x) / (1 + exp(x))", "sigmoid(x)"),
     rule("exp(a) / (exp(a) + exp(b))", "sigmoid(a - b)"),
+    rule("exp(x) / (exp(x) + y)", "sigmoid(x - log(y))", "y > 0"),
+    rule("x ** y / (x ** y + z ** y)", "1 / (1 + (z / x) ** y)", "x > 0", "z > 0"),
     rule("1 - sigmoid(x)", "sigmoid(-x)"),
     rule("log(sigmoid(x))", "-softplus(-x)"),
     rule("log(sigmoid(x))", "log_sigmoid(x)"),

@@ -94,6 +94,24 @@ def spread_by_sums(site: Site) -> Iterator[Expr]:
 
 
 @by_hand()
+def product_by_sums(site: Site) -> Iterator[Expr]:
+    """sum(x * y) - sum(x) * sum(y) / n -> sum((x - mean(x)) * (y - mean(y)))"""
+    parts = [f"sum({of}, axis=A, keepdims=B)" for of in ("x * y", "x", "y")]
+    for fit in site.fits("{} - c * {} * {}".format(*parts)):
+        x, y = (site.workshop.expr(fit.bindings[name]) for name in "xy")
+        axis, call, shop = fit.bindings["A"], site.call, site.workshop
+        if x.shape != y.shape:
+            continue
+        means = [call("mean", one, axis=axis, keepdims=True) for one in (x, y)]
+        count = math.prod(x.shape) / math.prod(means[0].shape)
+        if abs(fit.bindings["c"].value * count - 1) > 1e-6:
+            continue
+        apart = (shop.subtract(one, mean) for one, mean in zip((x, y), means, strict=True))
+        product = shop.multiply(*apart)
+        yield site.fitted(call("sum", product, axis=axis, keepdims=fit.bindings["B"]), fit)
+
+
+@by_hand()
 def halves(site: Site) -> Iterator[Expr]:
     """(a + b) / 2 -> a / 2 + b / 2"""
     expr, shop = site.expr, site.workshop
@@ -147,9 +165,16 @@ RULES: tuple[Rewrite, ...] = (
     mean_of_squares,
     rule("acos(cos(x))", "abs(x)", "abs(x) <= 3.14159"),
     rule("acos(a / sqrt(a ** 2 + b ** 2))", "atan2(abs(b), a)", "b != 0"),
-    rule(
-        "acos(sum(a * b) / (norm(a) * norm(b)))",
-        "2 * atan2(norm(a / norm(a) - b / norm(b)), norm(a / norm(a) + b / norm(b)))",
+    *(
+        rule(
+            f"acos(sum(a * b) / {lengths})",
+            "2 * atan2(norm(a / norm(a) - b / norm(b)), norm(a / norm(a) + b / norm(b)))",
+        )
+        for lengths in (
+            "(norm(a) * norm(b))",
+            "(sqrt(sum(a ** 2)) * sqrt(sum(b ** 2)))",
+            "sqrt(sum(a ** 2) * sum(b ** 2))",
+        )
     ),
     rule("sqrt(a ** 2 + b ** 2 + e ** 2)", "hypot(hypot(a, b), e)"),
     _scaled("ab"),
@@ -171,5 +196,6 @@ RULES: tuple[Rewrite, ...] = (
     ),
     rule("dot(a, a) + dot(b, b) - 2 * dot(a, b)", "sum((a - b) ** 2)"),
     spread_by_sums,
+    product_by_sums,
     halves,
 )

@@ -50,6 +50,30 @@ EXAMPLES: Mapping[str, Example] = {
     "f(x), where terms cancel near x = 0 -> its Taylor series there, in a double where": Example(
         "(tan(x) - sin(x)) / x ** 3", {"x": 1e-3}
     ),
+    "exp(x) / (exp(x) + y) -> sigmoid(x - log(y))": Example(
+        "exp(x) / (exp(x) + y)", {"x": 100.0, "y": 2.5}
+    ),
+    "x ** y / (x ** y + z ** y) -> 1 / (1 + (z / x) ** y)": Example(
+        "x ** y / (x ** y + z ** y)", {"x": 1e12, "y": 4.0, "z": 2e12}
+    ),
+    (
+        "acos(sum(a * b) / (sqrt(sum(a ** 2)) * sqrt(sum(b ** 2)))) -> "
+        "2 * atan2(norm(a / norm(a) - b / norm(b)), norm(a / norm(a) + b / norm(b)))"
+    ): Example(
+        "acos(sum(a * b) / (sqrt(sum(a * a)) * sqrt(sum(b * b))))",
+        {"a": [1.0, 2.0, 2.0], "b": [1.001, 2.0, 2.0]},
+    ),
+    (
+        "acos(sum(a * b) / sqrt(sum(a ** 2) * sum(b ** 2))) -> "
+        "2 * atan2(norm(a / norm(a) - b / norm(b)), norm(a / norm(a) + b / norm(b)))"
+    ): Example(
+        "acos(sum(a * b) / sqrt(sum(a * a) * sum(b * b)))",
+        {"a": [1.0, 2.0, 2.0], "b": [1.001, 2.0, 2.0]},
+    ),
+    "sum(x * y) - sum(x) * sum(y) / n -> sum((x - mean(x)) * (y - mean(y)))": Example(
+        "sum(x * y) - sum(x) * sum(y) / 3",
+        {"x": [3000.1, 3000.2, 3000.5], "y": [2000.1, 2000.7, 2000.4]},
+    ),
     "log(c * x) -> log(x) + log(c)": Example("log(1e20 * x)", {"x": 1e30}),
     "log(a + b * exp(x)) -> logaddexp(log(a), x + log(b))": Example(
         "log(a + b * exp(x))", {"a": 1.5, "b": 2.5, "x": 100.0}
