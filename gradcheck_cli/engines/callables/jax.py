@@ -14,6 +14,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
 from gradcheck_cli.engines.callables.captured import Capture, captures
+from gradcheck_cli.engines.callables.jax_random import draws
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.subject import (
     Call,
@@ -136,6 +137,9 @@ class JaxSubject:
         self._output_names = list(found)
         return list(found.values())
 
+    def _draws(self, inputs: Mapping[str, Any]) -> bool:
+        return draws(self._jax.make_jaxpr(self._call)(inputs).jaxpr)
+
     def _described(self) -> tuple[Output, ...]:
         with self._ready():
             arrays = self._called(self._inputs({}))
@@ -191,7 +195,7 @@ class JaxSubject:
                 self._called(self._inputs(call.between))
             if pull is not None:
                 passes = [pull(self._cotangents(arrays, row, call.through)) for row in rows]
-            random = call.watch and self._random.drawn()
+            random = call.watch and (self._random.drawn() or self._draws(inputs))
         gradients: dict[str, Array | None] = {}
         dtypes: dict[str, str] = {}
         for place, name in enumerate(wrt):

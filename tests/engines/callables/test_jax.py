@@ -50,6 +50,11 @@ def scaled(x):
     return x * scale
 
 
+@jax.jit
+def noisy(x):
+    return x * jax.random.normal(jax.random.key(0), x.shape, x.dtype)
+
+
 class Power:
     def __init__(self, n):
         self.n = n
@@ -123,6 +128,11 @@ def test_stated_derivatives_are_what_is_given(bound: Callable[..., JaxSubject]) 
     np.testing.assert_allclose(cube.push({"x": np.ones(2)}), 3 * X**2, rtol=1e-14)
     second = cube.pull_twice(np.ones(2), {"x": np.ones(2)})
     np.testing.assert_allclose(second["x"], 6 * X, rtol=1e-14)
+
+
+def test_what_draws_random_numbers_by_a_key_is_known(bound: Callable[..., JaxSubject]) -> None:
+    assert bound("noisy", {"x": X}).run(Call(watch=True)).random
+    assert not bound("scaled", {"x": X}).run(Call(watch=True)).random
 
 
 def test_another_value_and_another_point(bound: Callable[..., JaxSubject]) -> None:
