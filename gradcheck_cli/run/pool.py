@@ -232,7 +232,8 @@ class _Keeper(threading.Thread):
             words = f"the worker process {_was(error)} while {self._engine} was being imported"
             return Failure("crashed", words, process.last_words)
         if isinstance(message, channel.Unusable):
-            words = f"{self._engine} cannot be imported: {message.message}"
+            what = "imported" if message.detail else "used"
+            words = f"{self._engine} cannot be {what}: {message.message}"
             return Failure("raised", words, message.detail)
         self._hopeless = None
         if not self._announced:

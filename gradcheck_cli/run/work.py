@@ -95,7 +95,7 @@ def new_work(plan: Plan) -> Work:
         zero=[{} for _ in plan.looks],
         truths=[None] * len(plan.looks),
         paths=[
-            {name: _not_there(plan, name, problem.dtype) for name in plan.without}
+            {name: _not_there(plan, name, problem.dtype) for name in plan.without & plan.named}
             for problem in plan.trainings
         ],
         exact=[None] * len(plan.trainings),
@@ -143,12 +143,14 @@ def answers_of(work: Work, index: int) -> dict[Tried, Evaluation]:
 
 def training_case_of(work: Work, index: int) -> TrainingCase:
     """What is known of one training."""
-    problem = work.plan.trainings[index]
+    plan = work.plan
+    problem = plan.trainings[index]
+    silent = plan.without - plan.named  # not on this device, and nobody asked for them
     return TrainingCase(
-        spec=work.plan.spec,
+        spec=plan.spec,
         problem=problem,
         dtype=problem.dtype,
-        paths=tuple(work.paths[index][name] for name in work.plan.engines),
+        paths=tuple(work.paths[index][name] for name in plan.engines if name not in silent),
         exact=work.exact[index],
         calibration=work.near[index],
     )

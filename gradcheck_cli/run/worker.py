@@ -87,8 +87,13 @@ def _load(target: str, where: Sequence[str], answers: int) -> Engine | None:
         if target == REFERENCE:
             import gradcheck_cli.truth  # noqa: F401 - the reference worker also serves the truth
     except Exception as error:
+        from gradcheck_cli.engines.base import EngineFault
+
         words = f"{type(error).__name__}: {error}".splitlines()[0]
-        channel.write(answers, channel.Unusable(words, traceback.format_exc(limit=-4)))
+        told = channel.Unusable(words, traceback.format_exc(limit=-4))
+        if isinstance(error, EngineFault):  # it says all that there is to say
+            told = channel.Unusable(str(error), "")
+        channel.write(answers, told)
         return None
     gc.freeze()
     gc.enable()

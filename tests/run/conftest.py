@@ -157,6 +157,12 @@ class OnGpu(_Fake):
     def misbehave(self):
         raise RuntimeError(f"it is on {self.placement}")
 
+class Refused(_Fake):
+    def load(self):
+        from gradcheck_cli.engines.base import EngineFault
+
+        raise EngineFault("its framework is built without CUDA")
+
 OnGpu.capabilities = replace(OnGpu.capabilities, devices=("cpu", "cuda"))
 OneMode.capabilities = replace(ReferenceEngine.capabilities, name="onemode", modes=("reverse",))
 '''
@@ -179,6 +185,7 @@ NAMES = (
     "Unloadable",
     "OneMode",
     "OnGpu",
+    "Refused",
 )
 
 

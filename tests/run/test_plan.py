@@ -278,6 +278,7 @@ def test_engines_without_the_device_refuse_it_where_they_were_named(spec: Read) 
     assert all(look.problems[name] for name in ("torch", "jax", "tensorflow"))
     assert plan.notes[0] == "computed on cuda; float32 products in full precision"
     path = new_work(plan).paths[0]  # of a training it is not asked either
+    assert new_work(_plan(spec(TRAINED))).paths[0] == {}  # no word of engines that nobody named
     assert path.keys() == {"eigen"}
     assert path["eigen"].failure is not None
     assert path["eigen"].failure.message == words
