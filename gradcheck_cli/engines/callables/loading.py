@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,8 @@ class NoSuchLayer(EngineFault):
 
 
 def load_layer(implementation: Implementation) -> Any:
-    """The object that the target names, as its module made it.
+    """The object that the target names, as its module made it, or what that makes: a function
+    without parameters has no inputs, so it is there to build a layer.
 
     Raises NoSuchLayer, and whatever the user's module raises while it is imported.
     """
@@ -40,6 +42,9 @@ def load_layer(implementation: Implementation) -> Any:
     found: Any = module
     for part in name.split(".") if name else ():
         found = _member(found, part, place)
+    if inspect.isfunction(found) and not inspect.signature(found).parameters:
+        with on_the_path(implementation):
+            return found()
     return found
 
 
