@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 from gradcheck_cli.domain.report import Cause
+from gradcheck_cli.engines.callables.jax_functions import MOST_CALLS, custom_calls
 from gradcheck_cli.engines.jax import JaxEngine
 from gradcheck_cli.layers import examine
 from tests.layers.making import layer_problem
@@ -156,6 +157,20 @@ square.defvjp(  # half of it
 def test_the_wrong_one_of_several_stated_rules(layer: Any, op: str, text: str) -> None:
     (cause,) = causes(layer, [0.5, 1.0], "float64")
     assert (cause.op, cause.kind, stretch(cause)) == (op, "wrong rule", text)
+
+
+def test_a_long_loop_is_not_gone_through_to_its_end() -> None:
+    def layer(x: Any) -> list[Any]:
+        turns.clear()
+        for turn in range(200):
+            x = sine(x)
+            turns.append(turn)
+        return [x]
+
+    turns: list[int] = []
+    calls = custom_calls(layer, {"x": jnp.array(0.5)}, ["x"])
+    assert len(calls) == len(turns) == MOST_CALLS
+    assert calls[0].reaches == {"x"}
 
 
 def test_where_the_gradient_stops() -> None:

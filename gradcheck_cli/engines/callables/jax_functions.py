@@ -5,23 +5,31 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
+from jax.extend import core
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.callables.captured import of_a_library
 from gradcheck_cli.engines.callables.custom import CustomCall
+from gradcheck_cli.engines.callables.jax_walk import CUSTOM_JVP, CUSTOM_VJP
 from gradcheck_cli.engines.callables.places import Places
 
-MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loop has more
+# that are looked at; a layer that calls one function in a long loop has more. Where that is a scan,
+# JAX compiles a slice for every turn.
+MOST_CALLS = 64
 
 _KINDS = (jax.custom_vjp, jax.custom_jvp)
+
+
+class _Enough(Exception):
+    """There have been as many calls as are looked at."""
 
 
 class Alone:
@@ -69,15 +77,17 @@ def custom_calls(
 ) -> list[CustomCall]:
     """The calls of users' functions on which the outputs may depend, in order. `call` takes the
     `leaves` in order. Each leaf is followed in a run of its own, in which nothing is compiled, so
-    that every call has its numbers."""
+    that every call has its numbers; none is made where nothing is called at all."""
     calls: list[_Call] = []
+    if not _has_calls(jax.make_jaxpr(call)(*leaves.values())):
+        return []
     for leaf in wrt:
         seen: list[_Call] = []
 
         def moved(array: Any, leaf: str = leaf) -> list[Any]:
             return call(*{**leaves, leaf: array}.values())
 
-        with jax.disable_jit(), _watched(seen):
+        with jax.disable_jit(), _watched(seen), suppress(_Enough):
             jax.vjp(moved, leaves[leaf])
         for one in seen:
             _open(one, leaf)
@@ -91,6 +101,18 @@ def custom_calls(
     return [one for one in found if one is not None]
 
 
+def _has_calls(jaxpr: Any) -> bool:
+    """Whether there is a stated rule in it, at any depth."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    for equation in inner.eqns:
+        if equation.primitive.name in (CUSTOM_JVP, CUSTOM_VJP):
+            return True
+        for part in jax.tree.leaves(list(equation.params.values())):
+            if isinstance(part, core.Jaxpr | core.ClosedJaxpr) and _has_calls(part):
+                return True
+    return False
+
+
 @contextmanager
 def _watched(calls: list[_Call]) -> Iterator[None]:
     """Every call is written down meanwhile, but not those of libraries, and not those that another
@@ -102,7 +124,9 @@ def _watched(calls: list[_Call]) -> Iterator[None]:
     def watched(kind: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal depth
         theirs = not of_a_library(getattr(function.fun, "__module__", None))
-        if theirs and not depth and len(calls) < MOST_CALLS:
+        if theirs and not depth:
+            if len(calls) >= MOST_CALLS:
+                raise _Enough
             calls.append(_Call(function, args, kwargs, places.running()))
         depth += 1
         try:
