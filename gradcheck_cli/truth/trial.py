@@ -163,8 +163,10 @@ def _of_block(block: TruthBlock) -> Target:
     kink = block.kind == PointKind.KINK
     free = ~kink & (block.kind != PointKind.SMOOTH)
     value = np.where(kink | free, np.nan, smooth.value)
-    lower = np.where(free, -np.inf, np.where(kink, block.lower - block.error, smooth.lower))
-    upper = np.where(free, np.inf, np.where(kink, block.upper + block.error, smooth.upper))
+    with np.errstate(invalid="ignore"):  # of entries that are no kinks, and not taken
+        below, above = block.lower - block.error, block.upper + block.error
+    lower = np.where(free, -np.inf, np.where(kink, below, smooth.lower))
+    upper = np.where(free, np.inf, np.where(kink, above, smooth.upper))
     return Target(value, lower, upper)
 
 
