@@ -163,19 +163,20 @@ class JaxRecorder:
         if params["reverse"]:
             kept.reverse()
         stacks = [
-            self._call("concatenate", lambda *xs: jax.numpy.stack(xs), column)
+            self._call("concatenate", lambda *xs: np.stack(xs), column)
             for column in zip(*kept, strict=True)
         ]
         return [*state, *stacks]
 
     def _call(self, name: str, function: Callable[..., Any], args: Sequence[int]) -> int:
-        """An operation of a loop that only moves numbers."""
-
-        def low(given: Sequence[Any]) -> list[Any]:
-            return [function(*given)]
+        """An operation of a loop that only moves numbers: of NumPy's, or JAX would compile one for
+        every turn."""
 
         def wide(given: Sequence[Array]) -> list[Array]:
-            return [np.asarray(function(*map(jax.numpy.asarray, given)))]
+            return [np.asarray(function(*map(np.asarray, given)))]
+
+        def low(given: Sequence[Any]) -> list[Any]:
+            return [jax.device_put(y) for y in wide(given)]
 
         return self._add(name, args, low, wide, partial(moved, wide), True, None, False)[0]
 
