@@ -29,10 +29,8 @@ from gradcheck_cli.engines.callables.subject import (
 )
 from gradcheck_cli.engines.callables.torch_batched import Batched, has_many_operations
 from gradcheck_cli.engines.callables.torch_memory import Watch, laid_out
+from gradcheck_cli.engines.callables.torch_modes import pull_twice, push, push_pulled, real
 from gradcheck_cli.engines.callables.torch_state import State
-
-# In what PyTorch says of a function without one, and of a scripted module.
-NO_FORWARD_MODE = ("jvp", "forward", "stateless api")
 
 
 class TorchSubject:
@@ -42,35 +40,35 @@ class TorchSubject:
     def __init__(self, request: SubjectRequest, device: str = HOST.device) -> None:
         import torch
 
-        self._torch = torch
+        self.torch = torch
         self._request = request
         self.dtype = request.dtype
         self._device = device
         self._floats = getattr(torch, request.dtype)
         self._rounded = getattr(torch, request.rounding)
         self._module: Any = None
-        self._state = State(torch, self._rounded, self._floats, device, request.seed)
-        with self._state.seeded():
+        self.state = State(torch, self._rounded, self._floats, device, request.seed)
+        with self.state.seeded():
             load_layer(request.implementation)  # a module may draw numbers when it is imported
-        with self._state.seeded():
+        with self.state.seeded():
             self._function, target = self._found()
-        self.notes = tuple(self._state.notes)
-        names = [name for name in request.values if name not in self._state.named]
+        self.notes = tuple(self.state.notes)
+        names = [name for name in request.values if name not in self.state.named]
         self._arguments = self._arranged(target, names)
         self.leaves = tuple(self._leaves(names))
-        self._by_name = {leaf.name: leaf for leaf in self.leaves}
-        self._base = {name: self._tensor(request.values[name]) for name in names}
-        self._state.settle(request.values, self._tensor)
+        self.by_name = {leaf.name: leaf for leaf in self.leaves}
+        self._base = {name: self.tensor(request.values[name]) for name in names}
+        self.state.settle(request.values, self.tensor)
         self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
         self.outputs = self._first_outputs()
         self.stencils = Stencils()
-        self._batched = Batched(torch, self._tensor, self.value)
+        self._batched = Batched(torch, self.tensor, self.value)
 
     # What there is
 
     def _found(self) -> tuple[Callable[..., Any], Any]:
         """What is called, and what has its signature."""
-        torch, implementation = self._torch, self._request.implementation
+        torch, implementation = self.torch, self._request.implementation
         found = load_layer(implementation)
         self._for_constructor = inspect.isclass(found) and not _is_function(torch, found)
         if _is_function(torch, found):
@@ -81,12 +79,12 @@ class TorchSubject:
             found = found(*implementation.args, **implementation.kwargs)
         self._skip, self._keywords = 0, True
         if isinstance(found, torch.nn.Module):
-            self._module = self._state.copied(found)
+            self._module = self.state.copied(found)
             return self._module, self._module.forward
         if not callable(found):
             kind = type(found).__name__
             raise Unsupported(f"{implementation.target} is {kind}, which cannot be called")
-        self._state.borrow(found)
+        self.state.borrow(found)
         return found, found
 
     def _arranged(self, target: Any, names: Sequence[str]) -> Arranged:
@@ -100,17 +98,17 @@ class TorchSubject:
         for name in names:
             value = request.values[name]
             yield Leaf(name, "input", value, value.dtype.kind == "f")
-        for name, held in self._state.named.items():
+        for name, held in self.state.named.items():
             given = request.values.get(name)
-            own = self._numpy(held.data) if given is None else given
+            own = self.numpy(held.data) if given is None else given
             yield Leaf(name, held.role, own, bool(held.trained))
 
     def _first_outputs(self) -> tuple[Output, ...]:
         """Those of a first call. Of several outputs some may not require grad, such as what a layer
         hands out for the record: that says that they have no derivatives."""
-        moving = self._moving()
-        with self._ready({}):
-            arrays = self._called(self._inputs({}, moving)[1], tracking=bool(moving))
+        moving = self.moving()
+        with self.ready({}):
+            arrays = self.called(self.inputs({}, moving)[1], tracking=bool(moving))
             self._long = has_many_operations([array for _, array in arrays])
             apart = [name for name, array in arrays if not array.requires_grad]
             if 0 < len(apart) < len(arrays):
@@ -129,54 +127,54 @@ class TorchSubject:
             start += output.size
         return tuple(outputs)
 
-    def _ready(self, values: Mapping[str, Array]) -> AbstractContextManager[None]:
+    def ready(self, values: Mapping[str, Array]) -> AbstractContextManager[None]:
         """Parameters and captured tensors at their values; everything put back at the end."""
-        state = self._state
-        moved = {name: self._tensor(values[name]) for name in values if name in state.named}
-        return state.ready(moved, lambda name: self._tensor(self._by_name[name].value))
+        state = self.state
+        moved = {name: self.tensor(values[name]) for name in values if name in state.named}
+        return state.ready(moved, lambda name: self.tensor(self.by_name[name].value))
 
     # Arrays
 
-    def _tensor(self, value: Array) -> Any:
-        tensor = self._torch.from_numpy(np.array(value, order="C"))
+    def tensor(self, value: Array) -> Any:
+        tensor = self.torch.from_numpy(np.array(value, order="C"))
         wanted = self._floats if tensor.is_floating_point() else tensor.dtype
         return tensor.to(self._device, wanted)
 
-    def _numpy(self, tensor: Any) -> Array:
+    def numpy(self, tensor: Any) -> Array:
         plain = tensor.detach()
         if plain.is_floating_point():
-            plain = plain.to(self._torch.float64)
+            plain = plain.to(self.torch.float64)
         result: Array = plain.numpy(force=True)
         return result.copy() if result.base is not None else result
 
-    def _inputs(
+    def inputs(
         self, values: Mapping[str, Array], moving: Sequence[str], layout: Layout = "contiguous"
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The given inputs: those that ask for gradients, and what the layer is handed. It may
         write to that, but not to a leaf, so it gets a copy that hangs on the leaf."""
         leaves, handed = {}, {}
         for name in (leaf.name for leaf in self.leaves if leaf.role == "input"):
-            tensor = self._tensor(values[name]) if name in values else self._base[name].detach()
+            tensor = self.tensor(values[name]) if name in values else self._base[name].detach()
             if layout == "contiguous":
                 leaves[name] = tensor.requires_grad_(name in moving)
                 own = name in values and name not in moving  # made for this call, and no leaf
                 handed[name] = tensor if own else leaves[name].clone()
             else:
-                tensor = laid_out(self._torch, tensor.clone(), layout)
+                tensor = laid_out(self.torch, tensor.clone(), layout)
                 leaves[name] = handed[name] = tensor.requires_grad_(name in moving)
         return leaves, handed
 
-    def _called(self, inputs: Mapping[str, Any], tracking: bool) -> list[tuple[str, Any]]:
+    def called(self, inputs: Mapping[str, Any], tracking: bool) -> list[tuple[str, Any]]:
         """The floating outputs, complex ones as pairs of real numbers."""
-        torch = self._torch
+        torch = self.torch
         args, kwargs = self._arguments(inputs)
         with nullcontext() if tracking else torch.no_grad():
-            found = self._numbers(self._function(*args, **kwargs))
-            return [(name, _real(torch, array)) for name, array in found]
+            found = self.numbers(self._function(*args, **kwargs))
+            return [(name, real(torch, array)) for name, array in found]
 
-    def _numbers(self, result: Any) -> list[tuple[str, Any]]:
+    def numbers(self, result: Any) -> list[tuple[str, Any]]:
         """The floating and complex tensors of a result that are outputs."""
-        found = flattened(result, lambda part: isinstance(part, self._torch.Tensor))
+        found = flattened(result, lambda part: isinstance(part, self.torch.Tensor))
         return [
             (name, array)
             for name, array in found
@@ -184,82 +182,84 @@ class TorchSubject:
         ]
 
     def _flat(self, arrays: Sequence[tuple[str, Any]]) -> Array:
-        parts = [self._numpy(array).reshape(-1) for _, array in arrays]
+        parts = [self.numpy(array).reshape(-1) for _, array in arrays]
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
 
-    def _moving(self) -> tuple[str, ...]:
+    def moving(self) -> tuple[str, ...]:
         return tuple(leaf.name for leaf in self.leaves if leaf.moves)
 
-    def _source(self, name: str, inputs: Mapping[str, Any]) -> Any:
+    def source(self, name: str, inputs: Mapping[str, Any]) -> Any:
         if name in inputs:
             return inputs[name]
-        return self._state.named[name].tensor
+        return self.state.named[name].tensor
 
     # What is asked
 
     def value(self, values: Mapping[str, Array]) -> Array:
-        with self._ready(values):
-            return self._flat(self._called(self._inputs(values, ())[1], tracking=False))
+        with self.ready(values):
+            return self._flat(self.called(self.inputs(values, ())[1], tracking=False))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         found = self._together(many)
         if found is not None:
             self.stencils.batched += len(many)
             return found
-        if not self._state.bare:
+        if not self.state.bare:
             return one_by_one(self, many)
         self.stencils.looped += len(many)
         values_of = []
-        with self._ready({}):  # once: no call can change but random numbers
+        with self.ready({}):  # once: no call can change but random numbers
             for values in many:
-                self._state.again()
-                arrays = self._called(self._inputs(values, ())[1], tracking=False)
+                self.state.again()
+                arrays = self.called(self.inputs(values, ())[1], tracking=False)
                 values_of.append(self._flat(arrays))
         return np.stack(values_of)
 
     def _together(self, many: Sequence[Mapping[str, Array]]) -> Array | None:
-        captured = any(self._by_name[name].role == "captured" for name in many[0])
+        captured = any(self.by_name[name].role == "captured" for name in many[0])
         if captured or not self._long:
             return None
-        with self._ready({}):
-            inputs = self._inputs({}, ())[1]
+        with self.ready({}):
+            inputs = self.inputs({}, ())[1]
 
             def at(moved: Mapping[str, Any]) -> list[Any]:
-                return [_real(self._torch, array) for _, array in self._with(moved, inputs)]
+                return [real(self.torch, array) for _, array in self.outputs_with(moved, inputs)]
 
             return self._batched.values(many, at)
 
-    def _with(self, moved: Mapping[str, Any], inputs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    def outputs_with(
+        self, moved: Mapping[str, Any], inputs: Mapping[str, Any]
+    ) -> list[tuple[str, Any]]:
         """The outputs with these tensors in place of leaves, which may be functions of others, and
         the other `inputs`."""
-        own = {name: tensor for name, tensor in moved.items() if name in self._state.named}
+        own = {name: tensor for name, tensor in moved.items() if name in self.state.named}
         args, kwargs = self._arguments({**inputs, **moved})
         if own:
-            call = self._torch.func.functional_call
-            return self._numbers(call(self._module, own, tuple(args), kwargs))
-        return self._numbers(self._function(*args, **kwargs))
+            call = self.torch.func.functional_call
+            return self.numbers(call(self._module, own, tuple(args), kwargs))
+        return self.numbers(self._function(*args, **kwargs))
 
     def run(self, call: Call) -> Ran:
-        wrt = self._moving() if call.wrt is None else call.wrt
+        wrt = self.moving() if call.wrt is None else call.wrt
         rows = np.zeros((0, 0)) if call.rows is None else call.rows
-        with self._ready(call.values), self._state.asking(call.wrt):
+        with self.ready(call.values), self.state.asking(call.wrt):
             moving = wrt if call.tracking else ()
-            leaves, handed = self._inputs(call.values, moving, call.inputs)
-            own = self._state.tensors()
-            watch = Watch(self._torch, {**own, **handed}) if call.watch else None
-            arrays = self._called(handed, call.tracking)
+            leaves, handed = self.inputs(call.values, moving, call.inputs)
+            own = self.state.tensors()
+            watch = Watch(self.torch, {**own, **handed}) if call.watch else None
+            arrays = self.called(handed, call.tracking)
             output = self._flat(arrays)
             changed = watch.written() if watch else ()
             if call.between is not None:
-                with self._ready(call.between):
-                    self._called(self._inputs(call.between, moving)[1], call.tracking)
-            sources = [self._source(name, leaves) for name in wrt]
+                with self.ready(call.between):
+                    self.called(self.inputs(call.between, moving)[1], call.tracking)
+            sources = [self.source(name, leaves) for name in wrt]
             passes, spoilt = [], False
             for i, row in enumerate(rows):
-                outputs, cotangents = self._cotangents(arrays, row, call)
+                outputs, cotangents = self.cotangents(arrays, row, call)
                 marked = {str(place): tensor for place, tensor in enumerate(cotangents)}
-                given = Watch(self._torch, marked) if call.watch else None
-                passes.append(self._pulled(outputs, cotangents, sources, i + 1 < len(rows)))
+                given = Watch(self.torch, marked) if call.watch else None
+                passes.append(self.pulled(outputs, cotangents, sources, i + 1 < len(rows)))
                 spoilt |= bool(given and given.written())
             ran = self._gathered(output, wrt, sources, passes)
             if watch is None:
@@ -269,8 +269,8 @@ class TorchSubject:
                 changed=changed,
                 changed_later=watch.written(),
                 upstream_changed=spoilt,
-                accumulated=self._state.accumulated(),
-                random=self._state.drawn(),
+                accumulated=self.state.accumulated(),
+                random=self.state.drawn(),
             )
 
     def _gathered(
@@ -287,13 +287,13 @@ class TorchSubject:
         return Ran(output, gradients, dtypes)
 
     def _stacked(self, parts: Sequence[Any], source: Any) -> Array:
-        torch = self._torch
+        torch = self.torch
         if len(parts) == 1:  # without a copy: it may be as large as the layer
-            return self._numpy(parts[0]).reshape(1, source.numel())
+            return self.numpy(parts[0]).reshape(1, source.numel())
         whole = [torch.zeros_like(source) if part is None else part for part in parts]
-        return self._numpy(torch.stack(whole)).reshape(len(parts), source.numel())
+        return self.numpy(torch.stack(whole)).reshape(len(parts), source.numel())
 
-    def _pulled(
+    def pulled(
         self,
         outputs: Sequence[Any],
         cotangents: Sequence[Any],
@@ -306,7 +306,7 @@ class TorchSubject:
         if not outputs or not wanted:
             return result
         try:
-            grads = self._torch.autograd.grad(
+            grads = self.torch.autograd.grad(
                 outputs,
                 [sources[i] for i in wanted],
                 cotangents,
@@ -321,83 +321,27 @@ class TorchSubject:
             result[i] = grad
         return result
 
-    def _cotangents(
+    def cotangents(
         self, arrays: Sequence[tuple[str, Any]], row: Array, call: Call
     ) -> tuple[list[Any], list[Any]]:
         """The outputs that hang on something, and the part of the row that is each one's."""
         outputs, cotangents = [], []
-        flat = self._tensor(row)
+        flat = self.tensor(row)
         for output, (name, array) in zip(self.outputs, arrays, strict=True):
             if array.requires_grad and (call.through is None or name in call.through):
                 part = flat[output.start : output.start + output.size].reshape(output.shape)
                 outputs.append(array)
-                cotangents.append(laid_out(self._torch, part.to(array.dtype), call.layout))
+                cotangents.append(laid_out(self.torch, part.to(array.dtype), call.layout))
         return outputs, cotangents
 
     def push(self, tangents: Mapping[str, Array]) -> Array:
-        torch, forward_ad = self._torch, self._torch.autograd.forward_ad
-        if any(self._by_name[name].role == "captured" for name in tangents):
-            raise Unsupported("forward mode does not reach captured tensors")
-        with self._ready({}), forward_ad.dual_level():
-            inputs = self._inputs({}, ())[1]
-            held = {name: held.data for name, held in self._state.named.items()}
-            duals = {
-                name: forward_ad.make_dual((held | inputs)[name], self._tensor(tangent))
-                for name, tangent in tangents.items()
-            }
-            with _forward_mode():
-                result = self._with(duals, inputs)
-            parts = []
-            for _, array in result:
-                primal, tangent = forward_ad.unpack_dual(array)
-                tangent = torch.zeros_like(primal) if tangent is None else tangent
-                parts.append(self._numpy(_real(torch, tangent)).reshape(-1))
-        return np.concatenate([np.zeros(0), *parts])
+        return push(self, tangents)
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        torch = self._torch
-        wrt = self._moving()
-        with self._ready({}):
-            inputs, handed = self._inputs({}, wrt)
-            outputs, cotangents = self._cotangents(self._called(handed, True), row, Call())
-            sources = [self._source(name, inputs) for name in wrt]
-            first = torch.autograd.grad(
-                outputs, sources, cotangents, create_graph=True, allow_unused=True
-            )
-            along = [
-                (grad * self._tensor(tangents[name])).sum()
-                for name, grad in zip(wrt, first, strict=True)
-                if grad is not None and grad.requires_grad and name in tangents
-            ]
-            if not along:
-                return dict.fromkeys(wrt)
-            second = torch.autograd.grad(sum(along), sources, allow_unused=True)
-            return {
-                name: None if grad is None else self._numpy(grad).reshape(-1)
-                for name, grad in zip(wrt, second, strict=True)
-            }
+        return pull_twice(self, row, tangents)
 
     def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        torch, forward_ad = self._torch, self._torch.autograd.forward_ad
-        wrt = self._moving()
-        if any(self._by_name[name].role == "captured" for name in tangents):
-            raise Unsupported("forward mode does not reach captured tensors")
-        with self._ready({}), forward_ad.dual_level(), _forward_mode():
-            inputs, handed = self._inputs({}, wrt)
-            sources = [self._source(name, inputs) for name in wrt]
-            duals = {
-                name: forward_ad.make_dual(self._source(name, handed), self._tensor(tangent))
-                for name, tangent in tangents.items()
-            }
-            arrays = [(name, _real(torch, array)) for name, array in self._with(duals, handed)]
-            outputs, cotangents = self._cotangents(arrays, row, Call())
-            # the tangents of what comes are those of the gradients
-            pulled = self._pulled(outputs, cotangents, sources, False)
-            found = [None if g is None else forward_ad.unpack_dual(g).tangent for g in pulled]
-            return {
-                name: None if part is None else self._numpy(part).reshape(-1)
-                for name, part in zip(wrt, found, strict=True)
-            }
+        return push_pulled(self, row, tangents)
 
     # What is inside
 
@@ -411,7 +355,7 @@ class TorchSubject:
         from gradcheck_cli.engines.callables.torch_functions import custom_calls
 
         with self._passes() as passes:
-            return custom_calls(passes, self._numpy)
+            return custom_calls(passes, self.numpy)
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         from gradcheck_cli.engines.callables.torch_cuts import uncut
@@ -420,42 +364,26 @@ class TorchSubject:
 
     @contextmanager
     def _passes(self, row: Array | None = None) -> Iterator[Passes]:
-        wrt = self._moving()
-        with self._ready({}):
-            inputs, handed = self._inputs({}, wrt)
-            leaves = {leaf.name: self._source(leaf.name, inputs) for leaf in self.leaves}
+        wrt = self.moving()
+        with self.ready({}):
+            inputs, handed = self.inputs({}, wrt)
+            leaves = {leaf.name: self.source(leaf.name, inputs) for leaf in self.leaves}
             named: list[tuple[str, Any]] = []
 
             def call() -> list[Any]:
-                with self._state.seeded():
-                    named[:] = self._called(handed, True)
+                with self.state.seeded():
+                    named[:] = self.called(handed, True)
                 return [array for _, array in named]
 
             def pull() -> list[Any]:
                 assert row is not None
-                outputs, cotangents = self._cotangents(named, row, Call())
-                return self._pulled(outputs, cotangents, [leaves[name] for name in wrt], False)
+                outputs, cotangents = self.cotangents(named, row, Call())
+                return self.pulled(outputs, cotangents, [leaves[name] for name in wrt], False)
 
             yield Passes(leaves, wrt, call, pull)
 
     def close(self) -> None:
-        self._state.named.clear()
-
-
-@contextmanager
-def _forward_mode() -> Iterator[None]:
-    """What PyTorch raises where a function has no forward mode is raised as Unsupported."""
-    try:
-        yield
-    except (NotImplementedError, RuntimeError) as error:
-        if any(word in str(error).lower() for word in NO_FORWARD_MODE):
-            raise Unsupported(str(error).strip().splitlines()[0]) from error
-        raise
-
-
-def _real(torch: Any, array: Any) -> Any:
-    """Complex numbers as pairs of real ones."""
-    return torch.view_as_real(array.resolve_conj()) if array.is_complex() else array
+        self.state.named.clear()
 
 
 def _is_function(torch: Any, found: Any) -> bool:

@@ -1,0 +1,108 @@
+"""Forward mode and second derivatives of layers of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.callables.subject import Call
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.torch import TorchSubject
+
+# In what PyTorch says of a function without one, and of a scripted module.
+NO_FORWARD_MODE = ("jvp", "forward", "stateless api")
+
+
+def push(subject: TorchSubject, tangents: Mapping[str, Array]) -> Array:
+    """As `subject.Subject` has it, like the next two."""
+    torch, forward_ad = subject.torch, subject.torch.autograd.forward_ad
+    if any(subject.by_name[name].role == "captured" for name in tangents):
+        raise Unsupported("forward mode does not reach captured tensors")
+    with subject.ready({}), forward_ad.dual_level():
+        inputs = subject.inputs({}, ())[1]
+        held = {name: held.data for name, held in subject.state.named.items()}
+        duals = {
+            name: forward_ad.make_dual((held | inputs)[name], subject.tensor(tangent))
+            for name, tangent in tangents.items()
+        }
+        with _forward_mode():
+            result = subject.outputs_with(duals, inputs)
+        parts = []
+        for _, array in result:
+            primal, tangent = forward_ad.unpack_dual(array)
+            tangent = torch.zeros_like(primal) if tangent is None else tangent
+            parts.append(subject.numpy(real(torch, tangent)).reshape(-1))
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def pull_twice(
+    subject: TorchSubject, row: Array, tangents: Mapping[str, Array]
+) -> dict[str, Array | None]:
+    torch = subject.torch
+    wrt = subject.moving()
+    with subject.ready({}):
+        inputs, handed = subject.inputs({}, wrt)
+        outputs, cotangents = subject.cotangents(subject.called(handed, True), row, Call())
+        sources = [subject.source(name, inputs) for name in wrt]
+        first = torch.autograd.grad(
+            outputs, sources, cotangents, create_graph=True, allow_unused=True
+        )
+        along = [
+            (grad * subject.tensor(tangents[name])).sum()
+            for name, grad in zip(wrt, first, strict=True)
+            if grad is not None and grad.requires_grad and name in tangents
+        ]
+        if not along:
+            return dict.fromkeys(wrt)
+        second = torch.autograd.grad(sum(along), sources, allow_unused=True)
+        return {
+            name: None if grad is None else subject.numpy(grad).reshape(-1)
+            for name, grad in zip(wrt, second, strict=True)
+        }
+
+
+def push_pulled(
+    subject: TorchSubject, row: Array, tangents: Mapping[str, Array]
+) -> dict[str, Array | None]:
+    torch, forward_ad = subject.torch, subject.torch.autograd.forward_ad
+    wrt = subject.moving()
+    if any(subject.by_name[name].role == "captured" for name in tangents):
+        raise Unsupported("forward mode does not reach captured tensors")
+    with subject.ready({}), forward_ad.dual_level(), _forward_mode():
+        inputs, handed = subject.inputs({}, wrt)
+        sources = [subject.source(name, inputs) for name in wrt]
+        duals = {
+            name: forward_ad.make_dual(subject.source(name, handed), subject.tensor(tangent))
+            for name, tangent in tangents.items()
+        }
+        arrays = [(name, real(torch, array)) for name, array in subject.outputs_with(duals, handed)]
+        outputs, cotangents = subject.cotangents(arrays, row, Call())
+        # the tangents of what comes are those of the gradients
+        pulled = subject.pulled(outputs, cotangents, sources, False)
+        found = [None if g is None else forward_ad.unpack_dual(g).tangent for g in pulled]
+        return {
+            name: None if part is None else subject.numpy(part).reshape(-1)
+            for name, part in zip(wrt, found, strict=True)
+        }
+
+
+@contextmanager
+def _forward_mode() -> Iterator[None]:
+    """What PyTorch raises where a function has no forward mode is raised as Unsupported."""
+    try:
+        yield
+    except (NotImplementedError, RuntimeError) as error:
+        if any(word in str(error).lower() for word in NO_FORWARD_MODE):
+            raise Unsupported(str(error).strip().splitlines()[0]) from error
+        raise
+
+
+def real(torch: Any, array: Any) -> Any:
+    """Complex numbers as pairs of real ones."""
+    return torch.view_asreal(array.resolve_conj()) if array.is_complex() else array
