@@ -105,4 +105,4 @@ def _forward_mode() -> Iterator[None]:
 
 def real(torch: Any, array: Any) -> Any:
     """Complex numbers as pairs of real ones."""
-    return torch.view_asreal(array.resolve_conj()) if array.is_complex() else array
+    return torch.view_as_real(array.resolve_conj()) if array.is_complex() else array
