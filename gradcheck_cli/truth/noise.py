@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import factorial
 
 import numpy as np
@@ -24,6 +24,10 @@ GROWTH = 8.0  # from one to the next: up to 2^-4 of the inputs in float64
 # Roundings of the largest input or output: what a value changes by at once is a grain of it up to
 # here (numbers on the way may be larger than both), and the function's own doing beyond.
 GRAINS = 64.0
+# Ulps of float32 from point to point, to see whether values were float32 on their way; with no
+# fractions that come back after a few points, or grow evenly.
+CASTS = (4.382, 13.618, 43.854)
+ALIKE = 16.0  # few differences of pure noise are within that of each other; h^3 grows by 30
 
 
 def from_sums(zero: Float, sums: Float, unknown: Float | float) -> Float:
@@ -62,20 +66,9 @@ def measured(
     """
     step = 2.0 ** -round(KEPT * FORMATS[dtype].bits)
     factor = step if exact else step * UNEVEN
-    shifts = {name: _shift(value, factor) for name, value in values.items()}
-    table = [zero]
-    for k in range(1, POINTS + 1):
-        table.append(function({name: value + k * shifts[name] for name, value in values.items()}))
-    differences = np.stack(table)
-    still = np.all(differences == zero, axis=0)
-    noise = np.zeros(zero.shape)
-    with np.errstate(all="ignore"):
-        for order in range(1, max(ORDERS) + 1):
-            differences = np.diff(differences, axis=0)
-            if order in ORDERS:
-                variance = np.mean(differences**2, axis=0) * factorial(order) ** 2
-                noise = np.fmax(noise, np.sqrt(variance / factorial(2 * order)))
-    noise = np.where(np.isfinite(noise), SLACK * noise, 0.0)
+    table = _table(function, values, zero, factor)
+    still = np.all(table == zero, axis=0)
+    noise = _in_differences(table, ORDERS)
     if grains and np.any(still):
         largest = max(_largest(value) for value in (zero, *values.values()))
         limit = GRAINS * FORMATS[dtype].unit_roundoff * largest
@@ -84,7 +77,61 @@ def measured(
     if grains and exact and np.any((noise == 0) & ~still):  # moves that are whole grains
         uneven = measured(function, values, zero, exact=False, dtype=dtype)
         noise = np.where((noise == 0) & ~still, uneven, noise)
+    if grains and dtype == "float64":
+        noise = np.fmax(noise, _of_casts(function, values, zero, noise))
     return noise
+
+
+def _table(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    factor: float,
+) -> Float:
+    """The values (POINTS + 1, m) at evenly spaced points, the first of which is here."""
+    shifts = {name: _shift(value, factor) for name, value in values.items()}
+    moves = (
+        {name: value + k * shifts[name] for name, value in values.items()}
+        for k in range(1, POINTS + 1)
+    )
+    return np.stack([zero, *(function(moved) for moved in moves)])
+
+
+def _in_differences(table: Float, orders: Sequence[int]) -> Float:
+    """The noise (m,) that the differences of these orders say there is."""
+    noise = np.zeros(table.shape[1:])
+    with np.errstate(all="ignore"):
+        for order in orders:
+            differences = np.diff(table, order, axis=0)
+            variance = np.mean(differences**2, axis=0) * factorial(order) ** 2
+            noise = np.fmax(noise, np.sqrt(variance / factorial(2 * order)))
+    return np.where(np.isfinite(noise), SLACK * noise, 0.0)
+
+
+def _of_casts(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    known: Float,
+) -> Float:
+    """Noise (m,) of values that were float32 on their way (`x.float()`), 0 where there is none
+    beyond what is `known`.
+
+    Points that lie less than an ulp of float32 apart do not show it. Farther points do: rounding is
+    as large at any distance, and what the function itself does there grows with it. (One distance
+    may happen to be whole ulps of a number on the way.) No more than some roundings of float32 are
+    believed.
+    """
+    unit = FORMATS["float32"].unit_roundoff
+    shown: list[Float] = []
+    for ulps in CASTS:
+        shown.append(_in_differences(_table(function, values, zero, ulps * unit), ORDERS))
+        if np.all(shown[0] <= ALIKE * known):
+            return np.zeros(zero.shape)
+    seen = np.sort(shown, axis=0)
+    sizes = np.fmax(np.abs(zero), _largest(zero))
+    is_rounding = (seen[-1] <= ALIKE * seen[-2]) & (seen[-1] <= GRAINS * unit * sizes)
+    return np.where(is_rounding, seen[-1], 0.0)
 
 
 def _grain(

@@ -241,12 +241,14 @@ class Projections:
 
     def confirmed(self, number: int, expected: Float, level: int = FIRST_LEVEL) -> Look | None:
         """What differences along direction `number` say about the products (k,) of the gradient
-        with it; noise is measured where they seem to contradict each other."""
+        with it; noise is measured where they seem to contradict each other, or to agree on short
+        steps alone: what was float32 on its way is a flight of stairs."""
         relative = self._relative()
         with np.errstate(all="ignore"):
             line = self.along(number)
             found = descend(line, expected, relative, level)
-            if (found is None or not found.confirmed) and self._measured is None:
+            at_first = found is not None and found.confirmed and found.level < level + LEVELS
+            if not at_first and self._measured is None:
                 self.measure()
                 again = self.along(number)
                 if np.any(again.noise > 2 * line.noise):

@@ -91,3 +91,20 @@ def test_a_value_that_nothing_moves_has_no_noise() -> None:
     start = np.array([-3.0])
     flat = measured(lambda v: np.maximum(v["x"], 0), {"x": start}, np.zeros(1), grains=True)
     assert flat == 0
+
+
+def test_values_that_were_float32_on_their_way_are_noisy() -> None:
+    x = np.array([0.3, -1.7, 1e-3])
+
+    def cast(v: dict) -> np.ndarray:
+        return np.tanh(v["x"].astype(np.float32)).astype(np.float64) * v["x"]
+
+    noise = measured(cast, {"x": x}, cast({"x": x}), grains=True)
+    assert np.all(noise > 2.0**-27 * np.abs(cast({"x": x})))
+
+
+@pytest.mark.parametrize("function", [np.exp, lambda x: np.sin(1e4 * x), lambda x: 1 / (x - 0.31)])
+def test_what_a_function_does_itself_is_no_noise(function) -> None:
+    x = np.array([0.3, -1.7, 2.0])
+    noise = measured(lambda v: function(v["x"]), {"x": x}, function(x), grains=True)
+    assert np.all(noise < 1e-10 * np.maximum(1, np.abs(function(x))))
