@@ -33,6 +33,8 @@ from gradcheck_cli.layers.whole import Whole, is_small
 from gradcheck_cli.layers.wrong import WrongGradients
 from gradcheck_cli.layers.zeros import with_never_filled
 
+CAST = "float64 numbers are float32 on their way: float64 is judged by the digits of float32"
+
 
 def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> LayerAnswer:
     """Everything that is found out about the layer; never raises for a fault of the layer.
@@ -148,14 +150,21 @@ class _Examination:
         case = made()
         if suspects(case):
             case = with_never_filled(made(costs=True), narrow)  # which explain most of it
+        if suspects(case) and isinstance(looked, Whole) and looked.judge_as_float32():
+            self._notes[f"{self._name}: {CAST}"] = None
+            case = with_never_filled(made(costs=True), narrow)
         if suspects(case) and highest is narrow:
             case = self._with_other_precision(case, looked, narrow)
         checks, findings = judge(case)
+        findings = explain(case, findings)
+        if case.dtype != self._problem.dtype:  # judged as float32, but asked about as float64
+            dtype = self._problem.dtype
+            case = replace(case, dtype=dtype)
+            checks = tuple(replace(check, dtype=dtype) for check in checks)
+            findings = tuple(replace(finding, dtype=dtype) for finding in findings)
         return LayerAnswer(
             checks=checks,
-            findings=self._blamed(
-                explain(case, findings), partial(sought_in, case), narrow, highest
-            ),
+            findings=self._blamed(findings, partial(sought_in, case), narrow, highest),
             readings=_readings(case),
             notes=tuple(self._notes),
         )

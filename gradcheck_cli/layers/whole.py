@@ -70,8 +70,20 @@ class Whole:
         self.notes: tuple[str, ...] = ()
         bounds = {n: (e.low, e.high) for n, e in problem.spec.points[problem.point].items()}
         self._truth = CallableTruth(highest, bounds, problem.dtype, problem.seed)
+        self.as_float32 = False
         self._directions = self._drawn()
         self._evaluations = list(self._all())
+
+    def judge_as_float32(self) -> bool:
+        """From now on, by what float32 can give, where float64 numbers were seen to be float32 on
+        their way through the layer; whether that is so."""
+        if self._problem.dtype != "float64" or not self._truth.cast:
+            return False
+        self.as_float32 = True
+        self._problem = replace(self._problem, dtype="float32")
+        self._truth = self._truth.judged_in("float32")
+        self._evaluations = list(self._all())
+        return True
 
     def case(self, costs: bool = False, model: Model | None = None) -> Case:
         """What the judge is given; `costs`: with what rounding may cost. The truth is that of
@@ -124,7 +136,8 @@ class Whole:
             mode="reverse",
             output=ran.output.reshape(output_shape(subject)),
             gradients={
-                leaf: Gradient(g, ran.dtypes.get(leaf)) for leaf, g in ran.gradients.items()
+                leaf: Gradient(g, None if self.as_float32 else ran.dtypes.get(leaf))
+                for leaf, g in ran.gradients.items()
             },
             forward=1,
             backward=len(rows),

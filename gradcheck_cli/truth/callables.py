@@ -19,7 +19,7 @@ from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Values
 from gradcheck_cli.truth.halving import confirm
 from gradcheck_cli.truth.nearby import values_of
-from gradcheck_cli.truth.noise import from_size, measured
+from gradcheck_cli.truth.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.quick import Quick
 
 DRAWS = 4  # of random signs, along which inputs are moved to see how far the gradient moves
@@ -58,6 +58,7 @@ class CallableTruth:
         self.ran = self._run({}, self.cotangents)
         self.seconds = time.perf_counter() - started
         self.output, self.gradients = self.ran.output, self._filled(self.ran)
+        self.cast = False  # to float32 on its way, as far as noise was measured
         self._costs: dict[str, Array] | None = None
         self._noise: dict[str, Array] | None = None
         self._found: dict[str, Differences] | None = None
@@ -103,6 +104,12 @@ class CallableTruth:
             duration_s=time.perf_counter() - started,
         )
 
+    def judged_in(self, dtype: str) -> CallableTruth:
+        """The same truth for another dtype."""
+        self.dtype = dtype
+        self._costs = None
+        return self
+
     # Differences
 
     def _several(self, many: Sequence[Values]) -> Float:
@@ -133,7 +140,8 @@ class CallableTruth:
         floats = {n: v for n, v in self.values.items() if v.dtype.kind == "f"}
 
         def measure() -> Float:
-            found = measured(self._value, floats, zero, exact, dtype, grains=True)
+            found, cast = measured_of_layer(self._value, floats, zero, exact, dtype)
+            self.cast |= cast
             return np.fmax(least, found if exact else 2 * found)
 
         return quick_of(self._several, self.values, self.bounds, zero, least, measure, dtype)

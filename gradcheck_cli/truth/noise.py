@@ -77,9 +77,23 @@ def measured(
     if grains and exact and np.any((noise == 0) & ~still):  # moves that are whole grains
         uneven = measured(function, values, zero, exact=False, dtype=dtype)
         noise = np.where((noise == 0) & ~still, uneven, noise)
-    if grains and dtype == "float64":
-        noise = np.fmax(noise, _of_casts(function, values, zero, noise))
     return noise
+
+
+def measured_of_layer(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    exact: bool,
+    dtype: str,
+) -> tuple[Float, bool]:
+    """The same (m,) for a function of which nothing is known, with grains, and whether it is that
+    of values which were float32 on their way although `dtype` is float64."""
+    noise = measured(function, values, zero, exact, dtype, grains=True)
+    if dtype != "float64":
+        return noise, False
+    casts = _of_casts(function, values, zero, noise)
+    return np.fmax(noise, casts), bool(np.any(casts))
 
 
 def _table(

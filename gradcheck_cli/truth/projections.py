@@ -14,7 +14,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.truth.differences import Estimate, Float
 from gradcheck_cli.truth.directions import Sampled, Slope, Values
-from gradcheck_cli.truth.noise import from_size, measured
+from gradcheck_cli.truth.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.probes import Draws, dot, parts
 from gradcheck_cli.truth.quick import (
     FEWER,
@@ -234,7 +234,7 @@ class Projections:
         }
         dtype = self.subject.dtype
         least = from_size(self.output, OPERATIONS, dtype)
-        found = measured(self.value, floats, self.output, exact=False, dtype=dtype, grains=True)
+        found, _ = measured_of_layer(self.value, floats, self.output, exact=False, dtype=dtype)
         self._measured = np.fmax(least, 2 * found)
 
     # Looks

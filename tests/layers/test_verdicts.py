@@ -249,6 +249,11 @@ RIGHT = {
     "layer norm": (nn.LayerNorm(12), 5 + normal(7, 12)),
     "lstm": (nn.LSTM(5, 8), normal(6, 2, 5)),
     "max pooling": (nn.MaxPool2d(2), normal(2, 3, 16, 16)),
+    "softmax in float32": (lambda x: torch.softmax(x.float(), -1).to(x.dtype) * x, normal(3, 5)),
+    "norm in float32, many": (
+        lambda x: nn.functional.rms_norm(x.float(), (60,)).to(x.dtype) * x,
+        normal(40, 60),
+    ),
     "cross entropy": (lambda x: nn.functional.cross_entropy(x, torch.arange(9)), normal(9, 200)),
 }
 
@@ -263,3 +268,15 @@ def test_right_layers_raise_no_alarm(name: str) -> None:
         loud = [finding for finding in answer.findings if finding.severity != "note"]
         assert not [(dtype, finding.code, finding.message) for finding in loud]
         assert {check.status for check in answer.checks} == {"passed"}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("size", [5, 3000])
+def test_a_number_that_leaves_the_graph_in_float32(size: int, dtype: str) -> None:
+    """Next to the point the value has steps, on which the gradient that forgets is right."""
+
+    def scaled(x: Any) -> Any:
+        return x / torch.tensor(float(x.detach().norm()))
+
+    error = only_error(scaled, dtype=dtype, x=normal(size))
+    assert error.code == "GC101"

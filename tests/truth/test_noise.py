@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.truth.noise import from_size, from_sums, measured
+from gradcheck_cli.truth.noise import from_size, from_sums, measured, measured_of_layer
 
 U = 2.0**-53
 
@@ -99,12 +99,17 @@ def test_values_that_were_float32_on_their_way_are_noisy() -> None:
     def cast(v: dict) -> np.ndarray:
         return np.tanh(v["x"].astype(np.float32)).astype(np.float64) * v["x"]
 
-    noise = measured(cast, {"x": x}, cast({"x": x}), grains=True)
+    noise, was_float32 = measured_of_layer(cast, {"x": x}, cast({"x": x}), True, "float64")
+    assert was_float32
     assert np.all(noise > 2.0**-27 * np.abs(cast({"x": x})))
 
 
 @pytest.mark.parametrize("function", [np.exp, lambda x: np.sin(1e4 * x), lambda x: 1 / (x - 0.31)])
 def test_what_a_function_does_itself_is_no_noise(function) -> None:
     x = np.array([0.3, -1.7, 2.0])
-    noise = measured(lambda v: function(v["x"]), {"x": x}, function(x), grains=True)
+    zero = function(x)
+    noise, was_float32 = measured_of_layer(
+        lambda v: function(v["x"]), {"x": x}, zero, True, "float64"
+    )
+    assert not was_float32
     assert np.all(noise < 1e-10 * np.maximum(1, np.abs(function(x))))

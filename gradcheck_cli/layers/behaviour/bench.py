@@ -14,6 +14,7 @@ from gradcheck_cli.domain.report import Severity
 from gradcheck_cli.engines.callables.subject import Call, Ran, Subject
 from gradcheck_cli.engines.tracebacks import short_traceback
 from gradcheck_cli.explain.values import apart
+from gradcheck_cli.truth.noise import measured_of_layer
 
 DRAWS = 2  # moves along random signs: what either does to a number is a fair sample of both
 SLACK = 4.0  # the farthest of two draws is rarely a quarter of the farthest there is
@@ -69,8 +70,9 @@ def raised(code: str, where: str, error: Exception, severity: Severity | None = 
 class Bench:
     """One layer, the row (m,) that its checks use as the cotangent, and its first run with it.
 
-    `fresh` binds the same layer anew, with other values of its inputs. Raises what the layer
-    raises.
+    `fresh` binds the same layer anew, with other values of its inputs. `digits` is a dtype that has
+    all digits that numbers may be expected to agree in (None: as many as theirs). Raises what the
+    layer raises.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Bench:
         subject: Subject,
         fresh: Callable[[Mapping[str, Array]], Subject],
         problem: LayerProblem,
+        digits: str | None = None,
     ) -> None:
         self.subject = subject
         self.fresh = fresh
@@ -90,8 +93,19 @@ class Bench:
         # Half of the digits: what two right ways of computing a number have in common at least. A
         # layer may cast to a dtype that has fewer.
         dtypes = {subject.dtype, *(output.dtype for output in subject.outputs)}
-        dtypes |= set(self.first.dtypes.values())
+        dtypes |= {*self.first.dtypes.values(), *([digits] if digits else [])}
         self.half = 2.0 ** -(min(FORMATS[dtype].bits for dtype in dtypes & FORMATS.keys()) / 2)
+
+    def casts(self) -> bool:
+        """Whether float64 numbers are float32 on their way to the value."""
+        floats = {n: leaf.value for n, leaf in self.leaves.items() if leaf.value.dtype.kind == "f"}
+        try:
+            _, cast = measured_of_layer(
+                self.subject.value, floats, self.first.output, False, self.subject.dtype
+            )
+        except Exception:  # next to the edge of its domain
+            return False
+        return cast
 
     def draw(self, size: int) -> Array:
         """Gaussian numbers of the dtype that is checked."""
