@@ -101,7 +101,8 @@ def _not_finite(traces: Traces, op: Operation) -> CauseKind:
     at = _row_at(node, op.inputs)
     overflows = _overflows(traces, op)
     edge = not overflows and (at.singular if at else bool(np.isnan(op.result)))
-    if op.node is not None and (edge or overflows) and (how := silenced(traces, op.node)):
+    wholly = overflows  # what overflows, and meets a zero somewhere, is still an overflow elsewhere
+    if op.node is not None and (edge or overflows) and (how := silenced(traces, op.node, wholly)):
         return how
     lost = absorbed_by(traces, op.node) if edge else None
     if lost is not None and traces.program.nodes[lost].op == CONSTANT:

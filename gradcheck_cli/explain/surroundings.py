@@ -17,9 +17,10 @@ SAME = 2.0**-20
 Silence = Literal["masked branch", "0*inf"]
 
 
-def silenced(traces: Traces, index: int) -> Silence | None:
+def silenced(traces: Traces, index: int, wholly: bool = False) -> Silence | None:
     """Why nothing of node `index` reaches the result, where the zero that comes back to it is
-    exact: something selects another value ("masked branch"), or multiplies by zero ("0*inf")."""
+    exact: something selects another value ("masked branch"), or multiplies by zero ("0*inf"), in
+    some element or `wholly`."""
     seen: set[int] = set()
     waiting = [index]
     while waiting:
@@ -31,7 +32,7 @@ def silenced(traces: Traces, index: int) -> Silence | None:
         if y_bar is None or not (traces.forward_mode or np.any(_zero_or_nan(y_bar))):
             continue  # a tangent does not tell what becomes of it
         for user in traces.users(here):
-            if how := _silences(traces, traces.program.nodes[user], here):
+            if how := _silences(traces, traces.program.nodes[user], here, wholly):
                 return how
             waiting.append(user)
     return None
@@ -42,17 +43,17 @@ def _zero_or_nan(y_bar: Array) -> Array:
     return np.asarray((np.asarray(y_bar) == 0) | np.isnan(np.asarray(y_bar, dtype=np.float64)))
 
 
-def _silences(traces: Traces, node: Node, argument: int) -> Silence | None:
+def _silences(traces: Traces, node: Node, argument: int, wholly: bool) -> Silence | None:
     from reference_engine.op import TABLE
 
     if node.op == "multiply":
         others = [i for i in node.args if i != argument]
-        return "0*inf" if any(_has_exact_zero(traces, i) for i in others) else None
+        return "0*inf" if any(_has_exact_zero(traces, i, wholly) for i in others) else None
     selects = node.op in TABLE and TABLE[node.op].family in ("selection", "indexing")
     return "masked branch" if selects else None
 
 
-def _has_exact_zero(traces: Traces, index: int) -> bool:
+def _has_exact_zero(traces: Traces, index: int, wholly: bool) -> bool:
     narrow = traces.narrow.values.get(index)
     if narrow is None:
         return False
@@ -60,7 +61,7 @@ def _has_exact_zero(traces: Traces, index: int) -> bool:
     wide = None if traces.wide is None else traces.wide.values.get(index)
     if wide is not None and np.shape(wide) == np.shape(narrow):
         zero = zero & (np.asarray(wide) == 0)
-    return bool(np.any(zero))
+    return bool(np.all(zero) if wholly else np.any(zero))
 
 
 def handed_over(traces: Traces, op: Operation) -> bool:

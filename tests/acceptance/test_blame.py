@@ -143,7 +143,7 @@ model: |
     EVERYWHERE,
     "e = exp(z)",
     "exp",
-    "underflow",
+    "overflow",
 )
 
 VARIANCE = Case(
