@@ -23,7 +23,6 @@ from gradcheck_cli.engines.callables.subject import (
     SubjectRequest,
     one_by_one,
 )
-from gradcheck_cli.engines.callables.tensorflow_custom import forward_mode
 from gradcheck_cli.engines.callables.tensorflow_found import (
     found_in,
     is_keras_layer,
@@ -39,6 +38,7 @@ from gradcheck_cli.engines.callables.tensorflow_keras import (
     is_built,
     leading,
 )
+from gradcheck_cli.engines.callables.tensorflow_modes import pull_twice, push, push_pulled
 from gradcheck_cli.engines.callables.tensorflow_passes import (
     Named,
     described,
@@ -60,7 +60,7 @@ class TensorFlowSubject:
     def __init__(self, request: SubjectRequest) -> None:
         import tensorflow as tf
 
-        self._tf = tf
+        self.tf = tf
         self._request = request
         self.dtype = request.dtype
         self._randomness = Randomness(tf, request.seed)
@@ -118,12 +118,12 @@ class TensorFlowSubject:
         """Layers and modules may make their variables only when they are called."""
         if is_keras_layer(self._function):
             return not is_built(self._function)
-        return isinstance(self._function, self._tf.Module)
+        return isinstance(self._function, self.tf.Module)
 
     def _first_call(self) -> None:
         """In the dtype in which its author would call it; what it does to variables that are there
         already is undone."""
-        tf, layer, values = self._tf, self._function, self._request.values
+        tf, layer, values = self.tf, self._function, self._request.values
         more = {}
         if is_keras_layer(layer):
             dtype, call = layer.compute_dtype, layer.call
@@ -157,7 +157,7 @@ class TensorFlowSubject:
         self.outputs: tuple[Output, ...] = ()
         with self.ready({}):
             before = {name: one.now() for name, one in self.held.items()}
-            arrays = self.called(self._inputs({}))
+            arrays = self.called(self.inputs({}))
             for name, one in self.held.items():
                 one.written = one.now() != before[name]
             self.outputs = described(arrays)
@@ -165,7 +165,7 @@ class TensorFlowSubject:
             seeded = any(one.found.seed and one.written for one in self.held.values())
             self.random = seeded or self._randomness.drawn()
         with self.ready({}):
-            second = self._flat(self.called(self._inputs({})))
+            second = self._flat(self.called(self.inputs({})))
         if not np.array_equal(first, second, equal_nan=True):
             self.random = self._randomness.streams = True
 
@@ -180,7 +180,7 @@ class TensorFlowSubject:
             stack.enter_context(self._policies.set())
             stack.enter_context(self._randomness.seeded())
             if self._inlined:
-                stack.enter_context(eagerly(self._tf))
+                stack.enter_context(eagerly(self.tf))
             yield
 
     @contextmanager
@@ -195,20 +195,20 @@ class TensorFlowSubject:
     # Arrays
 
     def tensor(self, value: Array) -> Any:
-        tensor = self._tf.constant(value)
-        return self._tf.cast(tensor, self.dtype) if value.dtype.kind == "f" else tensor
+        tensor = self.tf.constant(value)
+        return self.tf.cast(tensor, self.dtype) if value.dtype.kind == "f" else tensor
 
-    def _inputs(self, values: Mapping[str, Array]) -> dict[str, Any]:
+    def inputs(self, values: Mapping[str, Array]) -> dict[str, Any]:
         """The given inputs. Tensors are never written to, but a tape tells them apart by identity,
         and one that is given twice must be two."""
         return {
-            name: self._tf.identity(base) if name not in values else self.tensor(values[name])
+            name: self.tf.identity(base) if name not in values else self.tensor(values[name])
             for name, base in self.given.items()
         }
 
     def called(self, inputs: Mapping[str, Any]) -> Named:
         """The floating outputs, complex ones as pairs of real numbers."""
-        tf = self._tf
+        tf = self.tf
         args, kwargs = self._arguments(inputs)
         result = self._function(*args, **kwargs)
         arrays = []
@@ -226,10 +226,10 @@ class TensorFlowSubject:
         parts = [numbers(array).reshape(-1) for _, array in arrays]
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
 
-    def _moving(self) -> tuple[str, ...]:
+    def moving(self) -> tuple[str, ...]:
         return tuple(leaf.name for leaf in self.leaves if leaf.moves)
 
-    def _source(self, name: str, inputs: Mapping[str, Any]) -> Any:
+    def source(self, name: str, inputs: Mapping[str, Any]) -> Any:
         return inputs[name] if name in inputs else self.held[name].source
 
     # What is asked
@@ -241,18 +241,18 @@ class TensorFlowSubject:
     def eagerly(self, values: Mapping[str, Array]) -> Array:
         """The value by the layer itself."""
         with self.ready(values):
-            return self._flat(self.called(self._inputs(values)))
+            return self._flat(self.called(self.inputs(values)))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         return one_by_one(self, many)
 
     def run(self, call: Call) -> Ran:
-        tf = self._tf
-        wrt = self._moving() if call.wrt is None else call.wrt
+        tf = self.tf
+        wrt = self.moving() if call.wrt is None else call.wrt
         rows = np.zeros((0, 0)) if call.rows is None else call.rows
         with self.ready(call.values):
-            inputs = self._inputs(call.values)
-            sources = [self._source(name, inputs) for name in wrt]
+            inputs = self.inputs(call.values)
+            sources = [self.source(name, inputs) for name in wrt]
             before = self._standing() if call.watch else {}
             with taping(tf, len(rows), call.tracking) as recorded:
                 if recorded is not None:
@@ -262,9 +262,9 @@ class TensorFlowSubject:
             between = self._standing() if call.watch else {}
             if call.between is not None:
                 with self.ready(call.between):
-                    self.called(self._inputs(call.between))
+                    self.called(self.inputs(call.between))
             passes = [
-                self._pulled(recorded, arrays, row, sources, wrt, call.through) for row in rows
+                self.pulled(recorded, arrays, row, sources, wrt, call.through) for row in rows
             ]
             after = self._standing() if call.watch else {}
             drawn = call.watch and (self._randomness.drawn() or self.random)
@@ -287,7 +287,7 @@ class TensorFlowSubject:
     def _standing(self) -> dict[str, bytes]:
         return {name: one.now() for name, one in self.held.items() if one.floating}
 
-    def _pulled(
+    def pulled(
         self,
         tape: Any,
         arrays: Named,
@@ -302,7 +302,7 @@ class TensorFlowSubject:
             return [None] * len(sources)
         found = tape.gradient(targets, list(sources), output_gradients=cotangents)
         # What was gathered has IndexedSlices, which are a gradient in another notation.
-        grads = [None if grad is None else self._tf.convert_to_tensor(grad) for grad in found]
+        grads = [None if grad is None else self.tf.convert_to_tensor(grad) for grad in found]
         for name, source, grad in zip(wrt, sources, grads, strict=True):
             if grad is not None and grad.shape != source.shape:
                 raise WrongKind(
@@ -319,76 +319,19 @@ class TensorFlowSubject:
             if through is None or name in through:
                 part = row[output.start : output.start + output.size].reshape(output.shape)
                 targets.append(array)
-                cotangents.append(self._tf.cast(self._tf.constant(part), array.dtype))
+                cotangents.append(self.tf.cast(self.tf.constant(part), array.dtype))
         return targets, cotangents
 
-    def push(self, tangents: Mapping[str, Array]) -> Array:
-        tf = self._tf
-        with self.ready({}), forward_mode():
-            inputs = self._inputs({})
-            with self._accumulating(inputs, tangents) as accumulator:
-                arrays = self.called(inputs)
-            pushed = [accumulator.jvp(array) for _, array in arrays]
-            # What was gathered has IndexedSlices, which are a tangent in another notation.
-            dense = [None if part is None else tf.convert_to_tensor(part) for part in pushed]
-            return np.concatenate(
-                [np.zeros(0)]
-                + [
-                    np.zeros(output.size) if part is None else numbers(part).reshape(-1)
-                    for output, part in zip(self.outputs, dense, strict=True)
-                ]
-            )
+    # Other modes
 
-    def _accumulating(self, inputs: Mapping[str, Any], tangents: Mapping[str, Array]) -> Any:
-        tf = self._tf
-        primals = [self._source(name, inputs) for name in tangents]
-        directions = [
-            tf.cast(tf.constant(tangent), primal.dtype)
-            for primal, tangent in zip(primals, tangents.values(), strict=True)
-        ]
-        return tf.autodiff.ForwardAccumulator(primals, directions)
+    def push(self, tangents: Mapping[str, Array]) -> Array:
+        return push(self, tangents)
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        tf = self._tf
-        wrt = self._moving()
-        with self.ready({}):
-            inputs = self._inputs({})
-            sources = [self._source(name, inputs) for name in wrt]
-            with taping(tf, 1, True) as outer:
-                outer.watch(sources)
-                with taping(tf, 1, True) as inner:
-                    inner.watch(sources)
-                    arrays = self.called(inputs)
-                first = self._pulled(inner, arrays, row, sources, wrt)
-                along = [
-                    tf.reduce_sum(grad * tf.cast(tf.constant(tangents[name]), grad.dtype))
-                    for name, grad in zip(wrt, first, strict=True)
-                    if grad is not None and name in tangents
-                ]
-            if not along:
-                return dict.fromkeys(wrt)
-            second = outer.gradient(along, sources)
-            return {
-                name: None if grad is None else numbers(tf.convert_to_tensor(grad)).reshape(-1)
-                for name, grad in zip(wrt, second, strict=True)
-            }
+        return pull_twice(self, row, tangents)
 
     def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        tf = self._tf
-        wrt = self._moving()
-        with self.ready({}), forward_mode():
-            inputs = self._inputs({})
-            sources = [self._source(name, inputs) for name in wrt]
-            with self._accumulating(inputs, tangents) as accumulator:
-                with taping(tf, 1, True) as tape:
-                    tape.watch(sources)
-                    arrays = self.called(inputs)
-                first = self._pulled(tape, arrays, row, sources, wrt)
-            second = [None if grad is None else accumulator.jvp(grad) for grad in first]
-            return {
-                name: None if part is None else numbers(tf.convert_to_tensor(part)).reshape(-1)
-                for name, part in zip(wrt, second, strict=True)
-            }
+        return push_pulled(self, row, tangents)
 
     # What is inside
 
@@ -420,11 +363,11 @@ class TensorFlowSubject:
     @contextmanager
     def _passes(self, row: Array | None = None) -> Iterator[Passes]:
         """Operation by operation: nothing that was compiled hides what is inside."""
-        tf = self._tf
-        wrt = self._moving()
+        tf = self.tf
+        wrt = self.moving()
         with self.ready({}), eagerly(tf):
-            inputs = self._inputs({})
-            leaves = {leaf.name: self._source(leaf.name, inputs) for leaf in self.leaves}
+            inputs = self.inputs({})
+            leaves = {leaf.name: self.source(leaf.name, inputs) for leaf in self.leaves}
             tape = taping(tf, 1 if row is not None else 2, True)
             named: Named = []
 
@@ -436,7 +379,7 @@ class TensorFlowSubject:
 
             def pull() -> list[Any]:
                 assert row is not None
-                return self._pulled(tape, named, row, [leaves[name] for name in wrt], wrt)
+                return self.pulled(tape, named, row, [leaves[name] for name in wrt], wrt)
 
             def reached(arrays: Sequence[Any]) -> frozenset[str]:
                 found = tape.gradient(list(arrays), [leaves[name] for name in wrt])
