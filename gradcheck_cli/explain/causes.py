@@ -358,11 +358,9 @@ def _from_elsewhere(traces: Traces, op: Operation, index: int) -> set[float]:
     arguments = [traces.narrow.values.get(i) for i in traces.program.nodes[index].args]
     known = [np.ravel(np.asarray(a, dtype=np.float64)) for a in arguments if a is not None]
     sizes = np.abs(np.concatenate(known)) if known else np.zeros(0)
-    return {
-        x
-        for x in op.inputs
-        if np.isfinite(x) and not np.any((sizes == abs(x)) | (sizes * sizes == abs(x)))
-    }
+    with np.errstate(over="ignore"):  # a square that is infinite is that of no number
+        sizes = np.concatenate([sizes, sizes * sizes])
+    return {x for x in op.inputs if np.isfinite(x) and not np.any(sizes == abs(x))}
 
 
 def _at_limit(traces: Traces, index: int, limits: Sequence[float]) -> bool:
