@@ -85,7 +85,8 @@ class Draws:
 
     def least_scale(self, leaf: Leaf) -> float:
         """The smallest of them."""
-        return min(float(np.min(self.scales(leaf, inside))) for inside in parts(leaf.size))
+        sizes = (float(np.min(self.scales(leaf, inside))) for inside in parts(leaf.size))
+        return min(sizes, default=np.inf)  # of a leaf without entries
 
     def cotangents(self, outputs: Sequence[Output], values: Float) -> Float:
         """All cotangents, (COTANGENTS, m); of a single output there is but one, 1."""

@@ -32,7 +32,7 @@ class Wrong(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
         gradient = g * torch.cos(ctx.saved_tensors[0])
-        gradient[123] += Wrong.error
+        gradient[123] += g * Wrong.error
         return gradient
 
 
@@ -202,3 +202,11 @@ def test_an_entry_that_is_nothing_but_rounding_is_right(seed: int) -> None:
     rng = np.random.default_rng(seed)
     inputs = {"x": rng.standard_normal((24, 60)), "key_bias": rng.standard_normal(60)}
     assert not examined(attention, inputs, dtype="float32", modes=("reverse",)).findings
+
+
+def test_a_gradient_whose_own_rounding_is_larger_than_the_bars_is_right() -> None:
+    """PyTorch's backward takes the logarithm of the cotangent, and adds 1e4 to it on its way."""
+    x = 1 + X[:125].reshape(5, 5, 5) ** 2
+    x[0] = 1e4
+    answer = examined(lambda x: torch.logcumsumexp(x, 0), {"x": x}, modes=("reverse",))
+    assert not answer.findings
