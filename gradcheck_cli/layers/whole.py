@@ -70,7 +70,6 @@ class Whole:
         self.notes: tuple[str, ...] = ()
         bounds = {n: (e.low, e.high) for n, e in problem.spec.points[problem.point].items()}
         self._truth = CallableTruth(highest, bounds, problem.dtype, problem.seed)
-        self.as_float32 = False
         self._directions = self._drawn()
         self._evaluations = list(self._all())
 
@@ -79,10 +78,9 @@ class Whole:
         their way through the layer; whether that is so."""
         if self._problem.dtype != "float64" or not self._truth.cast:
             return False
-        self.as_float32 = True
         self._problem = replace(self._problem, dtype="float32")
-        self._truth = self._truth.judged_in("float32")
-        self._evaluations = list(self._all())
+        self._truth.dtype = "float32"
+        self._evaluations = [_as_float32(evaluation) for evaluation in self._evaluations]
         return True
 
     def case(self, costs: bool = False, model: Model | None = None) -> Case:
@@ -136,8 +134,7 @@ class Whole:
             mode="reverse",
             output=ran.output.reshape(output_shape(subject)),
             gradients={
-                leaf: Gradient(g, None if self.as_float32 else ran.dtypes.get(leaf))
-                for leaf, g in ran.gradients.items()
+                leaf: Gradient(g, ran.dtypes.get(leaf)) for leaf, g in ran.gradients.items()
             },
             forward=1,
             backward=len(rows),
@@ -226,6 +223,12 @@ class Whole:
             refusals[str(error)] = None
             return None
         return np.stack(columns, axis=1)
+
+
+def _as_float32(evaluation: Evaluation) -> Evaluation:
+    """The evaluation, whose dtype is not what is asked for, and no fault."""
+    plain = {name: replace(g, dtype=None) for name, g in evaluation.gradients.items()}
+    return replace(evaluation, rounding="float32", gradients=plain)
 
 
 def size_of(values: Array) -> float:

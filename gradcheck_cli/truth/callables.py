@@ -59,7 +59,7 @@ class CallableTruth:
         self.seconds = time.perf_counter() - started
         self.output, self.gradients = self.ran.output, self._filled(self.ran)
         self.cast = False  # to float32 on its way, as far as noise was measured
-        self._costs: dict[str, Array] | None = None
+        self._spread: Callable[[str, str], Array] | None = None
         self._noise: dict[str, Array] | None = None
         self._found: dict[str, Differences] | None = None
 
@@ -103,12 +103,6 @@ class CallableTruth:
             forward=self.forward,
             duration_s=time.perf_counter() - started,
         )
-
-    def judged_in(self, dtype: str) -> CallableTruth:
-        """The same truth for another dtype."""
-        self.dtype = dtype
-        self._costs = None
-        return self
 
     # Differences
 
@@ -182,10 +176,9 @@ class CallableTruth:
 
     def costs(self) -> dict[str, Array]:
         """How far half an ulp of every number moves the gradient, by leaf (m, n)."""
-        if self._costs is None:
-            spread = moved_gradients(self.subject, self.gradients, self._pulled, self.seed)
-            self._costs = {name: spread(name, self.dtype) for name in self.gradients}
-        return self._costs
+        if self._spread is None:
+            self._spread = moved_gradients(self.subject, self.gradients, self._pulled, self.seed)
+        return {name: self._spread(name, self.dtype) for name in self.gradients}
 
     def noise(self) -> dict[str, Array]:
         """How far the subject's own rounding moves the gradient, by leaf (m, n): the largest change
