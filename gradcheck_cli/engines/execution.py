@@ -82,6 +82,18 @@ class Conversions(Protocol):
         ...
 
 
+class Arrays:
+    """The `Conversions` of what is NumPy's already, or reads as such."""
+
+    def numpy(self, array: Native) -> Array:
+        plain: Array = np.asarray(array)
+        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
+
+    def native(self, values: Array, like: Native) -> Native:
+        with np.errstate(all="ignore"):
+            return np.asarray(values).astype(like.dtype)
+
+
 @dataclass(slots=True)
 class Execution:
     """One recorded run. `target` is the slot of the traced derivative, `place` the index of the

@@ -19,7 +19,7 @@ from jax.extend import core
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.exact_kernels import moved, on_balls
-from gradcheck_cli.engines.execution import Execution, High, Step, format_named
+from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.jax_exact import HANDED_ON, KERNELS, MOVED, MOVES
 
 SCOPE = "gradcheck_node_"
@@ -29,14 +29,9 @@ _NODE = re.compile(SCOPE + r"(\d+)")
 _SUMS = "add_any"  # of cotangents
 
 
-class _Conversions:
-    def numpy(self, array: Any) -> Array:
-        plain: Array = np.asarray(array)
-        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
-
+class _Conversions(Arrays):
     def native(self, values: Array, like: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return jax.numpy.array(np.asarray(values).astype(like.dtype))
+        return jax.numpy.array(super().native(values, like))
 
 
 class JaxRecorder:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
-from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
+from gradcheck_cli.engines.execution import Arrays, Execution, High, Observer, Step, format_named
 from reference_engine.op import Op
 from reference_engine.traced import Traced, Value
 
@@ -41,21 +41,11 @@ class Watched(Traced):
         return self.recorder.run(op, args, keywords)
 
 
-class _Conversions:
-    def numpy(self, array: Any) -> Array:
-        plain: Array = np.asarray(array)
-        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
-
-    def native(self, values: Array, like: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return values.astype(like.dtype)
-
-
 class ReferenceRecorder(Observer):
     """`execution.Recorder` of the reference engine."""
 
     def __init__(self) -> None:
-        self.execution = Execution(_Conversions())
+        self.execution = Execution(Arrays())
         self._node: int | None = None
         self._backward = False
         self._made_for: dict[Any, int] = {}  # record of the tape -> node

@@ -19,7 +19,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.callables.places import Places
 from gradcheck_cli.engines.callables.recording import Row, Written, elementwise
 from gradcheck_cli.engines.exact_kernels import as_numbers, moved, on_balls, row
-from gradcheck_cli.engines.execution import Execution, High, Step, format_named
+from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 
 Kernel = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -50,16 +50,6 @@ _MADE = ("zeros", "ones", "full", "empty", "eye", "array", "asarray", "ascontigu
 """Functions of NumPy that do not ask an argument for its class."""
 
 _asarray = np.asarray  # NumPy's own, also while ours stand in
-
-
-class _Conversions:
-    def numpy(self, array: Any) -> Array:
-        plain: Array = np.asarray(array)
-        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
-
-    def native(self, values: Array, like: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return np.asarray(values).astype(like.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +98,7 @@ class NumpyRecorder:
     """The operations on noted arrays, in order, each with its line."""
 
     def __init__(self) -> None:
-        self.execution = Execution(_Conversions())
+        self.execution = Execution(Arrays())
         self.written = Written(self.execution)
         self.backward = False
         self._places = Places(__name__)
