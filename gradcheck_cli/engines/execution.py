@@ -111,7 +111,11 @@ class Execution:
         return len(self.slots) - 1
 
     def add_step(self, step: Step) -> None:
-        if all(self.slots[i].format is None for i in (*step.args, *step.results)):
+        slots = self.slots
+        for i in (*step.results, *step.args):
+            if slots[i].format is not None:
+                break
+        else:
             step.exact = None  # indices and masks are exact as they are
         self.steps.append(step)
 

@@ -12,15 +12,16 @@ same way; Fevotte and Lathuiliere, Verrou, look for the smallest set by delta de
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.engines.alone import ROUNDING, Alone
 from gradcheck_cli.engines.execution import Execution, High, Step
-from gradcheck_cli.engines.local_errors import REMAINING, ROUNDING, Found, alone, local_errors
+from gradcheck_cli.engines.local_errors import REMAINING, Found, local_errors
 from gradcheck_cli.engines.shadow import (
     FIRST_BITS,
     FLOAT64,
@@ -56,11 +57,18 @@ class Proof:
     note: str = ""
 
 
-def prove(execution: Execution, target: float, format: FloatFormat) -> Proof:
+Known = dict[Numbers, Alone]
+"""What is known exactly of a run already. Proofs of one run share it: most of what a derivative
+needs the output needs, too."""
+
+
+def prove(
+    execution: Execution, target: float, format: FloatFormat, known: Known | None = None
+) -> Proof:
     """The operations of the run with their local errors, and those that spoil the traced entry.
 
-    `format` is that of the dtype that is judged. Raises what a kernel raises in float64, and
-    ValueError where an exact operation is not the engine's.
+    `format` is that of the dtype that is judged; `known` is added to. Raises what a kernel raises
+    in float64, and ValueError where an exact operation is not the engine's.
     """
     if execution.target is None:
         return Proof(note="no derivative arrives at the traced entry")
@@ -70,9 +78,10 @@ def prove(execution: Execution, target: float, format: FloatFormat) -> Proof:
     size = work(execution, needed)
     if size > (MOST_IN_BALLS if format.name == "float64" else MOST_AT_ALL):
         return Proof(note="the run is too large to be done again in higher precision")
-    numbers, exact = _shadowed(execution, needed, target, format, size <= MOST_IN_BALLS)
-    found = list(local_errors(execution, needed, exact))
-    search = _Search(execution, exact, numbers, target, format)
+    beside = _Beside(execution, needed, {} if known is None else known)
+    alone = _exactly(beside, target, format, size <= MOST_IN_BALLS)
+    found = list(local_errors(execution, needed, alone))
+    search = _Search(execution, needed, alone, target, format)
     culprits, repaired = search.smallest(found)
     shown = _shown(found, culprits, search.wrong)
     operations = tuple(found[i].operation for i in shown)
@@ -95,28 +104,41 @@ def _shown(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> li
     return sorted([*culprits, *others[: max(SHOWN - len(culprits), 0)]])
 
 
-def _shadowed(
-    execution: Execution, needed: Sequence[int], target: float, format: FloatFormat, small: bool
-) -> tuple[Numbers, dict[int, High]]:
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What the traced entry needs of a run, in any numbers."""
+
+    execution: Execution
+    needed: Sequence[int]
+    known: Known
+
+    def run(self, numbers: Numbers) -> Alone:
+        if numbers in self.known:
+            self.known[numbers].shadow.run(self.needed)
+        else:
+            self.known[numbers] = Alone(shadow(self.execution, self.needed, numbers))
+        return self.known[numbers]
+
+
+def _exactly(beside: _Beside, target: float, format: FloatFormat, small: bool) -> Alone:
     """The exact values, in the cheapest numbers that will do.
 
     float64 does where its traced entry is the target, and a normal number (0 may be what has
     underflowed there too): what it loses on the way does not matter then. It has to do where the
     run is too large for balls.
     """
-    assert execution.target is not None
+    traced, place = beside.execution.target, beside.execution.place
+    assert traced is not None
     if format.name != "float64":
-        exact = shadow(execution, needed, FLOAT64)
-        entry = float(to_float(exact[execution.target]).ravel()[execution.place])
+        alone = beside.run(FLOAT64)
+        entry = float(alone.shadow.near(traced).ravel()[place])
         sure = abs(target) >= format.smallest_normal and _ulps(entry, target, format) <= ROUNDING
         if sure or not small:
-            return FLOAT64, exact
-    numbers = Numbers(FIRST_BITS)
-    exact = shadow(execution, needed, numbers)
-    if not sharp(exact[execution.target], execution.place, format):
-        numbers = Numbers(MOST_BITS)
-        exact = shadow(execution, needed, numbers)
-    return numbers, exact
+            return alone
+    alone = beside.run(Numbers(FIRST_BITS))
+    if not sharp(alone.shadow[traced], place, format):
+        alone = beside.run(Numbers(MOST_BITS))
+    return alone
 
 
 def _ulps(value: float, target: float, format: FloatFormat) -> float:
@@ -133,23 +155,24 @@ class _Search:
     def __init__(
         self,
         execution: Execution,
-        exact: Mapping[int, High],
-        numbers: Numbers,
+        needed: Sequence[int],
+        alone: Alone,
         target: float,
         format: FloatFormat,
     ) -> None:
         self._execution = execution
-        self._exact = exact
-        self._numbers = numbers
+        self._needed = needed
+        self._alone = alone
+        self._exact = alone.shadow
+        self._numbers = alone.shadow.numbers
         self._target = target
         self._format = format
-        self._needed = execution.needed()
         self._runs = 0
         assert execution.target is not None
         before = self._error(float(execution.values(execution.target).ravel()[execution.place]))
         self.wrong = before > ROUNDING
         self._reachable = bool(np.isfinite(target) and np.isfinite(format.round(target)))
-        self._exactly = float(to_float(exact[execution.target]).ravel()[execution.place])
+        self._exactly = float(self._exact.near(execution.target).ravel()[execution.place])
         self._enough = self._limit(min(before, 2.0**format.bits))
 
     def _limit(self, before: float) -> float:
@@ -214,10 +237,10 @@ class _Search:
     def _rounded(self, place: int) -> float:
         """The entry with every operation done exactly but for the one at `place`."""
         execution = self._execution
-        step = execution.steps[place]
+        results = execution.steps[place].results
         changed: dict[int, High] = {
             slot: self._numbers.lift(result)
-            for slot, result in zip(step.results, alone(execution, step, self._exact), strict=True)
+            for slot, result in zip(results, self._alone.results(place), strict=True)
         }
         for later in self._needed:
             step = execution.steps[later]

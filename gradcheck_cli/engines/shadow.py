@@ -80,18 +80,49 @@ def work(execution: Execution, needed: Sequence[int]) -> int:
     return total
 
 
-def shadow(execution: Execution, needed: Sequence[int], numbers: Numbers) -> dict[int, High]:
-    """The exact value of every slot that the needed steps take or give."""
-    exact: dict[int, High] = {}
-    for place in needed:
-        step = execution.steps[place]
-        for slot in step.args:
-            if slot not in exact:
-                exact[slot] = given(execution, slot, numbers)
-        results = numbers.apply(step, [exact[slot] for slot in step.args])
-        for slot, value in zip(step.results, results, strict=True):
-            exact[slot] = shaped(value, execution, slot)
-    return exact
+class Shadow:
+    """The exact value of every slot that the steps run so far take or give."""
+
+    def __init__(self, execution: Execution, numbers: Numbers) -> None:
+        self.execution = execution
+        self.numbers = numbers
+        self._exact: dict[int, High] = {}
+        self._near: dict[int, Array] = {}
+
+    def __getitem__(self, slot: int) -> High:
+        return self._exact[slot]
+
+    def __contains__(self, slot: int) -> bool:
+        return slot in self._exact
+
+    def near(self, slot: int) -> Array:
+        """The nearest float64 numbers to those of the slot."""
+        if not self.numbers.balls:
+            return np.asarray(self._exact[slot])
+        if slot not in self._near:
+            self._near[slot] = to_float(self._exact[slot])
+        return self._near[slot]
+
+    def run(self, needed: Sequence[int]) -> None:
+        """Runs those of the needed steps that were not run yet."""
+        exact = self._exact
+        for place in needed:
+            step = self.execution.steps[place]
+            if all(slot in exact for slot in step.results):
+                continue
+            for slot in step.args:
+                if slot not in exact:
+                    exact[slot] = given(self.execution, slot, self.numbers)
+            results = self.numbers.apply(step, [exact[slot] for slot in step.args])
+            for slot, value in zip(step.results, results, strict=True):
+                exact[slot] = shaped(value, self.execution, slot)
+
+
+def shadow(execution: Execution, needed: Sequence[int], numbers: Numbers) -> Shadow:
+    """The needed steps, run once more in these numbers."""
+    made = Shadow(execution, numbers)
+    made.run(needed)
+    return made
 
 
 def sharp(x: High, place: int, format: FloatFormat) -> bool:
@@ -128,8 +159,7 @@ def to_float(x: High) -> Array:
     if x.dtype != object:
         plain: Array = x
         return plain
-    flat = [float(one.mid()) for one in x.ravel()]
-    return np.array(flat, np.float64).reshape(x.shape)
+    return np.array([float(one) for one in x.ravel()], np.float64).reshape(x.shape)  # midpoints
 
 
 def to_shown(x: High) -> float:
@@ -172,10 +202,12 @@ def differences(exact: High, rounded: Array) -> Array:
 def fits(x: High, format: FloatFormat) -> Array:
     """Which numbers the format can hold with all its digits: zeros, normal ones, and what is no
     number at all."""
+    x = np.asarray(x)
     size = np.abs(to_float(x))
-    finite = is_finite(x)
-    inside = (np.abs(format.round(size)) <= format.largest) & (size >= format.smallest_normal)
-    return np.asarray(~finite | (size == 0) & is_zero(x) | inside)
+    inside = (size >= format.smallest_normal) & (np.abs(format.round(size)) <= format.largest)
+    if inside.all():
+        return np.asarray(inside)
+    return np.asarray(~is_finite(x) | (size == 0) & is_zero(x) | inside)
 
 
 def is_zero(x: High) -> Array:

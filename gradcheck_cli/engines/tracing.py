@@ -13,7 +13,7 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER, Phase, Problem, Trace, 
 from gradcheck_cli.engines.base import EngineFault, NodeFault
 from gradcheck_cli.engines.execution import Execution, Recorder
 from gradcheck_cli.engines.framework import Framework, Results, Watch
-from gradcheck_cli.engines.promotion import prove
+from gradcheck_cli.engines.promotion import Known, prove
 from gradcheck_cli.engines.walker import Prepared
 
 
@@ -52,10 +52,11 @@ def proven(
 
     Raises what `promotion.prove` raises.
     """
+    known: Known = {}
     if request.target is not None:
         if not _same(execution, entry, request.target, format):
             return replace(trace, note="a run that is written down gives another gradient")
-        proof = prove(execution, request.target, format)
+        proof = prove(execution, request.target, format, known)
         trace = replace(
             trace,
             operations=proof.operations,
@@ -65,7 +66,7 @@ def proven(
         )
     if request.output_target is not None:
         execution = replace(execution, target=execution.output, place=request.output)
-        proof = prove(execution, request.output_target, format)
+        proof = prove(execution, request.output_target, format, known)
         trace = replace(
             trace,
             output_operations=proof.operations,
