@@ -18,6 +18,7 @@ from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed, Taped
+from gradcheck_cli.engines.imports import only_tensorflow
 from gradcheck_cli.engines.lowerings import Missing, bound
 from gradcheck_cli.engines.placing import tensorflow_placed
 from gradcheck_cli.engines.tensorflow_ops import TABLE
@@ -58,7 +59,8 @@ class TensorFlowEngine(LoweredEngine):
         os.environ["KERAS_BACKEND"] = "tensorflow"  # for layers; Keras is imported by their modules
         if self.placement.kind != "cuda":  # before the import: looking for one takes time
             os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-        import tensorflow as tf
+        with only_tensorflow():
+            import tensorflow as tf
 
         tf.config.threading.set_intra_op_parallelism_threads(_THREADS)
         tf.config.threading.set_inter_op_parallelism_threads(_THREADS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
@@ -18,6 +17,7 @@ from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed, Taped
+from gradcheck_cli.engines.imports import without_compiler, without_decompositions
 from gradcheck_cli.engines.lowerings import Missing, bound
 from gradcheck_cli.engines.modes import Answer
 from gradcheck_cli.engines.placing import torch_placed
@@ -30,7 +30,6 @@ _LACKS = (  # how PyTorch says that an op has no kernel for a dtype
     "Low precision dtypes not supported",
     "dimensions of float, double",  # torch.linalg.pinv
 )
-_DECOMPOSITIONS = "PYTORCH_JIT"  # what torch.autograd.forward_ad asks before it imports them
 
 
 class TorchEngine(LoweredEngine):
@@ -158,11 +157,9 @@ class _Torch(Taped):
     @contextmanager
     def tangent(self, primal: Any, tangent: Any) -> Iterator[tuple[Any, Pushed]]:
         forward_ad = self._torch.autograd.forward_ad
-        # Decompositions serve the forward derivative of some backward formulas (softmax). Their
-        # import costs as much as a small run, and a primal outside any graph cannot need them.
-        plain = not primal.requires_grad
-        with forward_ad.dual_level():
-            with _without_decompositions() if plain else nullcontext():
+        inside = primal.requires_grad  # of a graph, whose backward may be differentiated
+        with forward_ad.dual_level(), without_compiler():
+            with nullcontext() if inside else without_decompositions():
                 dual = forward_ad.make_dual(primal, tangent)
             yield dual, lambda result: forward_ad.unpack_dual(result).tangent
 
@@ -204,19 +201,6 @@ class _Graph:
         for i, grad in zip(connected, grads, strict=True):
             result[i] = grad
         return result
-
-
-@contextmanager
-def _without_decompositions() -> Iterator[None]:
-    before = os.environ.get(_DECOMPOSITIONS)
-    os.environ[_DECOMPOSITIONS] = "0"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_DECOMPOSITIONS]
-        else:
-            os.environ[_DECOMPOSITIONS] = before
 
 
 def _function(torch: Any, rule: Rule) -> Call:

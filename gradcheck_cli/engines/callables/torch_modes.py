@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.subject import Call
+from gradcheck_cli.engines.imports import without_compiler
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.torch import TorchSubject
@@ -24,7 +25,7 @@ def push(subject: TorchSubject, tangents: Mapping[str, Array]) -> Array:
     torch, forward_ad = subject.torch, subject.torch.autograd.forward_ad
     if any(subject.by_name[name].role == "captured" for name in tangents):
         raise Unsupported("forward mode does not reach captured tensors")
-    with subject.ready({}), forward_ad.dual_level():
+    with subject.ready({}), forward_ad.dual_level(), without_compiler():
         inputs = subject.inputs({}, ())[1]
         held = {name: held.data for name, held in subject.state.named.items()}
         duals = {
@@ -74,7 +75,7 @@ def push_pulled(
     wrt = subject.moving()
     if any(subject.by_name[name].role == "captured" for name in tangents):
         raise Unsupported("forward mode does not reach captured tensors")
-    with subject.ready({}), forward_ad.dual_level(), _forward_mode():
+    with subject.ready({}), forward_ad.dual_level(), without_compiler(), _forward_mode():
         inputs, handed = subject.inputs({}, wrt)
         sources = [subject.source(name, inputs) for name in wrt]
         duals = {
