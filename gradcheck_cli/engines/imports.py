@@ -87,5 +87,5 @@ def only_tensorflow() -> Iterator[None]:
     try:
         yield
     finally:
-        for name in hidden:
-            del sys.modules[name]
+        for name in hidden if "tensorflow" in sys.modules else (*hidden, *_AGAIN):
+            sys.modules.pop(name, None)
