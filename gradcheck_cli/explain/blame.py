@@ -16,6 +16,7 @@ from gradcheck_cli.domain.program import INPUT
 from gradcheck_cli.domain.report import Cause, CauseKind
 from gradcheck_cli.explain.causes import at_edge, at_kink, kind_of
 from gradcheck_cli.explain.producers import UNNAMED, first_bad, first_nan, first_zero
+from gradcheck_cli.explain.rows import first_unlike
 from gradcheck_cli.explain.surroundings import accumulated, joint
 from gradcheck_cli.explain.telling import detail_of, proof_of, story_of
 from gradcheck_cli.explain.traces import Bad, Traces, lossy, not_finite, vanished
@@ -28,6 +29,11 @@ IN_EVERY_PRECISION: tuple[CauseKind, ...] = (
     "domain edge",
     "indeterminate form",
     "masked branch",
+)
+
+OF_A_ROW = (
+    "every operation of the formula was done exactly on the numbers that went into it: "
+    "this is the first that gives something else"
 )
 
 OF_THE_OUTPUT = ("GC203", "GC303")
@@ -86,9 +92,20 @@ def blame(traces: Traces, code: str) -> Cause | None:
     found = first_bad(traces, wanted.bad, backward_first=wanted.backward_first)
     if found is None and code == "GC302":
         found = first_zero(traces)
+    if found is None and (unlike := blame_row(traces, code)):
+        return unlike
     if found is None:
         found = max(executed.operations, key=lambda op: op.error, default=None)
     return None if found is None else _cause(traces, code, _named(executed, found), executed)
+
+
+def blame_row(traces: Traces, code: str) -> Cause | None:
+    """The first row that an engine computes by a formula which is not the row's: in exact
+    arithmetic it would be as wrong."""
+    found = first_unlike(traces)
+    if found is None:
+        return None
+    return _cause(traces, code, found, _Executed((), (), None), "inaccurate kernel")
 
 
 def blame_tie(traces: Traces) -> Cause | None:
@@ -124,8 +141,10 @@ def _named(executed: _Executed, found: Operation) -> Operation:
     return max(same, key=lambda op: op.error, default=found)
 
 
-def _cause(traces: Traces, code: str, op: Operation, executed: _Executed) -> Cause:
-    kind: CauseKind = "sensitivity" if code == "GC502" else kind_of(traces, op)
+def _cause(
+    traces: Traces, code: str, op: Operation, executed: _Executed, kind: CauseKind | None = None
+) -> Cause:
+    kind = kind or ("sensitivity" if code == "GC502" else kind_of(traces, op))
     proof, proven = _proof(traces, code, op, kind, executed)
     index = _place(traces, op)
     node = traces.program.nodes[index]
@@ -154,6 +173,8 @@ def _proof(
     """A sentence, and whether it was shown by a run."""
     if code == "GC502":
         return "rounding the inputs moves the truth as far as the error that was seen", True
+    if kind == "inaccurate kernel" and op.name == UNNAMED:
+        return OF_A_ROW, True
     what = "output" if code in OF_THE_OUTPUT else "gradient"
     if kind == "genuine overflow":
         return f"the exact {what} is larger than any number of {traces.fmt.name}", True

@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.report import Cause, Finding
-from gradcheck_cli.explain.blame import blame, blame_tie
+from gradcheck_cli.explain.blame import blame, blame_row, blame_tie
 from gradcheck_cli.explain.patterns import name_pattern
 from gradcheck_cli.explain.rules import blame_rule
 from gradcheck_cli.explain.terms import terms_of
@@ -32,7 +32,11 @@ def _explain(case: Case, finding: Finding) -> Finding:
         traced = None
     if finding.code in WRONG:
         cause = None if traced is None else blame_rule(case, traced) or _convention(case, finding)
-        return replace(finding, cause=cause, pattern=_pattern(case, finding))
+        finding = replace(finding, cause=cause, pattern=_pattern(case, finding))
+        if cause is None and traced is not None:
+            cause = blame_row(_traces(case, finding), finding.code)
+            finding = replace(finding, cause=cause, span=cause.span if cause else finding.span)
+        return finding
     if traced is None:
         return finding
     cause = _unstable(case, finding)

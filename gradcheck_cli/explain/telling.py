@@ -11,7 +11,7 @@ from gradcheck_cli.domain.report import CauseKind
 from gradcheck_cli.explain.producers import UNNAMED, backward_place
 from gradcheck_cli.explain.surroundings import absorbed_by, accumulated
 from gradcheck_cli.explain.traces import FAR, Traces, limit_of, not_finite
-from gradcheck_cli.explain.values import application, called, element, number
+from gradcheck_cli.explain.values import apart, application, called, element, number
 
 LONGEST = 40  # characters of the formula that a sentence quotes
 SHOWN_TERMS = 4  # of a sum
@@ -52,16 +52,16 @@ def _wrong_number(traces: Traces, op: Operation, kind: CauseKind, shown: str) ->
     if kind == "saturation":
         y = _value(traces, op)
         told = "" if y is None else f" {number(y, 9)}"
-        return (
-            f"derivative rebuilt from the rounded result{told}: gives {number(result)}, "
-            f"exactly {exact:.6g}"
-        )
+        return f"derivative rebuilt from the rounded result{told}: gives {_beside(op)}"
     if kind == "clip that kills the gradient":
-        return f"derivative is {number(result)} on this side of the bound, exactly {exact:.6g}"
+        result_told, exact_told = apart(result, exact)
+        return f"derivative is {result_told} on this side of the bound, exactly {exact_told}"
     if kind == "tie" and result != exact:
-        return f"another branch than the exact one: gives {number(result)}, exactly {exact:.6g}"
+        return f"another branch than the exact one: gives {_beside(op)}"
     if kind == "sensitivity" and np.isfinite(exact) and op.name != UNNAMED:
-        return f"magnifies rounding: {shown} = {result:.9g}, exactly {exact:.9g}"
+        return f"magnifies rounding: {shown} = {_beside(op, 9)}"
+    if kind == "inaccurate kernel" and op.name == UNNAMED:
+        return f"the engine's own formula is off: {shown} = {_beside(op)}"
     where = "" if op.phase == "forward" else f"{op.phase} "
     if op.name == UNNAMED and op.phase != "forward":
         return where + _derivative_by_numbers(traces, op)
@@ -77,8 +77,13 @@ def _equation(op: Operation, shown: str) -> str:
     """What the operation gives, and what it should."""
     if op.name == UNNAMED and op.phase != "forward":
         return f"{shown} gives {number(op.result)}"
-    told = f"{shown} = {number(op.result)}"
-    return f"{told}, exactly {op.exact:.6g}" if np.isfinite(op.exact) else told
+    return f"{shown} = {_beside(op) if np.isfinite(op.exact) else number(op.result)}"
+
+
+def _beside(op: Operation, digits: int = 6) -> str:
+    """What the operation gave, and what is right."""
+    result, exact = apart(op.result, op.exact, digits)
+    return f"{result}, exactly {exact}"
 
 
 def _derivative_by_numbers(traces: Traces, op: Operation) -> str:
@@ -95,7 +100,7 @@ def _derivative_by_numbers(traces: Traces, op: Operation) -> str:
         return f"of {name} gives {number(result)} in every precision"
     if result == 0 and abs(exact) < fmt.smallest_normal:
         return f"underflows {fmt.name}: {exact:.3g} becomes 0"
-    return f"of {name} gives {number(result)}, exactly {exact:.6g}"
+    return f"of {name} gives {_beside(op)}"
 
 
 def _by_numbers(traces: Traces, op: Operation, shown: str) -> str:
@@ -108,9 +113,9 @@ def _by_numbers(traces: Traces, op: Operation, shown: str) -> str:
     if result == 0 and exact != 0 and np.isfinite(exact):
         return f"becomes zero in {fmt.name}: {shown} = 0, exactly {exact:.3g}"
     if np.isfinite(result) and np.isfinite(exact):
-        return f"loses digits in {fmt.name}: {shown} = {result:.9g}, exactly {exact:.9g}"
+        return f"loses digits in {fmt.name}: {shown} = {_beside(op, 9)}"
     if np.isfinite(exact):
-        return f"{shown} = {number(result)}, exactly {exact:.6g}"
+        return f"{shown} = {_beside(op)}"
     return f"{shown} = {number(result)}"
 
 
@@ -169,9 +174,8 @@ def _derivative_story(traces: Traces, op: Operation) -> str:
     if op.node is None:
         return f"{called(op.name, op.inputs)} = {number(op.result)}"
     node = traces.program.nodes[op.node]
-    told = f"{called(op.name, op.inputs)} = {number(op.result)}"
-    if np.isfinite(op.exact):
-        told += f", exactly {number(op.exact)}"
+    shown = called(op.name, op.inputs)
+    told = f"{shown} = {_beside(op, 3) if np.isfinite(op.exact) else number(op.result)}"
     if (index := accumulated(traces, op)) is not None:
         return f"the parts by {quoted(traces.program.nodes[index].text)}: {told}"
     args = [np.asarray(traces.narrow.values.get(i, np.nan)) for i in node.args]

@@ -234,12 +234,14 @@ def _only_off_here(ulps: Array, in_float32: Array, fmt: FloatFormat) -> Mask:
 
     Both errors are in ulps of their format. Rounding takes about as many bits of one program in
     each, so this is no rounding: a constant or a step of the derivative has the digits of float32
-    only, or it is the derivative of something that is nearly the same.
+    only, or it is the derivative of something that is nearly the same. Where one entry shows it,
+    others of the block that lost more than a quarter did so for the same reason.
     """
     with np.errstate(all="ignore"):
         here, there = np.log2(np.maximum(ulps, 1.0)), np.log2(np.maximum(in_float32, 1.0))
         few = there <= limits.NOTE_BITS * FORMATS["float32"].bits
-        return np.asarray(few & (here > limits.ERROR_BITS * fmt.bits))
+        shown = np.any(few & (here > limits.ERROR_BITS * fmt.bits))
+        return np.asarray(shown & few & (here > limits.NOTE_BITS * fmt.bits))
 
 
 def _zero_without_rounding(
