@@ -4,7 +4,8 @@ Plain: value and gradient by the same engine in float64, as a check asks for the
 gradient in balls. Weighed: the cost of rounding, and a second opinion by differences. Explained:
 the two traced looks (the operations written down, run again exactly, the cause proven), the
 verdict and its words. Fixes are in neither: they are looked for afterwards. Shown are the fastest
-of a few turns, in time of the processor, on one thread: others would be counted while they wait.
+of some turns, in time of the processor. (PyTorch's threads are counted while they wait for each
+other: here it has one.)
 
 An explanation may cost ten plain runs and the certified one: that is `allowed`, and the last number
 of a row says how much of it was taken. Exit code 1 where that is more than 1. A run of the program
@@ -16,7 +17,7 @@ small arrays pay for the looking (`tests/explain/test_cost.py` counts the runs: 
 
 from __future__ import annotations
 
-import os
+import gc
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -37,9 +38,8 @@ from gradcheck_cli.run.plan import Plan, make_plan
 from gradcheck_cli.truth import compute
 from gradcheck_cli.truth.certified import certify
 
-THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 ENGINES = ("reference", "torch", "tensorflow", "jax")
-REPEATS = 7
+REPEATS = 15
 PLAIN_RUNS = 10  # that an explanation may cost, beside the certified run
 
 
@@ -158,11 +158,13 @@ def main(names: list[str]) -> int:
     columns = ("plain", "certified", "weighed", "explained", "allowed")
     print(f"{'milliseconds':30s}" + "".join(f"{name:>10s}" for name in columns))
     missed = False
-    os.environ.update(dict.fromkeys(THREADS, "1"))
     for name in names or ENGINES:
         engine = engines()[name].engine
         assert engine is not None
         engine.load()
+        gc.freeze()  # as a worker does
+        if name == "torch":
+            sys.modules["torch"].set_num_threads(1)
         for title, formula in FORMULAS.items():
             one, codes = row(planned(formula, name), name, engine)
             parts = (one.plain, one.certified, one.weighed, one.explained, one.allowed)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +35,7 @@ def with_operations(
         return trace
     entry = 0.0 if block is None else float(block[request.row, request.column])
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), _undisturbed():
             run = _reverse if problem.mode == "reverse" else _forward
             execution = run(fw, prepared, problem, request.input or problem.wrt[0])
             return proven(execution, trace, request, entry, FORMATS[problem.dtype])
@@ -42,6 +44,19 @@ def with_operations(
         words = (str(error).strip().splitlines() or [""])[0]
         told = words if isinstance(error, EngineFault) else f"{type(error).__name__}: {words}"
         return replace(trace, note=f"not run again exactly: {told}")
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """All that is written down is kept until the end: looking for garbage in it, time and again as
+    it grows, would take as long as the rest."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 def proven(
