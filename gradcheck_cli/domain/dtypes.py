@@ -47,10 +47,11 @@ class FloatFormat:
         """Spacing of this format's numbers around each value; the smallest subnormal near 0."""
         wide = np.asarray(values, dtype=np.float64)
         # the exponent's bits alone are the power of two below, 0 for subnormals, inf for nan
-        power = (wide.view(np.int64) & _EXPONENT).view(np.float64)
-        least, most = 2.0**self.min_exponent, 2.0**self.max_exponent
-        result = np.minimum(np.maximum(power, least), most) * 2.0 ** (1 - self.bits)
-        return np.asarray(result, dtype=np.float64)
+        power = np.asarray(wide.view(np.int64) & _EXPONENT).view(np.float64)
+        np.maximum(power, 2.0**self.min_exponent, out=power)
+        np.minimum(power, 2.0**self.max_exponent, out=power)
+        power *= 2.0 ** (1 - self.bits)
+        return power
 
     def numpy_dtype(self) -> np.dtype[Any]:
         if self.name == "bfloat16":

@@ -131,6 +131,8 @@ def judge_block(
     is known, and no operation was found which, done exactly, makes the worst entry right.
     """
     ulps = error_in_ulps(g, block.value, fmt)
+    if np.all(lost):
+        return Judged(np.full(g.shape, int(Verdict.OUTPUT_LOST), dtype=np.int64), ulps)
     verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
     right = accepted(g, block, fmt, tolerance)
     undecided = right & too_wide(block, fmt)
@@ -139,12 +141,8 @@ def judge_block(
     if np.all(right) and not remarkable:
         return Judged(verdict, ulps)  # nearly every block
     verdict[undecided | (block.kind == PointKind.UNDECIDED)] = Verdict.UNDECIDED
-    with np.errstate(all="ignore"):
-        # few digits are known, but half an ulp of the inputs leaves no more of them
-        farthest = np.abs(g - block.value) + block.error
-        explained = farthest <= limits.FIRST_ORDER_SLACK * block.condition
-        explained &= block.error <= limits.A_DIGIT * np.abs(block.value)
-    verdict[undecided & explained] = Verdict.ILL_CONDITIONED
+    if np.any(undecided):
+        verdict[undecided & _few_digits(g, block)] = Verdict.ILL_CONDITIONED
     verdict[(block.kind == PointKind.KINK) & right] = Verdict.KINK
     verdict[block.kind == PointKind.UNDEFINED] = Verdict.UNDEFINED
     verdict[block.kind == PointKind.JUMP] = Verdict.JUMP
@@ -154,16 +152,25 @@ def judge_block(
     right_in_float32 = None
     if fmt.name == "float64" and wide is not None and wide_fmt and wide_fmt.name == "float32":
         right_in_float32 = _only_off_here(ulps, error_in_ulps(wide, block.value, wide_fmt), fmt)
-    wrong = _wrong(g, block, wide) | (False if right_in_float32 is None else right_in_float32)
-    if not repairable and wide is not None and wide_fmt:
-        wrong |= _zero_without_rounding(g, wide, block, fmt, wide_fmt)
-    verdict = np.where(smooth_off, _off(g, block, wrong, ulps, fmt, tolerance), verdict)
+    if np.any(smooth_off):
+        wrong = _wrong(g, block, wide) | (False if right_in_float32 is None else right_in_float32)
+        if not repairable and wide is not None and wide_fmt:
+            wrong |= _zero_without_rounding(g, wide, block, fmt, wide_fmt)
+        verdict = np.where(smooth_off, _off(g, block, wrong, ulps, fmt, tolerance), verdict)
     known = block.kind != PointKind.UNDECIDED
     verdict[off & np.isnan(g)] = Verdict.NAN
     verdict[off & np.isinf(g) & known] = Verdict.INFINITE
     verdict[overflow] = Verdict.OVERFLOW
     verdict = np.where(np.broadcast_to(lost, g.shape), int(Verdict.OUTPUT_LOST), verdict)
     return Judged(verdict, ulps, right_in_float32)
+
+
+def _few_digits(g: Array, block: TruthBlock) -> Mask:
+    """Entries of which few digits are known, but half an ulp of the inputs leaves no more."""
+    with np.errstate(all="ignore"):
+        farthest = np.abs(g - block.value) + block.error
+        explained = farthest <= limits.FIRST_ORDER_SLACK * block.condition
+        return np.asarray(explained & (block.error <= limits.A_DIGIT * np.abs(block.value)))
 
 
 def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
@@ -174,6 +181,8 @@ def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
     """
     half = 2.0 ** -(limits.DECIDABLE * fmt.bits)
     wide = block.error > half * np.abs(block.value)
+    if not np.any(wide):
+        return np.asarray(wide)
     wide &= block.error > limits.FEW_ULPS * fmt.ulp(block.value) + fmt.smallest_normal
     zero = (np.abs(block.value) <= block.error) & (block.error <= half * block.scale)
     return np.asarray(wide & ~zero & (block.kind == PointKind.SMOOTH))
