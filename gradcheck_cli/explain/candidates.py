@@ -67,7 +67,7 @@ class _Search:
         count = len(program.nodes)
         self._most = min(MOST, max(FEWEST, AFFORDABLE // count))
         self._widths = WIDTHS if count <= DEEP else WIDTHS[:1]
-        self._known: dict[int, tuple[Proposal, ...]] = {}
+        self._known: dict[tuple[int, bool], tuple[Proposal, ...]] = {}
         self._held: dict[int, bool] = {}  # conditions at the failing point
         self._numbers: list[Array] | None = None
 
@@ -148,9 +148,7 @@ class _Search:
 
     def _rewritten_at(self, made: _Rewritten, expr: Expr, distance: int) -> Iterator[_Rewritten]:
         """The program with one rewrite of one of its parts."""
-        for proposal in self._proposals(expr):
-            if made.steps and proposal.rule.broad:
-                continue
+        for proposal in self._proposals(expr, broad=not made.steps):
             try:
                 root = self._forest.replaced(made.root, expr, proposal.new)
             except Misfit:
@@ -158,16 +156,17 @@ class _Search:
             steps = (*made.steps, proposal)
             yield _Rewritten(root, proposal.new, steps, made.distance + distance)
 
-    def _proposals(self, expr: Expr) -> tuple[Proposal, ...]:
-        if id(expr) not in self._known:
+    def _proposals(self, expr: Expr, *, broad: bool) -> tuple[Proposal, ...]:
+        if (id(expr), broad) not in self._known:
             site = Site(self._workshop, expr, FORMATS[self._dtype], self._value)
-            self._known[id(expr)] = tuple(
+            self._known[id(expr), broad] = tuple(
                 proposal
                 for rule in CATALOGUE
+                if broad or not rule.broad
                 for proposal in rule.proposals(site)
                 if proposal.new is not expr and self._holds(proposal.conditions)
             )
-        return self._known[id(expr)]
+        return self._known[id(expr), broad]
 
     def _value(self, expr: Expr) -> Array | None:
         """At the failing point, in float64."""

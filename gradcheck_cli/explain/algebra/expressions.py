@@ -218,3 +218,15 @@ def ordered(
             if expr is not stop:
                 waiting += [(arg, False) for arg in reversed(expr.args)]
     return order
+
+
+def has_at_most(root: Expr, count: int) -> bool:
+    """Whether `root` is made of so few; of a large program no more is looked at."""
+    seen = {id(root)}
+    waiting = [root]
+    while waiting and len(seen) <= count:
+        for arg in waiting.pop().args:
+            if id(arg) not in seen:
+                seen.add(id(arg))
+                waiting.append(arg)
+    return len(seen) <= count

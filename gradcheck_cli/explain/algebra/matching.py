@@ -91,7 +91,7 @@ def _match_call(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bin
         if t.value == 1 and len(t.parts) == 1 and p.args[1].op in NUMBERS:
             base, exponent = t.parts[0]
             for found in match(algebra, p.args[0], base, b):
-                yield {**found, p.args[1].op: algebra.number(exponent)}
+                yield from match(algebra, p.args[1], algebra.number(exponent), found)
         return
     if t.kind != "call" or t.op != p.op or len(t.args) != len(p.args):
         return

@@ -15,6 +15,8 @@ from gradcheck_cli.explain.rewrites import (
     masks,
     matrices,
     norms,
+    rational,
+    scaling,
     series,
     special,
     taylor,
@@ -28,9 +30,11 @@ CATALOGUE: tuple[Rewrite, ...] = (
     *special.RULES,
     *norms.RULES,
     *cancellation.RULES,
+    *rational.RULES,
     *series.RULES,
     *taylor.RULES,
     *masks.RULES,
+    *scaling.RULES,
     *matrices.RULES,
 )
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import product
 
 from gradcheck_cli.explain.algebra.expressions import Expr, ordered
 from gradcheck_cli.explain.algebra.matching import same_number
+from gradcheck_cli.explain.algebra.normal_form import factors_of
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
 
 
@@ -52,6 +54,31 @@ def binomial(site: Site) -> Iterator[Expr]:
         yield shop.multiply(shop.number(found[float(n)]), shop.power(base, n))
 
 
+@by_hand()
+def divided_through(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
+    """x ** n / (a + b * x ** n) -> 1 / (a * (1 / x) ** n + b)"""
+    shop = site.workshop
+    norm = shop.norm(site.expr)
+    if norm.kind != "product":
+        return
+    below = [factor for factor, e in norm.parts if e == -1 and factor.kind == "sum"]
+    for total, (x, n) in product(below, norm.parts):
+        terms = [(shop.algebra.product([(term, 1.0), (x, -n)]), c) for term, c in total.parts]
+        rid = [
+            a.kind == "number" or len(factors_of(a)[1]) < len(factors_of(b)[1])
+            for (a, _), (b, _) in zip(terms, total.parts, strict=True)
+        ]
+        if n <= 0 or not any(rid):
+            continue
+        # 1 / x ** 2 would be derived through x ** 4
+        inverse = shop.power(shop.divide(shop.number(1), shop.expr(x)), n)
+        constant = shop.multiply(shop.number(total.value), inverse)
+        divided = shop.add(constant, shop.expr(shop.algebra.sum(terms)))
+        rest = shop.algebra.product([(norm, 1.0), (x, -n), (total, 1.0)])
+        new = shop.divide(shop.expr(rest), divided)
+        yield new, (site.call("not_equal", shop.expr(x), shop.number(0)),)
+
+
 _HERON = (
     "(a + b + c_) / 2 * ((a + b + c_) / 2 - a) * ((a + b + c_) / 2 - b) * ((a + b + c_) / 2 - c_)"
 )
@@ -71,8 +98,15 @@ RULES: tuple[Rewrite, ...] = (
     rule("sqrt(b ** 2 + y) - b", "y / (sqrt(b ** 2 + y) + b)", "b > 0"),
     rule("sqrt(b ** 2 + 1) - b", "1 / (sqrt(b ** 2 + 1) + b)", "b > 0"),
     rule("sqrt(b ** 2 - 1) - b", "-1 / (sqrt(b ** 2 - 1) + b)", "b > 1"),
+    rule("sqrt(b ** 2 + y) + b", "y / (sqrt(b ** 2 + y) - b)", "b < 0"),
+    rule(
+        "x ** n - y ** n",
+        "y ** n * expm1(n * log1p((x - y) / y))",
+        "x > 0",
+        "y > 0",
+    ),
     rule("x ** 2 / y", "x * (x / y)"),
-    rule("x / (x + 1)", "1 / (1 + 1 / x)", "x != 0"),
+    divided_through,
     rule(
         "cbrt(x) - cbrt(y)",
         "(x - y) / (cbrt(x) ** 2 + cbrt(x) * cbrt(y) + cbrt(y) ** 2)",
@@ -114,6 +148,13 @@ RULES: tuple[Rewrite, ...] = (
     ),
     rule("1 - a / (a + b)", "b / (a + b)"),
     rule("1 - 1 / (1 + x)", "x / (1 + x)"),
+    rule(
+        "acos((a ** 2 + b ** 2 - e ** 2) / (2 * a * b))",
+        "2 * atan(sqrt((e + (a - b)) * (e - (a - b)) / ((a + b + e) * (a + b - e))))",
+        "a > 0",
+        "b > 0",
+        "e > 0",
+    ),
     rule("acos(1 - x)", "2 * asin(sqrt(x / 2))", "x > 0", "x < 2"),
     rule(
         "acos(sin(a) * sin(b) + cos(a) * cos(b) * cos(t))",

@@ -98,6 +98,7 @@ RULES: tuple[Rewrite, ...] = (
     rule("log(exp(x) - 1)", "x + log1mexp(x)", "x > 0"),
     rule("log(expm1(x))", "x + log1mexp(x)", "x > 0"),
     rule("exp(a) - exp(b)", "exp(b) * expm1(a - b)"),
+    rule("exp(a * x) - exp(b * x)", "exp(b * x) * expm1((a - b) * x)"),
     rule("log(exp(a) + exp(b))", "logaddexp(a, b)"),
     rule(
         "log(p * exp(a) + q * exp(b))",

@@ -34,21 +34,56 @@ def softmax_by_hand(site: Site) -> Iterator[Expr]:
 
 
 @by_hand()
+def weighted_softmax_by_hand(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
+    """a * exp(x) / sum(a * exp(x), axis) -> softmax(x + log(a), axis)"""
+    for fit in site.fits("a * exp(x) / sum(a * exp(x), axis=A, keepdims=B)"):
+        a, x = (site.workshop.expr(fit.bindings[name]) for name in "ax")
+        exponent = site.workshop.add(x, site.call("log", a))
+        axis = _one_axis(exponent, fit.bindings["A"])
+        if axis is not None and (fit.bindings["B"] or len(exponent.shape) == 1):
+            softmax = site.call("softmax", exponent, axis=axis - len(exponent.shape) * (axis >= 0))
+            yield (
+                site.fitted(softmax, fit),
+                (site.call("greater", a, site.workshop.number(0)),),
+            )
+
+
+def _others(site: Site, x: Expr, index: tuple[Any, ...]) -> Expr | None:
+    """x without the entry at `index`; None where that is no single one of a vector."""
+    if len(x.shape) != 1 or len(index) != 1 or not isinstance(index[0], int):
+        return None
+    i, count = index[0] % x.shape[0], x.shape[0]
+    parts = [slice(None, i, None)] * (i > 0) + [slice(i + 1, None, None)] * (i + 1 < count)
+    pieces = [site.call("getitem", x, index=(part,)) for part in parts]
+    if not pieces:
+        return None
+    return pieces[0] if len(pieces) == 1 else site.call("concatenate", *pieces, axis=0)
+
+
+@by_hand()
+def all_but_one_of_softmax(site: Site) -> Iterator[Expr]:
+    """log(1 - softmax(x)[i]) -> logsumexp(the others) - logsumexp(x)"""
+    for fit in site.fits("log(1 - softmax(x, axis=A)[I])"):
+        x = site.workshop.expr(fit.bindings["x"])
+        others = _others(site, x, fit.bindings["I"])
+        if others is not None:
+            logs = [site.call("logsumexp", one) for one in (others, x)]
+            yield site.fitted(site.workshop.subtract(*logs), fit)
+
+
+@by_hand()
 def one_of_log_softmax(site: Site) -> Iterator[Expr]:
     """log_softmax(x)[i] -> -softplus(logsumexp(the others) - x[i])"""
     for fit in site.fits("log_softmax(x, axis=A)[I]"):
         x, index = site.workshop.expr(fit.bindings["x"]), fit.bindings["I"]
-        if len(x.shape) != 1 or len(index) != 1 or not isinstance(index[0], int):
+        others = _others(site, x, index)
+        if others is None:
             continue
-        i = index[0] % x.shape[0]
-        mine = site.call("getitem", x, index=(index[0],))
-        parts = [slice(None, i, None)] * (i > 0) + [slice(i + 1, None, None)] * (i + 1 < x.shape[0])
-        if x.shape[0] == 2:
-            others = site.call("getitem", x, index=(1 - i,))
+        mine = site.call("getitem", x, index=index)
+        if others.shape == (1,):
+            others = site.call("getitem", others, index=(0,))
         else:
-            pieces = [site.call("getitem", x, index=(part,)) for part in parts]
-            joined = pieces[0] if len(pieces) == 1 else site.call("concatenate", *pieces, axis=0)
-            others = site.call("logsumexp", joined)
+            others = site.call("logsumexp", others)
         shop = site.workshop
         yield site.fitted(shop.negative(site.call("softplus", shop.subtract(others, mine))), fit)
 
@@ -121,6 +156,8 @@ RULES: tuple[Rewrite, ...] = (
     rule("(1 - sigmoid(x)) ** n", "exp(-n * softplus(x))"),
     rule("(1 - sigmoid(x)) ** y", "exp(-y * softplus(x))"),
     softmax_by_hand,
+    weighted_softmax_by_hand,
+    all_but_one_of_softmax,
     one_of_log_softmax,
     rule("log(softmax(x, **K))", "log_softmax(x, **K)"),
     rule("log(softmax(x, **K)[I])", "log_softmax(x, **K)[I]"),

@@ -205,6 +205,14 @@ RULES: tuple[Rewrite, ...] = (
         far="y * expm1(u) / u",
     ),
     Series(
+        "(exp(a * x) - exp(b * x)) / x",
+        _EXPREL,
+        step=1,
+        argument="(a - b) * x",
+        front="(a - b) * exp(b * x)",
+        far="(a - b) * exp(b * x) * expm1(u) / u",
+    ),
+    Series(
         "(x ** y - 1) / y",
         _EXPREL,
         "x > 0",

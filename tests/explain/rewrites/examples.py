@@ -444,7 +444,40 @@ EXAMPLES: Mapping[str, Example] = {
         "b - sqrt(b * b - 1)", {"b": 1e5}
     ),
     "x ** 2 / y -> x * (x / y)": Example("x * x / y", {"x": 1e25, "y": 1e30}),
-    "x / (x + 1) -> 1 / (1 + 1 / x)": Example("x ** 3 / (x ** 3 + 1)", {"x": 1e15}),
+    "x ** n / (a + b * x ** n) -> 1 / (a * (1 / x) ** n + b)": Example(
+        "x ** 3 / (x ** 3 + 1)", {"x": 1e15}
+    ),
+    "p(x) / q(x) + r(x) / s(x), where terms cancel -> one fraction, in factors": Example(
+        "1 / (x + 1) - 2 / x + 1 / (x - 1)", {"x": 2e3}
+    ),
+    "f(x), homogeneous of degree k -> m ** k * f(x / m), m = stop_gradient(max(abs(x)))": Example(
+        "sum(a * b) / (sqrt(sum(a * a)) * sqrt(sum(b * b)))",
+        {"a": [300.0, 200.0], "b": [250.0, 100.0]},
+        dtype="float16",
+    ),
+    "sqrt(b ** 2 + y) + b -> y / (sqrt(b ** 2 + y) - b)": Example(
+        "sqrt(x ** 2 + y) + x", {"x": -1e4, "y": 2.0}
+    ),
+    "x ** n - y ** n -> y ** n * expm1(n * log1p((x - y) / y))": Example(
+        "(x + 1) ** 0.3 - x ** 0.3", {"x": 1e7}
+    ),
+    (
+        "acos((a ** 2 + b ** 2 - e ** 2) / (2 * a * b)) -> "
+        "2 * atan(sqrt((e + (a - b)) * (e - (a - b)) / ((a + b + e) * (a + b - e))))"
+    ): Example("acos((a * a + b * b - e * e) / (2 * a * b))", {"a": 1e3, "b": 1e3, "e": 0.5}),
+    "exp(a * x) - exp(b * x) -> exp(b * x) * expm1((a - b) * x)": Example(
+        "(exp(-b * t) - exp(-a * t)) / (a - b)", {"a": 1.00002, "b": 1.0, "t": 0.7}, wrt=("t",)
+    ),
+    "(exp(a * x) - exp(b * x)) / x -> its Taylor series near 0, in a double where": Example(
+        "(exp(a * x) - exp(b * x)) / x", {"a": -1.0, "b": -2.0, "x": 1e-4}
+    ),
+    "a * exp(x) / sum(a * exp(x), axis) -> softmax(x + log(a), axis)": Example(
+        "sum(w * exp(x) / sum(w * exp(x)) * r)",
+        {"w": [0.2, 0.8], "x": [-200.0, -201.0], "r": [1.0, 2.0]},
+    ),
+    "log(1 - softmax(x)[i]) -> logsumexp(the others) - logsumexp(x)": Example(
+        "log(1 - softmax(x)[0])", {"x": [30.0, 0.0, 1.0]}
+    ),
     "tan(x) - sin(x) -> 2 * tan(x) * sin(x / 2) ** 2": Example("tan(x) - sin(x)", {"x": 1e-3}),
     "x * log(x) - (x + 1) * log(x + 1) -> -log(x + 1) - x * log1p(1 / x)": Example(
         "x * log(x) - (x + 1) * log(x + 1)", {"x": 1e7}
