@@ -57,7 +57,7 @@ class Alone:
             ]
             made = {place: self._results(steps[place]) for place, _ in asked}
             compared = [self._compared(steps[p].results[k], made[p][k]) for p, k in asked]
-            for (place, k), right in zip(asked, each(_plainly_right, compared), strict=True):
+            for (place, k), right in zip(asked, each(plainly_right, compared), strict=True):
                 if not right:
                     found.append((place, k))
                     self._kept[place] = made[place]
@@ -107,29 +107,38 @@ def each(
     for format in {format for *_, format in compared}:
         mine = [i for i, (*_, other) in enumerate(compared) if other is format]
         ends = np.cumsum([compared[i][0].size for i in mine])
-        exact = np.concatenate([compared[i][0].ravel() for i in mine])
-        others = np.concatenate([compared[i][1].ravel() for i in mine])
+        exact, others = (
+            _joined([compared[i][0] for i in mine]),
+            _joined([compared[i][1] for i in mine]),
+        )
         failing = np.flatnonzero(~holds(exact, others, format))
         for which in np.unique(np.searchsorted(ends, failing, side="right")):
             found[mine[which]] = False
     return found
 
 
+def _joined(arrays: Sequence[Array]) -> Array:
+    flat = [array.ravel() for array in arrays]
+    return flat[0] if len(flat) == 1 else np.concatenate(flat)
+
+
 def _rounded_to(exact: Array, others: Array, format: FloatFormat | None) -> Array:
     """Which of the others are the exact numbers, rounded; a nan is one."""
     rounded = exact if format is None else format.round(exact)
-    return np.asarray((rounded == others) | ((rounded != rounded) & (others != others)))
+    same = rounded == others
+    return np.asarray(same if same.all() else same | ((rounded != rounded) & (others != others)))
 
 
-def _plainly_right(exact: Array, others: Array, format: FloatFormat | None) -> Array:
+def plainly_right(exact: Array, others: Array, format: FloatFormat | None) -> Array:
     """Which are normal numbers within a few ulps; of indices and masks, which are the same."""
     if format is None:
         return np.asarray(exact == others)
     size = np.abs(exact)
-    normal = (size >= format.smallest_normal) & (size <= format.largest)
     # an ulp is more than 2^-bits of the number, and `exact` is half an ulp of float64 off at most
-    close = np.abs(exact - others) <= (ROUNDING - 1) * 2.0**-format.bits * size
-    return np.asarray(normal & close)
+    right = np.abs(exact - others) <= (ROUNDING - 1) * 2.0**-format.bits * size
+    right &= size >= format.smallest_normal
+    right &= size <= format.largest
+    return np.asarray(right)
 
 
 def _together(items: Sequence[int], size: Callable[[int], int]) -> Iterator[list[int]]:

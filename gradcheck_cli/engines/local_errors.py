@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
-from gradcheck_cli.engines.alone import ROUNDING, Alone
+from gradcheck_cli.engines.alone import ROUNDING, Alone, plainly_right
 from gradcheck_cli.engines.execution import Execution, High, Step
 from gradcheck_cli.engines.relevance import relevant
 from gradcheck_cli.engines.shadow import Shadow, differences, fits, is_finite, is_zero, to_shown
@@ -59,46 +59,40 @@ def _found(
     step = execution.steps[place]
     slot = step.results[k]
     format = execution.slots[slot].format
-    pole = _pole(shadow, step, slot, masks.get(slot))
-    if pole is not None:
-        return Found(place, pole, False, False, False, True)
-    errors, lost = _errors(shadow[slot], shadow.near(slot), result, format)
+    near = shadow.near(slot)
+    doubt = ~plainly_right(near, result, format)
     if slot in masks:
-        errors, lost = (np.where(masks[slot], x, 0.0) for x in (errors, lost))
-    if not errors.size or max(errors.max(), lost.max()) <= ROUNDING:
+        doubt &= masks[slot]
+    at = np.flatnonzero(doubt)
+    exact, near, result = (np.asarray(x).reshape(-1)[at] for x in (shadow[slot], near, result))
+    without = np.flatnonzero(~is_finite(exact))
+    if without.size and all(np.all(is_finite(shadow[i])) for i in step.args):
+        pole = _operation(shadow, step, slot, int(at[without[0]]), float("inf"))
+        return Found(place, pole, False, False, False, True)
+    errors, lost = _errors(exact, near, result, format)
+    if not at.size or max(errors.max(), lost.max()) <= ROUNDING:
         return None
     bits = 1.0 if format is None else 2.0 ** (REMAINING * format.bits)
     # what was lost counts first: an underflow is large there and half an ulp in the other
     order = np.where(lost > bits, np.inf, lost) + np.where(errors > bits, errors, 0)
     # and of those that lost everything, what is no number before what is zero
-    first = np.where(order == order.max(), errors, -1.0)
-    index = np.unravel_index(int(np.argmax(first)), errors.shape)
-    own = max(errors[index], lost[index])
-    severe = bool(own > bits)
-    shown = _operation(shadow, step, slot, index, float(errors[index]))
-    victim = _out_of_range(shadow, step, shown.index, errors.shape)
-    return Found(
-        place, shown, severe, victim, severe and _inherits(shadow, slot, index, float(own))
-    )
+    worst = int(np.argmax(np.where(order == order.max(), errors, -1.0)))
+    own = float(max(errors[worst], lost[worst]))
+    shown = _operation(shadow, step, slot, int(at[worst]), float(errors[worst]))
+    victim = _out_of_range(shadow, step, shown.index, np.shape(shadow[slot]))
+    inherits = own > bits and _inherits(shadow, slot, shown.index, own)
+    return Found(place, shown, own > bits, victim, inherits)
 
 
-def _pole(shadow: Shadow, step: Step, slot: int, wanted: Array | None) -> Operation | None:
-    """The operation at a wanted element where it gives no finite number of finite ones."""
-    infinite = ~is_finite(shadow[slot])
-    without = np.argwhere(infinite if wanted is None else infinite & wanted)
-    if len(without) and all(np.all(is_finite(shadow[i])) for i in step.args):
-        return _operation(shadow, step, slot, tuple(without[0]), float("inf"))
-    return None
-
-
-def _inherits(shadow: Shadow, slot: int, index: tuple[np.intp, ...], own: float) -> bool:
+def _inherits(shadow: Shadow, slot: int, index: tuple[int, ...], own: float) -> bool:
     """Whether the result of the run lost a quarter of the digits more than the operation alone."""
     format = shadow.execution.slots[slot].format
     if format is None:
         return False
-    exact, near = np.asarray(shadow[slot])[index], shadow.near(slot)[index]
-    errors, lost = _errors(exact, near, shadow.execution.values(slot)[index], format)
-    return bool(max(float(errors), float(lost)) > own * 2.0 ** (REMAINING * format.bits))
+    arrays = (shadow[slot], shadow.near(slot), shadow.execution.values(slot))
+    exact, near, result = (np.asarray(np.asarray(x)[index]).reshape(1) for x in arrays)
+    errors, lost = _errors(exact, near, result, format)
+    return bool(max(errors[0], lost[0]) > own * 2.0 ** (REMAINING * format.bits))
 
 
 def _out_of_range(
@@ -119,38 +113,45 @@ def _out_of_range(
 def _errors(
     exact: High, near: Array, result: Array, format: FloatFormat | None
 ) -> tuple[Array, Array]:
-    """Of each element: the error in ulps of the format; the same in units of the last of the digits
-    that the number would have, were it not below the range. `near` is `exact` as float64.
+    """Of each element of a list: the error in ulps of the format; the same in units of the last of
+    the digits that the number would have, were it not below the range. `near` is `exact` as
+    float64.
 
     inf where only one of the two is finite, or where a decision goes the other way.
     """
     if format is None:
-        wrong = np.where(np.asarray(near != result), np.inf, 0.0)
+        wrong = np.where(near != result, np.inf, 0.0)
         return wrong, wrong
-    finite = is_finite(exact)
-    with np.errstate(all="ignore"):
-        off = differences(exact, np.asarray(result, np.float64))
-        ulps = off / format.ulp(near)
-        relative = off / np.abs(near) * 2.0 ** (format.bits - 1)
-    both = finite & np.isfinite(result)
-    only_one = np.where(finite == np.isfinite(result), 0.0, np.inf)
+    finite, given = is_finite(exact), np.isfinite(result)
     # two infinities of different signs, or an infinity and a nan
-    unlike = ~finite & ~np.isfinite(result) & ~np.isnan(near) & (near != result)
-    only_one = np.where(unlike, np.inf, only_one)
-    lost = np.where(both & (off > 0), np.where(np.isnan(relative), np.inf, relative), 0.0)
+    unlike = ~finite & ~given & ~np.isnan(near) & (near != result)
+    errors = np.where((finite != given) | unlike, np.inf, 0.0)
+    lost = errors.copy()
+    both = np.flatnonzero(finite & given)
+    if both.size:
+        errors[both], lost[both] = _off(exact[both], near[both], result[both], format)
+    return errors, lost
+
+
+def _off(exact: High, near: Array, result: Array, format: FloatFormat) -> tuple[Array, Array]:
+    """The same of numbers that are all finite."""
+    off = differences(exact, result)
+    with np.errstate(all="ignore"):
+        relative = off / np.abs(near) * 2.0 ** (format.bits - 1)
+    lost = np.where(off > 0, np.where(np.isnan(relative), np.inf, relative), 0.0)
     # smaller than any number of float64, and no number at all here
-    none = both & (near == 0) & (result == 0)
+    none = (near == 0) & (result == 0)
     if none.any():
         lost = np.where(none & ~is_zero(exact), np.inf, lost)
-    return np.where(both, ulps, only_one), np.where(both, np.maximum(lost, 0), only_one)
+    with np.errstate(all="ignore"):
+        return off / format.ulp(near), np.maximum(lost, 0)
 
 
-def _operation(
-    shadow: Shadow, step: Step, slot: int, index: tuple[np.intp, ...], error: float
-) -> Operation:
+def _operation(shadow: Shadow, step: Step, slot: int, flat: int, error: float) -> Operation:
+    """The operation at one element of its result, which is number `flat` in it."""
     values = shadow.execution.values
-    at = tuple(int(i) for i in index)
     shape = np.shape(shadow[slot])
+    at = tuple(int(i) for i in np.unravel_index(flat, shape))
     return Operation(
         name=step.name,
         phase=step.phase,
@@ -176,6 +177,8 @@ def _met(x: High, index: tuple[int, ...], shape: tuple[int, ...]) -> float:
 def _place(
     own: tuple[int, ...], index: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[int, ...] | None:
+    if own == shape:
+        return index
     try:
         if np.broadcast_shapes(own, shape) != shape:
             return None

@@ -10,6 +10,7 @@ of floating point error, PLDI 2018; the derivative's own operations are added he
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ MOST_BITS = 4096
 
 # One run in balls takes about 0.2 seconds then; float64 kernels need no more than the engine's own.
 MOST_IN_BALLS = 100_000
+
+LARGEST = float(np.finfo(np.float64).max)
 
 # The list is run again up to ten times, and every array of it kept: about a second each, and a
 # gigabyte.
@@ -164,11 +167,13 @@ def to_float(x: High) -> Array:
 
 def to_shown(x: High) -> float:
     """The nearest float64 to one number; one that lies beyond them is shown as the last of them."""
-    near = float(to_float(x))
-    if np.isinf(near) and is_finite(x):
-        return float(np.copysign(np.finfo(np.float64).max, near))
-    if near == 0 and not is_zero(x):
-        one = np.asarray(x).item()
+    one = np.asarray(x).item()
+    near = float(one)
+    if isinstance(one, (bool, int, float)):
+        return near
+    if math.isinf(near) and one.is_finite():
+        return math.copysign(LARGEST, near)
+    if near == 0 and not one.contains(0):
         return 5e-324 if one > 0 else -5e-324
     return near
 
