@@ -41,9 +41,9 @@ class Pull(Protocol):
         they can be differentiated themselves."""
         ...
 
-    def watched(self, index: int, cotangent: Any) -> dict[int, Any]:
-        """The cotangents that arrive at the arrays that were marked, by their numbers; None, or
-        nothing at all, where none does."""
+    def watched(self, index: int, cotangent: Any) -> tuple[list[Any], dict[int, Any]]:
+        """The same gradients, and in the same pass the cotangents that arrive at the arrays that
+        were marked, by their numbers; None, or nothing at all, where none does."""
         ...
 
 
@@ -149,7 +149,8 @@ class _TapePull:
             return [None] * len(self._sources)
         return self._tape.gradient(target, self._sources, cotangent, again)
 
-    def watched(self, index: int, cotangent: Any) -> dict[int, Any]:
-        arrays = list(self._marked.values())
+    def watched(self, index: int, cotangent: Any) -> tuple[list[Any], dict[int, Any]]:
+        arrays = [*self._sources, *self._marked.values()]
         found = self._tape.gradient(self._targets[index], arrays, cotangent, False)
-        return dict(zip(self._marked, found, strict=True))
+        count = len(self._sources)
+        return found[:count], dict(zip(self._marked, found[count:], strict=True))

@@ -268,10 +268,10 @@ class _Pull:
             return [None] * len(self._sources)
         return list(pull(cotangent.astype(dtype)))
 
-    def watched(self, index: int, cotangent: Any) -> dict[int, Any]:
+    def watched(self, index: int, cotangent: Any) -> tuple[list[Any], dict[int, Any]]:
         self._seen.clear()
-        self(index, cotangent)
-        return dict(self._seen)
+        found = self(index, cotangent)
+        return found, dict(self._seen)
 
     def _watch(self, number: int, array: Any) -> Any:
         """The array through an identity that is told its cotangent."""
@@ -331,7 +331,7 @@ class _Compiled(_Jax):
 
     def _cotangents(
         self, function: Function, index: int, sources: list[Any], y_bar: Any
-    ) -> dict[int, Any]:
+    ) -> tuple[list[Any], dict[int, Any]]:
         return _Pull(self, function, sources).watched(index, y_bar)
 
 
@@ -347,8 +347,9 @@ class _CompiledPull:
         found: list[Any] = self._fw.gradients(self._function, index, self._sources, cotangent)
         return found
 
-    def watched(self, index: int, cotangent: Any) -> dict[int, Any]:
-        found: dict[int, Any] = self._fw.cotangents(self._function, index, self._sources, cotangent)
+    def watched(self, index: int, cotangent: Any) -> tuple[list[Any], dict[int, Any]]:
+        found: tuple[list[Any], dict[int, Any]]
+        found = self._fw.cotangents(self._function, index, self._sources, cotangent)
         return found
 
 

@@ -154,18 +154,20 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
     answer.forward += 1
     answer.output = fw.numpy(y)
     passes: list[list[Any]] = []
-    rows = list(_directions(problem.projection.rows, tuple(y.shape)))
-    for row in rows:
-        passes.append(pull(0, fw.array(row)))
+    found: dict[int, Any] = {}
+    for i, row in enumerate(_directions(problem.projection.rows, tuple(y.shape))):
+        if problem.trace is not None and problem.trace.row == i:
+            grads, found = pull.watched(0, fw.array(row))
+        else:
+            grads = pull(0, fw.array(row))
+        passes.append(grads)
         answer.backward += 1
     for position, name in enumerate(problem.wrt):
         parts = [grads[position] for grads in passes]
         answer.gradients[name] = _gradient(fw, parts, tuple(sources[position].shape), 0, name)
     if problem.trace is not None:
-        found = pull.watched(0, fw.array(rows[problem.trace.row]))
         trace = _traced(fw, program, values, found)
         answer.trace = _with_operations(fw, prepared, problem, trace, _block(problem, answer))
-        answer.backward += 1
 
 
 def _with_operations(
@@ -247,7 +249,7 @@ class _First:
         code = _Output(self.prepared, self.wrt, self.traced)
         (y,), values, pull = self.fw.vjp(Closed(code, inputs), moved)
         first = pull(0, y_bar, again=True)
-        return first, (y, values, pull.watched(0, y_bar) if self.traced else None)
+        return first, (y, values, pull.watched(0, y_bar)[1] if self.traced else None)
 
     def closed(self, problem: Problem) -> Closed:
         y_bar = _scalar(self.fw, self.prepared.program, problem)
