@@ -212,7 +212,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
         if gradient.values is None:
             _judge_missing(case, evaluation, name, block, got)
             continue
-        if gradient.dtype not in (None, case.dtype):
+        if gradient.dtype not in (None, evaluation.dtype):
             got.findings.append(dtype_finding(case, evaluation, name, str(gradient.dtype)))
         judged = judge_block(
             gradient.values,

@@ -38,5 +38,5 @@ def failure_finding(case: Case, evaluation: Evaluation) -> Finding:
 
 def dtype_finding(case: Case, evaluation: Evaluation, name: str, dtype: str) -> Finding:
     """The gradient came back in another dtype than its input has (GC103)."""
-    message = f"the gradient of `{name}` is {dtype}, its input is {case.dtype}"
+    message = f"the gradient of `{name}` is {dtype}, its input is {evaluation.dtype}"
     return finding(case, "GC103", message, evaluation=evaluation, input=name)

@@ -21,6 +21,7 @@ from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import Blame, Find
+from gradcheck_cli.layers.casts import Casts, casts_of
 from gradcheck_cli.layers.domain import over_the_domain
 from gradcheck_cli.layers.entries import sought_in
 from gradcheck_cli.layers.mistakes import BadSpec
@@ -71,6 +72,10 @@ def _elsewhere(engine: Engine, blaming: bool, problem: LayerProblem) -> LayerAns
         return LayerAnswer(failure=as_failure(error))
 
 
+class _Casting(Exception):
+    """The layer casts to a narrower dtype: what was found out so far means nothing."""
+
+
 class _Examination:
     """The subjects of one problem, and the case that the judge is given."""
 
@@ -81,6 +86,9 @@ class _Examination:
         self._notes: dict[str, None] = {}  # in order, each once
         self._surrogates: dict[str, Surrogate] = {}
         self._subjects = Subjects(engine, problem)
+        self._judging = problem  # by the digits of its dtype
+        self._casts: Casts | None = None  # where they were looked for
+        self._uncast = False
 
     def answer(self) -> LayerAnswer:
         try:
@@ -91,26 +99,78 @@ class _Examination:
                 raise
             return LayerAnswer(notes=(reason,))
         highest = self._subjects.highest(narrow)
-        self._notes.update(self._subjects.notes)
+        leaves = narrow.leaves
         try:
-            self._surrogates = covered(self._problem, narrow)
-            judged = self._with_surrogates if self._surrogates else self._judged
-            answer = self._with_second(judged(narrow, highest), narrow, highest)
-            return _with_stencils(answer, highest.stencils)
+            self._notes.update(self._subjects.notes)
+            try:
+                answer = self._looked(narrow, highest)
+            except _Casting:
+                narrow.leaves = leaves
+                highest = self._without_casts(narrow, highest)
+                answer = self._looked(narrow, highest)
+            return self._restated(answer)
         finally:
             narrow.close()
             if highest is not narrow:
                 highest.close()
 
-    def _subject(self, dtype: str, values: Mapping[str, Array] | None = None) -> Subject:
-        subject = self._subjects.bound(dtype, values)
+    def _looked(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+        self._surrogates = covered(self._problem, narrow)
+        judged = self._with_surrogates if self._surrogates else self._judged
+        answer = self._with_second(judged(narrow, highest), narrow, highest)
+        return _with_stencils(answer, highest.stencils)
+
+    # Casts
+
+    def _doubt(self, narrow: Subject, highest: Subject) -> None:
+        """Before anything is told: whether the layer casts, and all is to be judged otherwise.
+        Looked for once, and only where something is not simply right. Raises _Casting."""
+        if self._casts is None:
+            self._casts = casts_of(narrow, highest)
+            if self._casts:
+                raise _Casting
+
+    def _without_casts(self, narrow: Subject, highest: Subject) -> Subject:
+        """What the truth is found with in place of `highest`: the layer in which casts hand on what
+        they are given. Where it does not run so its values are as noisy as their narrowest
+        numbers."""
+        assert self._casts is not None
+        digits = self._casts.digits(self._problem.dtype)
+        self._judging = replace(self._problem, dtype=digits)
+        exact = self._subjects.uncast(narrow, digits)
+        self._notes = dict.fromkeys(self._casts.words(self._name, self._problem.dtype))
+        self._notes.update(dict.fromkeys(narrow.notes) if exact else self._subjects.notes)
+        self._uncast = exact is not None
+        if exact is None:
+            highest.digits = self._casts.digits_of_highest(highest.dtype)
+            return highest
+        if highest is not narrow:
+            highest.close()
+        return exact
+
+    def _restated(self, answer: LayerAnswer) -> LayerAnswer:
+        """What was judged by other digits, about the dtype that was asked for."""
+        dtype = self._problem.dtype
+        return replace(
+            answer,
+            checks=tuple(replace(check, dtype=dtype) for check in answer.checks),
+            findings=tuple(replace(finding, dtype=dtype) for finding in answer.findings),
+            readings=tuple(replace(reading, dtype=dtype) for reading in answer.readings),
+        )
+
+    def _subject(
+        self, dtype: str, values: Mapping[str, Array] | None = None, uncast: bool = False
+    ) -> Subject:
+        subject = self._subjects.bound(dtype, values, uncast)
         subject.leaves = without(subject.leaves, self._surrogates)
         return subject
 
     def _with_surrogates(self, narrow: Subject, highest: Subject) -> LayerAnswer:
         """What has a surrogate is held against that, and the rest against the derivative."""
-        declared = Declared(self._name, self._problem, narrow, highest, self._surrogates)
+        declared = Declared(self._name, self._judging, narrow, highest, self._surrogates)
         checks, findings, notes = declared.judged()
+        if findings:
+            self._doubt(narrow, highest)
         narrow.leaves = without(narrow.leaves, self._surrogates)
         highest.leaves = without(highest.leaves, self._surrogates)
         rest = self._judged(narrow, highest)
@@ -124,6 +184,8 @@ class _Examination:
     def _judged(self, narrow: Subject, highest: Subject) -> LayerAnswer:
         model = self._model(narrow, highest)
         wrong = model.wrong_output() if model else None
+        if wrong:
+            self._doubt(narrow, highest)
         if model and wrong is None:
             return self._against(model, narrow, highest)
         # what computes something else is held against what it does compute
@@ -133,14 +195,15 @@ class _Examination:
     def _model(self, narrow: Subject, highest: Subject) -> Model | None:
         if self._problem.spec.model is None:
             return None
-        return Model(self._name, self._problem, narrow, highest, self._other)
+        return Model(self._name, self._judging, narrow, highest, self._other)
 
     def _against(self, model: Model | None, narrow: Subject, highest: Subject) -> LayerAnswer:
         """Judged against the certified truth of a formula, or against differences."""
+        doubt = partial(self._doubt, narrow, highest)
         looked: Whole | Model
         made: Callable[..., Case]
         if is_small(narrow):
-            looked = Whole(self._name, self._problem, narrow, highest)
+            looked = Whole(self._name, self._judging, narrow, highest, doubt)
             self._notes.update(dict.fromkeys(looked.notes))
             made = partial(looked.case, model=model)
         elif model and "reverse" in self._problem.modes:
@@ -149,6 +212,7 @@ class _Examination:
             return self._projected(narrow, highest)
         case = made()
         if suspects(case):
+            doubt()
             case = with_never_filled(made(costs=True), narrow)  # which explain most of it
         if suspects(case) and isinstance(looked, Whole) and looked.judge_as_float32():
             self._notes[f"{self._name}: {CAST}"] = None
@@ -156,12 +220,9 @@ class _Examination:
         if suspects(case) and highest is narrow:
             case = self._with_other_precision(case, looked, narrow)
         checks, findings = judge(case)
+        if findings:
+            doubt()
         findings = explain(case, findings)
-        if case.dtype != self._problem.dtype:  # judged as float32, but asked about as float64
-            dtype = self._problem.dtype
-            case = replace(case, dtype=dtype)
-            checks = tuple(replace(check, dtype=dtype) for check in checks)
-            findings = tuple(replace(finding, dtype=dtype) for finding in findings)
         return LayerAnswer(
             checks=checks,
             findings=self._blamed(findings, partial(sought_in, case), narrow, highest),
@@ -171,7 +232,8 @@ class _Examination:
 
     def _projected(self, narrow: Subject, highest: Subject) -> LayerAnswer:
         """The same where the Jacobian is too large to be computed."""
-        layer = Projected(self._name, self._problem, narrow, highest, self._other)
+        doubt = partial(self._doubt, narrow, highest)
+        layer = Projected(self._name, self._judging, narrow, highest, self._other, doubt)
         checks, findings = layer.judged()
         self._notes.update(dict.fromkeys(layer.notes))
         findings = self._blamed(findings, layer.sought.get, narrow, highest)
@@ -183,7 +245,7 @@ class _Examination:
         """The findings with the operation, or the stated derivative, that is to blame."""
         if not self._blaming or not findings:
             return findings
-        unstable = Blame(narrow, highest, self._problem.dtype, find)
+        unstable = Blame(narrow, highest, self._judging.dtype, find)
         wrong = WrongGradients(self._engine, self._problem, highest, find, examine)
         found = wrong.explained(unstable.explained(findings))
         self._notes.update(unstable.notes | wrong.notes)
@@ -215,7 +277,8 @@ class _Examination:
         """The answer with that about second derivatives, where they were asked for."""
         if not any(mode in SECOND for mode in self._problem.modes):
             return answer
-        second = Second(self._name, self._problem, narrow, highest, self._other)
+        doubt = partial(self._doubt, narrow, highest)
+        second = Second(self._name, self._judging, narrow, highest, self._other, doubt)
         checks, findings = second.judged()
         return replace(
             answer,
@@ -228,7 +291,7 @@ class _Examination:
         """The layer in another dtype, or at other numbers; None where it does not run there, and
         the truth must decide alone."""
         try:
-            return self._subject(dtype, values)
+            return self._subject(dtype, values, self._uncast and dtype == "float64")
         except Exception:
             return None
 

@@ -38,20 +38,21 @@ STRANGE = 4  # entries without a number that get a difference each
 class Projected:
     """One problem. `narrow` is the layer in the dtype of the problem, `highest` in the highest
     precision that it runs in, which may be the same; `other` binds it in another dtype, or gives
-    None where it does not run in that."""
+    None where it does not run in that. `doubt` is asked before something is told."""
 
     name: str
     problem: LayerProblem
     narrow: Subject
     highest: Subject
     other: Callable[[str], Subject | None]
+    doubt: Callable[[], None]
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         bounds = {
             n: (e.low, e.high) for n, e in self.problem.spec.points[self.problem.point].items()
         }
-        self._truth = Projections(self.highest, bounds, self.problem.seed)
+        self._truth = Projections(self.highest, bounds, self.problem.seed, self.doubt)
         self._leaves = {leaf.name: leaf for leaf in self._truth.leaves}
         self._truth.rows[:, ~np.isfinite(self._truth.output)] = 0.0
         self._value = self._truth.output
@@ -77,12 +78,17 @@ class Projected:
         sound = self._confirm()
         if sound:
             self._caught = self._promise.caught(self.problem.power)
-            self.notes += self._promise.words(self.name, self.problem)
+            self.notes += self._promise.words(self.name, self.narrow.dtype, self.problem.power)
             self._findings += self._of_rounding()
+            if self._promise.says_nothing(self.problem.power):
+                reason = "values are too noisy for differences along random directions to tell"
+                self._findings.append(self._undecided(reason))
         self._findings += self._of_missing()
         self._findings += self._of_strange()
         if "forward" in self.problem.modes:
             self._findings += self._of_forward()
+        if self._findings:
+            self.doubt()
         checks = tuple(self._checks(time.perf_counter() - started))
         return checks, tuple(self._findings)
 
@@ -201,6 +207,7 @@ class Projected:
 
     def _locate(self, number: int, found: Look, expected: Float) -> bool:
         """Names the entries; whether nothing but kinks was in the way."""
+        self.doubt()
         apart = found.estimate.value - expected
         with np.errstate(all="ignore"):
             k = int(np.argmax(np.abs(apart) / found.estimate.error))
@@ -236,7 +243,7 @@ class Projected:
         self._source = "finite-difference"
         self.notes.append(
             f"{self.name}: the gradient in {self.highest.dtype} is wrong, so that in "
-            f"{self.problem.dtype} was held against differences of a few entries alone"
+            f"{self.narrow.dtype} was held against differences of a few entries alone"
         )
         return True
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.probes import SQUARE, size_of, smallest, smallest_single
 from gradcheck_cli.truth.projections import TARGET, Projections
@@ -34,6 +33,10 @@ class Promise:
         with this probability."""
         return self._part(power) <= TARGET
 
+    def says_nothing(self, power: float) -> bool:
+        """Whether a gradient that has nothing in common with the right one might not be found."""
+        return self._norm() > 0 and self._part(power) > 1
+
     def caught(self, power: float) -> dict[str, float]:
         """By leaf, the error of a single entry that would have been found with this
         probability."""
@@ -41,9 +44,9 @@ class Promise:
         draws = self._truth.draws
         return {leaf.name: single / draws.least_scale(leaf) for leaf in self._truth.leaves}
 
-    def words(self, name: str, problem: LayerProblem) -> Iterator[str]:
-        """The promise as a sentence."""
-        power, count = problem.power, len(self._truth.rows)
+    def words(self, name: str, dtype: str, power: float) -> Iterator[str]:
+        """The promise as a sentence about the layer in `dtype`."""
+        count = len(self._truth.rows)
         if self._norm() == 0:
             return
         single = f"{max(self.caught(power).values()):.1g} in any single entry"
@@ -52,7 +55,7 @@ class Promise:
         along = f"{len(self._looks)} random direction{'s' * (len(self._looks) > 1)}"
         many = f"{count} cotangent{'s' * (count > 1)}"
         yield (
-            f"{name} {problem.dtype}: checked along {along} and {many}; an error of {single}, "
+            f"{name} {dtype}: checked along {along} and {many}; an error of {single}, "
             f"or of {self._part(power):.1g} of the gradient in any pattern, would have been found "
             f"with probability {power:g}"
         )

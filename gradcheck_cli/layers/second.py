@@ -39,13 +39,14 @@ Bind = Callable[[str, Mapping[str, Array]], Subject | None]
 class Second:
     """One problem of second order: the Hessian of a random product of the outputs, or of the output
     where that is one number. `bind` gives the layer in a dtype with other inputs and parameters,
-    or None."""
+    or None; `doubt` is asked before something is told."""
 
     name: str
     problem: LayerProblem
     narrow: Subject
     highest: Subject
     bind: Bind
+    doubt: Callable[[], None]
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -88,10 +89,13 @@ class Second:
             return self._not_again(error, mode)
         case = self._case(mode, mine, right, None, started)
         if suspects(case):
+            self.doubt()
             case = self._case(mode, mine, right, self._costs(right, mode), started)
-        if suspects(case) and self.narrow.dtype == "float64":
+        if suspects(case) and self.highest is self.narrow and self.narrow.dtype == "float64":
             case = self._with_other_precision(case, mode)
         checks, findings = judge(case)
+        if findings:
+            self.doubt()
         return checks, explain(case, findings)
 
     # Blocks
@@ -162,7 +166,9 @@ class Second:
     ) -> Case:
         problem, narrow = self.problem, self.narrow
         bounds = {n: (e.low, e.high) for n, e in problem.spec.points[problem.point].items()}
-        truth = SecondTruth(self.highest, self._row, self._directions, bounds, problem.dtype)
+        truth = SecondTruth(
+            self.highest, self._row, self._directions, bounds, problem.dtype, self.doubt
+        )
         blocks = truth.blocks(self._filled(right), costs)
         output = self.highest.value({})
         rows = None if output_shape(narrow) == () else self._row[None]

@@ -29,9 +29,11 @@ class Subjects:
             for name, entry in problem.spec.points[problem.point].items()
         }
 
-    def bound(self, dtype: str, values: Mapping[str, Array] | None = None) -> Subject:
-        """The layer in `dtype`, with other `values` for some of its inputs. Raises what the layer
-        raises, and BadSpec."""
+    def bound(
+        self, dtype: str, values: Mapping[str, Array] | None = None, uncast: bool = False
+    ) -> Subject:
+        """The layer in `dtype`, with other `values` for some of its inputs; `uncast`: without its
+        casts to narrower ones. Raises what the layer raises, and BadSpec."""
         problem = self._problem
         request = SubjectRequest(
             problem.implementation,
@@ -39,11 +41,27 @@ class Subjects:
             dtype,
             problem.dtype,
             problem.seed,
+            uncast,
         )
         subject = self._engine.subject(request)
         self.notes.update(dict.fromkeys(subject.notes))
         subject.leaves = _asked(subject.leaves, problem)
         return subject
+
+    def uncast(self, narrow: Subject, digits: str) -> Subject | None:
+        """The layer in float64 without its casts, where it runs so and gives what `narrow` does,
+        which has no more than these digits."""
+        try:
+            wide = self.bound("float64", uncast=True)
+        except Exception:
+            return None
+        try:
+            if not wide.casts() and not _draws_others(narrow, wide, digits):
+                return wide
+        except Exception:
+            pass
+        wide.close()
+        return None
 
     def left_out(self, error: Exception) -> str | None:
         """Why a dtype that nobody asked for is passed over, where the layer that cannot be bound in
@@ -77,7 +95,7 @@ class Subjects:
         if others:
             given = ", ".join(sorted(others))
             self.notes[f"it gives {given} for float64 inputs: checked in {dtype}"] = None
-        elif narrow is not None and _draws_others(narrow, wide):
+        elif narrow is not None and _draws_others(narrow, wide, dtype):
             self.notes[f"it draws other random numbers in float64: checked in {dtype}"] = None
         else:
             return wide
@@ -107,10 +125,10 @@ def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
     return tuple(replace(leaf, moves=moves(leaf)) for leaf in leaves)
 
 
-def _draws_others(narrow: Subject, wide: Subject) -> bool:
+def _draws_others(narrow: Subject, wide: Subject, digits: str) -> bool:
     """Whether random numbers depend on the dtype that they are drawn in."""
     one, other = narrow.value({}), wide.value({})
-    half = 2.0 ** (-FORMATS[narrow.dtype].bits / 2)
+    half = 2.0 ** (-FORMATS[digits].bits / 2)
     with np.errstate(all="ignore"):
         if one.shape == other.shape and np.all(
             np.abs(one - other) <= half * np.max(np.abs(other), initial=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -60,16 +60,24 @@ def with_layer(problem: LayerProblem, subject: Subject) -> Spec:
 
 class Whole:
     """One problem whose Jacobian is small. `narrow` is the layer in the dtype of the problem,
-    `highest` in the highest precision that it runs in, which may be the same."""
+    `highest` in the highest precision that it runs in, which may be the same. `doubt` is called
+    where a first look does not confirm the gradient."""
 
-    def __init__(self, name: str, problem: LayerProblem, narrow: Subject, highest: Subject) -> None:
+    def __init__(
+        self,
+        name: str,
+        problem: LayerProblem,
+        narrow: Subject,
+        highest: Subject,
+        doubt: Callable[[], None],
+    ) -> None:
         self._name = name
         self._problem = problem
         self._narrow = narrow
         self._highest = highest
         self.notes: tuple[str, ...] = ()
         bounds = {n: (e.low, e.high) for n, e in problem.spec.points[problem.point].items()}
-        self._truth = CallableTruth(highest, bounds, problem.dtype, problem.seed)
+        self._truth = CallableTruth(highest, bounds, problem.dtype, problem.seed, doubt)
         self._directions = self._drawn()
         self._evaluations = list(self._all())
 
@@ -80,7 +88,7 @@ class Whole:
             return False
         self._problem = replace(self._problem, dtype="float32")
         self._truth.dtype = "float32"
-        self._evaluations = [_as_float32(evaluation) for evaluation in self._evaluations]
+        self._evaluations = [replace(one, rounding="float32") for one in self._evaluations]
         return True
 
     def case(self, costs: bool = False, model: Model | None = None) -> Case:
@@ -223,12 +231,6 @@ class Whole:
             refusals[str(error)] = None
             return None
         return np.stack(columns, axis=1)
-
-
-def _as_float32(evaluation: Evaluation) -> Evaluation:
-    """The evaluation, whose dtype is not what is asked for, and no fault."""
-    plain = {name: replace(g, dtype=None) for name, g in evaluation.gradients.items()}
-    return replace(evaluation, rounding="float32", gradients=plain)
 
 
 def size_of(values: Array) -> float:

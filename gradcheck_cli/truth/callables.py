@@ -39,13 +39,14 @@ class CallableTruth:
 
     `dtype` is the one that is judged; the subject runs in its own. `ran` is its run with all unit
     cotangents, which took so many `seconds`; `gradients` are those, (m, n) a leaf; zeros where the
-    layer gives none: differences tell.
+    layer gives none: differences tell. `doubt` is called where a first look does not confirm them.
     """
 
     subject: Subject
     bounds: Mapping[str, tuple[float, float]]
     dtype: str
     seed: int
+    doubt: Callable[[], None]
     forward: int = 0
     backward: int = 0
 
@@ -97,7 +98,7 @@ class CallableTruth:
         return Truth(
             dtype=self.dtype,
             output=self.output,
-            output_error=from_size(self.output, OPERATIONS, self.subject.dtype),
+            output_error=from_size(self.output, OPERATIONS, self.subject.digits),
             blocks=blocks,
             reasons=reasons,
             forward=self.forward,
@@ -117,7 +118,7 @@ class CallableTruth:
 
     def _least_noise(self) -> Float:
         """The rounding of the value at its size and, in low precision, that of moved inputs."""
-        dtype = self.subject.dtype
+        dtype = self.subject.digits
         noise = from_size(self.output, OPERATIONS, dtype)
         if dtype == "float64":
             return noise
@@ -134,6 +135,7 @@ class CallableTruth:
         floats = {n: v for n, v in self.values.items() if v.dtype.kind == "f"}
 
         def measure() -> Float:
+            self.doubt()
             found, cast = measured_of_layer(self._value, floats, zero, exact, dtype)
             self.cast |= cast
             return np.fmax(least, found if exact else 2 * found)
@@ -202,6 +204,11 @@ class CallableTruth:
 
     # Blocks
 
+    @property
+    def _is_as_good_as_its_dtype(self) -> bool:
+        """Where values have fewer digits, a difference that agrees says little."""
+        return self.subject.digits == self.subject.dtype
+
     def _block(self, name: str, found: Differences, costs: bool) -> tuple[TruthBlock, str]:
         gradient = self.gradients[name]
         spread = 4 * FORMATS[self.subject.dtype].ulp(gradient)
@@ -209,7 +216,7 @@ class CallableTruth:
             gap = np.where(found.vouched, 0.0, np.abs(gradient - found.value))
         confirmed = (found.kind == PointKind.SMOOTH) & np.isfinite(gradient)
         confirmed &= np.isfinite(found.error) & (gap <= found.error + spread)
-        if np.all(confirmed) and not costs:
+        if np.all(confirmed) and not costs and self._is_as_good_as_its_dtype:
             block = TruthBlock.of(
                 gradient,
                 spread,
@@ -225,10 +232,13 @@ class CallableTruth:
         own = cost * ratio  # what rounding costs in the subject's own precision
         ulp = FORMATS[self.dtype].ulp(gradient)
         noise = ROUNDINGS * self.noise()[name]
-        merged = merge(gradient, spread, found, True, ulp, lambda: (own, own + noise))
+        floor = own + noise if self._is_as_good_as_its_dtype else np.full(own.shape, np.inf)
+        merged = merge(gradient, spread, found, True, ulp, lambda: (own, floor))
         agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
         # where a difference agrees, what is left open is how the gradient was rounded
-        error = np.where(agreed, np.minimum(merged.error, spread + 4 * own + noise), merged.error)
+        error = merged.error
+        if self._is_as_good_as_its_dtype:
+            error = np.where(agreed, np.minimum(error, spread + 4 * own + noise), error)
         # what differences cannot tell from zero, and small moves change altogether, is rounding
         # that is there at every move: of a sum, say, that should be 1 and is not
         none = agreed & (np.abs(gradient) <= found.error)

@@ -4,7 +4,7 @@ differences of the output along them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -43,11 +43,12 @@ Excluded = dict[str, Array]
 class Projections:
     """One subject at its own leaves. `rows` (k, m) are the cotangents; `forward` and `backward`
     count what was run. Bars are to be no wider than this part of a product that is `wanted`. The
-    gradient itself is never kept."""
+    gradient itself is never kept. `doubt` is called where a first look does not confirm it."""
 
     subject: Subject
     bounds: Mapping[str, tuple[float, float]]
     seed: int
+    doubt: Callable[[], None]
     forward: int = 0
     backward: int = 0
     excluded: Excluded = field(default_factory=dict)
@@ -216,7 +217,7 @@ class Projections:
     def noise(self, rows: Float | None) -> Float:
         """The rounding of rows @ F, (k,): of terms that round independently, and of moved inputs;
         that of F, (m,), where there are no rows."""
-        dtype = self.subject.dtype
+        dtype = self.subject.digits
         with np.errstate(all="ignore"):
             if self._measured is None:
                 each = from_size(self.output, OPERATIONS, dtype)
@@ -229,11 +230,12 @@ class Projections:
         """Noise as it is, where it may be larger than the output's size tells."""
         if self._measured is not None:
             return
+        self.doubt()
         floats = {
             leaf.name: leaf.value for leaf in self.subject.leaves if leaf.value.dtype.kind == "f"
         }
         dtype = self.subject.dtype
-        least = from_size(self.output, OPERATIONS, dtype)
+        least = from_size(self.output, OPERATIONS, self.subject.digits)
         found, _ = measured_of_layer(self.value, floats, self.output, exact=False, dtype=dtype)
         self._measured = np.fmax(least, 2 * found)
 

@@ -3,7 +3,7 @@ runs in, and its own second derivative where they confirm it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,13 +26,15 @@ Blocks = dict[tuple[str, str], Array]
 @dataclass
 class SecondTruth:
     """The Hessian of s = row @ F at the subject's own leaves, along `directions` (k, n) of every
-    leaf that moves, one leaf at a time."""
+    leaf that moves, one leaf at a time. `doubt` is called where a first look does not confirm
+    it."""
 
     subject: Subject
     row: Float
     directions: Mapping[str, Array]
     bounds: Mapping[str, tuple[float, float]]
     dtype: str
+    doubt: Callable[[], None]
 
     def __post_init__(self) -> None:
         self.values = {leaf.name: leaf.value for leaf in self.subject.leaves}
@@ -56,9 +58,10 @@ class SecondTruth:
         floats = {n: v for n, v in self.values.items() if v.dtype.kind == "f"}
         # entries that cancel are as noisy as the others
         usual = np.sqrt(np.mean(np.square(zero[np.isfinite(zero)])))
-        least = from_size(np.fmax(np.abs(zero), usual), OPERATIONS, dtype)
+        least = from_size(np.fmax(np.abs(zero), usual), OPERATIONS, self.subject.digits)
 
         def measure() -> Float:
+            self.doubt()
             return np.fmax(least, 2 * measured(self._gradient, floats, zero, False, dtype))
 
         return quick_of(self._several, self.values, self.bounds, zero, least, measure, dtype)

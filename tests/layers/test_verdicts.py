@@ -139,8 +139,7 @@ def test_right_near_the_sample_only(shape: tuple[int, ...]) -> None:
 def test_backward_in_float32(size: int) -> None:
     layer = function(torch.sin, lambda g, x: (g.float() * torch.cos(x.float())).to(g.dtype))
     found = only_error(layer, x=normal(size))
-    assert found.code in ("GC101", "GC301")
-    assert found.pattern == "computed in float32"
+    assert found.code == "GC301"  # its formula is right
     assert not errors(examined(layer, {"x": normal(size)}, dtype="float32", modes=REVERSE))
 
 

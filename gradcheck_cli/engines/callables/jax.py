@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
 from gradcheck_cli.engines.callables.captured import Capture, captures
+from gradcheck_cli.engines.callables.casts import Cast, Watch
 from gradcheck_cli.engines.callables.jax_random import draws
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.subject import (
@@ -45,7 +47,7 @@ class JaxSubject:
 
         self._jax = jax
         self._request = request
-        self.dtype = request.dtype
+        self.dtype = self.digits = request.dtype
         self.stencils = Stencils()
         self.notes: tuple[str, ...] = ()
         self._random = Randomness(request.seed)
@@ -61,6 +63,7 @@ class JaxSubject:
         names = dict.fromkeys(one.name for one, _, _ in self._captures)
         self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
         self._called = jax.jit(self._call) if compiled else self._call
+        self._value = self._evaluated(self._called)
         self.outputs = self._described()
         self.leaves = (
             *(Leaf(n, "input", v, v.dtype.kind == "f") for n, v in request.values.items()),
@@ -137,12 +140,20 @@ class JaxSubject:
         self._output_names = list(found)
         return list(found.values())
 
+    def _evaluated(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of arrays, as it is to be evaluated."""
+        if not self._request.uncast:
+            return function
+        from gradcheck_cli.engines.callables.jax_casts import Uncast
+
+        return Uncast(function)
+
     def _draws(self, inputs: Mapping[str, Any]) -> bool:
         return draws(self._jax.make_jaxpr(self._call)(inputs).jaxpr)
 
     def _described(self) -> tuple[Output, ...]:
         with self._ready():
-            arrays = self._called(self._inputs({}))
+            arrays = self._value(self._inputs({}))
         outputs: list[Output] = []
         start = 0
         for name, array in zip(self._output_names, arrays, strict=True):
@@ -175,7 +186,7 @@ class JaxSubject:
 
     def value(self, values: Mapping[str, Array]) -> Array:
         with self._ready():
-            return self._flat(self._called(self._inputs(values)))
+            return self._flat(self._value(self._inputs(values)))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         return one_by_one(self, many)
@@ -187,12 +198,11 @@ class JaxSubject:
             inputs = self._inputs(call.values)
             passes: list[Sequence[Any]] = []
             if len(rows) and wrt:
-                sources = [inputs[name] for name in wrt]
-                arrays, pull = self._jax.vjp(self._of(wrt, inputs), *sources)
+                arrays, pull = self._pulling(wrt, inputs)
             else:
-                arrays, pull = self._called(inputs), None
+                arrays, pull = self._value(inputs), None
             if call.between is not None:
-                self._called(self._inputs(call.between))
+                self._value(self._inputs(call.between))
             if pull is not None:
                 passes = [pull(self._cotangents(arrays, row, call.through)) for row in rows]
             random = call.watch and (self._random.drawn() or self._draws(inputs))
@@ -207,14 +217,30 @@ class JaxSubject:
                 dtypes[name] = parts[0].dtype.name
         return Ran(self._flat(arrays), gradients, dtypes, random=random)
 
+    def _pulling(
+        self, wrt: Sequence[str], inputs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Callable[[list[Any]], Sequence[Any]]]:
+        """The outputs, and the function of their cotangents that gives the gradients."""
+        sources = [inputs[name] for name in wrt]
+        if not self._request.uncast:
+            found: tuple[Any, Any] = self._jax.vjp(self._of(wrt, inputs), *sources)
+            return found
+
+        def pulled(moved: list[Any], bars: list[Any]) -> Any:
+            arrays, pull = self._jax.vjp(self._of(wrt, inputs), *moved)
+            return pull([bar.astype(y.dtype) for bar, y in zip(bars, arrays, strict=True)])
+
+        return self._value(inputs), partial(self._evaluated(pulled), sources)
+
     def push(self, tangents: Mapping[str, Array]) -> Array:
         names = tuple(tangents)
         with self._ready():
             inputs = self._inputs({})
             primals = tuple(inputs[name] for name in names)
             directions = tuple(self._array(tangents[name]) for name in names)
+            pushing = self._evaluated(partial(self._jax.jvp, self._of(names, inputs)))
             try:
-                _, pushed = self._jax.jvp(self._of(names, inputs), primals, directions)
+                _, pushed = pushing(primals, directions)
             except TypeError as error:
                 if _NO_FORWARD not in str(error):
                     raise
@@ -230,11 +256,12 @@ class JaxSubject:
 
             def product(*moved: Any) -> Any:
                 arrays, pull = jax.vjp(self._of(wrt, inputs), *moved)
-                first = dict(zip(wrt, pull(self._cotangents(arrays, row, None)), strict=True))
+                bars = self._cotangents(arrays, row, None)
+                first = dict(zip(wrt, pull(bars), strict=True))
                 return sum((first[name] * along[name]).sum() for name in along if name in first)
 
             sources = [inputs[name] for name in wrt]
-            second = jax.grad(product, range(len(wrt)))(*sources)
+            second = self._evaluated(jax.grad(product, range(len(wrt))))(*sources)
             return {
                 name: np.asarray(grad).astype(np.float64).reshape(-1)
                 for name, grad in zip(wrt, second, strict=True)
@@ -255,7 +282,7 @@ class JaxSubject:
                 arrays, pull = jax.vjp(self._of(wrt, inputs), *moved)
                 return pull(self._cotangents(arrays, row, None))
 
-            _, second = jax.jvp(gradient, sources, along)
+            _, second = self._evaluated(partial(jax.jvp, gradient))(sources, along)
             return {
                 name: np.asarray(grad).astype(np.float64).reshape(-1)
                 for name, grad in zip(wrt, second, strict=True)
@@ -270,6 +297,14 @@ class JaxSubject:
         with self._passes(row) as (call, leaves, bars):
             span = self._request.implementation.span
             return record(call, leaves, captured, self._moving(), bars, span)
+
+    def casts(self) -> Sequence[Cast]:
+        from gradcheck_cli.engines.callables.jax_casts import watch
+
+        casts = Watch(self.dtype)
+        with self._passes(np.ones(sum(one.size for one in self.outputs))) as (call, leaves, bars):
+            watch(call, leaves, self._moving(), bars, casts, self._request.uncast)
+        return casts.found()
 
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.callables.jax_functions import custom_calls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import flattened
 from gradcheck_cli.engines.callables.captured import Capture, captures
+from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall
+from gradcheck_cli.engines.callables.numpy_casts import Kind
 from gradcheck_cli.engines.callables.numpy_pair import Run, by_input, convention, load_pair, pair_of
 from gradcheck_cli.engines.callables.numpy_state import arrays_of, get, gradient_of, put
 from gradcheck_cli.engines.callables.subject import (
@@ -38,8 +40,9 @@ class NumpySubject:
 
     def __init__(self, request: SubjectRequest) -> None:
         self._request = request
-        self.dtype = request.dtype
+        self.dtype = self.digits = request.dtype
         self._numpy_dtype = FORMATS[request.dtype].numpy_dtype()
+        self._kind = Kind(self.dtype, uncast=True) if request.uncast else None
         self._random = Randomness(request.seed)
         self.stencils = Stencils()
         self.notes: tuple[str, ...] = ()
@@ -114,7 +117,8 @@ class NumpySubject:
         for capture, _, array in self._captures:
             capture.put(array)
         try:
-            with np.errstate(all="ignore"):
+            making = nullcontext() if self._kind is None else self._kind.making()
+            with np.errstate(all="ignore"), making:
                 yield
         finally:
             for capture, _, _ in self._captures:
@@ -136,7 +140,10 @@ class NumpySubject:
     def array(self, value: Array) -> Array:
         """A copy of its own, in the dtype."""
         floating = value.dtype.kind == "f"
-        return np.array(value, dtype=self._numpy_dtype if floating else None)
+        return self._handed(np.array(value, dtype=self._numpy_dtype if floating else None))
+
+    def _handed(self, array: Array) -> Array:
+        return array if self._kind is None else self._kind.of(array)
 
     def _inputs(
         self, values: Mapping[str, Array], layout: Layout = "contiguous"
@@ -168,7 +175,7 @@ class NumpySubject:
         for output, (name, array) in zip(self.outputs, arrays, strict=True):
             part = row[output.start : output.start + output.size].reshape(output.shape)
             part = part if through is None or name in through else np.zeros(output.shape)
-            parts[name] = laid_out(part.astype(array.dtype), layout)
+            parts[name] = self._handed(laid_out(part.astype(array.dtype), layout))
         if given is not None:
             given.extend(parts.values())
         upstream = _like(run.output, "y", parts)
@@ -208,7 +215,7 @@ class NumpySubject:
                 given: list[Array] = []
                 left = self._backward(mine, arrays, run, row, call.layout, call.through, given)
                 passes.append({name: self._checked(name, left.get(name)) for name in wrt})
-                spoilt |= not np.array_equal(_joined(given), self._handed(row, call.through))
+                spoilt |= not np.array_equal(_joined(given), self._upstream(row, call.through))
             after = self._numbers(pair, inputs)
             drawn = self._random.drawn()
         gradients = {n: self._stacked(n, [one[n] for one in passes]) for n in wrt}
@@ -223,7 +230,7 @@ class NumpySubject:
             random=call.watch and drawn,
         )
 
-    def _handed(self, row: Array, through: Sequence[str] | None) -> Array:
+    def _upstream(self, row: Array, through: Sequence[str] | None) -> Array:
         """The cotangents of a row as they were before backward had them."""
         parts = []
         for output in self.outputs:
@@ -292,6 +299,20 @@ class NumpySubject:
 
             leaves = {**captured, **own, **inputs}
             return record(leaves, forward, backward, self._request.implementation.span)
+
+    def casts(self) -> Sequence[Cast]:
+        before, self._kind = self._kind, Kind(self.dtype, self._request.uncast)
+        watch = self._kind.watch
+        try:
+            with self._ready():
+                pair = self._fresh(self._own)
+                arrays, run = self._forward(pair, self._inputs({}))
+                watch.backward = True
+                row = np.ones(sum(output.size for output in self.outputs))
+                self._backward(pair, arrays, run, row, "contiguous")
+        finally:
+            self._kind = before
+        return watch.found()
 
     def functions(self) -> Sequence[CustomCall]:
         """The pair, which is the layer."""

@@ -8,7 +8,7 @@ a number that nobody computed from then on: less is explained, and nothing wrong
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -202,16 +202,14 @@ class NumpyRecorder:
             self.written.stated.add(len(self.written.forward))
         self.written.forward.append(step)
 
-    @contextmanager
-    def recording(self) -> Iterator[None]:
+    def recording(self) -> AbstractContextManager[None]:
         """Arrays that a user's code makes meanwhile are noted too."""
-        before = {name: getattr(np, name) for name in _MADE}
 
-        def made(name: str, *args: Any, **keywords: Any) -> Any:
-            found = before[name](*args, **keywords)
-            if found.dtype.kind != "f" or self._places.running() is None:
+        def made(make: Callable[..., Any], args: Any, keywords: Mapping[str, Any]) -> Any:
+            found = make(*args, **keywords)
+            if found.dtype.kind != "f":
                 return found
-            if name.endswith("array"):
+            if make.__name__.endswith("array"):
                 if isinstance(args[0], Noted):
                     return args[0].astype(found.dtype)
                 return self.noted(found)
@@ -219,13 +217,28 @@ class NumpyRecorder:
             self.execution.slots[noted.slot].structural = True
             return noted
 
+        return making(made)
+
+
+@contextmanager
+def making(made: Callable[[Callable[..., Any], Any, Mapping[str, Any]], Any]) -> Iterator[None]:
+    """Where a user's code makes an array meanwhile, `made` is asked in the place of the function of
+    NumPy, which it is given with its arguments."""
+    before = {name: getattr(np, name) for name in _MADE}
+    places = Places(__name__)
+
+    def instead(name: str, *args: Any, **keywords: Any) -> Any:
+        if places.running() is None:
+            return before[name](*args, **keywords)
+        return made(before[name], args, keywords)
+
+    for name in _MADE:
+        setattr(np, name, partial(instead, name))
+    try:
+        yield
+    finally:
         for name in _MADE:
-            setattr(np, name, partial(made, name))
-        try:
-            yield
-        finally:
-            for name in _MADE:
-                setattr(np, name, before[name])
+            setattr(np, name, before[name])
 
 
 class Noted(np.ndarray[Any, Any]):

@@ -13,6 +13,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Implementation, Leaf
 
 if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.casts import Cast
     from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
     from gradcheck_cli.engines.callables.recording import Recording
 
@@ -43,7 +44,8 @@ class SubjectRequest:
     `values` are float64, int64 or bool arrays whose numbers are already those of `rounding`;
     parameters are rounded to it too, before they are cast to `dtype`. The two differ where a
     float32 problem is looked at in float64. A name of `values` that is a parameter's gives that its
-    value.
+    value. `uncast`: the layer runs in float64 from end to end, and where it casts to a narrower
+    dtype it goes on with the number as it is.
     """
 
     implementation: Implementation
@@ -51,6 +53,7 @@ class SubjectRequest:
     dtype: str
     rounding: str
     seed: int = 0
+    uncast: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ class Subject(Protocol):
     """
 
     dtype: str
+    digits: str  # the narrowest dtype on the way to its values, as far as known: else `dtype`
     leaves: tuple[Leaf, ...]
     outputs: tuple[Output, ...]  # of the first call, which is made when the subject is bound
     notes: tuple[str, ...]  # sentences for a person ("dropout: random numbers ...")
@@ -147,6 +151,10 @@ class Subject(Protocol):
     def record(self, row: Array) -> Recording:
         """One forward and one backward pass (row @ J), operation by operation. Raises Unsupported,
         and `recording.TooLarge`."""
+        ...
+
+    def casts(self) -> Sequence[Cast]:
+        """Where a forward and a backward pass go on in a narrower dtype, as far as it is seen."""
         ...
 
     def functions(self) -> Sequence[CustomCall]:

@@ -13,6 +13,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
+from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.subject import (
@@ -62,7 +63,7 @@ class TensorFlowSubject:
 
         self.tf = tf
         self._request = request
-        self.dtype = request.dtype
+        self.dtype = self.digits = request.dtype
         self._randomness = Randomness(tf, request.seed)
         with self._randomness.seeded():
             load_layer(request.implementation)  # a module may draw numbers when it is imported
@@ -179,8 +180,12 @@ class TensorFlowSubject:
                 stack.enter_context(one.at(values.get(name)))
             stack.enter_context(self._policies.set())
             stack.enter_context(self._randomness.seeded())
-            if self._inlined:
+            if self._inlined or self._request.uncast:
                 stack.enter_context(eagerly(self.tf))
+            if self._request.uncast:
+                from gradcheck_cli.engines.callables.tensorflow_casts import uncast
+
+                stack.enter_context(uncast())
             yield
 
     @contextmanager
@@ -235,7 +240,7 @@ class TensorFlowSubject:
     # What is asked
 
     def value(self, values: Mapping[str, Array]) -> Array:
-        found = self.graph.value(self, values)
+        found = None if self._request.uncast else self.graph.value(self, values)
         return self.eagerly(values) if found is None else found
 
     def eagerly(self, values: Mapping[str, Array]) -> Array:
@@ -340,6 +345,12 @@ class TensorFlowSubject:
 
         with self._passes(row) as passes:
             return record(passes, self._request.implementation.span)
+
+    def casts(self) -> Sequence[Cast]:
+        from gradcheck_cli.engines.callables.tensorflow_casts import watched
+
+        with self._passes(np.ones(sum(output.size for output in self.outputs))) as passes:
+            return watched(passes, self.dtype)
 
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.callables.tensorflow_functions import custom_calls

@@ -15,6 +15,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
+from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.recording import Recording
@@ -42,7 +43,7 @@ class TorchSubject:
 
         self.torch = torch
         self._request = request
-        self.dtype = request.dtype
+        self.dtype = self.digits = request.dtype
         self._device = device
         self._floats = getattr(torch, request.dtype)
         self._rounded = getattr(torch, request.rounding)
@@ -127,11 +128,21 @@ class TorchSubject:
             start += output.size
         return tuple(outputs)
 
-    def ready(self, values: Mapping[str, Array]) -> AbstractContextManager[None]:
+    @contextmanager
+    def ready(self, values: Mapping[str, Array]) -> Iterator[None]:
         """Parameters and captured tensors at their values; everything put back at the end."""
         state = self.state
         moved = {name: self.tensor(values[name]) for name in values if name in state.named}
-        return state.ready(moved, lambda name: self.tensor(self.by_name[name].value))
+        own = state.ready(moved, lambda name: self.tensor(self.by_name[name].value))
+        with own, self._dtypes():
+            yield
+
+    def _dtypes(self) -> AbstractContextManager[Any]:
+        if not self._request.uncast:
+            return nullcontext()
+        from gradcheck_cli.engines.callables.torch_casts import Uncast
+
+        return Uncast()
 
     # Arrays
 
@@ -350,6 +361,12 @@ class TorchSubject:
 
         with self._passes(row) as passes:
             return record(passes, self._request.implementation.span)
+
+    def casts(self) -> Sequence[Cast]:
+        from gradcheck_cli.engines.callables.torch_casts import watched
+
+        with self._passes(np.ones(sum(output.size for output in self.outputs))) as passes:
+            return watched(passes, self.dtype)
 
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.callables.torch_functions import custom_calls

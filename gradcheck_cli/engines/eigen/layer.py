@@ -28,6 +28,7 @@ from gradcheck_cli.engines.eigen.compiling import compiled
 from gradcheck_cli.engines.eigen.writing import REALS
 
 if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.casts import Cast
     from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
     from gradcheck_cli.engines.callables.recording import Recording
 
@@ -68,7 +69,7 @@ class EigenSubject:
     copies, and there is nothing that it could write to."""
 
     def __init__(self, request: SubjectRequest) -> None:
-        self.dtype = request.dtype
+        self.dtype = self.digits = request.dtype
         self._values = dict(request.values)
         floating = [name for name, v in self._values.items() if v.dtype.kind == "f"]
         self._places: dict[str, int] = {}
@@ -175,6 +176,10 @@ class EigenSubject:
 
     def record(self, row: Array) -> Recording:
         raise Unsupported("the operations of compiled code are not recorded")
+
+    def casts(self) -> Sequence[Cast]:
+        """None that are seen: what C++ computes in between is known by its noise alone."""
+        return ()
 
     def functions(self) -> Sequence[CustomCall]:
         """None: AutoDiffScalar has no stated derivatives."""

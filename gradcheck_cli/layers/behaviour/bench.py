@@ -11,9 +11,11 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Severity
+from gradcheck_cli.engines.callables.casts import narrowest
 from gradcheck_cli.engines.callables.subject import Call, Ran, Subject
 from gradcheck_cli.engines.tracebacks import short_traceback
 from gradcheck_cli.explain.values import apart
+from gradcheck_cli.layers.casts import seen
 from gradcheck_cli.truth.noise import measured_of_layer
 
 DRAWS = 2  # moves along random signs: what either does to a number is a fair sample of both
@@ -96,16 +98,20 @@ class Bench:
         dtypes |= {*self.first.dtypes.values(), *([digits] if digits else [])}
         self.half = 2.0 ** -(min(FORMATS[dtype].bits for dtype in dtypes & FORMATS.keys()) / 2)
 
-    def casts(self) -> bool:
-        """Whether float64 numbers are float32 on their way to the value."""
+    def digits(self) -> str | None:
+        """The narrowest dtype that the layer casts to, if it does: seen where it does so, or known
+        by the noise of its values."""
+        casts = seen(self.subject)
+        if casts:
+            return narrowest(cast.dtype for cast in casts)
         floats = {n: leaf.value for n, leaf in self.leaves.items() if leaf.value.dtype.kind == "f"}
         try:
             _, cast = measured_of_layer(
                 self.subject.value, floats, self.first.output, False, self.subject.dtype
             )
         except Exception:  # next to the edge of its domain
-            return False
-        return cast
+            return None
+        return "float32" if cast else None
 
     def draw(self, size: int) -> Array:
         """Gaussian numbers of the dtype that is checked."""

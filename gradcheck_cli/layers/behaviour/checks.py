@@ -53,8 +53,9 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
         if not bench.leaves or not bench.size:
             return LayerAnswer()
         faults = list(_faults(bench))
-        if any(fault.code in OF_DIGITS for fault in faults) and bench.casts():
-            bench = Bench(subject, fresh, problem, "float32")
+        digits = bench.digits() if any(fault.code in OF_DIGITS for fault in faults) else None
+        if digits:
+            bench = Bench(subject, fresh, problem, digits)
             faults = list(_faults(bench))
         fickle = any(fault.fickle for fault in faults)
         if bench.first.random and not fickle:

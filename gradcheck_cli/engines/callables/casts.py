@@ -1,0 +1,52 @@
+"""Where a layer goes on in a narrower floating dtype than the one it is run in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.place import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Numbers that depend on the leaves become numbers of a narrower `dtype`, for the first time in
+    this dtype: by the operation `name`, in the user's expression at `place`, in the forward pass
+    or, with `backward`, in the backward pass."""
+
+    dtype: str
+    name: str
+    place: Place | None
+    backward: bool = False
+
+
+class Watch:
+    """Collects those of a layer in `dtype`: the first of each dtype and pass."""
+
+    def __init__(self, dtype: str) -> None:
+        self._dtype = dtype
+        self.backward = False
+        self._found: dict[tuple[str, bool], Cast] = {}
+
+    def add(self, dtype: str, name: str, place: Place | None) -> None:
+        """What has become of a number, and where."""
+        key = dtype, self.backward
+        if not is_narrower(dtype, self._dtype):
+            return
+        if key not in self._found or self._found[key].place is None:
+            self._found[key] = Cast(dtype, name, place, self.backward)
+
+    def found(self) -> tuple[Cast, ...]:
+        return tuple(self._found.values())
+
+
+def is_narrower(dtype: str, other: str) -> bool:
+    """Whether a floating dtype has fewer digits than another; no dtype of integers has."""
+    known = dtype in FORMATS and other in FORMATS
+    return known and FORMATS[dtype].bits < FORMATS[other].bits
+
+
+def narrowest(dtypes: Iterable[str]) -> str:
+    """The one with the fewest digits."""
+    return min(dtypes, key=lambda dtype: FORMATS[dtype].bits)
