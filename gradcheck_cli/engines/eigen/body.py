@@ -117,9 +117,10 @@ class Body:
         """An index map as it is handed on: where it begins, and its length."""
         return f"given.maps + {self._pools.maps.place(map.astype('int64'))}, {map.size}"
 
-    def moved(self, index: int, names: Sequence[str], map: Array) -> str:
-        """The entries of the arrays, one after the other, in the places that `map` says."""
-        if len(names) == 1 and np.array_equal(map.ravel(), np.arange(map.size)):
+    def moved(self, index: int, names: Sequence[str], size: int, map: Array) -> str:
+        """The entries of the arrays, `size` of them one after the other, in the places that `map`
+        says."""
+        if len(names) == 1 and np.array_equal(map.ravel(), np.arange(size)):
             return names[0]
         held = [self.held(index, name) for name in names]
         arrays = ", ".join(f"&{name}" for name in held)

@@ -40,7 +40,7 @@ class Library:
         self, values: Mapping[str, Array], name: str, columns: Array | None
     ) -> tuple[Array, Array]:
         """The output, and its derivatives (directions, output), along `columns` of the input, or
-        along its entries."""
+        along its entries. Raises EngineFault where it does not fit the formula."""
         written = self._written
         flat = [values[input].astype(self._dtype).ravel() for input in written.places]
         given = np.concatenate(flat)
@@ -50,11 +50,13 @@ class Library:
         output = np.empty(self._size, dtype=self._dtype)
         tangents = np.empty((count, self._size), dtype=self._dtype)
         arrays = (written.maps, written.constants, written.flags, output, tangents)
-        self._call(
+        failed = self._call(
             pointer(given),
             *longs(given.size, written.places[name], size),
             pointer(rows),
-            *longs(count),
+            *longs(count, self._size),
             *(pointer(array) for array in arrays),
         )
+        if failed:
+            raise EngineFault("what was compiled gives an output of another size than the formula")
         return output, tangents

@@ -12,6 +12,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace gradcheck {
@@ -195,10 +197,11 @@ std::vector<T> pushed(std::vector<T> y, std::vector<const std::vector<T>*> x, F 
 }
 
 // The value of `f` at the inputs, and its derivatives along `count` directions of the inputs from
-// `first` on: the rows of `directions` (count, size), or the unit vectors where that is null.
+// `first` on: the rows of `directions` (count, size), or the unit vectors where that is null. Throws
+// std::length_error where `f` gives another number of entries than there is room for.
 template <typename R, typename F>
 int drive(F f, const R* values, Index total, Index first, Index size, const R* directions, Index count,
-          R* output, R* tangents) {
+          Index entries, R* output, R* tangents) {
   using T = Scalar<R>;
   for (Index start = 0; start < std::max<Index>(count, 1); start += chunk) {
     std::vector<T> inputs = constants<T>(values, total);
@@ -210,6 +213,9 @@ int drive(F f, const R* values, Index total, Index first, Index size, const R* d
           inputs[first + i].derivatives()(j) = directions[(start + j) * size + i];
     }
     const std::vector<T> y = f(inputs);
+    if (static_cast<Index>(y.size()) != entries)
+      throw std::length_error("the output has " + std::to_string(y.size()) + " entries, and " +
+                              std::to_string(entries) + " were expected");
     for (std::size_t i = 0; i < y.size(); ++i) {
       output[i] = y[i].value();
       for (Index j = 0; j < columns; ++j) tangents[(start + j) * y.size() + i] = y[i].derivatives()(j);

@@ -89,17 +89,22 @@ Result<T> result(const Eigen::TensorBase<D, Eigen::ReadOnlyAccessors>& y) {
 
 #endif
 
+constexpr std::size_t dimensions = 8;  // of an output: what the caller has room for
+
 // `f` at the inputs. Without `output` only the shape is told: its rank, then its sizes. What `f`
 // throws goes to `problem`, and the answer is 1.
 template <typename R, typename F>
 int call(F f, const R* values, Index total, Index first, Index size, const R* directions, Index count,
-         R* output, R* tangents, Index* shape, std::string& problem) {
+         Index entries, R* output, R* tangents, Index* shape, std::string& problem) {
   using T = Scalar<R>;
   try {
     if (output)
       return drive<R>([&](const std::vector<T>& inputs) { return f(inputs).entries; },
-                      values, total, first, size, directions, count, output, tangents);
+                      values, total, first, size, directions, count, entries, output,
+                      tangents);
     const Result<T> found = f(constants<T>(values, total));
+    if (found.shape.size() > dimensions)
+      throw std::length_error("an output has " + std::to_string(dimensions) + " dimensions at most");
     shape[0] = found.shape.size();
     std::copy(found.shape.begin(), found.shape.end(), shape + 1);
     return 0;

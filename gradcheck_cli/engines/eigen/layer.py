@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.recording import Recording
 
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
-_DIMENSIONS = 8  # of an output, at most
+_DIMENSIONS = 8  # of an output, at most (gradcheck_layer.hpp)
 # Eigen's own checks throw, so that a mistake in sizes is told and does not end the process.
 _TEXT = """// made of {digest}
 #undef NDEBUG
@@ -53,13 +53,13 @@ extern "C" const char* gradcheck_problem() {{ return gradcheck_said.c_str(); }}
 
 extern "C" int gradcheck_layer(
     const {real}* values, gradcheck::Index total, gradcheck::Index first, gradcheck::Index size,
-    const {real}* directions, gradcheck::Index count, {real}* output, {real}* tangents,
-    gradcheck::Index* shape) {{
+    const {real}* directions, gradcheck::Index count, gradcheck::Index entries, {real}* output,
+    {real}* tangents, gradcheck::Index* shape) {{
   auto call = [](const std::vector<gradcheck_scalar>& inputs) {{
     return gradcheck::result<gradcheck_scalar>(::{name}({arguments}));
   }};
-  return gradcheck::call<{real}>(call, values, total, first, size, directions, count, output,
-                                 tangents, shape, gradcheck_said);
+  return gradcheck::call<{real}>(call, values, total, first, size, directions, count, entries,
+                                 output, tangents, shape, gradcheck_said);
 }}
 """
 
@@ -118,7 +118,7 @@ class EigenSubject:
             pointer(given),
             *longs(given.size, first, size),
             pointer(directions),
-            *longs(count),
+            *longs(count, 0 if output is None else output.size),
             *map(pointer, (output, tangents, shape)),
         )
         if failed:

@@ -46,7 +46,7 @@ def _each(body: Body, index: int, node: Node, form: str, shape: tuple[int, ...])
         mine = body.shape(arg)
         if mine != shape and math.prod(mine) != 1:
             map = np.broadcast_to(np.arange(math.prod(mine)).reshape(mine), shape)
-            name = _moved_kind(body, index, name, map, wanted)
+            name = _moved_kind(body, index, name, math.prod(mine), map, wanted)
         letter = chr(ord("a") + place)
         names.append(body.held(index, name))
         given.append(f"{'Flag' if wanted == 'bool' else 'const T&'} {letter}")
@@ -62,9 +62,9 @@ def _each(body: Body, index: int, node: Node, form: str, shape: tuple[int, ...])
     return f"each<{out}>({', '.join([str(size), call, *names])})"
 
 
-def _moved_kind(body: Body, index: int, name: str, map: Array, kind: str) -> str:
+def _moved_kind(body: Body, index: int, name: str, size: int, map: Array, kind: str) -> str:
     if kind != "bool":
-        return body.moved(index, [name], map)
+        return body.moved(index, [name], size, map)
     held = body.held(index, name)
     return body.let(index, f"gather<Flag>({body.map(map)}, {{&{held}}})")
 
@@ -100,7 +100,7 @@ def _moving(body: Body, index: int, node: Node) -> str:
         names.append(body.array(arg, "float"))
         begin += size
     map = np.asarray(ROWS[node.op].value(*numbered, **node.keywords)).astype(np.int64) - 1
-    return body.moved(index, names, map)
+    return body.moved(index, names, begin - 1, map)
 
 
 def _rows_of(body: Body, index: int, arg: int, axes: tuple[int, ...]) -> tuple[str, int]:
@@ -110,7 +110,7 @@ def _rows_of(body: Body, index: int, arg: int, axes: tuple[int, ...]) -> tuple[s
     kept = [i for i in range(len(shape)) if i not in axes]
     map = numbers.transpose([*kept, *axes])
     count = math.prod(shape[i] for i in axes)
-    return body.moved(index, [body.array(arg, "float")], map), count
+    return body.moved(index, [body.array(arg, "float")], numbers.size, map), count
 
 
 def _fold(body: Body, index: int, node: Node, function: str) -> str:
@@ -134,7 +134,7 @@ def _along(body: Body, index: int, node: Node, form: str) -> str:
     made = body.let(index, form.format(held, count))
     turned = np.moveaxis(np.empty(shape), axis, -1).shape
     back = np.moveaxis(np.arange(math.prod(shape)).reshape(turned), -1, axis)
-    return body.moved(index, [made], back)
+    return body.moved(index, [made], back.size, back)
 
 
 def _softmax(body: Body, index: int, node: Node) -> str:
@@ -191,7 +191,7 @@ def _trace(body: Body, index: int, node: Node) -> str:
     shape = body.shape(arg)
     numbers = np.arange(math.prod(shape)).reshape(shape)
     map = np.diagonal(numbers, node.keywords["offset"], -2, -1)
-    entries = body.moved(index, [body.array(arg, "float")], map)
+    entries = body.moved(index, [body.array(arg, "float")], numbers.size, map)
     return f"rows<T>({entries}, {map.shape[-1]}, sum<T>)"
 
 
@@ -208,14 +208,18 @@ def _operand(body: Body, arg: int) -> tuple[str, Array]:
 def _product(body: Body, index: int, left: tuple[str, Array], right: tuple[str, Array]) -> str:
     """Of arrays (..., n, k) and (..., k, m), or vectors; each with its entries' numbers."""
     (a, x), (b, y) = left, right
+    sizes = [x.size, y.size]
     x = x[None, :] if x.ndim == 1 else x
     y = y[:, None] if y.ndim == 1 else y
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     x = np.broadcast_to(x, (*batch, *x.shape[-2:]))
     y = np.broadcast_to(y, (*batch, *y.shape[-2:]))
-    names = [body.moved(index, [name], map) for name, map in ((a, x), (b, y))]
-    sizes = f"{math.prod(batch)}, {x.shape[-2]}, {x.shape[-1]}, {y.shape[-1]}"
-    return f"matmul<T>({names[0]}, {names[1]}, {sizes})"
+    names = [
+        body.moved(index, [name], size, map)
+        for name, size, map in zip((a, b), sizes, (x, y), strict=True)
+    ]
+    shapes = f"{math.prod(batch)}, {x.shape[-2]}, {x.shape[-1]}, {y.shape[-1]}"
+    return f"matmul<T>({names[0]}, {names[1]}, {shapes})"
 
 
 def _outer(body: Body, index: int, node: Node) -> str:
@@ -226,7 +230,7 @@ def _outer(body: Body, index: int, node: Node) -> str:
 def _linear(body: Body, index: int, node: Node) -> str:
     x, (w, numbers), (b, biases) = (_operand(body, arg) for arg in node.args)
     product = body.let(index, _product(body, index, x, (w, numbers.T)))
-    bias = body.moved(index, [b], np.broadcast_to(biases, node.shape))
+    bias = body.moved(index, [b], biases.size, np.broadcast_to(biases, node.shape))
     add = "[](const T& a, const T& b) -> T { return a + b; }"
     return f"each<T>({math.prod(node.shape)}, {add}, {product}, {bias})"
 

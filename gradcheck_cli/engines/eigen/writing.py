@@ -23,14 +23,17 @@ template <typename R, typename T>
 _ENTRY = """
 extern "C" int gradcheck_{dtype}(
     const {real}* values, gradcheck::Index total, gradcheck::Index first, gradcheck::Index size,
-    const {real}* directions, gradcheck::Index count, const gradcheck::Index* maps,
-    const {real}* constants, const gradcheck::Flag* flags, {real}* output, {real}* tangents) {{
+    const {real}* directions, gradcheck::Index count, gradcheck::Index entries,
+    const gradcheck::Index* maps, const {real}* constants, const gradcheck::Flag* flags,
+    {real}* output, {real}* tangents) try {{
   const gradcheck::Given<{real}> given{{maps, constants, flags}};
   auto f = [&](const std::vector<gradcheck::Scalar<{real}>>& inputs) {{
     return program<{real}>(given, inputs);
   }};
   return gradcheck::drive<{real}>(
-      f, values, total, first, size, directions, count, output, tangents);
+      f, values, total, first, size, directions, count, entries, output, tangents);
+}} catch (const std::length_error&) {{
+  return 1;
 }}
 """
 REALS = {"float32": "float", "float64": "double"}

@@ -30,3 +30,14 @@ template <typename T>
 Vector<T> misfit(const Vector<T>& x) {
   return x.head(2) + x;
 }
+
+template <typename T>
+Vector<T> positive(const Vector<T>& x) {
+  Vector<T> kept(0);
+  for (const T& entry : x)
+    if (entry > 0) {
+      kept.conservativeResize(kept.size() + 1);
+      kept(kept.size() - 1) = entry;
+    }
+  return kept;
+}

@@ -124,6 +124,21 @@ def test_a_subset_of_the_inputs_in_chunks_and_along_directions(
     assert got.compile_s == 0  # another part of the same Jacobian
 
 
+def test_the_first_entries_of_an_array_are_not_all_of_it(engine: EigenEngine) -> None:
+    formula = "h = softmax(x)\na = outer(h, h)\n" + (
+        "concatenate([h[0:1], stack([trace(a[0:1]), sum(a[:2])]), (h * a)[:1, 0], a[0]])"
+    )
+    values = {"x": np.array([0.5, -0.3, 1.2])}
+    program = program_of(formula, values)
+    problem = Problem(program, values, ("x",), "float64", "float64", "forward")
+    got, right = engine.evaluate(problem), loaded("reference").evaluate(problem)
+    assert got.failure is None, got.failure
+    np.testing.assert_allclose(got.output, right.output, rtol=1e-14)
+    np.testing.assert_allclose(
+        got.gradients["x"].values, right.gradients["x"].values, rtol=1e-12, atol=1e-15
+    )
+
+
 LONG = {"x": np.linspace(0, 1, 4000), "w": np.array(0.5)}
 LINE = "mean((w * x - 3) ** 2)"
 

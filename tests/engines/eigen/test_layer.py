@@ -89,6 +89,14 @@ def test_sizes_that_do_not_fit_are_told_and_crash_nothing() -> None:
         subject("misfit", x=[1.0, 2.0, 3.0])
 
 
+def test_an_output_that_grows_is_told_and_crashes_nothing() -> None:
+    layer = subject("positive", x=[1.0, -2.0, 3.0])
+    assert layer.outputs[0].shape == (2,)
+    np.testing.assert_array_equal(layer.value({}), [1.0, 3.0])
+    with pytest.raises(EngineFault, match="the output has 3 entries, and 2 were expected"):
+        layer.value({"x": np.ones(3)})
+
+
 def test_a_mistake_is_told_with_its_line_in_the_users_file(tmp_path: Path) -> None:
     (tmp_path / "bad.hpp").write_text(
         "template <typename T>\nT f(const T& x) { return expp(x); }\n"
