@@ -16,6 +16,7 @@ from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Program
 from gradcheck_cli.explain.algebra.building import Workshop
 from gradcheck_cli.explain.algebra.expressions import Expr, Forest, Misfit, ordered
 from gradcheck_cli.explain.custom import NotStated, stable
+from gradcheck_cli.explain.ranges import Ranges
 from gradcheck_cli.explain.rewrites import CATALOGUE
 from gradcheck_cli.explain.rewrites.rule import Proposal, Site
 from gradcheck_cli.formula.printing import expression, statements
@@ -27,6 +28,7 @@ NEXT = 3  # and between a rewrite and the next one
 SMALL = 30  # nodes of a program in which all places are near
 WIDTHS = (60, 16, 8)  # rewritten programs that are looked at again, by how often they were
 MOST = 40  # candidates; screening one costs about a millisecond
+ENOUGH = 3 * MOST  # of programs that were rewritten more than once, of which the nearest are tried
 # Each candidate for a program of 10^5 nodes is another program of as many.
 AFFORDABLE = 40_000
 FEWEST = 4
@@ -87,12 +89,17 @@ class _Search:
         seen = {id(root)}
         found: list[_Rewritten] = []
         chain = self._chain() if len(self._widths) > 1 else []
+        if len(self._widths) > 1:
+            found += self._within_range()
+            seen.update(id(made.root) for made in found)
         for width in self._widths:
             following: list[_Rewritten] = []
             going_on = [
                 made for made in level if not any(s.rule.last or s.rule.broad for s in made.steps)
             ]
             for made in sorted(going_on, key=_rank)[:width]:
+                if made.steps and len(following) >= ENOUGH:
+                    break
                 for more in self._again(made):
                     if id(more.root) not in seen:
                         seen.add(id(more.root))
@@ -130,6 +137,28 @@ class _Search:
             seen.add(id(made.root))
             chain.append(made)
         return chain[1:]
+
+    def _within_range(self) -> list[_Rewritten]:
+        """The program rewritten as long as that leaves fewer numbers in it that the dtype cannot
+        hold: what a person does who follows an overflow through the program. Best first."""
+        made = _Rewritten(self._forest.output, self._forest.output, (), 0)
+        chain: list[_Rewritten] = []
+        ranges = Ranges(self._forest, FORMATS[self._dtype], self._values)
+        lost = ranges.lost(made.root)
+        for _ in range(CHAIN if lost else 0):
+            steps = [
+                (ranges.lost(more.root), len(ordered(more.root)), more)
+                for more in self._everywhere_in(made)
+                if not (more.steps[-1].rule.last or more.steps[-1].rule.broad)
+            ]
+            best = min(steps, key=lambda step: step[:2], default=None)
+            if best is None or best[0] >= lost:
+                break
+            lost, _, made = best
+            chain.append(made)
+            if not lost:
+                break
+        return chain[:0:-1]  # what one rewrite gives is in the first level
 
     def _everywhere_in(self, made: _Rewritten) -> Iterator[_Rewritten]:
         places = [expr for expr in ordered(made.root) if expr.op not in _LEAVES]

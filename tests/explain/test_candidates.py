@@ -47,6 +47,15 @@ def test_a_chain_puts_every_part_in_its_stable_form() -> None:
     assert any("log_sigmoid(t1) * sigmoid(-t1) ** 2" in c.model for c in found.values())
 
 
+def test_an_underflow_is_followed_through_the_program() -> None:
+    # neither rewrite alone leaves a program without numbers that are too small
+    loss = "p = w * exp(-d)\nl = sum(p)\nr = p / l\nsum(r * d) - log(l)"
+    found = proposed(loss, d=[200.0, 210.0], w=[0.5, 1.5])
+    best = next(iter(found.values())).model
+    assert "logsumexp" in best
+    assert "softmax" in best
+
+
 def test_two_rewrites_in_two_places() -> None:
     found = proposed("log(1 + exp(x)) * (1 / exp(y))", x=100.0, y=100.0)
     assert "softplus(x) * exp(-y)" in found

@@ -348,7 +348,8 @@ def _compounds(p: Norm) -> int:
 def _fits_product(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
     if t.kind != "product" or _compounds(p) > len(t.parts):
         return
-    for exponent in (1.0, -1.0):
+    fraction = any(e > 0 for _, e in p.parts)  # 1 / f is no reason to look at f
+    for exponent in (1.0, -1.0) if fraction else (1.0,):
         parts = tuple((q, e * exponent) for q, e in _compound_first(p.parts))
         start = algebra.scaled(t, 1 / _scale(p.value, exponent))
         for found in _factors(algebra, parts, start, {}, whole=False, rest_key=_REST):

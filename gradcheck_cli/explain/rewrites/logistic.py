@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from gradcheck_cli.explain.algebra.expressions import Expr
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
 
@@ -35,17 +37,22 @@ def softmax_by_hand(site: Site) -> Iterator[Expr]:
 
 @by_hand()
 def weighted_softmax_by_hand(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
-    """a * exp(x) / sum(a * exp(x), axis) -> softmax(x + log(a), axis)"""
+    """a * exp(x) / sum(a * exp(x), axis) -> softmax(x + log(a), axis), -inf where a = 0"""
+    call, shop = site.call, site.workshop
     for fit in site.fits("a * exp(x) / sum(a * exp(x), axis=A, keepdims=B)"):
-        a, x = (site.workshop.expr(fit.bindings[name]) for name in "ax")
-        exponent = site.workshop.add(x, site.call("log", a))
+        a, x = (shop.expr(fit.bindings[name]) for name in "ax")
+        zero = shop.number(0)
+        counts, stated = call("greater", a, zero), call("greater_equal", a, zero)
+        value = site.value(a)
+        if value is None or np.all(value > 0):
+            exponent, stated = shop.add(x, call("log", a)), counts
+        else:
+            logs = shop.add(x, call("log", call("where", counts, a, shop.number(1))))
+            exponent = call("where", counts, logs, shop.number(-math.inf))
         axis = _one_axis(exponent, fit.bindings["A"])
         if axis is not None and (fit.bindings["B"] or len(exponent.shape) == 1):
-            softmax = site.call("softmax", exponent, axis=axis - len(exponent.shape) * (axis >= 0))
-            yield (
-                site.fitted(softmax, fit),
-                (site.call("greater", a, site.workshop.number(0)),),
-            )
+            softmax = call("softmax", exponent, axis=axis - len(exponent.shape) * (axis >= 0))
+            yield site.fitted(softmax, fit), (stated,)
 
 
 def _others(site: Site, x: Expr, index: tuple[Any, ...]) -> Expr | None:

@@ -471,7 +471,7 @@ EXAMPLES: Mapping[str, Example] = {
     "(exp(a * x) - exp(b * x)) / x -> its Taylor series near 0, in a double where": Example(
         "(exp(a * x) - exp(b * x)) / x", {"a": -1.0, "b": -2.0, "x": 1e-4}
     ),
-    "a * exp(x) / sum(a * exp(x), axis) -> softmax(x + log(a), axis)": Example(
+    "a * exp(x) / sum(a * exp(x), axis) -> softmax(x + log(a), axis), -inf where a = 0": Example(
         "sum(w * exp(x) / sum(w * exp(x)) * r)",
         {"w": [0.2, 0.8], "x": [-200.0, -201.0], "r": [1.0, 2.0]},
     ),
