@@ -6,7 +6,9 @@ a few numbers takes as long as to look at a thousand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,8 +21,27 @@ ROUNDING = 4.0
 
 TOGETHER = 1 << 14  # numbers: the arrays that are made of so many stay in a processor's cache
 
-Compared = tuple[Array, Array, FloatFormat | None]
-"""Exact numbers in float64, others beside them, and the format of these."""
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Arrays of exact numbers in float64, and others beside them, all of one format (None: indices
+    and masks), one after the other. Number i ends at `ends[i]`."""
+
+    exact: Array
+    others: Array
+    ends: Array
+    format: FloatFormat | None
+
+    def part(self, i: int) -> slice:
+        return slice(self.ends[i - 1] if i else 0, self.ends[i])
+
+    def without(self, holds: Array) -> list[int]:
+        """Those of which it does not hold for all elements."""
+        failing = np.flatnonzero(~holds)
+        if not failing.size:
+            return []
+        found: list[int] = np.unique(np.searchsorted(self.ends, failing, side="right")).tolist()
+        return found
 
 
 class Alone:
@@ -29,7 +50,8 @@ class Alone:
     def __init__(self, shadow: Shadow) -> None:
         self.shadow = shadow
         self._execution = shadow.execution
-        self._same: dict[int, bool] = {}  # whether the run has the rounded exact numbers itself
+        self._compared: set[int] = set()  # slots
+        self._other: dict[int, Array] = {}  # the exact numbers, rounded, where the run has others
         self._kept: dict[int, list[Array]] = {}  # the results of steps that are in doubt
 
     def results(self, place: int) -> list[Array]:
@@ -37,84 +59,73 @@ class Alone:
         kept = self._kept.get(place)
         if kept is None:
             step = self._execution.steps[place]
-            self._compare_arguments([step])
+            self._compare(step.args)
             kept = self._results(step)
         return kept
 
     def doubtful(self, needed: Sequence[int]) -> list[tuple[int, int]]:
         """Which steps do not plainly round as they should, and which of their results; but for
         those that only move numbers."""
-        execution = self._execution
-        steps = {place: execution.steps[place] for place in needed}
-        self._compare_arguments(steps.values())
+        slots = self._execution.slots
+        steps = {place: self._execution.steps[place] for place in needed}
+        asked = [
+            (place, k)
+            for place, step in steps.items()
+            for k, slot in enumerate(step.results)
+            if not step.moves or slots[slot].format is None
+        ]
+        self._compare(slot for place, _ in asked for slot in steps[place].args)
         found: list[tuple[int, int]] = []
-        for places in _together(needed, lambda place: self._size(steps[place])):
-            asked = [
-                (place, k)
-                for place in places
-                for k, slot in enumerate(steps[place].results)
-                if not steps[place].moves or execution.slots[slot].format is None
-            ]
-            made = {place: self._results(steps[place]) for place, _ in asked}
-            compared = [self._compared(steps[p].results[k], made[p][k]) for p, k in asked]
-            for (place, k), right in zip(asked, each(plainly_right, compared), strict=True):
-                if not right:
+        for part in _together(asked, lambda one: slots[steps[one[0]].results[one[1]]].size):
+            made = {place: self._results(steps[place]) for place, _ in part}
+            beside = {steps[place].results[k]: made[place][k] for place, k in part}
+            where = dict(zip(beside, part, strict=True))
+            for keys, pairs in self._pairs(beside):
+                for i in pairs.without(plainly_right(pairs.exact, pairs.others, pairs.format)):
+                    place, k = where[keys[i]]
                     found.append((place, k))
                     self._kept[place] = made[place]
-        return found
+        return sorted(found)
 
-    def _size(self, step: Step) -> int:
-        return max((self._execution.slots[slot].size for slot in step.results), default=0)
-
-    def _compared(self, slot: int, others: Array) -> Compared:
-        return self.shadow.near(slot), others, self._execution.slots[slot].format
-
-    def _compare_arguments(self, steps: Iterable[Step]) -> None:
-        """Finds out which arguments of the steps the run has rounded rightly."""
+    def _compare(self, slots: Iterable[int]) -> None:
+        """Finds out where the run has other numbers than the exact ones, rounded."""
         execution = self._execution
-        slots = dict.fromkeys(slot for step in steps for slot in step.args)
         unknown = [
             slot
-            for slot in slots
-            if slot not in self._same
+            for slot in dict.fromkeys(slots)
+            if slot not in self._compared
             and not isinstance(execution.slots[slot].native, (bool, int, float))
         ]
+        self._compared.update(unknown)
         for part in _together(unknown, lambda slot: execution.slots[slot].size):
-            compared = [self._compared(slot, execution.values(slot)) for slot in part]
-            self._same.update(zip(part, each(_rounded_to, compared), strict=True))
+            for keys, pairs in self._pairs({slot: execution.values(slot) for slot in part}):
+                format = pairs.format
+                rounded = pairs.exact if format is None else format.round(pairs.exact)
+                for i in pairs.without(_equal(rounded, pairs.others)):
+                    shape = self.shadow.near(keys[i]).shape
+                    self._other[keys[i]] = rounded[pairs.part(i)].reshape(shape)
+
+    def _pairs(self, beside: Mapping[int, Array]) -> Iterator[tuple[list[int], Pairs]]:
+        """The exact numbers of slots, and what is beside them; the slots of each format apart."""
+        slots, near = self._execution.slots, self.shadow.near
+        for format in {slots[slot].format for slot in beside}:
+            mine = [slot for slot in beside if slots[slot].format is format]
+            exact = _joined([near(slot) for slot in mine])
+            others = _joined([beside[slot] for slot in mine])
+            ends = np.cumsum([near(slot).size for slot in mine])
+            yield mine, Pairs(exact, others, ends, format)
 
     def _results(self, step: Step) -> list[Array]:
-        execution = self._execution
-        if all(self._same.get(slot, True) for slot in step.args):
+        execution, other = self._execution, self._other
+        if not any(slot in other for slot in step.args):
             return [execution.values(slot) for slot in step.results]
         given = [self._rounded(slot) for slot in step.args]
         return [np.asarray(execution.conversions.numpy(y)) for y in step.low(given)]
 
     def _rounded(self, slot: int) -> Native:
         native = self._execution.slots[slot].native
-        if self._same.get(slot, True):
-            return native
-        near, format = self.shadow.near(slot), self._execution.slots[slot].format
-        rounded = near if format is None else format.round(near)
-        return self._execution.conversions.native(rounded, native)
-
-
-def each(
-    holds: Callable[[Array, Array, FloatFormat | None], Array], compared: Sequence[Compared]
-) -> list[bool]:
-    """Of each pair of arrays, whether it holds for all elements."""
-    found = [True] * len(compared)
-    for format in {format for *_, format in compared}:
-        mine = [i for i, (*_, other) in enumerate(compared) if other is format]
-        ends = np.cumsum([compared[i][0].size for i in mine])
-        exact, others = (
-            _joined([compared[i][0] for i in mine]),
-            _joined([compared[i][1] for i in mine]),
-        )
-        failing = np.flatnonzero(~holds(exact, others, format))
-        for which in np.unique(np.searchsorted(ends, failing, side="right")):
-            found[mine[which]] = False
-    return found
+        rounded = self._other.get(slot)
+        return native if rounded is None else self._execution.conversions.native(rounded, native)
 
 
 def _joined(arrays: Sequence[Array]) -> Array:
@@ -122,11 +133,10 @@ def _joined(arrays: Sequence[Array]) -> Array:
     return flat[0] if len(flat) == 1 else np.concatenate(flat)
 
 
-def _rounded_to(exact: Array, others: Array, format: FloatFormat | None) -> Array:
-    """Which of the others are the exact numbers, rounded; a nan is one."""
-    rounded = exact if format is None else format.round(exact)
-    same = rounded == others
-    return np.asarray(same if same.all() else same | ((rounded != rounded) & (others != others)))
+def _equal(some: Array, others: Array) -> Array:
+    """Which are the same; a nan is."""
+    same = np.asarray(some == others)
+    return same if same.all() else same | ((some != some) & (others != others))
 
 
 def plainly_right(exact: Array, others: Array, format: FloatFormat | None) -> Array:
@@ -141,9 +151,12 @@ def plainly_right(exact: Array, others: Array, format: FloatFormat | None) -> Ar
     return np.asarray(right)
 
 
-def _together(items: Sequence[int], size: Callable[[int], int]) -> Iterator[list[int]]:
+Item = TypeVar("Item")
+
+
+def _together(items: Sequence[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
     """The items in order, as many at a time as are of a fair size together."""
-    part: list[int] = []
+    part: list[Item] = []
     total = 0
     for item in items:
         part.append(item)

@@ -91,6 +91,7 @@ class Shadow:
         self.numbers = numbers
         self._exact: dict[int, High] = {}
         self._near: dict[int, Array] = {}
+        self._done: set[int] = set()  # places of steps
 
     def __getitem__(self, slot: int) -> High:
         return self._exact[slot]
@@ -110,9 +111,10 @@ class Shadow:
         """Runs those of the needed steps that were not run yet."""
         exact = self._exact
         for place in needed:
-            step = self.execution.steps[place]
-            if all(slot in exact for slot in step.results):
+            if place in self._done:
                 continue
+            self._done.add(place)
+            step = self.execution.steps[place]
             for slot in step.args:
                 if slot not in exact:
                     exact[slot] = given(self.execution, slot, self.numbers)

@@ -142,11 +142,10 @@ class _Torch(Taped):
         return self.array(values).requires_grad_()
 
     def numpy(self, array: Any) -> Array:
-        plain = array.detach()
-        if plain.is_floating_point():
-            plain = plain.to(self._torch.float64)
-        result: Array = plain.numpy(force=True)  # a derivative of sgn is a "ZeroTensor"
-        return result
+        if array.dtype is self._torch.bfloat16:  # NumPy has none
+            array = array.float()
+        plain: Array = array.numpy(force=True)  # a derivative of sgn is a "ZeroTensor"
+        return plain.astype(np.float64) if plain.dtype.kind == "f" else plain
 
     def dtype_of(self, array: Any) -> str:
         return str(array.dtype).removeprefix("torch.")

@@ -41,24 +41,30 @@ class Call:
         self._kwargs = dict(kwargs)
         self._holes: list[Hole] = []
         self.given: list[Any] = []
-        taken = takes_arrays(func)
+        numbers = takes_arrays(func)
         for i, x in enumerate(args):
-            number = isinstance(x, (int, float)) and i < len(taken) and taken[i]
-            self._args[i] = self._emptied(i, x, number)
+            if isinstance(x, (int, float)):
+                if i < len(numbers) and numbers[i]:
+                    self._holes.append((i, None))
+                    self.given.append(x)
+            else:
+                self._take(i, x)
         for name, x in kwargs.items():
-            self._kwargs[name] = self._emptied(name, x, False)
+            self._take(name, x)
 
-    def _emptied(self, place: int | str, x: Any, number: bool) -> Any:
-        """What is left of an argument when its arrays are taken out."""
-        if number or isinstance(x, torch.Tensor):
+    def _take(self, place: int | str, x: Any) -> None:
+        """Takes note of the arrays of an argument."""
+        if isinstance(x, torch.Tensor):
             self._holes.append((place, None))
             self.given.append(x)
-            return None
-        if isinstance(x, (list, tuple)):
+        elif isinstance(x, (list, tuple)):
             within = [k for k, one in enumerate(x) if isinstance(one, torch.Tensor)]
             self._holes += [(place, k) for k in within]
             self.given += [x[k] for k in within]
-        return x
+
+    def is_meta(self) -> bool:
+        """Whether it is about shapes alone."""
+        return any(isinstance(x, torch.Tensor) and x.is_meta for x in self.given)
 
     def _filled(self, given: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         args, kwargs = list(self._args), dict(self._kwargs)

@@ -67,9 +67,10 @@ class TorchRecorder(Observer):
     def slot(self, tensor: Any) -> int:
         """The slot of a tensor; of one that was not seen yet, a new one."""
         key = _identity(tensor)
-        if key not in self._places:
-            self._places[key] = self._new(tensor)
-        return self._places[key]
+        slot = self._places.get(key)
+        if slot is None:
+            slot = self._places[key] = self._new(tensor)
+        return slot
 
     def _new(self, tensor: Any) -> int:
         return self.execution.add_slot(tensor, _format_of(tensor.dtype))
@@ -77,10 +78,11 @@ class TorchRecorder(Observer):
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The operation, written down."""
         call = Call(func, args, kwargs)
-        if any(isinstance(x, torch.Tensor) and x.is_meta for x in call.given):
+        if call.is_meta():
             return func(*args, **kwargs)
-        slots = tuple(self._given(x) for x in call.given)
-        changed = [args[i] for i in written(func) if i < len(args)]
+        slots = tuple([self._given(x) for x in call.given])
+        places = written(func)
+        changed = [args[i] for i in places if i < len(args)] if places else []
         before = [self._overwrite(tensor) for tensor in changed]
         result = func(*args, **kwargs)
         made = list(tensors(result))
@@ -90,11 +92,11 @@ class TorchRecorder(Observer):
         if name in ZEROS:
             for y in made:
                 self.execution.slots[self.slot(y)].structural = True
-        elif changed or any(_identity(y) not in self._places for y in made):
+        elif changed or not all(_identity(y) in self._places for y in made):
             if changed:
                 name = name.removesuffix("_")
             moves = name in MOVES or getattr(func, "is_view", False)
-            self._add(_name(func), name, moves, slots, tuple(self._made(y) for y in made), call)
+            self._add(_name(func), name, moves, slots, tuple([self._made(y) for y in made]), call)
             for tensor, others in zip(changed, before, strict=True):
                 self._scatter(tensor, others)
         return result
