@@ -40,7 +40,8 @@ class Pairs:
         failing = np.flatnonzero(~holds)
         if not failing.size:
             return []
-        found: list[int] = np.unique(np.searchsorted(self.ends, failing, side="right")).tolist()
+        before_end = np.searchsorted(failing, self.ends)
+        found: list[int] = np.flatnonzero(np.diff(before_end, prepend=0)).tolist()
         return found
 
 

@@ -94,7 +94,9 @@ def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | 
         off &= judged.verdict != Verdict.CORRECT
         if not np.any(off):
             return None
-    ulps = error_in_ulps(g, block.value, fmt)
+        ulps = judged.ulps
+    else:
+        ulps = error_in_ulps(g, block.value, fmt)
     size = np.where(off, np.where(np.isnan(ulps), np.inf, ulps), -1.0)
     row, column = (int(i) for i in np.unravel_index(int(np.argmax(size)), size.shape))
     return float(size[row, column]), row, column
@@ -105,6 +107,12 @@ ROUGH = {
     PointKind.UNDEFINED: Verdict.UNDEFINED,
     PointKind.JUMP: Verdict.JUMP,
 }
+
+
+# By verdict: itself where it says something of the point, else that all is right.
+_OF_POINT = np.array(
+    [int(v) if v in (*ROUGH.values(), Verdict.UNDECIDED) else int(Verdict.CORRECT) for v in Verdict]
+)
 
 
 @dataclass(slots=True)
@@ -246,9 +254,12 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
 
 def _widest_bar(block: TruthBlock, fmt: FloatFormat) -> float | None:
     """The widest error bar of the truth in ulps; None where one is not bounded."""
-    smooth = block.kind == PointKind.SMOOTH
+    error, value = block.error, block.value
+    if np.any(block.kind):
+        smooth = block.kind == PointKind.SMOOTH
+        error, value = error[smooth], value[smooth]
     with np.errstate(all="ignore"):
-        bars = block.error[smooth] / fmt.ulp(block.value[smooth])
+        bars = error / fmt.ulp(value)
     return float(np.max(bars)) if bars.size and np.all(np.isfinite(bars)) else None
 
 
@@ -269,14 +280,14 @@ def _merge_point(got: _Collected, mode: Mode, name: str, block: TruthBlock, judg
     if not (np.any(judged.verdict) or np.any(block.kind)):
         got.point.setdefault((mode, name), judged.verdict)
         return
-    of_point = (Verdict.KINK, Verdict.UNDEFINED, Verdict.JUMP, Verdict.UNDECIDED)
-    verdicts = np.where(np.isin(judged.verdict, of_point), judged.verdict, int(Verdict.CORRECT))
-    # an engine that fails at an undefined or jumping entry does not make it less so, nor does one
-    # that has no number at a kink
-    lost = (Verdict.NAN, Verdict.INFINITE, Verdict.OUTPUT_LOST)
-    for kind, verdict in ROUGH.items():
-        at = (block.kind == kind) & (np.isin(judged.verdict, lost) | (kind != PointKind.KINK))
-        verdicts = np.where(at, int(verdict), verdicts)
+    verdicts = _OF_POINT[judged.verdict]
+    if np.any(block.kind):
+        # an engine that fails at an undefined or jumping entry does not make it less so, nor does
+        # one that has no number at a kink
+        lost = np.isin(judged.verdict, (Verdict.NAN, Verdict.INFINITE, Verdict.OUTPUT_LOST))
+        for kind, verdict in ROUGH.items():
+            at = (block.kind == kind) & (lost | (kind != PointKind.KINK))
+            verdicts = np.where(at, int(verdict), verdicts)
     got.point[mode, name] = verdicts if before is None else np.maximum(before, verdicts)
 
 
