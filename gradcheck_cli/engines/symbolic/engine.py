@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from gradcheck_cli.engines.modes import Answer
 from gradcheck_cli.engines.walker import custom_gradients, round_constant, rounded
 
 _LARGEST = 4096  # entries of a Jacobian or a Hessian
+# For the formulas of one program. Those of the examples take milliseconds; conditions on numbers
+# that have conditions themselves may take SymPy for ever, and a task has a minute as a rule.
+_PATIENCE_S = 20.0
 
 
 class SymbolicEngine(AnsweringEngine):
@@ -40,6 +44,7 @@ class SymbolicEngine(AnsweringEngine):
 
     def __init__(self) -> None:
         self._derived: dict[tuple[Any, ...], _Derived] = {}
+        self._endless: set[tuple[Any, ...]] = set()  # programs
 
     def load(self) -> str:
         import sympy
@@ -70,6 +75,7 @@ class SymbolicEngine(AnsweringEngine):
 
     def close(self) -> None:
         self._derived.clear()
+        self._endless.clear()
 
     def differentiate(self, problem: Problem, answer: Answer) -> None:
         derived = self._derive(problem.program, problem.values, problem.wrt, problem.rounding)
@@ -108,12 +114,31 @@ class SymbolicEngine(AnsweringEngine):
         fixed = {k: v for k, v in values.items() if v.dtype.kind in "bi"}
         told = tuple(sorted((name, array.tobytes()) for name, array in fixed.items()))
         # By content: every task brings its own copy of a program, and SymPy is slow.
-        key = (pickle.dumps(program), tuple(wrt), rounding, told)
-        kept = self._derived.get(key)
-        if kept is None:
-            kept = _Derived(self._calls, rounded(program, rounding), fixed, wrt)
-            self._derived[key] = kept
-        return kept
+        about = (pickle.dumps(program), tuple(wrt), told)
+        key = (*about, rounding)
+        if key not in self._derived:
+            self._derived[key] = self._in_time(about, rounded(program, rounding), fixed, wrt)
+        return self._derived[key]
+
+    def _in_time(
+        self,
+        about: tuple[Any, ...],
+        program: Program,
+        fixed: Mapping[str, Array],
+        wrt: Sequence[str],
+    ) -> _Derived:
+        """Raises Unsupported where SymPy comes to no end; it is not asked again then."""
+        from gradcheck_cli.engines.symbolic.formulas import OutOfTime, can_limit, time_limit
+
+        try:
+            if about in self._endless:
+                raise OutOfTime
+            with time_limit(_PATIENCE_S) if can_limit() else nullcontext():
+                return _Derived(self._calls, program, fixed, wrt)
+        except OutOfTime:
+            self._endless.add(about)
+            words = f"SymPy has not finished the formula of the derivative in {_PATIENCE_S:g} s"
+            raise Unsupported(words) from None
 
 
 Blocks = Mapping[str, Sequence[Sequence[Any]]]

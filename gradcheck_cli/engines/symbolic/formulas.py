@@ -214,12 +214,17 @@ def simplified(expressions: Sequence[Any], seconds: float) -> tuple[list[Any], i
     return found, left
 
 
+def can_limit() -> bool:
+    """Whether an alarm can be set: not in a thread, and not on Windows."""
+    main = threading.current_thread() is threading.main_thread()
+    return main and hasattr(signal, "setitimer")
+
+
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raises OutOfTime inside the context when its time is over. In a thread, where no alarm can be
-    set, there is no time at all: better no simplification than one that never ends."""
-    alarms = hasattr(signal, "setitimer")  # Windows has none
-    if seconds <= 0 or not alarms or threading.current_thread() is not threading.main_thread():
+    """Raises OutOfTime inside the context when its time is over. Where no alarm can be set, there
+    is no time at all: better no simplification than one that never ends."""
+    if seconds <= 0 or not can_limit():
         raise OutOfTime
 
     def ring(number: int, frame: object) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Problem, Projection, TrainingProblem
-from gradcheck_cli.engines.symbolic.engine import SymbolicEngine
+from gradcheck_cli.engines.symbolic.engine import SymbolicEngine, _Derived
 from gradcheck_cli.engines.symbolic_ops import TABLE as FORMULAS
 from reference_engine.op import TABLE
 from tests.conftest import Judged, loaded, program_of
@@ -187,6 +187,31 @@ def test_a_stated_gradient_takes_the_place_of_the_true_one(
         expected = right.gradients[name].values
         # the reference engine rounds, and of two terms of size 1 little is left in one entry
         np.testing.assert_allclose(gradient.values, 0 if expected is None else expected, atol=1e-14)
+
+
+def test_a_formula_that_never_ends_is_refused_once(
+    engine: SymbolicEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SymPy folds conditions on numbers that have conditions themselves without end."""
+    monkeypatch.setattr("gradcheck_cli.engines.symbolic.engine._PATIENCE_S", 0.2)
+    asked = []
+    derivatives = _Derived._derivatives
+
+    def endless(self: _Derived, expressions: Any, prefix: str) -> Any:
+        asked.append(prefix)
+        while expressions:
+            pass
+        return derivatives(self, expressions, prefix)
+
+    monkeypatch.setattr(_Derived, "_derivatives", endless)
+    program = program_of("exp(x)", {"x": 1.0})
+    for dtype in ("float32", "float64"):
+        problem = Problem(program, {"x": np.array(1.0)}, ("x",), dtype, dtype, "reverse")
+        failure = engine.evaluate(problem).failure
+        assert failure is not None
+        assert failure.kind == "unsupported"
+        assert "has not finished the formula of the derivative in 0.2 s" in failure.message
+    assert len(asked) == 1
 
 
 def test_a_formula_has_one_derivative(engine: SymbolicEngine) -> None:
