@@ -10,6 +10,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation
 from gradcheck_cli.domain.report import Entry, Finding
+from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Mask, error_in_ulps, legitimately_flushed
 from gradcheck_cli.judge.findings import finding, genuine_overflow
@@ -161,7 +162,22 @@ def _lost(case: Case, evaluation: Evaluation, output: Array, place: int) -> Find
         message += f": {genuine_overflow('its exact value', right, fmt)}"
         if fmt.round(right) == value:  # as it should
             return finding(case, "GC203", message, severity="warning", evaluation=evaluation)
+    elif (slope := _gradient_that_overflows(case, evaluation)) is not None:
+        # a value that is mended has no gradient to go with it
+        what = f"the size of the exact gradient of `{slope[0]}`"
+        message += f"; {genuine_overflow(what, slope[1], fmt)}"
     return finding(case, "GC203", message, evaluation=evaluation)
+
+
+def _gradient_that_overflows(case: Case, evaluation: Evaluation) -> tuple[str, float] | None:
+    """An input, and the size of the largest derivative by it where that does not fit the dtype."""
+    for (mode, name), block in (case.truth.blocks if case.truth is not None else {}).items():
+        if mode == evaluation.mode:
+            known = np.isfinite(block.error) & (block.kind == PointKind.SMOOTH)
+            largest = np.max(np.abs(block.value), where=known, initial=0.0)
+            if _overflows(float(largest), FORMATS[case.dtype]):
+                return name, float(largest)
+    return None
 
 
 def _overflows(exact: float, fmt: FloatFormat) -> bool:

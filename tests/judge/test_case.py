@@ -140,6 +140,14 @@ def test_output_that_does_not_fit_is_told_so(output: float, severity: str) -> No
     assert "genuine overflow: its exact value, 2e+43, does not fit float32" in finding.message
 
 
+def test_a_lost_output_whose_gradient_does_not_fit_says_so() -> None:
+    made = case([answer({"x": NAN}, output=INF)], {"x": block(-2e43)}, output=5.0)
+    assert judge(made)[1][0].message == (
+        "the output is inf; genuine overflow: the size of the exact gradient of `x`, 2e+43,"
+        " does not fit float32"
+    )
+
+
 def test_only_the_rows_of_the_lost_output_are_silent() -> None:
     truth = block(np.diag([1.0, 2.0]))
     g = [[1.0, 0.0], [0.0, -2.0]]
