@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import CONSTANT, Node
 from gradcheck_cli.domain.report import CauseKind
@@ -63,6 +64,8 @@ CAUSES: dict[CauseKind, str] = {
 # A sum whose terms are larger than it by this factor loses more than a quarter of float32's digits
 # to their rounding. (Herbie calls 100 sure and 32 perhaps.)
 CANCELS = 64.0
+
+HALVINGS = 8  # after which slopes that only change have come together to a 256th of what they were
 
 # What rounding the arguments explains: the condition number times an ulp of them, and as much again
 # for the operation itself and for first order being only that.
@@ -291,10 +294,32 @@ def _other_branch(traces: Traces, op: Operation, node: Node) -> CauseKind | None
         return None
     if not TABLE[node.op].elementwise:
         return "tie" if _same_somewhere(traces, node) else None
-    here, there = (_row_at(node, n) if n else None for n in _arguments(traces, node, op.index))
-    if here is None or there is None or here.slopes == there.slopes:
+    mine, exact = _arguments(traces, node, op.index)
+    if mine is None or exact is None:
+        return None
+    here, there = _row_at(node, mine), _row_at(node, exact)
+    if here is None or there is None or not _jumps(node, mine, exact):
         return None
     return "tie" if any(here.slopes) else "clip that kills the gradient"
+
+
+def _jumps(node: Node, one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether the slopes of a row jump between two places: halving the way leaves them as far apart
+    as they were. Those that only change on the way come together."""
+    ends = [np.asarray(one, np.float64), np.asarray(other, np.float64)]
+    slopes = [_slopes(node, end) for end in ends]
+    apart = float(np.max(np.abs(slopes[1] - slopes[0]), initial=0.0))
+    for _ in range(HALVINGS if apart > 0 else 0):
+        middle = (ends[0] + ends[1]) / 2
+        found = _slopes(node, middle)
+        near = int(np.max(np.abs(found - slopes[0])) >= np.max(np.abs(slopes[1] - found)))
+        ends[near], slopes[near] = middle, found
+    return bool(np.max(np.abs(slopes[1] - slopes[0]), initial=0.0) > apart / 2)
+
+
+def _slopes(node: Node, numbers: Array) -> Array:
+    at = _row_at(node, [float(x) for x in numbers])
+    return np.full(len(numbers), np.nan) if at is None else np.asarray(at.slopes)
 
 
 def _arguments(

@@ -260,6 +260,16 @@ def test_a_tie_that_rounding_makes() -> None:
     assert kind_of(made, op) == "tie"
 
 
+def test_slopes_that_only_change_are_no_other_branch() -> None:
+    """A power has kinks, but none between 1 + 1e-4 and what that is rounded to."""
+    made = traces("(1 + y) ** x", {"x": 0.3, "y": 1e-4})
+    base = float(made.narrow.values[at(made, "add")])
+    numbers = (np.log(base), np.log1p(1e-4))
+    op = operation(at(made, "power"), (base,), (1 + 1e-4,), *numbers, phase="backward")
+    assert numbers[0] != numbers[1]
+    assert kind_of(made, op) not in ("tie", "clip that kills the gradient")
+
+
 def test_parts_of_a_derivative_that_cancel() -> None:
     """The sum reads exp(x), which is the result of exp; but it is the sum of two uses of x."""
     made = traces("exp(x) - x", {"x": 1e-4})
