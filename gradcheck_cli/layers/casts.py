@@ -4,10 +4,14 @@ and what is said of it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.callables.casts import Cast, is_narrower, narrowest
 from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.explain.findings import explain
+from gradcheck_cli.judge import judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,27 @@ class Casts:
                 )
             elif cast.backward and cast.place and is_narrower(cast.dtype, digits):
                 yield f"{name}: the backward of {dtype} goes on in {cast.dtype}{_where(cast)}"
+
+
+def wrong_without(case: Case) -> tuple[Finding, ...]:
+    """What is wrong of the layer without its casts, which is in `case.wide`: rounding costs it
+    nothing, so that only what its constants have fewer digits for is granted. Half of the digits of
+    bfloat16, which are granted to the layer as it is, are four."""
+    if case.truth is None or not case.wide:
+        return ()
+    blocks = {
+        key: replace(block, allowance=block.condition, floor=block.condition)
+        for key, block in case.truth.blocks.items()
+    }
+    alone = replace(
+        case, evaluations=tuple(case.wide.values()), truth=replace(case.truth, blocks=blocks)
+    )
+    _, findings = judge(alone)
+    wrong = [finding for finding in findings if finding.code == "GC101"]
+    return tuple(
+        replace(finding, message=f"{finding.message}; so it is without its casts")
+        for finding in explain(alone, wrong)
+    )
 
 
 def casts_of(narrow: Subject, highest: Subject) -> Casts:

@@ -11,7 +11,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Projection
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
-from gradcheck_cli.domain.report import Finding, Reading
+from gradcheck_cli.domain.report import Check, Finding, Reading
 from gradcheck_cli.engines.base import Engine, Unsupported
 from gradcheck_cli.engines.callables.loading import on_the_path
 from gradcheck_cli.engines.callables.subject import Stencils, Subject
@@ -21,7 +21,7 @@ from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import Blame, Find
-from gradcheck_cli.layers.casts import Casts, casts_of
+from gradcheck_cli.layers.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.layers.domain import over_the_domain
 from gradcheck_cli.layers.entries import sought_in
 from gradcheck_cli.layers.mistakes import BadSpec
@@ -34,6 +34,7 @@ from gradcheck_cli.layers.whole import Whole, is_small
 from gradcheck_cli.layers.wrong import WrongGradients
 from gradcheck_cli.layers.zeros import with_never_filled
 
+VAGUER = ("GC101", "GC301")  # than a finding about the layer without its casts
 CAST = "float64 numbers are float32 on their way: float64 is judged by the digits of float32"
 
 
@@ -211,24 +212,36 @@ class _Examination:
         else:
             return self._projected(narrow, highest)
         case = made()
-        if suspects(case):
+        suspected = bool(suspects(case))
+        if suspected:
             doubt()
-            case = with_never_filled(made(costs=True), narrow)  # which explain most of it
-        if suspects(case) and isinstance(looked, Whole) and looked.judge_as_float32():
-            self._notes[f"{self._name}: {CAST}"] = None
-            case = with_never_filled(made(costs=True), narrow)
-        if suspects(case) and highest is narrow:
-            case = self._with_other_precision(case, looked, narrow)
+            case = self._weighed(made, looked, narrow, highest)
         checks, findings = judge(case)
         if findings:
             doubt()
         findings = explain(case, findings)
+        if self._uncast and suspected:
+            checks, findings = _with_wrong(checks, findings, wrong_without(case))
         return LayerAnswer(
             checks=checks,
             findings=self._blamed(findings, partial(sought_in, case), narrow, highest),
             readings=_readings(case),
             notes=tuple(self._notes),
         )
+
+    def _weighed(
+        self, made: Callable[..., Case], looked: Whole | Model, narrow: Subject, highest: Subject
+    ) -> Case:
+        """The case with what rounding costs, which explains most of it, and what tells an error
+        from rounding where that does not."""
+        case = with_never_filled(made(costs=True), narrow)
+        whole = looked if isinstance(looked, Whole) and not self._uncast else None
+        if suspects(case) and whole and whole.judge_as_float32():  # past all that is watched
+            self._notes[f"{self._name}: {CAST}"] = None
+            case = with_never_filled(made(costs=True), narrow)
+        if suspects(case) and highest is narrow:
+            case = self._with_other_precision(case, looked, narrow)
+        return case
 
     def _projected(self, narrow: Subject, highest: Subject) -> LayerAnswer:
         """The same where the Jacobian is too large to be computed."""
@@ -302,6 +315,21 @@ def _with_stencils(answer: LayerAnswer, stencils: Stencils) -> LayerAnswer:
         replace(check, batched=stencils.batched, looped=stencils.looped) for check in answer.checks
     )
     return replace(answer, checks=tuple(checks))
+
+
+def _with_wrong(
+    checks: tuple[Check, ...], findings: tuple[Finding, ...], wrong: tuple[Finding, ...]
+) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+    """Checks and findings, with what is `wrong` in place of what rounding leaves of it."""
+    failed = {(finding.mode, finding.input) for finding in wrong}
+    rest = (f for f in findings if f.code not in VAGUER or (f.mode, f.input) not in failed)
+    return (
+        tuple(
+            replace(check, status="failed") if (check.mode, check.input) in failed else check
+            for check in checks
+        ),
+        (*wrong, *rest),
+    )
 
 
 def _is_whole(projection: Projection) -> bool:

@@ -24,8 +24,8 @@ from gradcheck_cli.truth.callables import stirred_values
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Slope
 from gradcheck_cli.truth.locating import Search, at_rows
-from gradcheck_cli.truth.noise import from_size
-from gradcheck_cli.truth.projections import OPERATIONS, Projections
+from gradcheck_cli.truth.noise import OPERATIONS, from_size
+from gradcheck_cli.truth.projections import Projections
 
 if TYPE_CHECKING:
     from gradcheck_cli.layers.projected import Projected

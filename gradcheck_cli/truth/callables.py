@@ -19,13 +19,12 @@ from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Values
 from gradcheck_cli.truth.halving import confirm
 from gradcheck_cli.truth.nearby import values_of
-from gradcheck_cli.truth.noise import from_size, measured_of_layer
+from gradcheck_cli.truth.noise import OPERATIONS, from_size, measured_of_layer
 from gradcheck_cli.truth.quick import Quick
 
 DRAWS = 4  # of random signs, along which inputs are moved to see how far the gradient moves
 SAME = 16.0  # times what a move of 2^-20 changes: a number that it changes so much has no digits
 MOVE = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
-OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
 ROUNDINGS = OPERATIONS**0.5  # times C: so many operations round as much as the inputs, at random
 STIR = 8.0  # roundings by which numbers are moved to have everything rounded anew

@@ -17,6 +17,7 @@ SLACK = 4.0
 # and by so little that no function changes its shape (2^-40 of themselves in float64).
 KEPT = 0.75
 UNEVEN = 1.2345678901234567  # times that, so that the inputs are rounded too
+OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
 POINTS = 7
 ORDERS = (3, 4, 5)  # of differences in which nothing but noise is left
 LONGER = 12  # moves for a value that stays the same
@@ -92,7 +93,8 @@ def measured_of_layer(
     noise = measured(function, values, zero, exact, dtype, grains=True)
     if dtype != "float64":
         return noise, False
-    casts = _of_casts(function, values, zero, noise)
+    # a few points may show less noise of float64 than there is
+    casts = _of_casts(function, values, zero, np.fmax(noise, from_size(zero, OPERATIONS)))
     return np.fmax(noise, casts), bool(np.any(casts))
 
 
@@ -145,6 +147,7 @@ def _of_casts(
     seen = np.sort(shown, axis=0)
     sizes = np.fmax(np.abs(zero), _largest(zero))
     is_rounding = (seen[-1] <= ALIKE * seen[-2]) & (seen[-1] <= GRAINS * unit * sizes)
+    is_rounding &= seen[-1] > ALIKE * known
     return np.where(is_rounding, seen[-1], 0.0)
 
 

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.truth.differences import Estimate, Float
 from gradcheck_cli.truth.directions import Sampled, Slope, Values
-from gradcheck_cli.truth.noise import from_size, measured_of_layer
+from gradcheck_cli.truth.noise import OPERATIONS, from_size, measured_of_layer
 from gradcheck_cli.truth.probes import Draws, dot, parts
 from gradcheck_cli.truth.quick import (
     FEWER,
@@ -31,7 +31,6 @@ from gradcheck_cli.truth.quick import (
     same_story,
 )
 
-OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
 TOGETHER = 2**18  # entries of all inputs that are moved in one call to the layer
 TARGET = 1e-6  # of an entry of ordinary size: what steps are refined for, where rounding lets them
 

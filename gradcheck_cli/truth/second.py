@@ -12,11 +12,11 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.truth.blocks import Differences, merge, unconstrained
-from gradcheck_cli.truth.callables import OPERATIONS, ROUNDINGS, quick_of
+from gradcheck_cli.truth.callables import ROUNDINGS, quick_of
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Values
 from gradcheck_cli.truth.locating import at_rows
-from gradcheck_cli.truth.noise import from_size, measured
+from gradcheck_cli.truth.noise import OPERATIONS, from_size, measured
 from gradcheck_cli.truth.quick import Quick
 
 Blocks = dict[tuple[str, str], Array]

@@ -135,6 +135,28 @@ def test_a_wrong_derivative_is_told_all_the_same(size: int, dtype: str, monkeypa
     assert {finding.dtype for finding in answer.findings} == {dtype}
 
 
+def test_a_formula_is_held_to_more_than_the_digits_of_bfloat16() -> None:
+    """By a tenth too large: rounding in bfloat16 may do as much to x ** 3, but there is none in the
+    layer without its casts."""
+
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return (x.bfloat16() ** 3).to(x.dtype)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return (3.3 * g.bfloat16() * x.bfloat16() ** 2).to(x.dtype)
+
+    answer = examined(Cube, {"x": normal(5)}, dtype="float32", modes=REVERSE)
+    (found,) = answer.findings
+    assert found.code == "GC101"
+    assert found.pattern == "factor 1.1"
+    assert [check.status for check in answer.checks] == ["failed"]
+
+
 @pytest.mark.parametrize("size", [4, 3000])
 def test_what_leaves_the_graph_in_float16(size: int) -> None:
     """On short steps, a flight of stairs, the gradient that forgets it is right."""

@@ -113,3 +113,13 @@ def test_what_a_function_does_itself_is_no_noise(function) -> None:
     )
     assert not was_float32
     assert np.all(noise < 1e-10 * np.maximum(1, np.abs(function(x))))
+
+
+def test_few_points_may_show_no_noise_of_float64() -> None:
+    """That there is more of it elsewhere is none of float32."""
+    rng = np.random.default_rng(0)
+    for x in rng.standard_normal((40, 5)):
+        _, was_float32 = measured_of_layer(
+            lambda v: np.sin(v["x"]), {"x": x}, np.sin(x), True, "float64"
+        )
+        assert not was_float32
