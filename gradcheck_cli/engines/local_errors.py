@@ -28,9 +28,10 @@ REMAINING = 0.25
 class Found:
     """An operation with a local error: its place among the steps; `severe` where it loses more than
     a quarter of the digits. It is a `victim` where an exact input is no number of the dtype: then
-    not it left the range, but what gave the input. It `inherits` where its result is off by far
-    more than its own error: what came in was wrong already. It is `singular` where it has no finite
-    value in exact arithmetic, of finite numbers: rounding has no part in that."""
+    not it left the range, but what gave the input. One that is severe and no victim `inherits`
+    where its result is off by far more than its own error: what came in was wrong already. It is
+    `singular` where it has no finite value in exact arithmetic, of finite numbers: rounding has no
+    part in that."""
 
     place: int
     operation: Operation
@@ -80,8 +81,9 @@ def _found(
     own = float(max(errors[worst], lost[worst]))
     shown = _operation(shadow, step, slot, int(at[worst]), float(errors[worst]))
     victim = _out_of_range(shadow, step, shown.index, np.shape(shadow[slot]))
-    inherits = own > bits and _inherits(shadow, slot, shown.index, own)
-    return Found(place, shown, own > bits, victim, inherits)
+    severe = own > bits
+    inherits = severe and not victim and _inherits(shadow, slot, shown.index, own)
+    return Found(place, shown, severe, victim, inherits)
 
 
 def _inherits(shadow: Shadow, slot: int, index: tuple[int, ...], own: float) -> bool:

@@ -129,6 +129,8 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
             return [values[program.output]], None
 
         (y,), _, pull = fw.vjp(output, [inputs[name]])
+        if request.target is None:  # the output alone is to be explained
+            return [y, None]
         recorder.derive()
         (found,) = pull(0, y_bar)
         return [y, found]
@@ -159,6 +161,8 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
 
     def derivative(tangent: Any, *given: Any) -> list[Any]:
         inputs = dict(zip(arrays, given, strict=True))
+        if request.target is None:
+            return [_walked(recorder, prepared, inputs)[program.output], None]
 
         def output(dual: Any) -> Results:
             values = _walked(recorder, prepared, {**inputs, name: dual})

@@ -29,7 +29,7 @@ def recorded(
         engine = engine_called("jax")
         assert isinstance(engine, ProgramEngine)
         made = program(text, {"x": x})
-        trace = TraceRequest(input="x")
+        trace = TraceRequest(input="x", target=0.0)
         problem = Problem(made, {"x": x}, ("x",), "float64", "float64", mode, trace=trace)  # type: ignore[arg-type]
         framework, prepared = engine._prepare(made, "float64", "float64")
         run = tracing._reverse if mode == "reverse" else tracing._forward

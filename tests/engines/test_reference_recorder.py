@@ -22,7 +22,13 @@ def _recorded(
     assert isinstance(engine, ProgramEngine)
     made = program(text, {"x": X})
     problem = Problem(
-        made, {"x": X}, ("x",), "float32", "float32", mode, trace=TraceRequest(input="x")
+        made,
+        {"x": X},
+        ("x",),
+        "float32",
+        "float32",
+        mode,
+        trace=TraceRequest(input="x", target=0.0),
     )
     framework, prepared = engine._prepare(made, "float32", "float32")
     run = tracing._reverse if mode == "reverse" else tracing._forward

@@ -53,7 +53,7 @@ def _problem(program: Any, values: dict[str, Any], name: str, mode: Mode) -> Pro
         projection=Projection(rows=rng.standard_normal((1, *shape)))
         if mode == "reverse"
         else Projection(columns={name: rng.standard_normal((1, *values[name].shape))}),
-        trace=TraceRequest(input=name),
+        trace=TraceRequest(input=name, target=0.0),
     )
 
 

@@ -281,6 +281,32 @@ def test_failure_of_the_second_run_costs_no_trace(
     assert answer.trace.values
 
 
+def test_of_a_lost_output_no_derivative_is_written_down(
+    engine_called: Callable[[str], Engine], ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the output alone is to be explained, the forward pass is all that is needed."""
+    from gradcheck_cli.engines import promotion
+
+    seen: list[Any] = []
+    once = promotion.prove
+
+    def noted(execution: Any, *args: Any) -> Any:
+        seen.append(execution)
+        return once(execution, *args)
+
+    monkeypatch.setattr("gradcheck_cli.engines.tracing.prove", noted)
+    for mode in ("reverse", "forward"):
+        request = TraceRequest(input="x", output_target=100 + math.log(100))
+        engine = engine_called("reference")
+        trace = ask(
+            engine, "log(exp(x) * x)", mode=mode, dtype="float32", trace=request, x=1e2
+        ).trace
+        names = [trace.output_operations[i].name for i in trace.output_culprits]
+        assert names == ["exp"]
+        assert trace.derivatives
+    assert [[step.name for step in one.steps] for one in seen] == [["exp", "multiply", "log"]] * 2
+
+
 def test_nothing_is_written_down_without_a_target(
     engine: ProgramEngine, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
