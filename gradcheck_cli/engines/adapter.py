@@ -133,8 +133,10 @@ class AnsweringEngine(ABC):
             cause = error.__cause__ or error
         failure = replace(as_failure(cause), node=node)
         if failure.kind == "raised" and self.lacks(cause):
-            what = "this" if node is None else f"`{program.nodes[node].op}`"
-            words = f"it has no {what} in {dtype}: {failure.message}"
+            lacking = "cannot differentiate this"
+            if node is not None:
+                lacking = f"has no `{program.nodes[node].op}`"
+            words = f"it {lacking} in {dtype}: {failure.message}"
             return Failure("unsupported", words, node=node)
         return failure
 
