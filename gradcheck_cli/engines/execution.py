@@ -39,10 +39,10 @@ class Slot:
     format: FloatFormat | None
     structural: bool = False
     numbers: Array | None = None  # in NumPy's words, once they were asked for
+    size: int = field(init=False)
 
-    @property
-    def size(self) -> int:
-        return math.prod(getattr(self.native, "shape", ()))
+    def __post_init__(self) -> None:
+        self.size = math.prod(getattr(self.native, "shape", ()))
 
 
 @dataclass(slots=True)

@@ -19,29 +19,28 @@ def relevant(execution: Execution, needed: Sequence[int]) -> dict[int, Array]:
     missing counts whole."""
     if execution.target is None:
         return {}
-    masks: dict[int, Array] = {}
     wanted = np.zeros(_shape(execution, execution.target), dtype=np.bool_)
     wanted.reshape(-1)[execution.place] = True
-    masks[execution.target] = wanted
+    masks: dict[int, Array | None] = {execution.target: wanted}  # None: whole
     for place in reversed(needed):
         step = execution.steps[place]
+        mask = masks.get(step.results[0]) if _narrows(step) else None
         for slot in step.args:
-            shape = _shape(execution, slot)
-            part = _of_argument(execution, step, shape, masks)
-            masks[slot] = masks[slot] | part if slot in masks else part
-    return masks
+            part = None if mask is None else _of_argument(_shape(execution, slot), mask)
+            before = masks.get(slot, part)
+            masks[slot] = None if part is None or before is None else before | part
+    return {slot: mask for slot, mask in masks.items() if mask is not None}
 
 
-def _of_argument(
-    execution: Execution, step: Step, shape: tuple[int, ...], masks: dict[int, Array]
-) -> Array:
-    """The elements of an argument of this shape that the wanted results are made of."""
-    (result, *others) = step.results
-    mask = masks.get(result)
-    narrow = step.elementwise and not others and mask is not None
-    if not narrow or not _meets(shape, _shape(execution, result)):
-        return np.ones(shape, dtype=np.bool_)
-    assert mask is not None
+def _narrows(step: Step) -> bool:
+    return step.elementwise and len(step.results) == 1
+
+
+def _of_argument(shape: tuple[int, ...], mask: Array) -> Array | None:
+    """The elements of an argument of this shape that the wanted results are made of; None for
+    all."""
+    if not _meets(shape, mask.shape):
+        return None
     summed = np.asarray(np.any(mask, axis=tuple(range(mask.ndim - len(shape)))))
     once = tuple(i for i, n in enumerate(shape) if n == 1)
     return np.asarray(np.any(summed, axis=once, keepdims=True))

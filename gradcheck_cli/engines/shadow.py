@@ -76,10 +76,10 @@ FLOAT64 = Numbers(None)
 def work(execution: Execution, needed: Sequence[int]) -> int:
     """Numbers that one run in another number system computes, about."""
     total = 0
+    slots = execution.slots
     for place in needed:
         step = execution.steps[place]
-        sizes = [execution.slots[i].size for i in (*step.args, *step.results)]
-        total += max(sizes, default=0)
+        total += max([slots[i].size for i in (*step.args, *step.results)], default=0)
     return total
 
 

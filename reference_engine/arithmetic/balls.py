@@ -11,8 +11,7 @@ caller raises the precision. Numbers that are exact are told apart exactly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -129,12 +128,17 @@ def _each_float(values: Objects, read: Any) -> Any:
     return np.array([read(one) for one in values.ravel()], np.float64).reshape(values.shape)
 
 
-@contextmanager
-def precision(bits: int) -> Iterator[None]:
+class precision:
     """Inside the block, results of operations are rounded to so many bits."""
-    before = ctx.prec
-    ctx.prec = bits
-    try:
-        yield
-    finally:
-        ctx.prec = before
+
+    __slots__ = ("_before", "_bits")
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+
+    def __enter__(self) -> None:
+        self._before = ctx.prec
+        ctx.prec = self._bits
+
+    def __exit__(self, *raised: object) -> None:
+        ctx.prec = self._before
