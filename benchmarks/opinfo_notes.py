@@ -3,14 +3,13 @@ passes one that it fails: read, and tried, op by op."""
 
 from __future__ import annotations
 
-_FLOAT32 = (
-    "its result is float32, in which torch's steps of 1e-6 drown; here it is judged by the digits "
-    "of float32"
+_NARROW = (
+    "its result is narrower than float64, in which torch's steps of 1e-6 drown; here it is judged "
+    "by the digits of its dtype"
 )
 
 NOTES: dict[str, str] = {
-    "float": _FLOAT32,
-    "cfloat": _FLOAT32,
+    **dict.fromkeys(("float", "cfloat", "half", "chalf", "bfloat16"), _NARROW),
     "cov": "torch steps by 1e-6 in the float32 weights of this sample; here they are float64",
     "native_group_norm": (
         "torch asks for the gradient through the mean alone, which comes out as zero; here every "

@@ -34,8 +34,11 @@ class Promise:
         return self._part(power) <= TARGET
 
     def says_nothing(self, power: float) -> bool:
-        """Whether a gradient that has nothing in common with the right one might not be found."""
-        return self._norm() > 0 and self._part(power) > 1
+        """Whether values have so few digits that a gradient which has nothing in common with the
+        right one might not be found."""
+        subject = self._truth.subject
+        few = subject.digits != subject.dtype
+        return few and self._norm() > 0 and self._part(power) > 1
 
     def caught(self, power: float) -> dict[str, float]:
         """By leaf, the error of a single entry that would have been found with this
