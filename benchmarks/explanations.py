@@ -1,11 +1,11 @@
 """What an explanation costs, beside plain runs of the same program in float64, in one run.
 
 Plain: value and gradient by the same engine in float64, as a check asks for them. Certified: the
-gradient in balls. Weighed: the cost of rounding, and a second opinion by differences. Explained:
-the two traced looks (the operations written down, run again exactly, the cause proven), the
-verdict and its words. Fixes are in neither: they are looked for afterwards. Shown are the fastest
-of some turns, in time of the processor. (PyTorch's threads are counted while they wait for each
-other: here it has one.)
+gradient in balls. Weighed: the cost of rounding, and a second opinion by differences. Judged: what
+is suspect, and then the verdicts, which cost the same where nothing is explained. Explained: the
+two traced looks (the operations written down, run again exactly, the cause proven), and the words.
+Fixes are in none: they are looked for afterwards. Shown are the fastest of some turns, in time of
+the processor. (PyTorch's threads are counted while they wait for each other: here it has one.)
 
 An explanation may cost ten plain runs and the certified one: that is `allowed`, and the last number
 of a row says how much of it was taken. Exit code 1 where that is more than 1. A run of the program
@@ -20,14 +20,15 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli import specfile
-from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.case import Case, Suspect
+from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
@@ -69,6 +70,7 @@ FORMULAS: Mapping[str, Formula] = {
     "1 / exp(x)": Formula("1 / exp(x)", 100.0),
     "variance of 1000": Formula("mean(x ** 2) - mean(x) ** 2", 1e4 + np.arange(1000) / 1000.0),
     "400 operations": Formula(_STEPS + "log(1 - tanh(20 * y) ** 2)", 1.0),
+    "400 and 1 / exp": Formula(_STEPS + "1 / exp(200 * y)", 1.0),
     "400 in float16": Formula(_STEPS + "log(1 - tanh(6 * y) ** 2)", 1.0, "float16"),
     "softmax of 20000": Formula("-sum(log(exp(x) / sum(exp(x))))", np.linspace(0, 200, 20000)),
     "attention of 24": Formula(_ATTENTION, 4 * _RNG.standard_normal((24, 8))),
@@ -83,6 +85,7 @@ class Row:
     plain: float
     certified: float
     weighed: float
+    judged: float
     explained: float
 
     @property
@@ -118,23 +121,27 @@ def row(plan: Plan, name: str, engine: Engine) -> tuple[Row, str]:
     known = replace(look.truth, conditioning=True, known=truth)
     weighed = replace(case, truth=compute(known))
 
-    def explained() -> str:
-        traced, wide = {}, {}
-        for suspect in suspects(weighed):
+    def looks(asked: Sequence[Suspect]) -> Case:
+        """The case once every suspect was looked at again, with a trace, in both precisions."""
+        traced: dict[tuple[str, str], Evaluation] = {}
+        wide: dict[tuple[str, str], Evaluation] = {}
+        for suspect in asked:
             again = replace(problem, trace=suspect.trace)
             traced[suspect.engine, suspect.mode] = engine.evaluate(again)
             wide[suspect.engine, suspect.mode] = engine.evaluate(replace(again, dtype="float64"))
-        looked = replace(weighed, traced=traced, wide=wide)
-        found = explain(looked, judge(looked)[1])
-        return ", ".join(sorted(_told(finding) for finding in found))
+        return replace(weighed, traced=traced, wide=wide)
 
-    codes = explained()
+    asked = suspects(weighed)
+    looked = looks(asked)
+    findings = judge(looked)[1]
+    codes = ", ".join(sorted(_told(finding) for finding in explain(looked, findings)))
     exact = replace(problem, dtype="float64")
     times = fastest(
         lambda: engine.evaluate(exact),
         lambda: certify(look.truth),
         lambda: compute(known),
-        explained,
+        lambda: (suspects(weighed), judge(looked)),
+        lambda: explain(looks(asked), findings),
     )
     return Row(*times), codes
 
@@ -155,7 +162,7 @@ def fastest(*functions: Callable[[], Any]) -> list[float]:
 
 
 def main(names: list[str]) -> int:
-    columns = ("plain", "certified", "weighed", "explained", "allowed")
+    columns = ("plain", "certified", "weighed", "judged", "explained", "allowed")
     print(f"{'milliseconds':30s}" + "".join(f"{name:>10s}" for name in columns))
     missed = False
     for name in names or ENGINES:
@@ -167,7 +174,7 @@ def main(names: list[str]) -> int:
             sys.modules["torch"].set_num_threads(1)
         for title, formula in FORMULAS.items():
             one, codes = row(planned(formula, name), name, engine)
-            parts = (one.plain, one.certified, one.weighed, one.explained, one.allowed)
+            parts = (*astuple(one), one.allowed)
             taken = one.explained / one.allowed
             missed |= taken > 1
             times = "".join(f"{1e3 * t:10.2f}" for t in parts)
