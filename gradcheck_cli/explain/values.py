@@ -94,5 +94,5 @@ def _digits(op: str, values: Sequence[float | None]) -> int:
 
 def first_index(mask: Array) -> tuple[int, ...]:
     """The first True of a mask of any shape; () for a scalar."""
-    place = np.argwhere(mask)[0]
+    place = np.unravel_index(int(np.argmax(mask)), np.shape(mask))
     return tuple(int(i) for i in place)

@@ -171,10 +171,11 @@ def engine_findings(
     assert g is not None
     if not np.any(judged.verdict):
         return
+    counts = np.bincount(judged.verdict.ravel(), minlength=len(Verdict))
     for verdict, code in OF_THE_ENGINE.items():
-        places = np.argwhere(judged.verdict == verdict)
-        if not len(places):
+        if not counts[verdict]:
             continue
+        places = np.argwhere(judged.verdict == verdict)
         if verdict is Verdict.WRONG and evaluation.mode in SECOND:
             code = "GC106"
         entries, more = entries_of(case, evaluation.mode, name, block, places, g, judged.ulps)
