@@ -98,6 +98,13 @@ RULES: tuple[Rewrite, ...] = (
     rule("sqrt(b ** 2 + y) - b", "y / (sqrt(b ** 2 + y) + b)", "b > 0"),
     rule("sqrt(b ** 2 + 1) - b", "1 / (sqrt(b ** 2 + 1) + b)", "b > 0"),
     rule("sqrt(b ** 2 - 1) - b", "-1 / (sqrt(b ** 2 - 1) + b)", "b > 1"),
+    rule("sqrt(x ** 2 + y) - abs(x)", "y / (sqrt(x ** 2 + y) + abs(x))", "x != 0"),
+    rule(
+        "sqrt(x) / sqrt(y) - 1",
+        "(x - y) / (sqrt(y) * (sqrt(x) + sqrt(y)))",
+        "x > 0",
+        "y > 0",
+    ),
     rule("sqrt(b ** 2 + y) + b", "y / (sqrt(b ** 2 + y) - b)", "b < 0"),
     rule(
         "x ** n - y ** n",
@@ -128,6 +135,7 @@ RULES: tuple[Rewrite, ...] = (
     rule("tan(x) - tan(y)", "sin(x - y) / (cos(x) * cos(y))"),
     rule("atan(x) - atan(y)", "atan2(x - y, 1 + x * y)", "1 + x * y > 0"),
     rule("1 - cos(x)", "2 * sin(x / 2) ** 2"),
+    rule("log(cos(x))", "log1p(-2 * sin(x / 2) ** 2)", "cos(x) > 0"),
     rule("(1 - cos(x)) / sin(x)", "tan(x / 2)"),
     rule(_HERON, _KAHAN, "a >= b", "b >= c_"),
     rule(

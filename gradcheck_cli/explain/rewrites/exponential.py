@@ -89,6 +89,7 @@ RULES: tuple[Rewrite, ...] = (
     rule("log(1 + x)", "log1p(x)", "x > -1"),
     rule("exp(x) - 1", "expm1(x)"),
     rule("log(1 + exp(x))", "softplus(x)"),
+    rule("log(1 + b * exp(x))", "softplus(x + log(b))", "b > 0"),
     rule("log1p(exp(x))", "softplus(x)"),
     rule("log(1 - exp(x))", "log1mexp(-x)", "x < 0"),
     rule("log1p(-exp(x))", "log1mexp(-x)", "x < 0"),
@@ -138,5 +139,7 @@ RULES: tuple[Rewrite, ...] = (
     rule("exp(x) / expm1(x)", "-1 / expm1(-x)", "x != 0"),
     rule("prod(x, **K) / prod(y, **K)", "prod(x / y, **K)", "y != 0"),
     rule("prod(x, **K) ** n", "exp(n * sum(log(x), **K))", "x > 0"),
+    rule("x ** y * exp(a)", "exp(y * log(x) + a)", "x > 0"),
+    rule("x ** y / exp(a)", "exp(y * log(x) - a)", "x > 0"),
     rule("x ** y / z ** y", "(x / z) ** y", "x > 0", "z > 0"),
 )

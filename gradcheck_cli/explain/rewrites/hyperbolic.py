@@ -15,9 +15,11 @@ RULES: tuple[Rewrite, ...] = (
     rule("exp(x) + exp(-x)", "2 * cosh(x)"),
     rule("(exp(x) - exp(-x)) / (exp(x) + exp(-x))", "tanh(x)"),
     rule("(exp(x) - 1) / (exp(x) + 1)", "tanh(x / 2)"),
+    rule("(exp(x) - 1) / (exp(x) + 1)", "-expm1(-x) / (1 + exp(-x))", "x > 0"),
     rule("(1 - exp(x)) / (1 + exp(x))", "-tanh(x / 2)"),
     rule("expm1(x) / (exp(x) + 1)", "tanh(x / 2)"),
     rule("1 / (exp(x) + exp(-x))", "exp(-abs(x)) / (1 + exp(-2 * abs(x)))"),
+    rule("1 / (exp(x) + exp(-x) + 2)", "sigmoid(x) * sigmoid(-x)"),
     rule("1 / cosh(x)", "2 * exp(-abs(x)) / (1 + exp(-2 * abs(x)))"),
     rule("log(cosh(x))", f"abs(x) + softplus(-2 * abs(x)) - {_LOG_2}"),
     rule("log(sinh(x))", f"x + log1mexp(2 * x) - {_LOG_2}", "x > 0"),
@@ -41,5 +43,6 @@ RULES: tuple[Rewrite, ...] = (
     rule("cosh(x) - sinh(x)", "exp(-x)"),
     rule("sinh(x) / cosh(x)", "tanh(x)"),
     rule("log(c * cosh(x))", "abs(x) + softplus(-2 * abs(x)) + log(c / 2)", "c > 0"),
+    rule("acosh(cosh(x))", "abs(x)"),
     rule("acosh(1 + x)", "log1p(x + sqrt(x * (2 + x)))", "x > 0"),
 )

@@ -55,6 +55,25 @@ def weighted_softmax_by_hand(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...
             yield site.fitted(softmax, fit), (stated,)
 
 
+@by_hand()
+def tempered_softmax(site: Site) -> Iterator[Expr]:
+    """softmax(x / y, axis) -> softmax((x - m) / y, axis), m = stop_gradient(max(x, axis))"""
+    call, shop = site.call, site.workshop
+    for text, scale in (
+        ("softmax(n * x, axis=A)", shop.multiply),
+        ("softmax(y * x, axis=A)", shop.multiply),
+        ("softmax(x / y, axis=A)", shop.divide),
+    ):
+        for fit in site.fits(text):
+            axis = fit.bindings["A"]
+            y = shop.expr(fit.bindings["n" if "n" in fit.bindings else "y"])
+            x = shop.expr(fit.bindings["x"])
+            if x.shape != () and y.shape == ():
+                m = call("stop_gradient", call("max", x, axis=axis, keepdims=True))
+                exponent = scale(shop.subtract(x, m), y)
+                yield site.fitted(call("softmax", exponent, axis=axis), fit)
+
+
 def _others(site: Site, x: Expr, index: tuple[Any, ...]) -> Expr | None:
     """x without the entry at `index`; None where that is no single one of a vector."""
     if len(x.shape) != 1 or len(index) != 1 or not isinstance(index[0], int):
@@ -164,6 +183,7 @@ RULES: tuple[Rewrite, ...] = (
     rule("(1 - sigmoid(x)) ** y", "exp(-y * softplus(x))"),
     softmax_by_hand,
     weighted_softmax_by_hand,
+    tempered_softmax,
     all_but_one_of_softmax,
     one_of_log_softmax,
     rule("log(softmax(x, **K))", "log_softmax(x, **K)"),

@@ -31,11 +31,16 @@ def _leaves(branch: Expr, mask: Expr) -> list[Expr]:
     return found
 
 
-def _shielded(site: Site, branch: Expr, keep: Expr, chosen: bool, safe: int) -> Expr:
-    """The branch with every input replaced by `safe` where the branch is not used."""
+def _shielded(
+    site: Site, branch: Expr, keep: Expr, chosen: bool, safe: int, but: Expr | None = None
+) -> Expr:
+    """The branch with every input replaced by `safe` where the branch is not used, except those
+    of `but`."""
     forest, shop = site.workshop.forest, site.workshop
-    result = branch
+    result, kept = branch, [] if but is None else ordered(but)
     for leaf in _leaves(branch, keep):
+        if leaf in kept:
+            continue
         other = shop.number(safe)
         pair = (leaf, other) if chosen else (other, leaf)
         shielded = forest.call("where", keep, *pair)
@@ -64,16 +69,30 @@ def double_where(site: Site) -> Iterator[Expr]:
 def mask_by_multiplication(site: Site) -> Iterator[Expr]:
     """m * f(x) -> where(m != 0, m * f(where(m != 0, x, safe)), 0)"""
     expr = site.expr
-    if expr.op != "multiply":
+    if expr.op not in ("multiply", "divide"):
         return
-    for mask, masked in (expr.args, expr.args[::-1]):
+    for mask in _above(expr):
         value = site.value(mask)
-        if value is None or not np.any(value == 0) or CONSTANT in (mask.op, masked.op):
+        beside = {id(part) for part in ordered(expr, stop=mask)} - {id(mask)}
+        # x / sqrt(x ** 2 + y ** 2) is no mask times a number
+        own = any(id(part) in beside for part in ordered(mask) if part.op == INPUT)
+        if own or value is None or not np.any(value == 0):
             continue
         here = site.call("not_equal", mask, site.workshop.number(0))
         for safe in _SAFE:
-            inside = site.call("multiply", mask, _shielded(site, masked, here, True, safe))
+            inside = _shielded(site, expr, here, True, safe, but=mask)
             yield site.call("where", here, inside, site.workshop.number(0))
+
+
+def _above(expr: Expr) -> Iterator[Expr]:
+    """The factors of a product, and of the numerator of a fraction, but for constants."""
+    if expr.op == "divide":
+        yield from _above(expr.args[0])
+    elif expr.op == "multiply":
+        for arg in expr.args:
+            yield from _above(arg)
+    elif expr.op != CONSTANT:
+        yield expr
 
 
 @by_hand()

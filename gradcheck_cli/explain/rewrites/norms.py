@@ -133,6 +133,12 @@ def _scaled(names: str) -> Rewrite:
     return rule(f"sqrt({old})", f"{m} * sqrt({squares})", f"{largest} > 0", text=text)
 
 
+_LENGTHS = (
+    "(norm(a) * norm(b))",
+    "(sqrt(sum(a ** 2)) * sqrt(sum(b ** 2)))",
+    "sqrt(sum(a ** 2) * sum(b ** 2))",
+)
+
 RULES: tuple[Rewrite, ...] = (
     rule("sqrt(x ** 2)", "abs(x)"),
     rule("abs(x ** 2)", "x ** 2"),
@@ -165,16 +171,17 @@ RULES: tuple[Rewrite, ...] = (
     mean_of_squares,
     rule("acos(cos(x))", "abs(x)", "abs(x) <= 3.14159"),
     rule("acos(a / sqrt(a ** 2 + b ** 2))", "atan2(abs(b), a)", "b != 0"),
+    rule("norm(x, ord=2, axis=A, keepdims=B) ** 2", "sum(x ** 2, axis=A, keepdims=B)"),
     *(
         rule(
             f"acos(sum(a * b) / {lengths})",
             "2 * atan2(norm(a / norm(a) - b / norm(b)), norm(a / norm(a) + b / norm(b)))",
         )
-        for lengths in (
-            "(norm(a) * norm(b))",
-            "(sqrt(sum(a ** 2)) * sqrt(sum(b ** 2)))",
-            "sqrt(sum(a ** 2) * sum(b ** 2))",
-        )
+        for lengths in _LENGTHS
+    ),
+    *(
+        rule(f"1 - sum(a * b) / {lengths}", "sum((a / norm(a) - b / norm(b)) ** 2) / 2")
+        for lengths in _LENGTHS
     ),
     rule("sqrt(a ** 2 + b ** 2 + e ** 2)", "hypot(hypot(a, b), e)"),
     _scaled("ab"),
@@ -186,6 +193,7 @@ RULES: tuple[Rewrite, ...] = (
     rule("atan(a / b)", "atan2(a, b)", "b > 0"),
     rule("sqrt(a * b)", "sqrt(a) * sqrt(b)", "a > 0", "b > 0", broad=True),
     rule("x * y / z", "x / z * y", broad=True),
+    rule("a * b / (x * y)", "a / x * (b / y)", broad=True),
     rule("1 / (1 / x + 1 / y)", "x * y / (x + y)"),
     rule("1 / (1 + 1 / x)", "x / (1 + x)"),
     rule(

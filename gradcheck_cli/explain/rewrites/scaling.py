@@ -43,6 +43,7 @@ _WORDS = {
     "products": "multiply matmul dot outer",
     "sites": "add atan2 divide multiply norm power reciprocal rsqrt sqrt std subtract",
 }
+_OF_SQUARES = ("std", "norm", "hypot")
 _SAME, _COMPARED, _PRODUCTS, _SITES = (frozenset(words.split()) for words in _WORDS.values())
 
 
@@ -260,8 +261,10 @@ def _helps(
     def degree(part: Expr) -> float:
         return abs(sum(_degree(parts[id(part)].degrees, one) for one in weights))
 
+    squared = (2 * degree(part) for part in inside if part.op in _OF_SQUARES)
+    largest = max([*map(degree, inside), *squared])
     known = any(weight == 1 for one in weights for weight in one.values())
-    return known and max(map(degree, inside)) > max(degree(expr), 1.0) + TINY
+    return known and largest > max(degree(expr), 1.0) + TINY
 
 
 RULES: tuple[Rewrite, ...] = (scaled_by_the_largest,)

@@ -1,6 +1,7 @@
 """The error function, the normal distribution, Bessel and gamma functions.
 
-Sources: PyTensor, rewriting/math.py (local_erf_minus_one, local_log_erfc); DLMF 5.11.3, 7.2, 10.40.
+Sources: PyTensor, rewriting/math.py (local_erf_minus_one, local_log_erfc); DLMF 5.11.2, 5.11.3, 7.2
+and 10.40.1.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ RULES: tuple[Rewrite, ...] = (
     rule("1 + erf(x)", "erfc(-x)"),
     rule("1 - erfc(x)", "erf(x)"),
     rule("erf(a) - erf(b)", "erfc(b) - erfc(a)"),
+    rule("erfc(a) - erfc(b)", "erfc(-b) - erfc(-a)"),
     rule(f"1 + erf({_HALF_ROOT} * x)", "2 * ndtr(x)"),
     rule("log(ndtr(x))", "log_ndtr(x)"),
     rule(f"log(erfc({_HALF_ROOT} * x))", "log_ndtr(-x) + 0.6931471805599453"),
@@ -29,6 +31,16 @@ RULES: tuple[Rewrite, ...] = (
     rule("exp(x ** 2) * erfc(x)", "erfcx(x)"),
     rule("log(i0(x))", "log(i0e(x)) + abs(x)"),
     rule("i1(x) / i0(x)", "i1e(x) / i0e(x)"),
+    rule(
+        "i1(x) / i0(x)",
+        "1 - (1 + (1 + (1 + (1.5625 + (3.25 + 8.3828125 / x) / x) / x) / x) / (4 * x)) / (2 * x)",
+        "x > 80",
+    ),
+    rule(
+        "digamma(x) - log(x)",
+        "-(1 + (1 - 1 / (10 * x ** 2)) / (6 * x)) / (2 * x)",
+        "x > 20",
+    ),
     rule("exp(-abs(x)) * i0(x)", "i0e(x)"),
     rule(
         "lgamma(x + y) - lgamma(x)",

@@ -444,6 +444,56 @@ EXAMPLES: Mapping[str, Example] = {
         "b - sqrt(b * b - 1)", {"b": 1e5}
     ),
     "x ** 2 / y -> x * (x / y)": Example("x * x / y", {"x": 1e25, "y": 1e30}),
+    "log(cos(x)) -> log1p(-2 * sin(x / 2) ** 2)": Example("log(cos(x))", {"x": 1e-4}),
+    "sqrt(x ** 2 + y) - abs(x) -> y / (sqrt(x ** 2 + y) + abs(x))": Example(
+        "sqrt(x * x + y) - abs(x)", {"x": -1e4, "y": 2.0}
+    ),
+    "sqrt(x) / sqrt(y) - 1 -> (x - y) / (sqrt(y) * (sqrt(x) + sqrt(y)))": Example(
+        "sqrt(x + y) / sqrt(x) - 1", {"x": 1e4, "y": 0.01}
+    ),
+    "(exp(x) - 1) / (exp(x) + 1) -> -expm1(-x) / (1 + exp(-x))": Example(
+        "(exp(x) - 1) / (exp(x) + 1)", {"x": 95.0}
+    ),
+    "1 / (exp(x) + exp(-x) + 2) -> sigmoid(x) * sigmoid(-x)": Example(
+        "1 / (exp(x) + exp(-x) + 2)", {"x": -60.0}
+    ),
+    "acosh(cosh(x)) -> abs(x)": Example("acosh(cosh(x))", {"x": 1e-3}),
+    "log(1 + b * exp(x)) -> softplus(x + log(b))": Example(
+        "log(1 + b * exp(x))", {"b": 2.0, "x": 95.0}
+    ),
+    "x ** y * exp(a) -> exp(y * log(x) + a)": Example("exp(-x) * x ** y", {"x": 120.0, "y": 25.0}),
+    "x ** y / exp(a) -> exp(y * log(x) - a)": Example(
+        "x ** y / exp(lgamma(y + 1))", {"x": 30.0, "y": 60.0}
+    ),
+    "erfc(a) - erfc(b) -> erfc(-b) - erfc(-a)": Example(
+        "erfc(a) - erfc(b)", {"a": -5.0, "b": -4.5}
+    ),
+    (
+        "i1(x) / i0(x) -> "
+        "1 - (1 + (1 + (1 + (1.5625 + (3.25 + 8.3828125 / x) / x) / x) / x) / (4 * x)) / (2 * x)"
+    ): Example("i1(x) / i0(x)", {"x": 100.0}),
+    "norm(x, ord=2, axis=A, keepdims=B) ** 2 -> sum(x ** 2, axis=A, keepdims=B)": Example(
+        "norm(x) ** 2", {"x": [3e-24, 4e-24]}, dtype="float32", engine="jax"
+    ),
+    "softmax(x / y, axis) -> softmax((x - m) / y, axis), m = stop_gradient(max(x, axis))": Example(
+        "softmax(x / 0.001)[0]", {"x": [100.0, 99.0]}, dtype="float16"
+    ),
+    "a * b / (x * y) -> a / x * (b / y)": Example(
+        "a * b / (c * d)", {"a": 1000.0, "b": 100.0, "c": 500.0, "d": 300.0}, dtype="float16"
+    ),
+    **{
+        f"1 - sum(a * b) / {lengths} -> sum((a / norm(a) - b / norm(b)) ** 2) / 2": Example(
+            f"1 - sum(a * b) / {lengths}", {"a": [1.0, 2.0], "b": [1.0001, 2.0]}
+        )
+        for lengths in (
+            "(norm(a) * norm(b))",
+            "(sqrt(sum(a ** 2)) * sqrt(sum(b ** 2)))",
+            "sqrt(sum(a ** 2) * sum(b ** 2))",
+        )
+    },
+    "digamma(x) - log(x) -> -(1 + (1 - 1 / (10 * x ** 2)) / (6 * x)) / (2 * x)": Example(
+        "digamma(x) - log(x)", {"x": 1e4}
+    ),
     "x ** n / (a + b * x ** n) -> 1 / (a * (1 / x) ** n + b)": Example(
         "x ** 3 / (x ** 3 + 1)", {"x": 1e15}
     ),
