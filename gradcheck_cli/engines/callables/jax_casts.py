@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from jax.extend import core
 
+from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.callables.casts import Watch, is_narrower, narrowest
 from gradcheck_cli.engines.callables.places import Places
@@ -99,10 +100,14 @@ def _called(equation: Any) -> Any:
 
 
 def _parameter(name: str, key: str, value: Any) -> Any:
-    if key in _LOOPS.get(name, ()):
-        return tuple(map(_widened, value)) if isinstance(value, tuple) else _widened(value)
     if key == _PRODUCTS:
         return None
+    if key in _LOOPS.get(name, ()) and isinstance(value, tuple):
+        return tuple(map(_widened, value))
+    if isinstance(value, core.ClosedJaxpr):
+        return _widened(value)
+    if isinstance(value, core.Jaxpr):
+        return _widened(core.ClosedJaxpr(value, ())).jaxpr
     return _wide(value) if isinstance(value, np.dtype) else value
 
 
@@ -174,8 +179,9 @@ class _Watching:
             before = narrowest(_name(x) for x in given)
             for y in equation.outvars:
                 known[y] = _is_floating(y)
-                if known[y] and is_narrower(_name(y), before):
-                    self._casts.add(_name(y), equation.primitive.name, place or around)
+                dtype = _rounded_to(equation) or _name(y)
+                if known[y] and is_narrower(dtype, before):
+                    self._casts.add(dtype, equation.primitive.name, place or around)
         return [depends(x) for x in jaxpr.outvars]
 
     def _inside(self, equation: Any, followed: list[bool], place: Place | None) -> None:
@@ -190,6 +196,15 @@ class _Watching:
             found = equation.params[part]
             for one in found if isinstance(found, tuple) else (found,):
                 self.follow(one, [True] * len(one.in_avals), place)
+
+
+def _rounded_to(equation: Any) -> str | None:
+    """The dtype whose digits are left by an explicit rounding: the next one that has no fewer."""
+    if equation.primitive.name != _ROUNDING:
+        return None
+    bits = 1 + equation.params["mantissa_bits"]
+    enough = [name for name in FORMATS if FORMATS[name].bits >= bits]
+    return narrowest(enough) if enough else None
 
 
 def _is_floating(atom: Any) -> bool:

@@ -15,14 +15,16 @@ import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import execute
 from tensorflow.python.framework import op_def_registry
+from tensorflow.python.ops import math_ops
 
 from gradcheck_cli.engines.callables.casts import Cast, Watch, is_narrower, narrowest
 from gradcheck_cli.engines.callables.custom import Passes
 from gradcheck_cli.engines.callables.places import Places
 
+_DIVIDED = "_truediv_python3"  # which looks at dtypes before any operation runs
 _FAST, _SLOW = "TFE_Py_FastPathExecute", "execute"
 _CAST = "Cast"
-_AS_BITS = "Bitcast"
+_AS_THEY_ARE = ("Bitcast",)  # the same memory read as other numbers
 _NARROW = (tf.float32, tf.float16, tf.bfloat16)
 
 _KNOWN = (*_NARROW, tf.float64)
@@ -69,9 +71,10 @@ def _around(handle: _Around) -> Iterator[None]:
 def uncast() -> Iterator[None]:
     """What is computed from numbers of float64 is in float64 meanwhile. Constants have the numbers
     that they have in their own dtype."""
+    divided = getattr(math_ops, _DIVIDED)
 
     def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: _Run) -> Any:
-        if name == _AS_BITS or all(x.dtype != tf.float64 for x in _tensors(inputs)):
+        if name in _AS_THEY_ARE or all(x.dtype != tf.float64 for x in _tensors(inputs)):
             return run(inputs, attributes)
         types = _signature(name)[1]
         wide = list(attributes)
@@ -80,8 +83,16 @@ def uncast() -> Iterator[None]:
                 wide[place + 1] = _wide(wide[place + 1])
         return run([_widened(x) for x in inputs], wide)
 
-    with _around(handle):
-        yield
+    def of_division(x: Any, y: Any, name: Any = None) -> Any:
+        mixed = any(value.dtype == tf.float64 for value in _tensors([x, y]))
+        return divided(*map(_widened, (x, y)), name) if mixed else divided(x, y, name)
+
+    setattr(math_ops, _DIVIDED, of_division)
+    try:
+        with _around(handle):
+            yield
+    finally:
+        setattr(math_ops, _DIVIDED, divided)
 
 
 def watched(passes: Passes, dtype: str) -> Sequence[Cast]:

@@ -46,7 +46,8 @@ def layer_in(name: str) -> tuple[Engine, Any]:
 
         @tf.function  # type: ignore[untyped-decorator]
         def in_tensorflow(x: Any) -> Any:
-            made = tf.cast(x, tf.float16) @ tf.constant(W, tf.float16)
+            made = tf.cast(x, tf.float16) @ tf.constant(2 * W, tf.float16)
+            made = made / tf.constant(2.0, tf.float16) + tf.zeros((2, 1), tf.float16)
             return tf.cast(tf.square(tf.cast(tf.tanh(made), tf.bfloat16)), x.dtype)
 
         return TensorFlowEngine(), in_tensorflow
@@ -61,7 +62,8 @@ def layer_in(name: str) -> tuple[Engine, Any]:
 
             start = jnp.zeros(1, jnp.bfloat16)
             made = jax.lax.scan(turn, start, jnp.asarray(W.T, jnp.float16))[1].T
-            return jnp.square(made).astype(x.dtype)
+            made = jnp.zeros((2, 2), jnp.bfloat16).at[jnp.array([0, 1])].add(made)
+            return jnp.square(jax.lax.reduce_precision(made, 8, 7)).astype(x.dtype)
 
         return JaxEngine(), in_jax
 
