@@ -45,6 +45,7 @@ from gradcheck_cli.engines.callables.tensorflow_passes import (
     described,
     differing,
     eagerly,
+    pulled_by_row,
     stacked,
     taping,
 )
@@ -90,6 +91,7 @@ class TensorFlowSubject:
         )
         self.given = {n: self.tensor(request.values[n]) for n in names}
         self.graph = Graph(tf)
+        self.asks_once = False  # for a gradient of one run
         self._bind()
 
     # What there is
@@ -252,25 +254,19 @@ class TensorFlowSubject:
         return one_by_one(self, many)
 
     def run(self, call: Call) -> Ran:
-        tf = self.tf
         wrt = self.moving() if call.wrt is None else call.wrt
-        rows = np.zeros((0, 0)) if call.rows is None else call.rows
+        count = 0 if call.rows is None else len(call.rows)
         with self.ready(call.values):
             inputs = self.inputs(call.values)
             sources = [self.source(name, inputs) for name in wrt]
             before = self._standing() if call.watch else {}
-            with taping(tf, len(rows), call.tracking) as recorded:
-                if recorded is not None:
-                    recorded.watch(sources)
-                arrays = self.called(inputs)
+            recorded, arrays = self.taped(inputs, sources, count, call.tracking)
             output = self._flat(arrays)
             between = self._standing() if call.watch else {}
             if call.between is not None:
                 with self.ready(call.between):
                     self.called(self.inputs(call.between))
-            passes = [
-                self.pulled(recorded, arrays, row, sources, wrt, call.through) for row in rows
-            ]
+            passes = list(pulled_by_row(self, call, inputs, sources, wrt, recorded, arrays))
             after = self._standing() if call.watch else {}
             drawn = call.watch and (self._randomness.drawn() or self.random)
         gradients: dict[str, Array | None] = {}
@@ -288,6 +284,15 @@ class TensorFlowSubject:
             changed_later=differing(between, after),
             random=drawn,
         )
+
+    def taped(
+        self, inputs: Mapping[str, Any], sources: Sequence[Any], passes: int, tracking: bool
+    ) -> tuple[Any, Named]:
+        """A run, and the tape of it."""
+        with taping(self.tf, passes, tracking) as recorded:
+            if recorded is not None:
+                recorded.watch(sources)
+            return recorded, self.called(inputs)
 
     def _standing(self) -> dict[str, bytes]:
         return {name: one.now() for name, one in self.held.items() if one.floating}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.callables.subject import Output
+from gradcheck_cli.engines.callables.subject import Call, Output
 from gradcheck_cli.engines.callables.tensorflow_holding import numbers
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.tensorflow import TensorFlowSubject
 
 Named = list[tuple[str, Any]]
 
@@ -37,6 +40,38 @@ def taping(tf: Any, passes: int, tracking: bool) -> Any:
     if not tracking:
         return nullcontext()
     return tf.GradientTape(persistent=passes > 1, watch_accessed_variables=False)
+
+
+def pulled_by_row(
+    subject: TensorFlowSubject,
+    call: Call,
+    inputs: Mapping[str, Any],
+    sources: Sequence[Any],
+    wrt: Sequence[str],
+    tape: Any,
+    arrays: Named,
+) -> Iterator[list[Any]]:
+    """A backward pass for each row of the call. The gradient of a `tf.py_function` can be asked for
+    once a run, so that a layer with one runs again for every row."""
+    for place, row in enumerate(() if call.rows is None else call.rows):
+        if place and subject.asks_once:
+            tape, arrays = _anew(subject, call, inputs, sources)
+        try:
+            found = subject.pulled(tape, arrays, row, sources, wrt, call.through)
+        except subject.tf.errors.UnknownError:
+            if not place or subject.asks_once:
+                raise
+            subject.asks_once = True
+            tape, arrays = _anew(subject, call, inputs, sources)
+            found = subject.pulled(tape, arrays, row, sources, wrt, call.through)
+        yield found
+
+
+def _anew(
+    subject: TensorFlowSubject, call: Call, inputs: Mapping[str, Any], sources: Sequence[Any]
+) -> tuple[Any, Named]:
+    with subject.ready(call.values):
+        return subject.taped(inputs, sources, 1, call.tracking)
 
 
 def differing(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> tuple[str, ...]:

@@ -235,3 +235,14 @@ def test_many_values_come_from_a_graph_where_that_gives_the_same(name: str, trac
         there = X + step / 64
         assert np.array_equal(subject.value({"x": there}), subject.eagerly({"x": there}))
     assert (subject.graph.traced is not None) == traced
+
+
+def test_a_gradient_that_can_be_asked_for_once_a_run() -> None:
+    """TensorFlow forgets what a py_function was called with as soon as it is asked."""
+    import tensorflow as tf
+
+    def cube(x: Any) -> Any:
+        return tf.py_function(lambda given: given**3, [x], x.dtype)
+
+    subject = bound("cube", {"x": [2.0, -1.0]}, live=cube)
+    assert gradients(subject)["x"].tolist() == [[12.0, 0.0], [0.0, 3.0]]
