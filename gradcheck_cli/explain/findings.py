@@ -9,6 +9,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.explain.blame import blame, blame_row, blame_tie
 from gradcheck_cli.explain.patterns import name_pattern
@@ -31,12 +32,8 @@ def _explain(case: Case, finding: Finding) -> Finding:
     if traced is not None and traced.trace is None:
         traced = None
     if finding.code in WRONG:
-        cause = None if traced is None else blame_rule(case, traced) or _convention(case, finding)
-        finding = replace(finding, cause=cause, pattern=_pattern(case, finding))
-        if cause is None and traced is not None:
-            cause = blame_row(_traces(case, finding), finding.code)
-            finding = replace(finding, cause=cause, span=cause.span if cause else finding.span)
-        return finding
+        cause = None if traced is None else _wrong(case, traced, finding)
+        return replace(finding, cause=cause, pattern=_pattern(case, finding))
     if traced is None:
         return finding
     cause = _unstable(case, finding)
@@ -45,6 +42,15 @@ def _explain(case: Case, finding: Finding) -> Finding:
 
 def _unstable(case: Case, finding: Finding) -> Cause | None:
     return blame(_traces(case, finding), finding.code)
+
+
+def _wrong(case: Case, traced: Evaluation, finding: Finding) -> Cause | None:
+    """A rule that was stated, an engine's choice at a kink or a tie, or its formula for a row."""
+    return (
+        blame_rule(case, traced)
+        or _convention(case, finding)
+        or blame_row(_traces(case, finding), finding.code)
+    )
 
 
 def _convention(case: Case, finding: Finding) -> Cause | None:

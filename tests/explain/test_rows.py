@@ -106,4 +106,3 @@ def test_a_framework_s_own_formula(judged: Callable[..., Any]) -> None:
     for finding in made.findings:
         assert finding.cause is not None
         assert (finding.cause.text, finding.cause.kind) == ("gelu(b)", "inaccurate kernel")
-        assert finding.span == finding.cause.span
