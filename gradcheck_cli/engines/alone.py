@@ -35,14 +35,15 @@ class Pairs:
     def part(self, i: int) -> slice:
         return slice(self.ends[i - 1] if i else 0, self.ends[i])
 
-    def without(self, holds: Array) -> list[int]:
-        """Those of which it does not hold for all elements."""
+    def without(self, holds: Array) -> Iterator[tuple[int, Array]]:
+        """Those of which it does not hold for all elements, and for which elements not."""
         failing = np.flatnonzero(~holds)
         if not failing.size:
-            return []
-        before_end = np.searchsorted(failing, self.ends)
-        found: list[int] = np.flatnonzero(np.diff(before_end, prepend=0)).tolist()
-        return found
+            return
+        ends = np.searchsorted(failing, self.ends)
+        starts = np.concatenate([[0], ends[:-1]])
+        for i in np.flatnonzero(ends > starts).tolist():
+            yield i, failing[starts[i] : ends[i]] - self.part(i).start
 
 
 class Alone:
@@ -64,9 +65,9 @@ class Alone:
             kept = self._results(step)
         return kept
 
-    def doubtful(self, needed: Sequence[int]) -> list[tuple[int, int]]:
-        """Which steps do not plainly round as they should, and which of their results; but for
-        those that only move numbers."""
+    def doubtful(self, needed: Sequence[int]) -> list[tuple[int, int, Array]]:
+        """Which steps do not plainly round as they should, which of their results, and which of its
+        elements; but for those that only move numbers."""
         slots = self._execution.slots
         steps = {place: self._execution.steps[place] for place in needed}
         asked = [
@@ -76,17 +77,18 @@ class Alone:
             if not step.moves or slots[slot].format is None
         ]
         self._compare(slot for place, _ in asked for slot in steps[place].args)
-        found: list[tuple[int, int]] = []
+        found: list[tuple[int, int, Array]] = []
         for part in _together(asked, lambda one: slots[steps[one[0]].results[one[1]]].size):
             made = {place: self._results(steps[place]) for place, _ in part}
             beside = {steps[place].results[k]: made[place][k] for place, k in part}
             where = dict(zip(beside, part, strict=True))
             for keys, pairs in self._pairs(beside):
-                for i in pairs.without(plainly_right(pairs.exact, pairs.others, pairs.format)):
+                right = _plainly_right(pairs.exact, pairs.others, pairs.format)
+                for i, at in pairs.without(right):
                     place, k = where[keys[i]]
-                    found.append((place, k))
+                    found.append((place, k, at))
                     self._kept[place] = made[place]
-        return sorted(found)
+        return sorted(found, key=lambda one: one[:2])
 
     def _compare(self, slots: Iterable[int]) -> None:
         """Finds out where the run has other numbers than the exact ones, rounded."""
@@ -102,7 +104,7 @@ class Alone:
             for keys, pairs in self._pairs({slot: execution.values(slot) for slot in part}):
                 format = pairs.format
                 rounded = pairs.exact if format is None else format.round(pairs.exact)
-                for i in pairs.without(_equal(rounded, pairs.others)):
+                for i, _ in pairs.without(_equal(rounded, pairs.others)):
                     shape = self.shadow.near(keys[i]).shape
                     self._other[keys[i]] = rounded[pairs.part(i)].reshape(shape)
 
@@ -140,7 +142,7 @@ def _equal(some: Array, others: Array) -> Array:
     return same if same.all() else same | ((some != some) & (others != others))
 
 
-def plainly_right(exact: Array, others: Array, format: FloatFormat | None) -> Array:
+def _plainly_right(exact: Array, others: Array, format: FloatFormat | None) -> Array:
     """Which are normal numbers within a few ulps; of indices and masks, which are the same."""
     if format is None:
         return np.asarray(exact == others)

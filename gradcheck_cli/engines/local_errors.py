@@ -7,15 +7,16 @@ because of its inputs has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
-from gradcheck_cli.engines.alone import ROUNDING, Alone, plainly_right
-from gradcheck_cli.engines.execution import Execution, High, Step
+from gradcheck_cli.engines.alone import ROUNDING, Alone
+from gradcheck_cli.engines.execution import Execution, High
 from gradcheck_cli.engines.relevance import relevant
 from gradcheck_cli.engines.shadow import Shadow, differences, fits, is_finite, is_zero, to_shown
 
@@ -26,7 +27,8 @@ REMAINING = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An operation with a local error: its place among the steps; `severe` where it loses more than
+    """An operation with a local error: its place among the steps, the worst element of the result
+    in `slot` (number `flat` of it), and the error there in ulps; `severe` where it loses more than
     a quarter of the digits. It is a `victim` where an exact input is no number of the dtype: then
     not it left the range, but what gave the input. One that is severe and no victim `inherits`
     where its result is off by far more than its own error: what came in was wrong already. It is
@@ -34,82 +36,136 @@ class Found:
     part in that."""
 
     place: int
-    operation: Operation
-    severe: bool
-    victim: bool
-    inherits: bool
+    slot: int
+    flat: int
+    error: float
+    severe: bool = False
+    victim: bool = False
+    inherits: bool = False
     singular: bool = False
 
 
-def local_errors(execution: Execution, needed: Sequence[int], alone: Alone) -> Iterator[Found]:
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """A result of a step, and the wanted elements of it that do not plainly round as they
+    should."""
+
+    place: int
+    slot: int
+    at: Array
+    result: Array
+
+
+def local_errors(execution: Execution, needed: Sequence[int], alone: Alone) -> list[Found]:
     """The operations that round by more than a library may, in order, each at its worst element of
     those that the traced entry depends on."""
     doubtful = alone.doubtful(needed)
     masks = relevant(execution, needed) if doubtful else {}
-    for place, k in doubtful:
-        found = _found(alone.shadow, place, k, alone.results(place)[k], masks)
-        if found is not None:
-            yield found
+    doubts: dict[_Kind, list[_Doubt]] = {}
+    for place, k, at in doubtful:
+        slot = execution.steps[place].results[k]
+        if slot in masks:
+            at = at[masks[slot].reshape(-1)[at]]
+        if at.size:
+            doubt = _Doubt(place, slot, at, alone.results(place)[k].reshape(-1)[at])
+            doubts.setdefault(_kind(alone.shadow, slot), []).append(doubt)
+    found = [one for kind, some in doubts.items() for one in _found(alone.shadow, some, kind[0])]
+    return sorted(found, key=lambda one: (one.place, one.slot))
 
 
-def _found(
-    shadow: Shadow, place: int, k: int, result: Array, masks: Mapping[int, Array]
-) -> Found | None:
-    """What result k of the step shows, which is `result` where the operation is alone."""
-    execution = shadow.execution
-    step = execution.steps[place]
-    slot = step.results[k]
-    format = execution.slots[slot].format
-    near = shadow.near(slot)
-    doubt = ~plainly_right(near, result, format)
-    if slot in masks:
-        doubt &= masks[slot]
-    at = np.flatnonzero(doubt)
-    exact, near, result = (np.asarray(x).reshape(-1)[at] for x in (shadow[slot], near, result))
-    without = np.flatnonzero(~is_finite(exact))
-    if without.size and all(np.all(is_finite(shadow[i])) for i in step.args):
-        pole = _operation(shadow, step, slot, int(at[without[0]]), float("inf"))
-        return Found(place, pole, False, False, False, True)
-    errors, lost = _errors(exact, near, result, format)
-    if not at.size or max(errors.max(), lost.max()) <= ROUNDING:
-        return None
+_Kind = tuple[FloatFormat | None, np.dtype[Any]]
+"""The format of a slot, and of what its exact numbers are an array."""
+
+
+def _kind(shadow: Shadow, slot: int) -> _Kind:
+    return shadow.execution.slots[slot].format, np.asarray(shadow[slot]).dtype
+
+
+def _found(shadow: Shadow, doubts: Sequence[_Doubt], format: FloatFormat | None) -> Iterator[Found]:
+    """What the results show that are of one format."""
+    exact = np.concatenate([np.asarray(shadow[one.slot]).reshape(-1)[one.at] for one in doubts])
+    near = np.concatenate([shadow.near(one.slot).reshape(-1)[one.at] for one in doubts])
+    finite = is_finite(exact)
+    errors, lost = _errors(exact, near, np.concatenate([one.result for one in doubts]), format)
+    sizes = [one.at.size for one in doubts]
+    starts = np.cumsum([0, *sizes[:-1]])
     bits = 1.0 if format is None else 2.0 ** (REMAINING * format.bits)
     # what was lost counts first: an underflow is large there and half an ulp in the other
     order = np.where(lost > bits, np.inf, lost) + np.where(errors > bits, errors, 0)
     # and of those that lost everything, what is no number before what is zero
-    worst = int(np.argmax(np.where(order == order.max(), errors, -1.0)))
-    own = float(max(errors[worst], lost[worst]))
-    shown = _operation(shadow, step, slot, int(at[worst]), float(errors[worst]))
-    victim = _out_of_range(shadow, step, shown.index, np.shape(shadow[slot]))
-    severe = own > bits
-    inherits = severe and not victim and _inherits(shadow, slot, shown.index, own)
-    return Found(place, shown, severe, victim, inherits)
+    first = np.where(order == np.repeat(np.maximum.reduceat(order, starts), sizes), errors, -1.0)
+    worst = _first_largest(first, starts, sizes)
+    largest = np.maximum.reduceat(np.maximum(errors, lost), starts)
+    measured: list[tuple[Found, float]] = []
+    for one, start, size, i, most in zip(doubts, starts, sizes, worst, largest, strict=True):
+        without = np.flatnonzero(~finite[start : start + size])
+        if without.size and _all_finite(shadow, one):
+            at = int(one.at[without[0]])
+            yield Found(one.place, one.slot, at, float("inf"), singular=True)
+        elif most > ROUNDING:
+            own = float(max(errors[i], lost[i]))
+            at = int(one.at[i - start])
+            measured.append((Found(one.place, one.slot, at, float(errors[i]), own > bits), own))
+    victims = _victims(shadow, [one for one, _ in measured])
+    for i, (local, own) in enumerate(measured):
+        victim = i in victims
+        inherits = local.severe and not victim and _inherits(shadow, local, own)
+        yield replace(local, victim=victim, inherits=inherits)
 
 
-def _inherits(shadow: Shadow, slot: int, index: tuple[int, ...], own: float) -> bool:
+def _first_largest(values: Array, starts: Array, sizes: Sequence[int]) -> Array:
+    """The place of the largest number of each part, the first where there are several."""
+    largest = np.repeat(np.maximum.reduceat(values, starts), sizes)
+    places = np.flatnonzero(values == largest)
+    first: Array = places[np.searchsorted(places, starts)]
+    return first
+
+
+def _all_finite(shadow: Shadow, doubt: _Doubt) -> bool:
+    """Whether what goes into the operation is finite in exact arithmetic."""
+    args = shadow.execution.steps[doubt.place].args
+    return all(np.all(is_finite(shadow[slot])) for slot in args)
+
+
+def _index(shadow: Shadow, one: Found) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(one.flat, np.shape(shadow[one.slot])))
+
+
+def _inherits(shadow: Shadow, one: Found, own: float) -> bool:
     """Whether the result of the run lost a quarter of the digits more than the operation alone."""
-    format = shadow.execution.slots[slot].format
+    format = shadow.execution.slots[one.slot].format
     if format is None:
         return False
-    arrays = (shadow[slot], shadow.near(slot), shadow.execution.values(slot))
-    exact, near, result = (np.asarray(np.asarray(x)[index]).reshape(1) for x in arrays)
+    at = slice(one.flat, one.flat + 1)
+    arrays = (shadow[one.slot], shadow.near(one.slot), shadow.execution.values(one.slot))
+    exact, near, result = (np.asarray(x).reshape(-1)[at] for x in arrays)
     errors, lost = _errors(exact, near, result, format)
     return bool(max(errors[0], lost[0]) > own * 2.0 ** (REMAINING * format.bits))
 
 
-def _out_of_range(
-    shadow: Shadow, step: Step, index: tuple[int, ...], shape: tuple[int, ...]
-) -> bool:
-    """Whether an exact input of the element is no number of its dtype; of an argument of which no
-    single element meets it, any."""
-    for slot in step.args:
-        format = shadow.execution.slots[slot].format
-        if format is not None:
+def _victims(shadow: Shadow, found: Sequence[Found]) -> set[int]:
+    """Those of which an exact input of the element is no number of its dtype; of an argument of
+    which no single element meets it, any."""
+    slots = shadow.execution.slots
+    met: dict[_Kind, list[tuple[int, Any]]] = {}
+    victims: set[int] = set()
+    for i, one in enumerate(found):
+        index, shape = _index(shadow, one), np.shape(shadow[one.slot])
+        for slot in shadow.execution.steps[one.place].args:
+            format = slots[slot].format
+            if format is None:
+                continue
             x = np.asarray(shadow[slot])
-            met = _place(x.shape, index, shape)
-            if not np.all(fits(x if met is None else x[met], format)):
-                return True
-    return False
+            place = _place(x.shape, index, shape)
+            if place is not None:
+                met.setdefault(_kind(shadow, slot), []).append((i, x[place]))
+            elif not np.all(fits(x, format)):
+                victims.add(i)
+    for (wanted, kind), numbers in met.items():
+        assert wanted is not None
+        inside = fits(np.array([x for _, x in numbers], kind), wanted)
+        victims.update(i for (i, _), fit in zip(numbers, inside, strict=True) if not fit)
+    return victims
 
 
 def _errors(
@@ -149,11 +205,11 @@ def _off(exact: High, near: Array, result: Array, format: FloatFormat) -> tuple[
         return off / format.ulp(near), np.maximum(lost, 0)
 
 
-def _operation(shadow: Shadow, step: Step, slot: int, flat: int, error: float) -> Operation:
-    """The operation at one element of its result, which is number `flat` in it."""
+def described(shadow: Shadow, one: Found) -> Operation:
+    """The operation, at its worst element."""
+    step = shadow.execution.steps[one.place]
     values = shadow.execution.values
-    shape = np.shape(shadow[slot])
-    at = tuple(int(i) for i in np.unravel_index(flat, shape))
+    at, shape = _index(shadow, one), np.shape(shadow[one.slot])
     return Operation(
         name=step.name,
         phase=step.phase,
@@ -161,9 +217,9 @@ def _operation(shadow: Shadow, step: Step, slot: int, flat: int, error: float) -
         index=at,
         inputs=tuple(_met(values(i), at, shape) for i in step.args),
         exact_inputs=tuple(_met(shadow[i], at, shape) for i in step.args),
-        result=float(values(slot)[at]),
-        exact=to_shown(np.asarray(shadow[slot])[at]),
-        error=error,
+        result=float(values(one.slot)[at]),
+        exact=to_shown(np.asarray(shadow[one.slot])[at]),
+        error=one.error,
         place=step.place,
     )
 

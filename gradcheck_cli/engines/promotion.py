@@ -21,7 +21,7 @@ from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.engines.alone import ROUNDING, Alone
 from gradcheck_cli.engines.execution import Execution, High, Step
-from gradcheck_cli.engines.local_errors import REMAINING, Found, local_errors
+from gradcheck_cli.engines.local_errors import REMAINING, Found, described, local_errors
 from gradcheck_cli.engines.shadow import (
     FIRST_BITS,
     FLOAT64,
@@ -80,11 +80,11 @@ def prove(
         return Proof(note="the run is too large to be done again in higher precision")
     beside = _Beside(execution, needed, {} if known is None else known)
     alone = _exactly(beside, target, format, size <= MOST_IN_BALLS)
-    found = list(local_errors(execution, needed, alone))
+    found = local_errors(execution, needed, alone)
     search = _Search(execution, needed, alone, target, format)
     culprits, repaired = search.smallest(found)
     shown = _shown(found, culprits, search.wrong)
-    operations = tuple(found[i].operation for i in shown)
+    operations = tuple(described(alone.shadow, found[i]) for i in shown)
     places = tuple(shown.index(i) for i in culprits)
     return Proof(operations, places, repaired, "" if culprits else search.unexplained)
 
@@ -98,9 +98,9 @@ def _shown(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> li
     others = [
         i
         for i, one in enumerate(found)
-        if i not in culprits and one.operation.error > ROUNDING and (wrong or not one.singular)
+        if i not in culprits and one.error > ROUNDING and (wrong or not one.singular)
     ]
-    others.sort(key=lambda i: (found[i].victim, -found[i].operation.error, i))
+    others.sort(key=lambda i: (found[i].victim, -found[i].error, i))
     return sorted([*culprits, *others[: max(SHOWN - len(culprits), 0)]])
 
 
