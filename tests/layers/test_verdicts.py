@@ -253,6 +253,10 @@ RIGHT = {
         lambda x: nn.functional.rms_norm(x.float(), (60,)).to(x.dtype) * x,
         normal(40, 60),
     ),
+    "padding": (
+        nn.Sequential(nn.Embedding(5, 3, padding_idx=1), nn.Tanh()),
+        np.array([1, 2, 0, 1]),
+    ),
     "cross entropy": (lambda x: nn.functional.cross_entropy(x, torch.arange(9)), normal(9, 200)),
 }
 

@@ -57,7 +57,15 @@ class State:
         for name, tensor in module.named_buffers():
             self.named[name] = Held(tensor, tensor.data, "buffer", False)
         self._modules.append(module)
+        self._note_padding(module)
         return module
+
+    def _note_padding(self, module: Any, before: str = "") -> None:
+        for name, part in _padded(self._torch, module):
+            self.notes.append(
+                f"row {part.padding_idx} of `{before}{name}weight` is padding (`padding_idx`), to "
+                "which PyTorch gives no gradient: checked as if it were none"
+            )
 
     def borrow(self, function: Any) -> None:
         """The tensors that a function captured, which stay the user's own."""
@@ -66,6 +74,7 @@ class State:
             name, found = capture.name, capture.value
             if isinstance(found, torch.nn.Module):
                 self._modules.append(found)
+                self._note_padding(found, f"{name}.")
                 parts = {**dict(found.named_parameters()), **dict(found.named_buffers())}
                 for part, tensor in parts.items():
                     self._lend(f"{name}.{part}", tensor)
@@ -96,6 +105,9 @@ class State:
         everything = [*self.named.items(), *(("", held) for held in self._counters)]
         before = [(held.tensor.data, _grad(held.tensor)) for _, held in everything]
         modes = [(m, m.training) for module in self._modules for m in module.modules()]
+        padded = [
+            (part, part.padding_idx) for m in self._modules for _, part in _padded(self._torch, m)
+        ]
         for name, held in everything:
             _put_grad(held.tensor, None)
             if name in values:
@@ -105,6 +117,8 @@ class State:
             elif held.role == "captured":
                 held.tensor.data = held.data
         places = [_place(held.tensor) for _, held in everything]
+        for part, _ in padded:
+            part.padding_idx = None
         try:
             with self.seeded(), _switches(self._torch):
                 yield
@@ -119,6 +133,8 @@ class State:
                         held.tensor.data = held.data
             for module, training in modes:
                 module.training = training
+            for part, padding in padded:
+                part.padding_idx = padding
 
     @contextmanager
     def seeded(self) -> Iterator[None]:
@@ -198,6 +214,13 @@ def _streams(torch: Any, device: Any) -> list[_Stream]:
             )
         )
     return found
+
+
+def _padded(torch: Any, module: Any) -> Iterator[tuple[str, Any]]:
+    """Embeddings of which one row is padding, which changes nothing but its gradient."""
+    for name, part in module.named_modules():
+        if type(part) is torch.nn.Embedding and part.padding_idx is not None:
+            yield f"{name}." if name else "", part
 
 
 def _grad(tensor: Any) -> Any:
