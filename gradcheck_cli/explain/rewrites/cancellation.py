@@ -157,6 +157,12 @@ RULES: tuple[Rewrite, ...] = (
     rule("1 - a / (a + b)", "b / (a + b)"),
     rule("1 - 1 / (1 + x)", "x / (1 + x)"),
     rule(
+        "1 - x / sqrt(x ** 2 + y)",
+        "y / (sqrt(x ** 2 + y) * (sqrt(x ** 2 + y) + x))",
+        "x > 0",
+    ),
+    rule("a / b - log(a / b) - 1", "(a - b) / b - log1p((a - b) / b)", "a / b > 0"),
+    rule(
         "acos((a ** 2 + b ** 2 - e ** 2) / (2 * a * b))",
         "2 * atan(sqrt((e + (a - b)) * (e - (a - b)) / ((a + b + e) * (a + b - e))))",
         "a > 0",

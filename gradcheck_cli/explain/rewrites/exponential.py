@@ -141,5 +141,6 @@ RULES: tuple[Rewrite, ...] = (
     rule("prod(x, **K) ** n", "exp(n * sum(log(x), **K))", "x > 0"),
     rule("x ** y * exp(a)", "exp(y * log(x) + a)", "x > 0"),
     rule("x ** y / exp(a)", "exp(y * log(x) - a)", "x > 0"),
+    rule("x ** y / x ** z", "x ** (y - z)", "x > 0"),
     rule("x ** y / z ** y", "(x / z) ** y", "x > 0", "z > 0"),
 )

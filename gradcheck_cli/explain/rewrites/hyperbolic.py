@@ -40,6 +40,7 @@ RULES: tuple[Rewrite, ...] = (
     rule("cosh(x) - 1", "2 * sinh(x / 2) ** 2"),
     rule("cosh(x) - cosh(y)", "2 * sinh((x + y) / 2) * sinh((x - y) / 2)"),
     rule("sinh(x) - sinh(y)", "2 * cosh((x + y) / 2) * sinh((x - y) / 2)"),
+    rule("tanh(x) - tanh(y)", "sinh(x - y) / (cosh(x) * cosh(y))"),
     rule("cosh(x) - sinh(x)", "exp(-x)"),
     rule("sinh(x) / cosh(x)", "tanh(x)"),
     rule("log(c * cosh(x))", "abs(x) + softplus(-2 * abs(x)) + log(c / 2)", "c > 0"),

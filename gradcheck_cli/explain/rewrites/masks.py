@@ -34,12 +34,11 @@ def _leaves(branch: Expr, mask: Expr) -> list[Expr]:
 def _shielded(
     site: Site, branch: Expr, keep: Expr, chosen: bool, safe: int, but: Expr | None = None
 ) -> Expr:
-    """The branch with every input replaced by `safe` where the branch is not used, except those
-    of `but`."""
+    """The branch with every input but one replaced by `safe` where the branch is not used."""
     forest, shop = site.workshop.forest, site.workshop
-    result, kept = branch, [] if but is None else ordered(but)
+    result = branch
     for leaf in _leaves(branch, keep):
-        if leaf in kept:
+        if leaf is but:
             continue
         other = shop.number(safe)
         pair = (leaf, other) if chosen else (other, leaf)

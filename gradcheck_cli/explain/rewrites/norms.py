@@ -170,6 +170,11 @@ RULES: tuple[Rewrite, ...] = (
     rule("sum(x ** 2, **K) / c", "sum(x * (x / c), **K)"),
     mean_of_squares,
     rule("acos(cos(x))", "abs(x)", "abs(x) <= 3.14159"),
+    rule(
+        "acos(a / sqrt(a ** 2 + b ** 2 + e ** 2))",
+        "atan2(hypot(b, e), a)",
+        "(b != 0) | (e != 0)",
+    ),
     rule("acos(a / sqrt(a ** 2 + b ** 2))", "atan2(abs(b), a)", "b != 0"),
     rule("norm(x, ord=2, axis=A, keepdims=B) ** 2", "sum(x ** 2, axis=A, keepdims=B)"),
     *(

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT
 from gradcheck_cli.explain.algebra.expressions import Expr, has_at_most, ordered
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand
@@ -230,7 +232,7 @@ def scaled_by_the_largest(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]]
         choices.append(joined)
     number = site.workshop.number
     for weights in choices:
-        if _helps(site.expr, inside, parts, weights):
+        if _helps(site, inside, parts, weights):
             groups = [_group(site, one) for one in weights]
             stated = tuple(site.call("greater", group.m, number(0)) for group in groups)
             yield _rewritten(site, parts, groups), stated
@@ -253,7 +255,7 @@ def _joined(each: Sequence[Degrees]) -> list[Degrees]:
 
 
 def _helps(
-    expr: Expr, inside: Sequence[Expr], parts: Mapping[int, _Part], weights: Sequence[Degrees]
+    site: Site, inside: Sequence[Expr], parts: Mapping[int, _Part], weights: Sequence[Degrees]
 ) -> bool:
     """Whether some value is farther from 1 than the inputs and the result are, if all these inputs
     are far from 1."""
@@ -261,10 +263,19 @@ def _helps(
     def degree(part: Expr) -> float:
         return abs(sum(_degree(parts[id(part)].degrees, one) for one in weights))
 
-    squared = (2 * degree(part) for part in inside if part.op in _OF_SQUARES)
-    largest = max([*map(degree, inside), *squared])
-    known = any(weight == 1 for one in weights for weight in one.values())
-    return known and largest > max(degree(expr), 1.0) + TINY
+    squared = [2 * degree(part) for part in inside if part.op in _OF_SQUARES]
+    squared += [2 * degree(part.args[1]) for part in inside if _squares_its_divisor(site, part)]
+    return max([*map(degree, inside), *squared]) > max(degree(site.expr), 1.0) + TINY
+
+
+def _squares_its_divisor(site: Site, expr: Expr) -> bool:
+    """Whether the derivative x / y ** 2 of a fraction leaves the dtype's range here."""
+    value = site.value(expr.args[1]) if expr.op == "divide" else None
+    if value is None:
+        return False
+    with np.errstate(all="ignore"):
+        square = np.square(np.asarray(value, np.float64))
+    return bool(np.any((square > site.fmt.largest) | (square < site.fmt.smallest_normal)))
 
 
 RULES: tuple[Rewrite, ...] = (scaled_by_the_largest,)

@@ -494,6 +494,19 @@ EXAMPLES: Mapping[str, Example] = {
     "digamma(x) - log(x) -> -(1 + (1 - 1 / (10 * x ** 2)) / (6 * x)) / (2 * x)": Example(
         "digamma(x) - log(x)", {"x": 1e4}
     ),
+    "acos(a / sqrt(a ** 2 + b ** 2 + e ** 2)) -> atan2(hypot(b, e), a)": Example(
+        "acos(z / sqrt(x * x + y * y + z * z))", {"x": 1e-4, "y": 2e-4, "z": 1.0}
+    ),
+    "1 - x / sqrt(x ** 2 + y) -> y / (sqrt(x ** 2 + y) * (sqrt(x ** 2 + y) + x))": Example(
+        "1 - x / sqrt(x * x + y)", {"x": 1e3, "y": 2.0}
+    ),
+    "a / b - log(a / b) - 1 -> (a - b) / b - log1p((a - b) / b)": Example(
+        "a / b - log(a / b) - 1", {"a": 1.003, "b": 1.0}
+    ),
+    "tanh(x) - tanh(y) -> sinh(x - y) / (cosh(x) * cosh(y))": Example(
+        "tanh(x) - tanh(y)", {"x": 8.0, "y": 8.1}
+    ),
+    "x ** y / x ** z -> x ** (y - z)": Example("x ** a / x ** b", {"x": 1e10, "a": 5.0, "b": 4.5}),
     "x ** n / (a + b * x ** n) -> 1 / (a * (1 / x) ** n + b)": Example(
         "x ** 3 / (x ** 3 + 1)", {"x": 1e15}
     ),
