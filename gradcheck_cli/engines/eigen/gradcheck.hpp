@@ -107,6 +107,16 @@ T smallest(const T* x, Index n) {
   return *std::min_element(x, x + n, [](const T& a, const T& b) { return a.value() < b.value(); });
 }
 
+// Of the n numbers about their mean.
+template <typename T>
+T squares_about_mean(const T* x, Index n) {
+  using R = typename T::Scalar;
+  const T mean = sum(x, n) / R(n);
+  T total = (x[0] - mean) * (x[0] - mean);
+  for (Index i = 1; i < n; ++i) total += (x[i] - mean) * (x[i] - mean);
+  return total;
+}
+
 // By the largest, so that nothing overflows.
 template <typename T>
 T logsumexp(const T* x, Index n) {

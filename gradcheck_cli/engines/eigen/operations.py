@@ -186,6 +186,34 @@ def _norm(body: Body, index: int, node: Node) -> str:
     return f"each<T>({math.prod(node.shape)}, {root}, {total})"
 
 
+def _var(body: Body, index: int, node: Node) -> str:
+    (arg,) = node.args
+    axes = axes_of(node.keywords["axis"], len(body.shape(arg)))
+    array, count = _rows_of(body, index, arg, axes)
+    total = body.let(index, f"rows<T>({array}, {count}, squares_about_mean<T>)")
+    return _divided(body, index, total, math.prod(node.shape), count - node.keywords["correction"])
+
+
+def _std(body: Body, index: int, node: Node) -> str:
+    root = "[](const T& a) -> T { return sqrt(a); }"
+    return f"each<T>({math.prod(node.shape)}, {root}, {body.let(index, _var(body, index, node))})"
+
+
+def _matrices(body: Body, index: int, node: Node) -> str:
+    arg = node.args[0]
+    return f"{node.op}<T>({body.array(arg, 'float')}, {body.shape(arg)[-1]})"
+
+
+def _solve(body: Body, index: int, node: Node) -> str:
+    """A vector on the right is one column; stacks are broadcast."""
+    (a, x), (b, y) = (_operand(body, arg) for arg in node.args)
+    sides = y[:, None] if y.ndim == 1 else y
+    batch = np.broadcast_shapes(x.shape[:-2], sides.shape[:-2])
+    left = body.moved(index, [a], x.size, np.broadcast_to(x, (*batch, *x.shape[-2:])))
+    right = body.moved(index, [b], y.size, np.broadcast_to(sides, (*batch, *sides.shape[-2:])))
+    return f"solve<T>({left}, {right}, {math.prod(batch)}, {x.shape[-1]}, {sides.shape[-1]})"
+
+
 def _trace(body: Body, index: int, node: Node) -> str:
     (arg,) = node.args
     shape = body.shape(arg)
@@ -236,19 +264,26 @@ def _linear(body: Body, index: int, node: Node) -> str:
 
 
 _OWN: Mapping[str, Callable[[Body, int, Node], str]] = {
+    "cholesky": _matrices,
     "clip": _clip,
     "cumprod": _cumprod,
     "cumsum": _cumsum,
+    "det": _matrices,
     "dot": _matmul,
     "hardtanh": _clip,
+    "inv": _matrices,
     "linear": _linear,
     "log_softmax": _log_softmax,
+    "logdet": _matrices,
     "matmul": _matmul,
     "norm": _norm,
     "outer": _outer,
     "power": _power,
     "softmax": _softmax,
+    "solve": _solve,
+    "std": _std,
     "trace": _trace,
+    "var": _var,
 }
 
 

@@ -40,6 +40,7 @@ _ELEMENTWISE = {
     "logit": "log(T({0} / (R(1) - {0})))",
     "maximum": "max({0}, {1})",
     "minimum": "min({0}, {1})",
+    "mish": "{0} * tanh(T(log(T(R(1) + exp({0})))))",
     "multiply": "{0} * {1}",
     "negative": "-{0}",
     "not_equal": "{0} != {1}",
@@ -47,6 +48,8 @@ _ELEMENTWISE = {
     "relu": "max({0}, R(0))",
     "round": "T(R(std::nearbyint({0}.value())))",
     "rsqrt": "R(1) / sqrt({0})",
+    "selu": "{0} > R(0) ? T({0} * R(1.05070098735548049341933498)) "
+    ": T((exp({0}) - R(1)) * R(1.75809934084737685994024880))",
     "sigmoid": "R(1) / (R(1) + exp(-{0}))",
     "sign": "T(R(({0}.value() > 0) - ({0}.value() < 0)))",
     "silu": "{0} / (R(1) + exp(-{0}))",
@@ -94,9 +97,12 @@ LOSSES: Mapping[str, str] = MappingProxyType(
 )
 """Losses by their terms."""
 
+MATRICES = frozenset(["cholesky", "det", "inv", "logdet", "solve"])
+"""Rows in the words of `gradcheck_matrices.hpp`."""
+
 _OTHERS = (
     "clip cumprod cumsum dot hardtanh linear log_softmax matmul norm one_hot outer power softmax "
-    "trace"
+    "std trace var"
 )
 OTHERS = frozenset(_OTHERS.split())
 """Rows that `writing` puts together by itself."""
@@ -105,7 +111,7 @@ _MADE = "arange eye full full_like ones ones_like zeros zeros_like"
 MADE = frozenset(_MADE.split())
 """Rows that depend on no number of their arguments: they are constants."""
 
-TABLE = frozenset({*ELEMENTWISE, *MOVED, *FOLDED, *LOSSES, *OTHERS, *MADE})
+TABLE = frozenset({*ELEMENTWISE, *MOVED, *FOLDED, *LOSSES, *MATRICES, *OTHERS, *MADE})
 
 _NONE = "acosh asinh atanh cbrt digamma erf erfc expm1 lgamma log1p"
 NONE = {name: f"Eigen::AutoDiffScalar has no {name}" for name in _NONE.split()}

@@ -12,9 +12,10 @@ from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient
 from gradcheck_cli.engines.base import NodeFault, Unsupported, WrongShape
 from gradcheck_cli.engines.eigen.body import Body, Pools
 from gradcheck_cli.engines.eigen.operations import expression
-from gradcheck_cli.engines.eigen.rows import MADE
+from gradcheck_cli.engines.eigen.rows import MADE, MATRICES
 
 _HEAD = '#include "gradcheck.hpp"\n'
+_MATRICES = '#include "gradcheck_matrices.hpp"\n'  # costs more than all else to compile
 _FUNCTION = """
 template <typename R, typename T>
 {result} {name}(const gradcheck::Given<R>& given{parameters}) {{
@@ -58,7 +59,7 @@ def write(program: Program, values: Mapping[str, Array], dtype: str) -> Written:
 
     Raises NodeFault from Unsupported, naming an operation that is missing.
     """
-    unit = _Unit(dtype)
+    unit = _Unit(dtype, _has_matrices(program))
     body = Body(program, dtype, unit.pools)
     places: dict[str, int] = {}
     total = 0
@@ -83,11 +84,22 @@ def write(program: Program, values: Mapping[str, Array], dtype: str) -> Written:
     )
 
 
+def _has_matrices(program: Program) -> bool:
+    stated = [
+        part
+        for node in program.nodes
+        if (rule := node.custom) is not None
+        for part in (rule.forward, rule.vjp, rule.jvp)
+        if part is not None
+    ]
+    return any(node.op in MATRICES for node in program.nodes) or any(map(_has_matrices, stated))
+
+
 class _Unit:
     """A translation unit: the program, and before it the functions of its custom gradients."""
 
-    def __init__(self, dtype: str) -> None:
-        self.text = _HEAD
+    def __init__(self, dtype: str, matrices: bool) -> None:
+        self.text = _HEAD + (_MATRICES if matrices else "")
         self.nodes: dict[int, int] = {}
         self.pools = Pools()
         self._dtype = dtype
