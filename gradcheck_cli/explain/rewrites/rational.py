@@ -5,6 +5,7 @@ Exact arithmetic is python-flint's (`fmpq_mpoly`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import reduce
@@ -18,6 +19,7 @@ LARGEST = 60  # operations, inputs and constants
 MOST_ATOMS = 5
 DENOMINATOR = 2**10  # of a constant that a person wrote as an exact number
 HIGHEST = 8  # power
+MOST_TERMS = 2_000  # of a product before it is expanded: a few milliseconds
 _RATIONAL = frozenset(
     ("add", "subtract", "multiply", "divide", "negative", "square", "reciprocal", "power")
 )
@@ -59,6 +61,12 @@ def _exact(constant: Expr) -> Fraction:
     return value
 
 
+def _affordable(*fractions: tuple[Any, Any]) -> None:
+    """Raises Misfit where the product of all of them is too long."""
+    if math.prod(max(len(above), len(below)) for above, below in fractions) > MOST_TERMS:
+        raise Misfit("too long a polynomial")
+
+
 def _operation(expr: Expr, args: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     """Numerator and denominator."""
     (a, b), op = args[0], expr.op
@@ -67,8 +75,10 @@ def _operation(expr: Expr, args: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     if op in ("square", "power", "reciprocal"):
         own = {"square": 2.0, "reciprocal": -1.0}.get(op)
         n = int(own if own is not None else float(expr.args[1].value or 0))
+        _affordable(*[(a, b)] * abs(n))
         return (a**n, b**n) if n >= 0 else (b**-n, a**-n)
     c, d = args[1]
+    _affordable((a, b), (c, d))
     if op == "multiply":
         return a * c, b * d
     if op == "divide":

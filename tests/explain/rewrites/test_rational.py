@@ -39,3 +39,8 @@ def test_a_polynomial_is_factored() -> None:
 )
 def test_what_gets_no_shorter_is_left_alone(formula: str) -> None:
     assert fraction(formula, x=1.0, y=2.0) == []
+
+
+def test_what_would_take_long_to_expand_is_not_begun() -> None:
+    many = dict.fromkeys("abcde", 1.0)
+    assert fraction("((a + b + c + d + e) ** 8) ** 8 / a - 1 / a", **many) == []
