@@ -205,13 +205,13 @@ class _Examination:
         made: Callable[..., Case]
         if is_small(narrow):
             looked = Whole(self._name, self._judging, narrow, highest, doubt)
-            self._notes.update(dict.fromkeys(looked.notes))
             made = partial(looked.case, model=model)
         elif model and "reverse" in self._problem.modes:
             looked, made = model, model.case
         else:
             return self._projected(narrow, highest)
         case = made()
+        self._notes.update(dict.fromkeys(looked.notes))
         suspected = bool(suspects(case))
         if suspected:
             doubt()
@@ -282,8 +282,7 @@ class _Examination:
             return case
         try:
             again = {(self._name, "reverse"): looked.reverse(other)}
-            if isinstance(looked, Whole):
-                again |= looked.pushed_again(other)
+            again |= looked.pushed_again(other)
             return replace(case, wide=again)
         finally:
             other.close()

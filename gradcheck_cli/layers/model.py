@@ -4,7 +4,7 @@ truth."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,8 +22,10 @@ from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import error_in_ulps
 from gradcheck_cli.layers.mistakes import BadSpec
-from gradcheck_cli.layers.whole import output_shape, output_size, with_layer
+from gradcheck_cli.layers.pushes import Pushes, output_shape, output_size
+from gradcheck_cli.layers.whole import with_layer
 from gradcheck_cli.truth import compute
+from gradcheck_cli.truth.callables import projected
 
 ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
 _KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
@@ -60,6 +62,8 @@ class Model:
         self._words = {leaf.name: word_of(leaf.name) for leaf in self.narrow.leaves}
         self._leaves = {word: name for name, word in self._words.items()}
         self._known: dict[tuple[Mode, ...], Truth] = {}  # without costs
+        self._pushes = Pushes(self.name, self.problem, self.narrow)
+        self._evaluations: tuple[Evaluation, ...] = ()
 
     # The truth
 
@@ -212,26 +216,63 @@ class Model:
     # A large layer
 
     def case(self, costs: bool = False) -> Case:
-        """Products of the Jacobian with random cotangents, in place of the whole one."""
+        """Products of the Jacobian with random cotangents, and those of forward mode with random
+        directions and these, in place of the whole one."""
         problem, narrow = self.problem, self.narrow
-        rows = self._rows()
-        projections: dict[Mode, Projection] = {"reverse": Projection(rows)}
+        self._evaluations = self._evaluations or tuple(self._all())
+        projections: dict[Mode, Projection] = {"reverse": Projection(self._rows())}
+        truth, directions = self.truth(projections, costs), self._pushes.directions
+        if len(self._evaluations) > 1 and directions is not None:
+            projections["forward"] = Projection(self._rows(), directions)
+            along = {
+                ("forward", name): projected(truth.blocks["reverse", name], d)
+                for name, d in directions.items()
+            }
+            truth = replace(truth, blocks={**truth.blocks, **along})
         wide = {}
         if self.highest is not narrow:
             wide[self.name, "reverse"] = self.reverse(self.highest)
+            wide |= self.pushed_again(self.highest) if costs else {}
         return Case(
             spec=with_layer(problem, narrow),
             point=problem.point if problem.spec.pointed else None,
             dtype=problem.dtype,
             values={leaf.name: leaf.value for leaf in narrow.leaves},
             projections=projections,
-            evaluations=(self.reverse(narrow),),
-            truth=self.truth(projections, costs),
+            evaluations=self._evaluations,
+            truth=truth,
             wide=wide,
             named=frozenset({self.name} if problem.named else ()),
             named_modes=frozenset(problem.modes if problem.named_modes else ()),
             seed=problem.seed,
         )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._pushes.notes
+
+    def _all(self) -> Iterator[Evaluation]:
+        yield self.reverse(self.narrow)
+        if "forward" in self.problem.modes:
+            pushed = self._pushed(self.narrow)
+            if pushed is not None:
+                yield pushed
+
+    def _pushed(self, subject: Subject) -> Evaluation | None:
+        found = self._pushes.evaluation(subject)
+        if found is None:
+            return None
+        rows = self._rows()
+        products = {
+            name: replace(g, values=None if g.values is None else rows @ g.values)
+            for name, g in found.gradients.items()
+        }
+        return replace(found, gradients=products)
+
+    def pushed_again(self, subject: Subject) -> dict[tuple[str, str], Evaluation]:
+        """The products of forward mode in another precision, where there is a forward mode."""
+        found = self._pushed(subject) if len(self._evaluations) > 1 else None
+        return {} if found is None else {(self.name, "forward"): found}
 
     def _rows(self) -> Array:
         """Gaussian and of Rademacher in turn."""

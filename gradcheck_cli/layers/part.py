@@ -18,6 +18,7 @@ from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.explain.patterns import name_pattern
 from gradcheck_cli.judge import judge
 from gradcheck_cli.layers.entries import Sought
+from gradcheck_cli.layers.pushes import output_shape
 from gradcheck_cli.layers.zeros import never_filled, stating_zero, suspicious
 from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.callables import stirred_values
@@ -319,8 +320,6 @@ def _as_of_the_whole(
 def _index(
     layer: Projected, part: Part, columns: Columns, index: tuple[int, ...]
 ) -> tuple[int, ...]:
-    from gradcheck_cli.layers.whole import output_shape
-
     row, flat = index
     shape = columns.leaf.value.shape
     place = tuple(int(i) for i in np.unravel_index(columns.flat[flat], shape)) if shape else ()

@@ -20,7 +20,8 @@ from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.engines.tracebacks import short_traceback
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
-from gradcheck_cli.layers.whole import moving_size, output_shape, output_size, with_layer
+from gradcheck_cli.layers.pushes import moving_size, output_shape, output_size
+from gradcheck_cli.layers.whole import with_layer
 from gradcheck_cli.truth.callables import move_of, signs
 from gradcheck_cli.truth.noise import from_size
 from gradcheck_cli.truth.probes import size_of

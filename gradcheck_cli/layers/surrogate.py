@@ -18,7 +18,8 @@ from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import judge
-from gradcheck_cli.layers.whole import ENTRIES, PASSES, output_shape, output_size, with_layer
+from gradcheck_cli.layers.pushes import output_shape, output_size
+from gradcheck_cli.layers.whole import ENTRIES, PASSES, with_layer
 from gradcheck_cli.truth import compute
 
 ROWS = (

@@ -400,4 +400,5 @@ def projected(block: TruthBlock, directions: Array) -> TruthBlock:
             floor=np.sqrt(block.floor**2 @ size**2),
             scale=np.where(np.isfinite(block.scale), block.scale, np.abs(block.value)) @ size,
             confirmed=np.all(block.confirmed, axis=1, keepdims=True) & np.ones(value.shape, bool),
+            certified=np.all(block.certified, axis=1, keepdims=True) & np.ones(value.shape, bool),
         )

@@ -12,6 +12,7 @@ from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.engines.numpy import NumpyEngine
 from gradcheck_cli.layers import examine
 from gradcheck_cli.specfile import read
+from tests.layers.making import torch_engine
 
 LAYERS = """
 import numpy as np
@@ -157,3 +158,54 @@ def test_in_a_large_layer_one_wrong_entry_shows_in_products(folder: Path) -> Non
     (finding,) = slipped.findings
     assert finding.input == "w"
     assert {entry.index[1:] for entry in finding.entries} == {(5, 7)}
+
+
+PUSHED = """
+import torch
+
+
+class Sine(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return torch.sin(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * torch.cos(*ctx.saved_tensors)
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t * torch.cos(*ctx.saved_tensors) * 1.01
+
+
+def right(x):
+    return torch.sin(x)
+
+
+def wrong(x):
+    return Sine.apply(x)
+"""
+
+
+@pytest.mark.parametrize(("layer", "found"), [("right", []), ("wrong", ["GC101"])])
+def test_forward_mode_of_a_large_layer(tmp_path: Path, layer: str, found: list[str]) -> None:
+    (tmp_path / "layers.py").write_text(PUSHED, "utf-8")
+    path = tmp_path / "layer.yaml"
+    text = f"""
+        inputs: {{x: {{shape: [2000], distribution: normal}}}}
+        model: sin(x)
+        implementations: {{torch: 'layers.py:{layer}'}}
+    """
+    path.write_text(textwrap.dedent(text), "utf-8")
+    (spec,), errors = read(str(path))
+    assert errors == []
+    problem = LayerProblem(spec, spec.implementations[0], 0, "float32", FIRST_ORDER)
+    answer = examine(torch_engine(), problem)
+    assert codes(answer) == found
+    assert {finding.mode for finding in answer.findings} <= {"forward"}
+    assert [check.truth for check in answer.checks] == ["certified", "certified"]

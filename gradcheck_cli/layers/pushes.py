@@ -1,0 +1,115 @@
+"""Forward mode of a layer, for the judge: the whole Jacobian, or its products with directions."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Evaluation, Gradient
+from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.engines.tracebacks import as_failure
+
+COLUMNS = 16  # forward passes for a whole Jacobian; beyond that, DIRECTIONS a leaf
+DIRECTIONS = 2  # one Gaussian, one of Rademacher
+
+
+class Pushes:
+    """One problem. `directions` (k, n) of each leaf that moves, one leaf at a time; None for every
+    entry. `notes` say where there is no forward mode."""
+
+    def __init__(self, name: str, problem: LayerProblem, narrow: Subject) -> None:
+        self._name = name
+        self._problem = problem
+        self._shape = output_shape(narrow)
+        self.directions = self._drawn(narrow)
+        self.notes: tuple[str, ...] = ()
+
+    def _drawn(self, narrow: Subject) -> Mapping[str, Array] | None:
+        """Directions for leaves whose columns are too many to be pushed one by one."""
+        if moving_size(narrow) <= COLUMNS:
+            return None
+        rng = np.random.default_rng([self._problem.seed, 7])
+        fmt = FORMATS[self._problem.dtype]
+        drawn = {}
+        for leaf in narrow.leaves:
+            if leaf.moves:
+                gaussian = rng.standard_normal(leaf.size)
+                signs = 2.0 * rng.integers(0, 2, leaf.size) - 1
+                drawn[leaf.name] = fmt.round(np.stack([gaussian, signs]) * size_of(leaf.value))
+        return drawn
+
+    def evaluation(self, subject: Subject, output: Array | None = None) -> Evaluation | None:
+        """What forward mode gives of the subject, whose `output` may be known; None, and a note,
+        where there is no such mode."""
+        started = time.perf_counter()
+        problem = self._problem
+        gradients: dict[str, Gradient] = {}
+        refusals: dict[str, None] = {}
+        evaluation = Evaluation(self._name, subject.dtype, problem.dtype, "forward")
+        passes = 0
+        try:
+            for leaf in subject.leaves:
+                if not leaf.moves:
+                    continue
+                found = self._pushed(subject, leaf.name, leaf.value.shape, refusals)
+                if found is not None:
+                    gradients[leaf.name] = Gradient(found)
+                    passes += found.shape[1]
+            output = subject.value({}) if output is None else output
+        except Exception as error:
+            return replace(evaluation, failure=as_failure(error))
+        reason = "; ".join(refusals)
+        if reason and problem.named_modes:
+            return replace(evaluation, failure=as_failure(Unsupported(reason)))
+        if reason:
+            self.notes += (f"{self._name}: forward mode was left out: {reason}",)
+        if not gradients:
+            return None
+        return replace(
+            evaluation,
+            output=output.reshape(self._shape),
+            gradients=gradients,
+            forward=passes,
+            duration_s=time.perf_counter() - started,
+        )
+
+    def _pushed(
+        self, subject: Subject, name: str, shape: tuple[int, ...], refusals: dict[str, None]
+    ) -> Array | None:
+        directions = self.directions
+        along = np.eye(math.prod(shape)) if directions is None else directions[name]
+        try:
+            columns = [subject.push({name: d.reshape(shape)}) for d in along]
+        except Unsupported as error:
+            refusals[str(error)] = None
+            return None
+        return np.stack(columns, axis=1)
+
+
+def output_size(subject: Subject) -> int:
+    return sum(output.size for output in subject.outputs)
+
+
+def moving_size(subject: Subject) -> int:
+    return sum(leaf.size for leaf in subject.leaves if leaf.moves)
+
+
+def output_shape(subject: Subject) -> tuple[int, ...]:
+    """That of the only output; several are one flat vector."""
+    if len(subject.outputs) == 1:
+        return subject.outputs[0].shape
+    return (output_size(subject),)
+
+
+def size_of(values: Array) -> float:
+    """The power of two below the root mean square, which rounds nothing; 1 for zeros."""
+    finite = values[np.isfinite(values)]
+    mean = float(np.sqrt(np.mean(finite.astype(np.float64) ** 2))) if finite.size else 0.0
+    return 2.0 ** min(max(math.floor(math.log2(mean)), -12), 12) if mean > 0 else 1.0
