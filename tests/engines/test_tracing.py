@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable
 from typing import Any
@@ -321,3 +322,17 @@ def test_nothing_is_written_down_without_a_target(
     request = TraceRequest(input="x", target=-math.exp(-100))
     wide = ask(engine, "1 / exp(x)", dtype="float64", rounding="float32", trace=request, x=100.0)
     assert (wide.trace.operations, wide.trace.note) == ((), "")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_is_looked_for_as_before(
+    engine_called: Callable[[str], Engine], traced: Callable[..., Any], enabled: bool
+) -> None:
+    """While a run is written down it is not."""
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        traced(engine_called("reference"), "1 / exp(x)", -math.exp(-100), x=100.0)
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()
