@@ -44,11 +44,11 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/autodiff.py
 	$(BIN)/python benchmarks/truth.py
-	$(BIN)/python benchmarks/explanations.py
 	$(BIN)/python benchmarks/eigen.py
 	$(BIN)/python benchmarks/cases.py
 	$(BIN)/python benchmarks/many_layers.py
 	$(BIN)/python benchmarks/layers.py
+	$(BIN)/python benchmarks/explanations.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -11,6 +11,9 @@ An explanation may cost ten plain runs and the certified one: that is `allowed`,
 of a row says how much of it was taken. Exit code 1 where that is more than 1. A run of the program
 that is counted costs more here than a plain one: every operation is looked at on its own, so that
 small arrays pay for the looking (`tests/explain/test_cost.py` counts the runs: fewer than ten).
+That is what the rows of single numbers miss by, up to a factor of two where the engine itself is
+quick: an operation is written down, run in float64, in balls, alone in the dtype, and behind the
+culprit once more, at 10 to 30 microseconds each, where the plain run takes 3.
 
     python benchmarks/explanations.py [engine ...]
 """
