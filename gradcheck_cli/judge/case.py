@@ -14,6 +14,7 @@ from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.agreement import engines_disagree, modes_disagree
 from gradcheck_cli.judge.approximations import judge_approximation
 from gradcheck_cli.judge.entries import (
+    Again,
     Judged,
     Verdict,
     accepted,
@@ -229,7 +230,6 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             lost,
             FORMATS[case.dtype],
             case.spec.tolerance,
-            _format_of_wide(case, evaluation),
             repairable=_repairable(case, evaluation),
         )
         if name in convicted:
@@ -317,16 +317,12 @@ def _judge_missing(
     got.checks.append(_check(case, evaluation, name, status, None, source_of(block)))
 
 
-def _wide(case: Case, evaluation: Evaluation, name: str) -> Array | None:
+def _wide(case: Case, evaluation: Evaluation, name: str) -> Again | None:
     other = case.wide.get((evaluation.engine, evaluation.mode))
     if other is None or other.failure is not None or name not in other.gradients:
         return None
-    return other.gradients[name].values
-
-
-def _format_of_wide(case: Case, evaluation: Evaluation) -> FloatFormat | None:
-    other = case.wide.get((evaluation.engine, evaluation.mode))
-    return None if other is None else FORMATS[other.dtype]
+    values = other.gradients[name].values
+    return None if values is None else Again(values, FORMATS[other.dtype])
 
 
 def _repairable(case: Case, evaluation: Evaluation) -> bool:

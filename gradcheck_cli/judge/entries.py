@@ -112,23 +112,30 @@ def legitimately_flushed(g: Array, truth: Array, fmt: FloatFormat) -> Mask:
     return np.asarray((np.abs(truth) < tiny) & (np.abs(g) <= tiny))
 
 
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The same gradient by the same engine in another precision, (rows, columns)."""
+
+    values: Array
+    format: FloatFormat
+
+
 def judge_block(
     g: Array,
     block: TruthBlock,
-    wide: Array | None,
+    wide: Again | None,
     lost: Mask,
     fmt: FloatFormat,
     tolerance: Tolerance | None,
-    wide_fmt: FloatFormat | None = None,
     *,
     repairable: bool = True,
 ) -> Judged:
     """The verdict of every entry of one block.
 
-    `g`, `wide` and every array of `block` have shape (rows, columns); `wide` is the same gradient
-    by the same engine in the other precision, `wide_fmt` (None: not looked at again). `lost` marks
-    rows whose output is not finite, shape (rows, 1) or (rows, columns). Not `repairable`: the floor
-    is known, and no operation was found which, done exactly, makes the worst entry right.
+    `g` and every array of `block` have shape (rows, columns); `wide` is None where nobody looked
+    again. `lost` marks rows whose output is not finite, shape (rows, 1) or (rows, columns). Not
+    `repairable`: the floor is known, and no operation was found which, done exactly, makes the
+    worst entry right.
     """
     ulps = error_in_ulps(g, block.value, fmt)
     if np.all(lost):
@@ -150,12 +157,15 @@ def judge_block(
     verdict[off & (block.kind == PointKind.KINK)] = Verdict.WRONG
     smooth_off = off & (block.kind == PointKind.SMOOTH) & np.isfinite(g)
     right_in_float32 = None
-    if fmt.name == "float64" and wide is not None and wide_fmt and wide_fmt.name == "float32":
-        right_in_float32 = _only_off_here(ulps, error_in_ulps(wide, block.value, wide_fmt), fmt)
+    if fmt.name == "float64" and wide is not None and wide.format.name == "float32":
+        in_float32 = error_in_ulps(wide.values, block.value, wide.format)
+        right_in_float32 = _only_off_here(ulps, in_float32, fmt)
     if np.any(smooth_off):
-        wrong = _wrong(g, block, wide) | (False if right_in_float32 is None else right_in_float32)
-        if not repairable and wide is not None and wide_fmt:
-            wrong |= _zero_without_rounding(g, wide, block, fmt, wide_fmt)
+        wrong = _wrong(g, block, None if wide is None else wide.values) | (
+            False if right_in_float32 is None else right_in_float32
+        )
+        if not repairable and wide is not None:
+            wrong |= _zero_without_rounding(g, wide, block, fmt)
         verdict = np.where(smooth_off, _off(g, block, wrong, ulps, fmt, tolerance), verdict)
     known = block.kind != PointKind.UNDECIDED
     verdict[off & np.isnan(g)] = Verdict.NAN
@@ -253,14 +263,12 @@ def _only_off_here(ulps: Array, in_float32: Array, fmt: FloatFormat) -> Mask:
         return np.asarray(shown & few & (here > limits.NOTE_BITS * fmt.bits))
 
 
-def _zero_without_rounding(
-    g: Array, wide: Array, block: TruthBlock, fmt: FloatFormat, wide_fmt: FloatFormat
-) -> Mask:
+def _zero_without_rounding(g: Array, wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     """Zeros in both precisions, of which the roundings of the finer one can make none."""
-    finer = min(wide_fmt.unit_roundoff / fmt.unit_roundoff, 1.0)
+    finer = min(wide.format.unit_roundoff / fmt.unit_roundoff, 1.0)
     with np.errstate(all="ignore"):
         by_rounding = limits.FIRST_ORDER_SLACK * finer * block.floor
-        return np.asarray((g == 0) & (wide == 0) & (by_rounding < np.abs(block.value)))
+        return np.asarray((g == 0) & (wide.values == 0) & (by_rounding < np.abs(block.value)))
 
 
 def _wrong(g: Array, block: TruthBlock, wide: Array | None) -> Mask:

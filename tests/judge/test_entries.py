@@ -11,7 +11,7 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.spec import Tolerance
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import limits
-from gradcheck_cli.judge.entries import Verdict, accepted, error_in_ulps, judge_block
+from gradcheck_cli.judge.entries import Again, Verdict, accepted, error_in_ulps, judge_block
 from tests.judge.making import block, rows
 
 NAN, INF = np.nan, np.inf
@@ -35,11 +35,10 @@ def verdict(
     judged = judge_block(
         rows(g),
         truth,
-        None if wide is None else rows(wide),
+        None if wide is None else Again(rows(wide), limits.wider(dtype)),
         np.array([[lost]]),
         FORMATS[dtype],
         tolerance,
-        limits.wider(dtype),
     )
     (one,) = judged.verdict.reshape(-1)
     return Verdict(int(one))
@@ -291,11 +290,10 @@ def test_a_zero_that_no_rounding_makes_is_wrong() -> None:
         judged = judge_block(
             rows(0.0),
             block(1e-10, floor=floor),
-            rows(wide),
+            Again(rows(wide), FORMATS["float64"]),
             np.array([[False]]),
             FORMATS["float32"],
             None,
-            FORMATS["float64"],
             repairable=repairable,
         )
         return Verdict(int(judged.verdict[0, 0]))
@@ -347,7 +345,9 @@ def test_an_ill_conditioned_entry_that_is_nothing_beside_the_others_is_not_worth
     truth = block([[1.0, 1e-9]], [[0.0, 0.0]], condition=1e-8, scale=1.0)
     nothing_lost = np.zeros((1, 1), dtype=bool)
     g = rows([[1.0, 0.0]])
-    judged = judge_block(g, truth, truth.value, nothing_lost, FORMATS["float32"], None)
+    judged = judge_block(
+        g, truth, Again(truth.value, FORMATS["float64"]), nothing_lost, FORMATS["float32"], None
+    )
     assert judged.verdict.tolist() == [[Verdict.CORRECT, Verdict.CORRECT]]
 
 
@@ -359,7 +359,7 @@ def test_entries_of_a_block_are_judged_one_by_one() -> None:
         between=([[1, 1, -1], [1, NAN, 1]], [[1, 1, 1], [1, NAN, 1]]),
     )
     g = rows([[1.0, -1.0, 0.5], [1.0, 3.0, NAN]])
-    wide = rows([[1.0, -1.0, 0.5], [1.0, 3.0, 1.0]])
+    wide = Again(rows([[1.0, -1.0, 0.5], [1.0, 3.0, 1.0]]), FORMATS["float64"])
     nothing_lost = np.zeros((2, 1), dtype=bool)
     judged = judge_block(g, truth, wide, nothing_lost, FORMATS["float32"], None)
     assert judged.verdict.tolist() == [
