@@ -131,6 +131,15 @@ class Exact:
 
             return self._jacobian(exact, second, gradient)
 
+    def bend(self, values: Mapping[str, Array], name: str) -> Number:
+        """By how much the slopes on both sides of a scalar input differ, for a scalar output."""
+        with mp.workdps(DIGITS + _spread(values)):
+            exact = {n: _exactly(v) for n, v in values.items()}
+            here = exact[name]
+            h = STEP * (abs(here) if here != 0 else mp.mpf(10) ** -40)
+            above, below = (self({**exact, name: here + step}) for step in (h, -h))
+            return abs(above - 2 * self(exact) + below) / h
+
     def _jacobian(
         self,
         values: Mapping[str, Number],
