@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,19 +18,11 @@ from gradcheck_cli.report.concise import ConciseWriter
 from gradcheck_cli.report.full import FullWriter
 from gradcheck_cli.report.json_report import as_json
 from gradcheck_cli.report.style import Style
-from tests.layers.making import SPAN, examined, torch_engine
+from tests.layers.making import SPAN, examined
 
 HERE = Path(__file__)
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Threads of small operations wait for each other where tests run side by side."""
-    torch_engine()
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def recip(x: Any) -> Any:

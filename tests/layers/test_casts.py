@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -17,19 +16,11 @@ from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.numpy import NumpyEngine
 from gradcheck_cli.layers import examine
-from tests.layers.making import behaviour, examined, layer_problem, torch_engine
+from tests.layers.making import behaviour, examined, layer_problem
 
 REVERSE = ("reverse",)
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Threads of small operations wait for each other where tests run side by side."""
-    torch_engine()
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def normal(*shape: int) -> np.ndarray:

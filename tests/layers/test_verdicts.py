@@ -3,7 +3,7 @@ layer is right."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,7 @@ from tests.layers.making import examined, layer_problem, torch_engine
 
 REVERSE = ("reverse",)
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Threads of small operations wait for each other where tests run side by side."""
-    torch_engine()
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def function(forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
