@@ -15,6 +15,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from gradcheck_cli.engines.callables.casts import Cast, Watch, is_narrower, narrowest
 from gradcheck_cli.engines.callables.custom import Passes
 from gradcheck_cli.engines.callables.places import Places
+from gradcheck_cli.engines.torch_calls import written
 
 _WIDE = {
     **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
@@ -70,11 +71,9 @@ class Uncast(_Mode):
             return tree_map(_widened, func(*args, **kwargs))
         if func._schema.name == _BITS or all(x.dtype in _WIDE for x in given):
             return func(*args, **kwargs)
-        written = [a.alias_info is not None and a.alias_info.is_write for a in _arguments(func)]
-        args = [
-            x if kept else tree_map(_widened, x) for x, kept in zip(args, written, strict=False)
-        ]
-        named = {a.name for a, kept in zip(_arguments(func), written, strict=True) if kept}
+        kept = written(func)
+        named = {func._schema.arguments[i].name for i in kept}
+        args = [x if i in kept else tree_map(_widened, x) for i, x in enumerate(args)]
         wide = {n: x if n in named else tree_map(_widened, x) for n, x in kwargs.items()}
         return func(*args, **wide)
 
@@ -87,10 +86,6 @@ def watched(passes: Passes, dtype: str) -> tuple[Cast, ...]:
         passes.pull()
     found: tuple[Cast, ...] = mode.casts.found()
     return found
-
-
-def _arguments(func: Any) -> Any:
-    return func._schema.arguments
 
 
 def _floats(tree: Any) -> list[Any]:
