@@ -182,8 +182,7 @@ def _norm(body: Body, index: int, node: Node) -> str:
     square = "[](const T& a) -> T { return a * a; }"
     squares = body.let(index, f"each<T>({body.size(arg)}, {square}, {array})")
     total = body.let(index, f"rows<T>({squares}, {count}, sum<T>)")
-    root = "[](const T& a) -> T { return sqrt(a); }"
-    return f"each<T>({math.prod(node.shape)}, {root}, {total})"
+    return _rooted(node, total)
 
 
 def _var(body: Body, index: int, node: Node) -> str:
@@ -195,8 +194,12 @@ def _var(body: Body, index: int, node: Node) -> str:
 
 
 def _std(body: Body, index: int, node: Node) -> str:
+    return _rooted(node, body.let(index, _var(body, index, node)))
+
+
+def _rooted(node: Node, array: str) -> str:
     root = "[](const T& a) -> T { return sqrt(a); }"
-    return f"each<T>({math.prod(node.shape)}, {root}, {body.let(index, _var(body, index, node))})"
+    return f"each<T>({math.prod(node.shape)}, {root}, {array})"
 
 
 def _matrices(body: Body, index: int, node: Node) -> str:
@@ -205,13 +208,9 @@ def _matrices(body: Body, index: int, node: Node) -> str:
 
 
 def _solve(body: Body, index: int, node: Node) -> str:
-    """A vector on the right is one column; stacks are broadcast."""
-    (a, x), (b, y) = (_operand(body, arg) for arg in node.args)
-    sides = y[:, None] if y.ndim == 1 else y
-    batch = np.broadcast_shapes(x.shape[:-2], sides.shape[:-2])
-    left = body.moved(index, [a], x.size, np.broadcast_to(x, (*batch, *x.shape[-2:])))
-    right = body.moved(index, [b], y.size, np.broadcast_to(sides, (*batch, *sides.shape[-2:])))
-    return f"solve<T>({left}, {right}, {math.prod(batch)}, {x.shape[-1]}, {sides.shape[-1]})"
+    matrices, sides = node.args
+    (a, x), (b, y), count = _stacks(body, index, _operand(body, matrices), _operand(body, sides))
+    return f"solve<T>({a}, {b}, {count}, {x.shape[-1]}, {y.shape[-1]})"
 
 
 def _trace(body: Body, index: int, node: Node) -> str:
@@ -228,26 +227,31 @@ def _matmul(body: Body, index: int, node: Node) -> str:
     return _product(body, index, _operand(body, left), _operand(body, right))
 
 
-def _operand(body: Body, arg: int) -> tuple[str, Array]:
+def _operand(body: Body, arg: int) -> Operand:
     shape = body.shape(arg)
     return body.array(arg, "float"), np.arange(math.prod(shape)).reshape(shape)
 
 
-def _product(body: Body, index: int, left: tuple[str, Array], right: tuple[str, Array]) -> str:
-    """Of arrays (..., n, k) and (..., k, m), or vectors; each with its entries' numbers."""
+Operand = tuple[str, Array]
+"""An array by its name, and its entries' numbers in the shape that it is to have."""
+
+
+def _stacks(body: Body, index: int, left: Operand, right: Operand) -> tuple[Operand, Operand, int]:
+    """Stacks of matrices, broadcast to each other, and how many. A vector is one row on the left,
+    and one column on the right."""
     (a, x), (b, y) = left, right
-    sizes = [x.size, y.size]
-    x = x[None, :] if x.ndim == 1 else x
-    y = y[:, None] if y.ndim == 1 else y
-    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    x = np.broadcast_to(x, (*batch, *x.shape[-2:]))
-    y = np.broadcast_to(y, (*batch, *y.shape[-2:]))
-    names = [
-        body.moved(index, [name], size, map)
-        for name, size, map in zip((a, b), sizes, (x, y), strict=True)
-    ]
-    shapes = f"{math.prod(batch)}, {x.shape[-2]}, {x.shape[-1]}, {y.shape[-1]}"
-    return f"matmul<T>({names[0]}, {names[1]}, {shapes})"
+    rows = x[None, :] if x.ndim == 1 else x
+    columns = y[:, None] if y.ndim == 1 else y
+    batch = np.broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
+    rows, columns = (np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (rows, columns))
+    a, b = body.moved(index, [a], x.size, rows), body.moved(index, [b], y.size, columns)
+    return (a, rows), (b, columns), math.prod(batch)
+
+
+def _product(body: Body, index: int, left: Operand, right: Operand) -> str:
+    """Of arrays (..., n, k) and (..., k, m), or vectors."""
+    (a, x), (b, y), count = _stacks(body, index, left, right)
+    return f"matmul<T>({a}, {b}, {count}, {x.shape[-2]}, {x.shape[-1]}, {y.shape[-1]})"
 
 
 def _outer(body: Body, index: int, node: Node) -> str:
