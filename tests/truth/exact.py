@@ -136,7 +136,7 @@ class Exact:
         with mp.workdps(DIGITS + _spread(values)):
             exact = {n: _exactly(v) for n, v in values.items()}
             here = exact[name]
-            h = STEP * (abs(here) if here != 0 else mp.mpf(10) ** -40)
+            h = _step(here)
             above, below = (self({**exact, name: here + step}) for step in (h, -h))
             return abs(above - 2 * self(exact) + below) / h
 
@@ -151,7 +151,7 @@ class Exact:
         columns = []
         for flat in range(start.size):
             here = start.reshape(-1)[flat]
-            h = STEP * (abs(here) if here != 0 else mp.mpf(10) ** -40)
+            h = _step(here)
             sides = []
             for step in (h, -h):
                 there = start.copy()
@@ -159,3 +159,7 @@ class Exact:
                 sides.append(np.asarray(function({**values, name: there}), dtype=object))
             columns.append(np.asarray((sides[0] - sides[1]) / (2 * h), dtype=object).reshape(-1))
         return np.stack(columns, axis=1)
+
+
+def _step(here: Number) -> Number:
+    return STEP * (abs(here) if here != 0 else mp.mpf(10) ** -40)
