@@ -13,9 +13,9 @@ def matrix_power(jax: Any, x: Any, n: int) -> Any:
 
 def solve(jax: Any, x1: Any, x2: Any) -> Any:
     """x2 is a vector only where it has one axis."""
-    if x2.ndim == 1:
-        return jax.numpy.linalg.solve(x1, x2[:, None])[..., 0]
-    return jax.numpy.linalg.solve(x1, x2[(None,) * (x1.ndim - x2.ndim)])
+    columns = x2[:, None] if x2.ndim == 1 else x2
+    y = jax.numpy.linalg.solve(x1, columns[(None,) * (x1.ndim - columns.ndim)])
+    return y[..., 0] if x2.ndim == 1 else y
 
 
 def triangular_solve(jax: Any, x1: Any, x2: Any, lower: bool = True) -> Any:

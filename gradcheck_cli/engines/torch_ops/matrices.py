@@ -22,9 +22,9 @@ def matrix_power(torch: Any, x: Any, n: int) -> Any:
 def solve(torch: Any, x1: Any, x2: Any) -> Any:
     """x2 is a vector only where it has one axis; PyTorch would also take a matrix for a stack of
     vectors where it fits, but not beside as many axes as x1 has."""
-    if x2.ndim == 1:
-        return torch.linalg.solve(x1, x2.unsqueeze(-1)).squeeze(-1)
-    return torch.linalg.solve(x1, x2[(None,) * (x1.ndim - x2.ndim)])
+    columns = x2.unsqueeze(-1) if x2.ndim == 1 else x2
+    y = torch.linalg.solve(x1, columns[(None,) * (x1.ndim - columns.ndim)])
+    return y.squeeze(-1) if x2.ndim == 1 else y
 
 
 def triangular_solve(torch: Any, x1: Any, x2: Any, lower: bool = True) -> Any:

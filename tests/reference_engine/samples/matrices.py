@@ -90,6 +90,7 @@ EQUATIONS: tuple[tuple[Shape, Shape], ...] = (
     ((2, 2), (3, 2, 2)),
     ((3, 1, 2, 2), (2, 2, 1)),
     ((1, 1), (1,)),
+    ((1, 1, 1), (1,)),  # a stack of vectors by its shape alone, and none
     ((2, 2), (2, 0)),
     ((0, 0), (0, 2)),
 )
