@@ -9,13 +9,26 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 _DECOMPOSITIONS = "PYTORCH_JIT"  # what torch.autograd.forward_ad asks before it imports them
 _COMPILER = "torch._dynamo"
+_SHAPES = "torch.fx.experimental.symbolic_shapes"
+_SYMBOLS = "sympy"  # the compiler's, for sizes that it does not know
+_PLAINLY: dict[str, Callable[..., Any]] = {
+    "expect_true": lambda x: x,
+    "guard_or_false": lambda x: x,
+    "guard_or_true": lambda x: x,
+    "guarding_hint_or_throw": lambda x: x,
+    "has_guarding_hint": lambda _: True,
+    "is_nested_int": lambda _: False,
+    "sym_eq": lambda x, y: x == y,
+    "sym_and": lambda *parts: all(parts),
+    "sym_or": lambda *parts: any(parts),
+}
 # TensorFlow goes on without these: its converter for phones (tensorflow/lite) then takes nothing of
 # JAX, and `tf.keras` imports Keras when it is first used, as it does anyway.
 _TRIED = ("jax", "keras.src")
@@ -26,12 +39,14 @@ class StandIn(ModuleType):
     """Stands for a module until something of it is asked for, and then hands on to it."""
 
     def __getattr__(self, name: str) -> Any:
-        self.leave()
-        return getattr(importlib.import_module(self.__name__), name)
+        return getattr(self.real(), name)
 
     def __dir__(self) -> Iterable[str]:
+        return dir(self.real())
+
+    def real(self) -> ModuleType:
         self.leave()
-        return dir(importlib.import_module(self.__name__))
+        return importlib.import_module(self.__name__)
 
     def leave(self) -> None:
         if sys.modules.get(self.__name__) is self:
@@ -45,19 +60,53 @@ class _NoCompiler(StandIn):
         return function
 
 
+class _NoSymbols(StandIn):
+    class _Basic:
+        """Before SymPy is imported, nothing can be an instance of its classes."""
+
+    @property
+    def Basic(self) -> Any:
+        return self._Basic if sys.modules.get(_SYMBOLS) is self else self.real().Basic
+
+
+class _NoSymbolicShapes(StandIn):
+    """Its questions have plain answers where sizes and truths are plain numbers."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__path__":  # every import asks, and this is no package
+            raise AttributeError(name)
+        plainly = _PLAINLY.get(name)
+        if plainly is None:
+            return super().__getattr__(name)
+
+        def answer(*sizes: Any) -> Any:
+            plain = all(type(size) in (bool, int, tuple) for size in sizes)
+            return plainly(*sizes) if plain else getattr(self.real(), name)(*sizes)
+
+        return answer
+
+
 @contextmanager
 def without_compiler() -> Iterator[None]:
     """Where an operation has one operand without a tangent, PyTorch asks functions in Python for
     the shape of the result. These are hidden from its compiler when first called, and that alone
-    imports the compiler (torch/_compile.py), which takes longer than importing torch."""
-    if _COMPILER in sys.modules:
-        yield
-        return
-    standing_in = sys.modules[_COMPILER] = _NoCompiler(_COMPILER)
+    imports the compiler (torch/_compile.py), which takes longer than importing torch; they also ask
+    whether a number or a size is a symbol (torch/_prims_common), which takes a third as long."""
+    standing_in = [
+        kind(name)
+        for kind, name in (
+            (_NoCompiler, _COMPILER),
+            (_NoSymbols, _SYMBOLS),
+            (_NoSymbolicShapes, _SHAPES),
+        )
+        if name not in sys.modules
+    ]
+    sys.modules.update((module.__name__, module) for module in standing_in)
     try:
         yield
     finally:
-        standing_in.leave()
+        for module in standing_in:
+            module.leave()
 
 
 @contextmanager

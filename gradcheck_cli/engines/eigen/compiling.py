@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,10 +17,11 @@ import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from gradcheck_cli.domain.evaluation import FailureKind
 from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.eigen.diagnostics import first_error
 from gradcheck_cli.engines.eigen.tools import COMPILER
 
 # Arithmetic as it is written: no fused multiply-add, no reassociation.
@@ -29,21 +29,6 @@ FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-shared
 LIMIT_S = 120.0
 _HEADERS = Path(__file__).parent
 _LIBRARY, _SUM = "program.so", "sha256"
-_ERROR = re.compile(
-    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(:\d+)?: (fatal )?error: (?P<says>.*)$", re.M
-)
-_CONTEXT = 6  # lines from the error on: the place, and what is wrong with it
-
-
-class CompileError(EngineFault):
-    """The compiler's first error. `line` is that of the translation unit, where it is in it."""
-
-    kind: FailureKind = "raised"
-
-    def __init__(self, message: str, detail: str, line: int | None) -> None:
-        super().__init__(message)
-        self.detail = detail
-        self.line = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +47,7 @@ def compiler() -> str:
     raise EngineFault(f"there is no C++ compiler: {COMPILER.install}")
 
 
+@cache
 def headers() -> Path:
     """The folder that has `Eigen` and `unsupported`. Raises EngineFault where there is none."""
     from importlib import metadata
@@ -128,19 +114,6 @@ def _compile(text: str, program: str, eigen: Path) -> Path:
         raise first_error(done.stderr, source)
     (folder / _SUM).write_text(_checksum(folder / _LIBRARY))
     return folder
-
-
-def first_error(text: str, source: Path) -> CompileError:
-    """From what the compiler printed: its first error, and the line where it is about `source`."""
-    found = _ERROR.search(text)
-    if found is None:
-        words = (text.strip().splitlines() or ["the compiler failed, and said nothing"])[0]
-        return CompileError(f"it does not compile: {words}", text, None)
-    mine = Path(found["file"]).name == source.name
-    where = "" if mine else f" ({found['file']}:{found['line']})"
-    context = "\n".join(text[found.start() :].splitlines()[:_CONTEXT])
-    line = int(found["line"]) if mine else None
-    return CompileError(f"it does not compile: {found['says']}{where}", context, line)
 
 
 def _keep(made: Path, folder: Path) -> Path:
