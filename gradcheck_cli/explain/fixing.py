@@ -131,7 +131,7 @@ def with_fixes(
     """The findings, each with the best candidate that its engine did right with, or with why there
     is none."""
     results = {
-        (engine, mode): _Results(case, screened or Screened(()), answers, engine, mode)
+        (engine, mode): _Results(case, screened or Screened(()), answers, engine, mode).counted()
         for engine, mode in dict.fromkeys((f.engine, f.mode) for f in findings if _wants_fix(f))
     }
     best = _order(results.values())
@@ -196,21 +196,26 @@ class _Results:
         self._screened = screened
         self._answers = answers
         self._who: tuple[str, Mode] = (engine, mode)  # type: ignore[assignment]
+        self._worst: dict[Tried, float] = {}
         self.right: dict[int, tuple[int, int]] = {}
         self.refused: set[int] = set()
-        places = {id(point.values): i for i, point in enumerate(_fresh(screened))}
-        for self._loss in LOSSES:
-            for number, trial in enumerate(screened.trials):
-                counted = self._counted(number, trial, places)
+
+    def counted(self) -> _Results:
+        """Itself, with `right` and `refused` filled in."""
+        places = {id(point.values): i for i, point in enumerate(_fresh(self._screened))}
+        for loss in LOSSES:
+            for number, trial in enumerate(self._screened.trials):
+                counted = self._count(number, trial, places, loss)
                 if counted is not None:
                     self.right[number] = counted
                 elif trial.candidate.custom and self._refuses(number):
                     self.refused.add(number)
             if self.right:
                 break
+        return self
 
-    def _counted(
-        self, number: int, trial: Trial, places: Mapping[int, int]
+    def _count(
+        self, number: int, trial: Trial, places: Mapping[int, int], loss: float
     ) -> tuple[int, int] | None:
         """(right, fresh points), or None where the candidate did not stand the trial: it is right
         at the failing point, at half of the points near it, and wrong only where the original is
@@ -218,7 +223,7 @@ class _Results:
         engine, mode = self._who
         right, near, near_wrong = 0, 0, 0
         for i, point in enumerate(trial.points):
-            good = self._good(Tried(engine, mode, number, i), point)
+            good = self._good(Tried(engine, mode, number, i), point, loss)
             if i == 0:
                 if not (good and self._helps(Tried(engine, mode, number, 0), point)):
                     return None
@@ -226,7 +231,8 @@ class _Results:
             right += good
             near += point.near
             near_wrong += point.near and not good
-            if not good and self._good(Tried(engine, mode, None, places[id(point.values)]), point):
+            original = Tried(engine, mode, None, places[id(point.values)])
+            if not good and self._good(original, point, loss):
                 return None
         return (right, len(trial.points) - 1) if 2 * near_wrong <= near else None
 
@@ -236,11 +242,12 @@ class _Results:
         found: set[int] = set()
         for number, trial in enumerate(self._screened.trials):
             tried = [Tried(*self._who, number, i) for i in range(len(trial.points))]
-            for self._loss in LOSSES:
-                good = [self._good(one, p) for one, p in zip(tried, trial.points, strict=True)]
-                if good[0]:
-                    wrong = (p for p, right in zip(trial.points, good, strict=True) if not right)
-                    found.update(id(point.values) for point in wrong)
+            for loss in LOSSES:
+                if not self._good(tried[0], trial.points[0], loss):
+                    continue
+                for one, point in zip(tried, trial.points, strict=True):
+                    if not self._good(one, point, loss):
+                        found.add(id(point.values))
         return found
 
     def _refuses(self, number: int) -> bool:
@@ -248,21 +255,28 @@ class _Results:
         failure = None if answer is None else answer.failure
         return failure is not None and failure.kind == "unsupported"
 
-    def _good(self, tried: Tried, point: TrialPoint) -> bool:
+    def _good(self, tried: Tried, point: TrialPoint, loss: float) -> bool:
+        """Whether all numbers are what they must be, or have lost no more than this part of their
+        bits."""
+        if tried not in self._worst:
+            self._worst[tried] = self._worst_error(tried, point)
+        allowed: float = 2.0 ** (loss * FORMATS[self._case.dtype].bits)
+        return self._worst[tried] <= allowed
+
+    def _worst_error(self, tried: Tried, point: TrialPoint) -> float:
+        """In ulps, of value and gradients; inf where one of them is not there."""
         answer = self._answers.get(tried)
         if answer is None or answer.failure is not None or answer.output is None:
-            return False
+            return np.inf
         fmt = FORMATS[self._case.dtype]
-        if not _right(point.output, answer.output, fmt, self._loss):
-            return False
+        worst = _worst(point.output, answer.output, fmt)
         for name in self._case.spec.wrt:
             gradient = answer.gradients.get(name)
-            target = point.gradients[tried.mode, name]
             if gradient is None or gradient.values is None:
-                return False
-            if not _right(target, gradient.values, fmt, self._loss):
-                return False
-        return True
+                return np.inf
+            target = point.gradients[tried.mode, name]
+            worst = max(worst, _worst(target, gradient.values, fmt))
+        return worst
 
     def _helps(self, tried: Tried, point: TrialPoint) -> bool:
         """Whether every entry at the failing point keeps half of its digits, or as many as before.
@@ -327,12 +341,10 @@ class _Results:
         return _at(values.reshape((*rows, *columns)), index)
 
 
-def _right(target: Target, numbers: Array, fmt: FloatFormat, loss: float) -> bool:
-    """Whether all numbers are what they must be, or have lost no more than this part of their
-    bits."""
-    near = errors_in_ulps(target, numbers, fmt) <= 2.0 ** (loss * fmt.bits)
-    near &= np.isfinite(target.value)
-    return bool(np.all(near | met(target, numbers, fmt)))
+def _worst(target: Target, numbers: Array, fmt: FloatFormat) -> float:
+    """The largest error in ulps: 0 of what is as it must be, inf of what has no finite target."""
+    error = np.where(np.isfinite(target.value), errors_in_ulps(target, numbers, fmt), np.inf)
+    return float(np.max(error, initial=0.0, where=~met(target, numbers, fmt)))
 
 
 def _keeps(target: Target, now: Array | None, then: Array | None, fmt: FloatFormat) -> bool:
