@@ -4,12 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.gradcheck-installed
+TIMES := 10
 
-.PHONY: help demo test snapshots lint format docs bench clean
+.PHONY: help demo test fuzz snapshots lint format docs bench clean
 
 help:
 	@echo "make demo    run the example specs on the reference engine, PyTorch, TensorFlow and JAX"
 	@echo "make test    run the tests"
+	@echo "make fuzz    run the tests that draw their examples, with fresh draws, TIMES=10 times"
 	@echo "make lint    ruff, mypy and the layer contracts"
 	@echo "make format  let ruff format the code"
 	@echo "make docs    write docs/codes and docs/ops anew"
@@ -23,6 +25,9 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+fuzz: $(STAMP)
+	for _ in $$(seq $(TIMES)); do FRESH_DRAWS=1 $(BIN)/python -m pytest -q -n 2 -m hypothesis || exit 1; done
 
 snapshots: $(STAMP)
 	UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/cli

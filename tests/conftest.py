@@ -1,13 +1,15 @@
-"""The whole decision about one formula at one point, in this process."""
+"""The whole decision about one formula at one point, in this process; what all tests share."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -27,6 +29,11 @@ from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.truth import compute
+
+# A change is judged by its own faults: the same code has the same draws. `make fuzz` takes others.
+hypothesis.settings.register_profile("the same draws", derandomize=True)
+if "FRESH_DRAWS" not in os.environ:
+    hypothesis.settings.load_profile("the same draws")
 
 KINDS = {"f": "float", "i": "int", "b": "bool"}
 
