@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -144,7 +145,13 @@ def judge(case: Case) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
     if case.truth is None and any(e.failure is None for e in case.evaluations):
         message = "undecided: the truth could not be computed in the time that was given"
         got.findings.append(finding(case, "GC501", message))
-    return tuple(got.checks), (*got.findings, *_without_engine(case, got))
+    return tuple(got.checks), (*_sensitive_once(got.findings), *_without_engine(case, got))
+
+
+def _sensitive_once(findings: Sequence[Finding]) -> list[Finding]:
+    """Where a gradient is said to be ill-conditioned it goes without saying that the output is."""
+    told = {f.engine for f in findings if f.code == "GC502" and f.input is not None}
+    return [f for f in findings if f.code != "GC502" or f.input is not None or f.engine not in told]
 
 
 def _without_engine(case: Case, got: _Collected) -> list[Finding]:

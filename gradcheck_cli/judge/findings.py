@@ -238,7 +238,7 @@ def _message(
         "GC202": f"{many}: infinite {where}",
         "GC301": f"{many}: {bits:.0f} of {fmt.bits} bits lost in {case.dtype}",
         "GC302": f"{many}: zero, although {case.dtype} can hold the truth",
-        "GC502": f"{many}: rounding the inputs to {case.dtype} alone moves it by as much",
+        "GC502": f"{many}: rounding the inputs alone moves it by as much",
     }[code]
 
 

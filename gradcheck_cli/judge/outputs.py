@@ -1,4 +1,5 @@
-"""The value of the program itself: lost (GC203), or far from the exact one (GC303)."""
+"""The value of the program itself: lost (GC203), far from the exact one (GC303), or as far as its
+inputs are from what they were before they were rounded (GC502)."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ def worst_output(case: Case, evaluation: Evaluation) -> tuple[int, float | None]
 
 
 def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
-    """GC203 where an element of the output is no number, else GC303 where one has lost its
-    digits."""
+    """GC203 where an element of the output is no number, else GC303 where one has lost its digits,
+    else GC502 where they were lost with those of the inputs."""
     output = _flat(evaluation)
     if output is None:
         return
@@ -61,9 +62,11 @@ def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
         yield _lost(case, evaluation, output, int(np.argmax(lost)))
     elif case.truth is not None and _speaks_for_its_engine(case, evaluation):
         ulps = error_in_ulps(output, np.ravel(case.truth.output), FORMATS[case.dtype])
-        unstable = _unstable(case, output, ulps)
+        unstable, sensitive = _unstable(case, output, ulps), _sensitive(case, output, ulps)
         if np.any(unstable):
             yield _far_off(case, evaluation, output, ulps, unstable)
+        elif np.any(sensitive):
+            yield _far_off(case, evaluation, output, ulps, sensitive, "GC502")
 
 
 def _flat(evaluation: Evaluation) -> Array | None:
@@ -96,30 +99,58 @@ def _accepted(case: Case, output: Array) -> Mask:
 def _unstable(case: Case, output: Array, ulps: Array) -> Mask:
     """Elements that lost more than half of their digits to this way of computing them: not to the
     rounding of the inputs, and not where terms cancel to a zero that no way of computing hits."""
-    truth, fmt = case.truth, FORMATS[case.dtype]
-    assert truth is not None
-    if truth.output_cost is None:
+    assert case.truth is not None
+    if (cost := case.truth.output_cost) is None:
         return np.zeros(output.shape, dtype=bool)
-    cost, exact = truth.output_cost, np.ravel(truth.output)
-    granted = np.fmax(np.ravel(cost.condition), np.ravel(cost.allowance))
-    base = np.ravel(truth.output_error) + limits.FEW_ULPS * fmt.ulp(exact)
+    explained = _explained(case, output, np.fmax(cost.condition, cost.allowance))
+    return _far(case, output, ulps) & ~explained
+
+
+def _sensitive(case: Case, output: Array, ulps: Array) -> Mask:
+    """Elements that lost more than half of their digits, as they would have in any way of computing
+    them from inputs that are rounded."""
+    assert case.truth is not None
+    if (cost := case.truth.output_cost) is None:
+        return np.zeros(output.shape, dtype=bool)
+    return _far(case, output, ulps) & _explained(case, output, cost.known_condition)
+
+
+def _far(case: Case, output: Array, ulps: Array) -> Mask:
+    lost = np.log2(np.maximum(ulps, 1.0)) > limits.ERROR_BITS * FORMATS[case.dtype].bits
+    assert case.truth is not None
+    return np.asarray(lost & ~_accepted(case, output) & (np.ravel(case.truth.output) != 0))
+
+
+def _explained(case: Case, output: Array, granted: Array) -> Mask:
+    """Whether the elements are as near as a rounding that costs this much lets them be."""
+    truth = case.truth
+    assert truth is not None
+    exact = np.ravel(truth.output)
+    base = np.ravel(truth.output_error) + limits.FEW_ULPS * FORMATS[case.dtype].ulp(exact)
     with np.errstate(all="ignore"):
-        unexplained = np.abs(output - exact) > base + limits.FIRST_ORDER_SLACK * granted
-        lost = np.log2(np.maximum(ulps, 1.0)) > limits.ERROR_BITS * fmt.bits
-    return np.asarray(~_accepted(case, output) & unexplained & lost & (exact != 0))
+        allowed = base + limits.FIRST_ORDER_SLACK * np.ravel(granted)
+        return np.asarray(np.abs(output - exact) <= allowed)
 
 
 def _far_off(
-    case: Case, evaluation: Evaluation, output: Array, ulps: Array, unstable: Mask
+    case: Case,
+    evaluation: Evaluation,
+    output: Array,
+    ulps: Array,
+    far: Mask,
+    code: str = "GC303",
 ) -> Finding:
     truth, fmt = case.truth, FORMATS[case.dtype]
     assert truth is not None
-    places = np.flatnonzero(unstable)
+    places = np.flatnonzero(far)
     places = places[np.argsort(-ulps[places], kind="stable")]
     worst = int(places[0])
     exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
     many = "the output" if output.size == 1 else f"{len(places)} of {output.size} outputs"
-    if output[worst] == 0:
+    if code == "GC502":
+        known = f"{output[worst]:.6g}, exactly {exact[worst]:.6g}"
+        what = f"{known}; rounding the inputs alone moves it by as much"
+    elif output[worst] == 0:
         what = f"zero, although {fmt.name} can hold the exact value"
     else:
         bits = min(np.log2(ulps[worst]), fmt.bits)
@@ -139,7 +170,7 @@ def _far_off(
     )
     return finding(
         case,
-        "GC303",
+        code,
         f"{many}: {what}",
         evaluation=evaluation,
         entries=entries,

@@ -410,6 +410,9 @@ COMPUTED: list[tuple[str, Mapping[str, Any], str, str, list[str]]] = [
     ("sin(1e20 * x)", {"x": 0.1}, "float64", "reverse", ["GC502"]),
     ("sin(1e6 * x)", {"x": 0.7}, "float32", "reverse", ["GC502"]),
     ("-log(clip(sigmoid(x), 1e-7, 1))", {"x": -30.0}, "float32", "reverse", ["GC404"]),
+    # the output alone: its terms are a million times as large, and the slopes are not
+    ("(x - y) * 1e6 + z * z", {"x": 1.1, "y": 1.1, "z": 1e-4}, "float32", "reverse", []),
+    ("(x * x - y) * 1e6", {"x": 1.1, "y": 1.21}, "float32", "reverse", ["GC502"]),
     # nothing is left of the terms, as half an ulp of y would leave nothing
     ("softplus(x) - x * y", {"x": 30.0, "y": 1.0}, "float32", "reverse", ["GC502"]),
 ]
@@ -426,6 +429,18 @@ def test_computed(
 ) -> None:
     made = judged(formula, inputs, dtype=dtype, modes=(mode,), engines=("reference",))
     assert made.codes == codes
+
+
+def test_output_that_its_inputs_move_as_far(judged: Callable[..., Any]) -> None:
+    """A note, once an engine; where the gradient is told to be ill-conditioned there is none."""
+    made = judged("(x * x - y) * 1e6", {"x": 1.1, "y": 1.21}, engines=("reference",))
+    (found,) = made.of("GC502")
+    assert (found.severity, found.input) == ("note", None)
+    assert found.message.startswith("the output: ")
+    assert found.message.endswith("; rounding the inputs alone moves it by as much")
+    assert made.passed
+    both = judged("sin(1e6 * x)", {"x": 0.7}, engines=("reference",)).of("GC502")
+    assert {one.input for one in both} == {"x"}
 
 
 def test_findings_and_checks_have_one_order() -> None:

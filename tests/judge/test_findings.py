@@ -146,7 +146,7 @@ def test_message(g: Any, truth: Any, wide: Any, message: str) -> None:
 
 def test_message_of_ill_conditioning() -> None:
     finding = of_vector(1.001, 1.0, condition=1e-3)
-    expected = "the gradient of `x`: rounding the inputs to float32 alone moves it by as much"
+    expected = "the gradient of `x`: rounding the inputs alone moves it by as much"
     assert finding.message == expected
 
 
