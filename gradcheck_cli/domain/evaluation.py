@@ -99,13 +99,15 @@ FailureKind = Literal[
 class Failure:
     """Why there is no answer. `message` is one sentence; `detail` may hold a short traceback.
 
-    `node` is the index of the program's node that was being run, where that is known.
+    `node` is the index of the program's node that was being run, where that is known; `place` is in
+    a file of the user's code.
     """
 
     kind: FailureKind
     message: str
     detail: str = ""
     node: int | None = None
+    place: Place | None = None
 
 
 Phase = Literal["forward", "backward", "tangent"]

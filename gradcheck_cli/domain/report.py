@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.place import Place, Source, Span
 
 Severity = Literal["error", "warning", "note"]
 Status = Literal["passed", "failed", "error"]
@@ -103,7 +103,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One failure: a code, where it was seen, the worst entries (worst first) and how many more."""
+    """One failure: a code, where it was seen, the worst entries (worst first) and how many more.
+
+    `span` is in the spec's file; `place` is where it went wrong in a file of the user's code.
+    """
 
     code: str
     severity: Severity
@@ -126,6 +129,7 @@ class Finding:
     fingerprint: str = ""
     allowed: bool = False
     reason: str = ""  # of the `allow` entry
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

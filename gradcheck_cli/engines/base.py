@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
+import shlex
+import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -17,6 +20,7 @@ from gradcheck_cli.domain.evaluation import (
     Training,
     TrainingProblem,
 )
+from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
@@ -28,12 +32,30 @@ EVERY_DTYPE = ("float16", "bfloat16", "float32", "float64")
 class Tool:
     """A program outside Python that an engine needs: any one of `programs`, found on the PATH.
 
-    `what` names it in a sentence ("a C++ compiler"), `install` is what a user types to get it.
+    `what` names it in a sentence ("a C++ compiler"), `install` is what a user types to get it. A
+    `variable` of the environment, where it is set, says which command it is.
     """
 
     what: str
     programs: tuple[str, ...]
     install: str
+    variable: str = ""
+
+    def command(self) -> list[str] | None:
+        """The program's path, and arguments that the variable may have; None where it is not
+        here."""
+        told = _words(os.environ.get(self.variable, "")) if self.variable else []
+        for name in told[:1] or self.programs:
+            if found := shutil.which(name):
+                return [found, *told[1:]]
+        return None
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:  # a quotation mark without another
+        return [command]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +143,11 @@ def make(target: str) -> Engine:
 
 
 class EngineFault(Exception):
-    """A failure that the engine recognises itself; `kind` and `detail` are those of `Failure`."""
+    """A failure that the engine recognises itself; its attributes are those of `Failure`."""
 
     kind: FailureKind = "raised"
     detail: str = ""
+    place: Place | None = None
 
 
 class Unsupported(EngineFault):

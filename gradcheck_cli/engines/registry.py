@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from shutil import which
 
 import gradcheck_cli
 from gradcheck_cli.engines.base import Engine, make
@@ -63,7 +62,7 @@ class Registered:
         tools = self.engine.capabilities.tools
         return (
             *framework,
-            *((t.what, t.install) for t in tools if not any(map(which, t.programs))),
+            *((t.what, t.install) for t in tools if t.command() is None),
         )
 
 

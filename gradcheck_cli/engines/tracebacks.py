@@ -25,7 +25,7 @@ def as_failure(error: BaseException, *, ours: bool = False) -> Failure:
     words = _text_of(error).strip().splitlines()
     said = _cut(words[0].strip()) if words else ""
     if isinstance(error, EngineFault):
-        return Failure(error.kind, said or type(error).__name__, error.detail)
+        return Failure(error.kind, said or type(error).__name__, error.detail, place=error.place)
     left = isinstance(error, SystemExit)
     message = f"it called sys.exit({said})" if left else one_line(error)
     kind: FailureKind = "out-of-memory" if _is_exhausted(error) else "raised"

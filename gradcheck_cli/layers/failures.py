@@ -79,6 +79,7 @@ def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
         dtype=None if problem.behaviour else problem.dtype,
         point=point,
         detail="\n".join(filter(None, (failure.detail, _asking_for_integers(problem, failure)))),
+        place=failure.place,
     )
     checks = tuple(
         Check(engine, problem.dtype, mode, name, "error", point)

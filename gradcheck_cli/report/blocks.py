@@ -32,8 +32,10 @@ def code_name(code: str) -> str:
 
 
 def finding_place(finding: Finding, result: SpecResult) -> tuple[Source, Span]:
-    """Where the finger points: at the operation to blame, which may be in a file of the user's
-    code, else at the spec's own place."""
+    """Where the finger points: at the operation to blame or at what failed, which may be in a file
+    of the user's code, else at the spec's own place."""
+    if finding.place is not None:
+        return finding.place.source, finding.place.span
     if finding.cause is None:
         return result.source, finding.span
     return finding.cause.source or result.source, finding.cause.span

@@ -27,6 +27,7 @@ def _key(finding: Finding) -> Hashable:
         finding.code,
         finding.severity,
         finding.span,
+        finding.place,
         finding.input,
         finding.point,
         finding.pattern,

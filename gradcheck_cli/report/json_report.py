@@ -87,6 +87,7 @@ def _check(check: Check) -> dict[str, Any]:
 
 def _finding(finding: Finding, result: SpecResult) -> dict[str, Any]:
     worst = finding.entries[0] if finding.entries else None
+    place = finding.place
     return {
         "code": finding.code,
         "name": code_name(finding.code),
@@ -109,9 +110,9 @@ def _finding(finding: Finding, result: SpecResult) -> dict[str, Any]:
         "fix": _fix(finding.fix),
         "no_fix": finding.no_fix or None,
         "location": {
-            "path": result.source.path,
-            "line": finding.span.line,
-            "column": finding.span.column,
+            "path": (place.source if place else result.source).path,
+            "line": (place or finding).span.line,
+            "column": (place or finding).span.column,
         },
         "fingerprint": finding.fingerprint,
         "repeat": finding.repeat,

@@ -103,10 +103,9 @@ def _check_target(target: str, folder: str, path: Path, collector: Collector) ->
     place, separator, name = target.partition(":")
     suffix = FilePath(place).suffix
     if suffix == ".py" or suffix in HEADERS:
-        name = name.replace("::", ".") if suffix in HEADERS else name
         if not FilePath(folder, place).expanduser().is_file():
             collector.add("GC903", f"there is no file {place}", path, help=_from_where(folder))
-        if separator and not all(part.isidentifier() for part in name.split(".")):
+        if separator and not _is_name(name, suffix):
             message = f"`{name}` is not a name in {place}"
             collector.add("GC903", message, path, help=f"path{suffix}:name")
         return
@@ -114,6 +113,13 @@ def _check_target(target: str, folder: str, path: Path, collector: Collector) ->
     if not all(part.isidentifier() for part in parts):
         message = f"`{target}` does not say where the layer is"
         collector.add("GC903", message, path, help="path.py:name, or package.module:name")
+
+
+def _is_name(name: str, suffix: str) -> bool:
+    """In C++ also `layer<T>`, of which T is told, and `Layer{}`, an object that is called."""
+    if suffix in HEADERS:
+        name = name.removesuffix("{}").removesuffix("<T>").replace("::", ".")
+    return all(part.isidentifier() for part in name.split("."))
 
 
 def _from_where(folder: str) -> str:

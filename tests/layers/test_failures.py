@@ -4,8 +4,11 @@ from dataclasses import replace
 
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.layer import LayerAnswer
-from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.place import Place, Source, Span
+from gradcheck_cli.domain.report import Finding, Report, SpecResult
 from gradcheck_cli.layers.failures import told_once, with_failure
+from gradcheck_cli.report.blocks import finding_place
+from gradcheck_cli.report.json_report import as_json
 from tests.layers.making import SPAN, layer_problem
 
 PROBLEM = layer_problem("layers.py:Cube", {"x": 1.0})
@@ -49,6 +52,16 @@ def test_a_crash_is_told_once() -> None:
     (alone,) = told_once(TWO[1:], [behaviour])
     assert alone.message == "while its behaviour was checked: it died"
     assert [check.status for check in numbers.checks] == ["error"]
+
+
+def test_a_place_in_the_users_file_is_where_the_finger_points() -> None:
+    place = Place(Source("layer.hpp", "T f();\n"), Span(1, 3, 1, 4), "f")
+    failed = LayerAnswer(failure=Failure("raised", "it does not compile", place=place))
+    (finding,) = with_failure(PROBLEM, failed).findings
+    spec = SpecResult("a", Source("a.yaml", ""), "failed", findings=(finding,))
+    assert finding_place(finding, spec) == (place.source, place.span)
+    (told,) = as_json(Report("1", {}, 0, 0.0, (spec,)))["results"][0]["findings"]
+    assert told["location"] == {"path": "layer.hpp", "line": 1, "column": 3}
 
 
 def test_whole_numbers_where_a_framework_misses_integers() -> None:

@@ -25,11 +25,7 @@ def pointer(array: Array | None) -> ctypes.c_void_p:
 class Library:
     """A compiled program, loaded."""
 
-    def __init__(self, file: str, written: Written, dtype: str, size: int) -> None:
-        try:
-            library = ctypes.CDLL(file)
-        except OSError as error:
-            raise EngineFault(f"what was compiled cannot be loaded: {error}") from error
+    def __init__(self, library: ctypes.CDLL, written: Written, dtype: str, size: int) -> None:
         self._call = getattr(library, f"gradcheck_{dtype}")
         self._call.restype = ctypes.c_int
         self._written = written

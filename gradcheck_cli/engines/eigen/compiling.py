@@ -8,6 +8,7 @@ anew.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import shutil
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -27,8 +29,9 @@ from gradcheck_cli.engines.eigen.tools import COMPILER
 # Arithmetic as it is written: no fused multiply-add, no reassociation.
 FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-shared", "-w")
 LIMIT_S = 120.0
+_PLAINLY = ("-fdiagnostics-color=never", "-ftabstop=1")  # columns are characters
 _HEADERS = Path(__file__).parent
-_LIBRARY, _SUM = "program.so", "sha256"
+_LIBRARY, _SUM, _NEW = "program.so", "sha256", "new-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,27 @@ class Compiled:
     library: Path
     seconds: float
 
+    def load(self) -> ctypes.CDLL:
+        """Loaded into this process. Raises EngineFault. What no cache keeps is deleted then."""
+        try:
+            loaded = ctypes.CDLL(str(self.library))
+        except OSError as error:
+            raise EngineFault(f"what was compiled cannot be loaded: {error}") from error
+        if self.library.parent.parent != cache_folder():
+            shutil.rmtree(self.library.parent, ignore_errors=True)
+        return loaded
 
-def compiler() -> str:
-    """$CXX, or the first of the usual names. Raises EngineFault where there is none."""
-    for name in (os.environ.get("CXX", ""), *COMPILER.programs):
-        if name and (found := shutil.which(name)):
-            return found
-    raise EngineFault(f"there is no C++ compiler: {COMPILER.install}")
+
+def compiler() -> list[str]:
+    """The command: $CXX, which may have arguments, or the first of the usual names. Raises
+    EngineFault where there is none."""
+    told = os.environ.get(COMPILER.variable, "").strip()
+    command = COMPILER.command()
+    if command is None:
+        if told:
+            raise EngineFault(f"$CXX is `{told}`, and there is no such program")
+        raise EngineFault(f"there is no C++ compiler: {COMPILER.install}")
+    return command
 
 
 @cache
@@ -58,6 +75,12 @@ def headers() -> Path:
     raise EngineFault("the package cmeel-eigen has no headers: reinstall it")
 
 
+def search_path() -> list[str]:
+    """The folders in which a compiler looks for headers because its environment says so."""
+    told = [os.environ.get(name, "") for name in ("CPATH", "CPLUS_INCLUDE_PATH")]
+    return [folder for path in told for folder in path.split(os.pathsep) if folder]
+
+
 def cache_folder() -> Path:
     """Where compiled programs are kept: below $XDG_CACHE_HOME or what stands for it here."""
     home = Path.home()
@@ -65,55 +88,70 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "gradcheck" / "eigen"
 
 
-def compiled(text: str) -> Compiled:
-    """The library of a translation unit. Raises CompileError, or EngineFault for want of a compiler
-    or of time."""
+def compiled(text: str, theirs: Collection[Path] = ()) -> Compiled:
+    """The library of a translation unit; `theirs` are the files in it that a user wrote. Raises
+    CompileError, or EngineFault for want of a compiler or of time."""
     program, eigen = compiler(), headers()
     folder = cache_folder() / _key(text, program, eigen)
     library = folder / _LIBRARY
     if _whole(folder):
         return Compiled(library, 0.0)
     start = time.monotonic()
-    made = _compile(text, program, eigen)
+    made = _compile(text, theirs, program, eigen)
     seconds = time.monotonic() - start
     return Compiled(_keep(made, folder) / _LIBRARY, seconds)
 
 
-def _key(text: str, program: str, eigen: Path) -> str:
-    """Of the text, our headers, the compiler (which file, and when it was installed), Eigen's place
-    and version, and the flags."""
-    told = os.stat(program)
+def _key(text: str, program: Sequence[str], eigen: Path) -> str:
+    """Of the text, our headers, the compiler (which file, when it was installed, and where it looks
+    for headers), Eigen's place and version, and the flags."""
+    told = os.stat(program[0])
     own = b"".join(file.read_bytes() for file in sorted(_HEADERS.glob("*.hpp")))
     version = (eigen / "Eigen/src/Core/util/Macros.h").stat()
-    parts = [text, os.path.realpath(program), told.st_size, told.st_mtime_ns]
-    parts += [eigen, version.st_size, version.st_mtime_ns, *FLAGS]
+    parts = [text, os.path.realpath(program[0]), *program[1:], told.st_size, told.st_mtime_ns]
+    parts += [eigen, version.st_size, version.st_mtime_ns, *FLAGS, *search_path()]
     return hashlib.sha256(own + "\0".join(map(str, parts)).encode()).hexdigest()[:40]
 
 
-def _compile(text: str, program: str, eigen: Path) -> Path:
+def _compile(text: str, theirs: Collection[Path], program: Sequence[str], eigen: Path) -> Path:
     """A new folder, beside the cache's, with the library and its checksum."""
     parent = cache_folder()
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="new-", dir=parent))
+        _sweep(parent)
+        folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
     except OSError:  # no place to keep it: this process alone will have it
         folder = Path(tempfile.mkdtemp(prefix="gradcheck-"))
     source = folder / "program.cpp"
     source.write_text(text, "utf-8")
     places = ["-I", str(_HEADERS), "-I", str(eigen)]
-    command = [program, *FLAGS, *places, "-o", str(folder / _LIBRARY), str(source)]
+    command = [*program, *FLAGS, *places, *_PLAINLY, "-o", str(folder / _LIBRARY), str(source)]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=LIMIT_S, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+            check=False,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},  # or what it says could not be read
         )
     except subprocess.TimeoutExpired:
         shutil.rmtree(folder, ignore_errors=True)
         raise EngineFault(f"the compiler was not done in {LIMIT_S:.0f} s") from None
     if done.returncode:
         shutil.rmtree(folder, ignore_errors=True)
-        raise first_error(done.stderr, source)
+        raise first_error(done.stderr, source, theirs)
     (folder / _SUM).write_text(_checksum(folder / _LIBRARY))
     return folder
+
+
+def _sweep(parent: Path) -> None:
+    """What processes left that were ended amid a compilation: no other is as old."""
+    for folder in parent.glob(f"{_NEW}*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > 2 * LIMIT_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _keep(made: Path, folder: Path) -> Path:

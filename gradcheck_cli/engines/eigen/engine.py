@@ -106,7 +106,8 @@ class EigenEngine(AnsweringEngine):
         answer: Answer | None = None,
     ) -> Library:
         from gradcheck_cli.engines.eigen.calling import Library
-        from gradcheck_cli.engines.eigen.compiling import CompileError, compiled
+        from gradcheck_cli.engines.eigen.compiling import compiled
+        from gradcheck_cli.engines.eigen.diagnostics import CompileError
         from gradcheck_cli.engines.eigen.writing import write
 
         fixed = {name: array for name, array in values.items() if array.dtype.kind in "bi"}
@@ -124,5 +125,5 @@ class EigenEngine(AnsweringEngine):
             if answer is not None:
                 answer.compile_s += found.seconds
             size = math.prod(program.nodes[program.output].shape)
-            self._libraries[key] = program, Library(str(found.library), written, dtype, size)
+            self._libraries[key] = program, Library(found.load(), written, dtype, size)
         return self._libraries[key][1]

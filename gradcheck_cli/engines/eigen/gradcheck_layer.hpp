@@ -1,5 +1,6 @@
 // A user's function template, called with what a spec has: numbers are scalars T, vectors and
-// matrices are Eigen's, of dynamic size, and larger arrays are Eigen's tensors.
+// matrices are Eigen's, of dynamic size, and larger arrays are Eigen's tensors. A function that does
+// not take those is given arrays of every kind at once, and deduction finds the one that it takes.
 //
 // Include it after the user's own header, so that tensors are known where they are used.
 
@@ -7,8 +8,11 @@
 
 #include "gradcheck.hpp"
 
+#include <array>
 #include <exception>
 #include <string>
+#include <tuple>
+#include <type_traits>
 
 namespace gradcheck {
 
@@ -20,23 +24,7 @@ struct Result {
 };
 
 template <typename T>
-T number(const std::vector<T>& all, Index first) {
-  return all[first];
-}
-
-template <typename T>
-Eigen::Matrix<T, Eigen::Dynamic, 1> vector(const std::vector<T>& all, Index first, Index size) {
-  return Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, 1>>(all.data() + first, size);
-}
-
-template <typename T>
 using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-template <typename T>
-Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> matrix(
-    const std::vector<T>& all, Index first, Index rows, Index columns) {
-  return Eigen::Map<const RowMajor<T>>(all.data() + first, rows, columns);
-}
 
 template <typename T, typename D>
 Result<T> result(const Eigen::AutoDiffScalar<D>& y) {
@@ -56,6 +44,16 @@ Result<T> result(const Eigen::ArrayBase<D>& y) {
   return result<T>(y.matrix());
 }
 
+template <typename T>
+Result<T> result(const std::vector<T>& y) {
+  return {y, {Index(y.size())}};
+}
+
+template <typename T, std::size_t n>
+Result<T> result(const std::array<T, n>& y) {
+  return {std::vector<T>(y.begin(), y.end()), {Index(n)}};
+}
+
 #ifdef EIGEN_CXX11_TENSOR_TENSOR_H
 
 // Eigen's tensors lie column by column: the axes change places with the layout.
@@ -64,12 +62,6 @@ std::array<int, N> reversed() {
   std::array<int, N> axes;
   for (int i = 0; i < N; ++i) axes[i] = N - 1 - i;
   return axes;
-}
-
-template <typename T, int N>
-Eigen::Tensor<T, N> tensor(const std::vector<T>& all, Index first, std::array<Index, N> sizes) {
-  Eigen::TensorMap<const Eigen::Tensor<T, N, Eigen::RowMajor>> rows(all.data() + first, sizes);
-  return rows.swap_layout().shuffle(reversed<N>());
 }
 
 template <typename T, typename D>
@@ -88,6 +80,172 @@ Result<T> result(const Eigen::TensorBase<D, Eigen::ReadOnlyAccessors>& y) {
 }
 
 #endif
+
+// An array of dense storage K, or of the standard library's, from its entries in C order.
+template <typename K, typename T>
+K made(const T* x, Index rows, Index columns) {
+  if constexpr (std::is_same_v<K, std::vector<T>>) {
+    return K(x, x + rows * columns);
+  } else if constexpr (std::is_base_of_v<Eigen::EigenBase<K>, K>) {
+    K y;
+    if constexpr (K::IsVectorAtCompileTime) y.resize(rows * columns);
+    else y.resize(rows, columns);
+    for (Index i = 0; i < y.rows(); ++i)
+      for (Index j = 0; j < y.cols(); ++j) y(i, j) = x[i * y.cols() + j];
+    return y;
+  } else {
+    K y;
+    std::copy(x, x + rows * columns, y.begin());
+    return y;
+  }
+}
+
+#ifdef EIGEN_CXX11_TENSOR_TENSOR_H
+
+template <typename K, typename T>
+K made(const T* x, std::array<Index, K::NumDimensions> sizes) {
+  constexpr int N = K::NumDimensions;
+  const Eigen::TensorMap<const Eigen::Tensor<T, N, Eigen::RowMajor>> rows(x, sizes);
+  if constexpr (int(K::Layout) == int(Eigen::RowMajor)) return K(rows);
+  else return K(rows.swap_layout().shuffle(reversed<N>()));
+}
+
+#endif
+
+// Something that is of each of these kinds. (Of bases that are the same, one.)
+template <typename... Kinds>
+struct All : Kinds... {
+  template <typename T, typename... N>
+  All(const T* x, N... sizes) : Kinds(made<Kinds>(x, sizes...))... {}
+};
+
+template <typename Found, typename... Kinds>
+struct Distinct;
+template <typename... Found>
+struct Distinct<All<Found...>> {
+  using type = All<Found...>;
+};
+template <typename... Found, typename Kind, typename... Kinds>
+struct Distinct<All<Found...>, Kind, Kinds...>
+    : std::conditional_t<(std::is_same_v<Found, Kind> || ...), Distinct<All<Found...>, Kinds...>,
+                         Distinct<All<Found..., Kind>, Kinds...>> {};
+template <typename... Kinds>
+using Every = typename Distinct<All<>, Kinds...>::type;
+
+// The arguments by their places among the inputs: `plain` is what they are usually.
+struct Number {
+  Index first;
+  template <typename T>
+  T plain(const std::vector<T>& all) const { return all[first]; }
+  template <typename T>
+  T every(const std::vector<T>& all) const { return all[first]; }
+};
+
+// What is no input: it has its value.
+template <typename V>
+struct Fixed {
+  V value;
+  template <typename T>
+  V plain(const std::vector<T>&) const { return value; }
+  template <typename T>
+  V every(const std::vector<T>&) const { return value; }
+};
+template <typename V>
+Fixed(V) -> Fixed<V>;
+
+// Whole numbers, column by column.
+template <typename K>
+Fixed<K> whole(std::initializer_list<int> entries, Index rows, Index columns = 1) {
+  K made(rows, columns);
+  std::copy(entries.begin(), entries.end(), made.data());
+  return {made};
+}
+
+// A size that is fixed where so many numbers may lie on the stack.
+template <typename T, Index n>
+constexpr int fixed = n * sizeof(T) <= EIGEN_STACK_ALLOCATION_LIMIT ? int(n) : Eigen::Dynamic;
+
+// Eigen's vectors have one order only.
+constexpr int order(int rows, int columns, int wanted) {
+  return rows == 1 && columns != 1 ? Eigen::RowMajor : columns == 1 && rows != 1 ? Eigen::ColMajor : wanted;
+}
+template <typename T, int r, int c, int o>
+using Dense = Eigen::Matrix<T, r, c, order(r, c, o)>;
+template <typename T, int r, int c>
+using DenseArray = Eigen::Array<T, r, c, order(r, c, Eigen::ColMajor)>;
+constexpr int any = Eigen::Dynamic;
+
+template <Index n>
+struct Vector {
+  Index first;
+  template <typename T>
+  auto plain(const std::vector<T>& all) const {
+    return made<Eigen::Matrix<T, any, 1>>(all.data() + first, n, 1);
+  }
+  template <typename T>
+  auto every(const std::vector<T>& all) const {
+    constexpr int m = fixed<T, n>;
+    using Standard = std::conditional_t<m == any, std::vector<T>, std::array<T, std::size_t(n)>>;
+    return Every<Dense<T, any, 1, 0>, Dense<T, 1, any, 0>, Dense<T, m, 1, 0>, Dense<T, 1, m, 0>, DenseArray<T, any, 1>,
+                 DenseArray<T, m, 1>, std::vector<T>, Standard>(all.data() + first, n, Index(1));
+  }
+};
+
+template <Index rows, Index columns>
+struct Grid {
+  Index first;
+  template <typename T>
+  auto plain(const std::vector<T>& all) const {
+    return made<Eigen::Matrix<T, any, any>>(all.data() + first, rows, columns);
+  }
+  template <typename T>
+  auto every(const std::vector<T>& all) const {
+    constexpr bool small = fixed<T, rows * columns> != any;
+    constexpr int r = small ? int(rows) : any, c = small ? int(columns) : any;
+    constexpr int by_row = Eigen::RowMajor, by_column = Eigen::ColMajor;
+    return Every<Dense<T, any, any, by_column>, Dense<T, any, any, by_row>, Dense<T, r, c, by_column>, Dense<T, r, c, by_row>,
+                 Dense<T, any, c, by_column>, Dense<T, any, c, by_row>, Dense<T, r, any, by_column>,
+                 DenseArray<T, any, any>, DenseArray<T, r, c>>(all.data() + first, rows, columns);
+  }
+};
+
+#ifdef EIGEN_CXX11_TENSOR_TENSOR_H
+
+template <Index... sizes>
+struct Cube {
+  Index first;
+  static constexpr int N = sizeof...(sizes);
+  template <typename T>
+  auto plain(const std::vector<T>& all) const {
+    return made<Eigen::Tensor<T, N>>(all.data() + first, std::array<Index, N>{sizes...});
+  }
+  template <typename T>
+  auto every(const std::vector<T>& all) const {
+    return All<Eigen::Tensor<T, N>, Eigen::Tensor<T, N, Eigen::RowMajor>>(
+        all.data() + first, std::array<Index, N>{sizes...});
+  }
+};
+
+#endif
+
+template <typename T, typename F, typename... A>
+Result<T> plainly(const F& f, const std::vector<T>& inputs, const A&... a) {
+  std::tuple<decltype(a.plain(inputs))...> given{a.plain(inputs)...};
+  return std::apply(f, given);
+}
+
+// What `f` gives for plain arguments; where `fits` takes none of those, but every kind, for these.
+template <typename T, typename Fits, typename F, typename... A>
+Result<T> applied(const Fits&, const F& f, const std::vector<T>& inputs, const A&... a) {
+  if constexpr (std::is_invocable_v<const Fits&, decltype(a.plain(inputs))&...>) {
+    return plainly(f, inputs, a...);
+  } else if constexpr (std::is_invocable_v<const Fits&, decltype(a.every(inputs))&...>) {
+    std::tuple<decltype(a.every(inputs))...> given{a.every(inputs)...};
+    return std::apply(f, given);
+  } else {
+    return plainly(f, inputs, a...);  // the compiler says why it cannot be
+  }
+}
 
 constexpr std::size_t dimensions = 8;  // of an output: what the caller has room for
 

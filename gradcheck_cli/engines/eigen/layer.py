@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.layer import Implementation, Leaf
 from gradcheck_cli.engines.base import EngineFault, Unsupported
 from gradcheck_cli.engines.callables.subject import (
     Call,
@@ -24,7 +24,7 @@ from gradcheck_cli.engines.callables.subject import (
     one_by_one,
 )
 from gradcheck_cli.engines.eigen.calling import longs, pointer
-from gradcheck_cli.engines.eigen.compiling import compiled
+from gradcheck_cli.engines.eigen.compiling import compiled, search_path
 from gradcheck_cli.engines.eigen.writing import REALS
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
     from gradcheck_cli.engines.callables.recording import Recording
 
-_INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+_INCLUDED = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
 _DIMENSIONS = 8  # of an output, at most (gradcheck_layer.hpp)
 # Eigen's own checks throw, so that a mistake in sizes is told and does not end the process.
 _TEXT = """// made of {digest}
@@ -55,8 +55,11 @@ extern "C" int gradcheck_layer(
     const {real}* values, gradcheck::Index total, gradcheck::Index first, gradcheck::Index size,
     const {real}* directions, gradcheck::Index count, gradcheck::Index entries, {real}* output,
     {real}* tangents, gradcheck::Index* shape) {{
-  auto call = [](const std::vector<gradcheck_scalar>& inputs) {{
-    return gradcheck::result<gradcheck_scalar>(::{name}({arguments}));
+  using T = gradcheck_scalar;
+  auto fits = [](auto&... a) -> decltype((void)::{name}(a...)) {{}};
+  auto apply = [](auto&... a) {{ return gradcheck::result<T>(::{name}(a...)); }};
+  auto call = [&](const std::vector<T>& inputs) {{
+    return gradcheck::applied(fits, apply, inputs, {arguments});
   }};
   return gradcheck::call<{real}>(call, values, total, first, size, directions, count, entries,
                                  output, tangents, shape, gradcheck_said);
@@ -77,8 +80,9 @@ class EigenSubject:
         for name in floating:
             self._places[name] = total
             total += self._values[name].size
-        found = compiled(_text(request, self._places))
-        library = ctypes.CDLL(str(found.library))
+        theirs = _included(_header(request.implementation))
+        found = compiled(_text(request, self._places, theirs), theirs)
+        library = found.load()
         self._call = library.gradcheck_layer
         self._problem = library.gradcheck_problem
         self._problem.restype = ctypes.c_char_p
@@ -193,11 +197,31 @@ class EigenSubject:
         """Nothing of the user's is held between calls."""
 
 
-def _text(request: SubjectRequest, places: Mapping[str, int]) -> str:
+def _header(implementation: Implementation) -> Path:
+    file = implementation.target.partition(":")[0]
+    return Path(implementation.folder, file).expanduser().resolve()
+
+
+def _included(header: Path) -> dict[Path, str]:
+    """The header and all that it includes by name: from beside it, or from where the compiler is
+    told to look."""
+    found: dict[Path, str] = {}
+    waiting = [header]
+    while waiting:
+        file = waiting.pop()
+        if file in found or not file.is_file():
+            continue
+        found[file] = file.read_text("utf-8", "replace")
+        folders = [file.parent, *map(Path, search_path())]
+        names = _INCLUDED.findall(found[file])
+        waiting += [Path(folder, name).resolve() for name in names for folder in folders]
+    return found
+
+
+def _text(request: SubjectRequest, places: Mapping[str, int], theirs: Mapping[Path, str]) -> str:
     """The translation unit that calls the function."""
     implementation = request.implementation
     file, _, name = implementation.target.partition(":")
-    header = Path(implementation.folder, file).expanduser().resolve()
     if not name:
         raise EngineFault(f"{file} is a header: name the function template, {file}:name")
     arguments = [_argument(n, value, places) for n, value in request.values.items()]
@@ -206,9 +230,9 @@ def _text(request: SubjectRequest, places: Mapping[str, int]) -> str:
         raise EngineFault("a C++ function has no keyword arguments: write them under `args`")
     deep = any(value.ndim > 2 for value in request.values.values())
     return _TEXT.format(
-        digest=_digest(header),
+        digest=_digest(theirs),
         tensors="#include <unsupported/Eigen/CXX11/Tensor>\n" if deep else "",
-        header=header,
+        header=_header(implementation),
         real=REALS[request.dtype],
         name=name,
         arguments=", ".join(arguments),
@@ -217,38 +241,34 @@ def _text(request: SubjectRequest, places: Mapping[str, int]) -> str:
 
 def _argument(name: str, value: Array, places: Mapping[str, int]) -> str:
     if name not in places:
-        if value.ndim:
-            raise Unsupported(f"`{name}`: an array of whole numbers has no place in a call of C++")
-        return _fixed(value.item())
+        return _whole(name, value) if value.ndim else _fixed(value.item())
     sizes = ", ".join(map(str, value.shape))
-    first = places[name]
-    if value.ndim == 0:
-        return f"gradcheck::number<gradcheck_scalar>(inputs, {first})"
-    if value.ndim <= 2:
-        kind = "vector" if value.ndim == 1 else "matrix"
-        return f"gradcheck::{kind}<gradcheck_scalar>(inputs, {first}, {sizes})"
-    return f"gradcheck::tensor<gradcheck_scalar, {value.ndim}>(inputs, {first}, {{{sizes}}})"
+    kind = ("Number", f"Vector<{sizes}>", f"Grid<{sizes}>", f"Cube<{sizes}>")[min(value.ndim, 3)]
+    return f"gradcheck::{kind}{{{places[name]}}}"
+
+
+def _whole(name: str, value: Array) -> str:
+    """Whole numbers, or booleans, as one of Eigen's arrays of integers."""
+    if value.ndim > 2:
+        words = "numbers that are no floats come as vectors and matrices"
+        raise Unsupported(f"`{name}` has {value.ndim} dimensions: {words}")
+    rows, columns = value.shape if value.ndim == 2 else (value.size, 1)
+    entries = ", ".join(str(int(one)) for one in value.T.ravel())
+    kind = "Eigen::MatrixXi" if value.ndim == 2 else "Eigen::VectorXi"
+    shape = f"{rows}, {columns}" if value.ndim == 2 else f"{rows}"
+    return f"gradcheck::whole<{kind}>({{{entries}}}, {shape})"
 
 
 def _fixed(value: Any) -> str:
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return f"gradcheck::Fixed{{{'true' if value else 'false'}}}"
     if isinstance(value, int):
-        return str(value)
+        return f"gradcheck::Fixed{{{value}}}"
     if isinstance(value, float) and math.isfinite(value):
-        return value.hex()
+        return f"gradcheck::Fixed{{{value.hex()}}}"
     raise EngineFault(f"{value!r} cannot be handed to a C++ function: numbers and booleans can")
 
 
-def _digest(header: Path) -> str:
-    """Of the header and all that it includes by name from beside it."""
-    digest, waiting, seen = hashlib.sha256(), [header], set()
-    while waiting:
-        file = waiting.pop()
-        if file in seen or not file.is_file():
-            continue
-        seen.add(file)
-        text = file.read_text("utf-8", "replace")
-        digest.update(f"{file}\0{text}\0".encode())
-        waiting += [(file.parent / name).resolve() for name in _INCLUDED.findall(text)]
-    return digest.hexdigest()
+def _digest(files: Mapping[Path, str]) -> str:
+    told = (f"{file}\0{text}\0" for file, text in files.items())
+    return hashlib.sha256("".join(told).encode()).hexdigest()

@@ -8,4 +8,5 @@ COMPILER = Tool(
     what="a C++ compiler",
     programs=("c++", "g++", "clang++"),
     install="sudo apt install g++    (macOS: xcode-select --install)",
+    variable="CXX",
 )

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <array>
+#include <vector>
 
 template <typename T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
@@ -27,17 +29,28 @@ Matrix<T> dense(const Matrix<T>& x, const Matrix<T>& w, const Vector<T>& b, cons
 }
 
 template <typename T>
-Vector<T> misfit(const Vector<T>& x) {
+Vector<T> misfit(const Eigen::Ref<const Vector<T>>& x) {
   return x.head(2) + x;
 }
 
+struct Positive {
+  template <typename T>
+  Vector<T> operator()(const Vector<T>& x) const {
+    Vector<T> kept(0);
+    for (const T& entry : x)
+      if (entry > 0) {
+        kept.conservativeResize(kept.size() + 1);
+        kept(kept.size() - 1) = entry;
+      }
+    return kept;
+  }
+};
+
 template <typename T>
-Vector<T> positive(const Vector<T>& x) {
-  Vector<T> kept(0);
-  for (const T& entry : x)
-    if (entry > 0) {
-      kept.conservativeResize(kept.size() + 1);
-      kept(kept.size() - 1) = entry;
-    }
-  return kept;
+std::array<T, 2> kinds(
+    Eigen::Matrix<T, Eigen::Dynamic, 3, Eigen::RowMajor>& x,
+    const Eigen::Array<T, 3, 1>& w,
+    const std::vector<T>& v,
+    const Eigen::VectorXi& at) {
+  return {(x * w.matrix()).sum(), v[at(1)] * w(at(0))};
 }

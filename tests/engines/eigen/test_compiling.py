@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.eigen import compiling
-from gradcheck_cli.engines.eigen.compiling import CompileError, cache_folder, compiled, first_error
+from gradcheck_cli.engines.eigen.compiling import cache_folder, compiled
+from gradcheck_cli.engines.eigen.diagnostics import CompileError
 from gradcheck_cli.engines.eigen.tools import COMPILER
 from gradcheck_cli.engines.registry import engines
 
@@ -88,7 +90,11 @@ def test_no_place_for_a_cache_is_no_obstacle(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert compiled("int a;").library.read_bytes() == b"int a;"
+    found = compiled("int a;")
+    assert found.library.read_bytes() == b"int a;"
+    monkeypatch.setattr(compiling.ctypes, "CDLL", lambda path: path)
+    assert found.load() == str(found.library)
+    assert not found.library.parent.exists()  # nobody else would delete it
 
 
 def test_an_error_is_the_first_one_with_its_line(calls: Path) -> None:
@@ -96,11 +102,29 @@ def test_an_error_is_the_first_one_with_its_line(calls: Path) -> None:
         compiled("nonsense")
     assert caught.value.line == 7
     assert list(cache_folder().iterdir()) == []
-    text = "In file included from a\n/x/layer.hpp:3:9: fatal error: no b\nprogram.cpp:1: error: c\n"
-    elsewhere = first_error(text, Path("program.cpp"))
-    assert str(elsewhere) == "it does not compile: no b (/x/layer.hpp:3)"
-    assert elsewhere.line is None
-    assert elsewhere.detail.startswith("/x/layer.hpp:3:9")
+
+
+def test_the_variable_says_which_compiler_and_may_have_arguments(
+    calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = compiled("int a;").library
+    monkeypatch.setenv("CXX", f"{os.environ['CXX']} -O3")
+    assert compiled("int a;").library != first
+    for nonsense in ("no-such-compiler -O3", 'c++ "'):
+        monkeypatch.setenv("CXX", nonsense)
+        with pytest.raises(EngineFault, match=r"\$CXX is `.*, and there is no such program"):
+            compiled("int a;")
+        assert ("a C++ compiler", COMPILER.install) in engines()["eigen"].missing
+
+
+def test_what_an_ended_process_left_is_swept_away(calls: Path) -> None:
+    old, new = cache_folder() / "new-old", cache_folder() / "new-new"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    compiled("int a;")
+    assert new.exists()
+    assert not old.exists()
 
 
 def test_no_compiler_is_told_with_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:

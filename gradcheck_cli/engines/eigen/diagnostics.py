@@ -1,0 +1,187 @@
+"""What a compiler printed, for people: its first error, at a line of their own file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradcheck_cli.domain.evaluation import FailureKind
+from gradcheck_cli.domain.place import Place, Source, Span
+from gradcheck_cli.engines.base import EngineFault
+
+_RECORD = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::(?P<column>\d+))?: +"
+    r"(?:(?P<kind>fatal error|error|warning|note): )?(?P<says>.*)$"
+)
+_ERRORS = ("error", "fatal error")
+_UNDERLINE = re.compile(r"[~^]+")
+_WORD = re.compile(r"\w+|.")
+_SCALAR = "AutoDiffScalar<"
+_PLAIN = re.compile(r"(Eigen::)?Matrix<(float|double), \d+, 1(, \d+)*> *&?")
+# Storage and largest sizes, which follow from the others as a rule; 1 is for rows.
+_STORAGE = re.compile(r"((?:Matrix|Array)<[^<>]*, -?\d+, -?\d+), (\d+), -?\d+, -?\d+>")
+_NOTES = 6  # about the user's own file, under an error
+_UNDEDUCED = re.compile(r"couldn.t (deduce|infer) template (parameter|argument)|Eigen::Ref<")
+_OURS = Path(__file__).parent
+_RESULT = re.compile(r"no matching function for call to .result(<T>)?(\((?P<what>.*)\))?.$")
+
+
+class CompileError(EngineFault):
+    """The compiler's first error. `line` is that of the translation unit, where it is in it;
+    `place` is in a file of the user's."""
+
+    kind: FailureKind = "raised"
+
+    def __init__(
+        self, message: str, detail: str, line: int | None, place: Place | None = None
+    ) -> None:
+        super().__init__(message)
+        self.detail = detail
+        self.line = line
+        self.place = place
+
+
+@dataclass(slots=True)
+class _Record:
+    """One thing that the compiler says of a place, and the lines of source below it. `kind` is
+    empty for the way that led to it (GCC: "required from")."""
+
+    file: str
+    line: int
+    column: int
+    kind: str
+    says: str
+    below: list[str]
+
+    @property
+    def is_error(self) -> bool:
+        return self.kind in _ERRORS
+
+
+def first_error(text: str, source: Path, theirs: Collection[Path] = ()) -> CompileError:
+    """From what the compiler printed about `source`: its first error. `theirs` are the files that
+    the user wrote: where it is in none of them, the place is the line that led to it, or the
+    function that was to be called."""
+    records = _records(text)
+    at = next((i for i, record in enumerate(records) if record.is_error), None)
+    if at is None:
+        words = (text.strip().splitlines() or ["the compiler failed, and said nothing"])[0]
+        return CompileError(f"it does not compile: {words}", text, None)
+    error = records[at]
+    start = at
+    while start and not records[start - 1].kind:
+        start -= 1
+    end = next((i for i in range(at + 1, len(records)) if records[i].is_error), len(records))
+    about = (error, *records[start:at], *records[at + 1 : end])
+    own = next((record for record in about if Path(record.file).resolve() in theirs), None)
+    mine = Path(error.file).name == source.name
+    ours = mine or Path(error.file).parent == _OURS
+    place = None if own is None else _place(own)
+    says = readable(error.says)
+    if ours and (given := _RESULT.match(says)):
+        what = f"what it gives, {given['what'] or '(see below)'}, is no T, and no array of them"
+        says = f"{what} (an object that is called is name{{}})"
+    where = "" if ours or place else f" ({error.file}:{error.line})"
+    detail = [] if ours or own is error else [f"in {error.file}:{error.line}"]
+    if not place and not (ours and theirs):  # nothing else shows what it is about
+        detail = [f"{error.file}:{error.line}: {error.kind}: {error.says}", *error.below]
+    detail += _notes(records[at + 1 : end], source, theirs)
+    return CompileError(
+        f"it does not compile: {says}{where}",
+        "\n".join(detail),
+        error.line if mine else None,
+        place,
+    )
+
+
+def _records(text: str) -> list[_Record]:
+    found: list[_Record] = []
+    for line in text.splitlines():
+        told = _RECORD.match(line)
+        if told:
+            file, number, column, kind, says = told.groups()
+            found.append(_Record(file, int(number), int(column or 1), kind or "", says, []))
+        elif found and line.startswith(" "):
+            found[-1].below.append(line)
+    return found
+
+
+def _notes(records: Sequence[_Record], source: Path, theirs: Collection[Path]) -> list[str]:
+    """What is said of functions of the user's: which they are, and why they do not fit."""
+    lines: list[str] = []
+    own = False
+    for record in records:
+        if record.kind != "note":
+            continue
+        in_theirs = Path(record.file).resolve() in theirs
+        reason = own and record.says.startswith("  ")  # of the candidate before it
+        own = in_theirs or (own and Path(record.file).name == source.name)
+        if own and (in_theirs or reason) and not record.says.endswith("failed:"):
+            where = f"{Path(record.file).name}:{record.line}: " if in_theirs else "  "
+            lines.append(f"{where}{readable(record.says.strip())}")
+    if any(map(_UNDEDUCED.search, lines)):
+        lines = [*lines[: _NOTES - 1], "where T cannot be deduced, the name in the spec is name<T>"]
+    return lines[:_NOTES]
+
+
+def readable(text: str) -> str:
+    """The scalar that is differentiated is `T`, an expression of it `AutoDiffScalar<...>`, and a
+    matrix has no more parameters than one writes."""
+    made, rest = "", text
+    while _SCALAR in rest:
+        before, _, after = rest.partition(_SCALAR)
+        inside, after = _balanced(after)
+        before = before.removesuffix("Eigen::")
+        made += before + ("T" if _PLAIN.fullmatch(inside.strip()) else f"{_SCALAR}...>")
+        rest = after
+    made += rest
+    while (shorter := _STORAGE.sub(_without_storage, made)) != made:
+        made = shorter
+    return made.replace(" >", ">").replace("‘::", "‘")
+
+
+def _balanced(text: str) -> tuple[str, str]:
+    """What stands before the bracket that closes, and what comes after it."""
+    depth = 1
+    for i, letter in enumerate(text):
+        depth += (letter == "<") - (letter == ">")
+        if depth == 0:
+            return text[:i], text[i + 1 :]
+    return text, ""
+
+
+def _without_storage(found: re.Match[str]) -> str:
+    kind, order = found.groups()
+    usual = "1" if ", 1, " in kind and not kind.endswith(", 1") else "0"
+    return f"{kind}>" if order == usual else f"{kind}, {order}>"
+
+
+def _place(record: _Record) -> Place | None:
+    """The stretch that the compiler underlines; else the word that it points at."""
+    from gradcheck_cli.engines.callables.places import shown
+
+    try:
+        text = Path(record.file).read_text("utf-8", "replace")
+    except OSError:
+        return None
+    source = Source(shown(record.file), text)
+    line = source.line(record.line)
+    begin, end = _underlined(record, line)
+    span = Span(record.line, begin + 1, record.line, end + 1)
+    return Place(source, span, line[begin:end])
+
+
+def _underlined(record: _Record, line: str) -> tuple[int, int]:
+    """From which column to which, from 0."""
+    point = min(record.column - 1, max(len(line) - 1, 0))
+    for shown, marked in zip(record.below, record.below[1:], strict=False):
+        margin = len(shown) - len(line)
+        if "^" not in marked or margin < 0:
+            continue
+        for run in _UNDERLINE.finditer(marked):
+            if run.start() <= margin + point < run.end():
+                return max(run.start() - margin, 0), min(run.end() - margin, len(line))
+    word = _WORD.match(line, point)
+    return point, word.end() if word else point + 1
