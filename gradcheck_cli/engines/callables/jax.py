@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +46,7 @@ class JaxSubject:
 
         self._jax = jax
         self._request = request
+        self._compiled = compiled
         self.dtype = self.digits = request.dtype
         self.stencils = Stencils()
         self.notes: tuple[str, ...] = ()
@@ -62,8 +62,9 @@ class JaxSubject:
             self._captures = self._captured()
         names = dict.fromkeys(one.name for one, _, _ in self._captures)
         self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
-        self._called = jax.jit(self._call) if compiled else self._call
-        self._value = self._evaluated(self._called)
+        self._whole = compiled or request.uncast
+        self._made: dict[tuple[str, tuple[str, ...]], Callable[..., Any]] = {}
+        self._value = self._evaluated("value", (), self._call)
         self.outputs = self._described()
         self.leaves = (
             *(Leaf(n, "input", v, v.dtype.kind == "f") for n, v in request.values.items()),
@@ -105,11 +106,13 @@ class JaxSubject:
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
+        from gradcheck_cli.engines.callables.jax_programs import loops_known
+
         self._random.again()
         for capture, _, array in self._captures:
             capture.put(array)
         try:
-            with self._wide():
+            with self._wide(), loops_known():
                 yield
         finally:
             for capture, _, _ in self._captures:
@@ -140,13 +143,26 @@ class JaxSubject:
         self._output_names = list(found)
         return list(found.values())
 
-    def _evaluated(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of arrays, as it is to be evaluated."""
-        if not self._request.uncast:
-            return function
-        from gradcheck_cli.engines.callables.jax_casts import Uncast
+    def _evaluated(
+        self, what: str, names: tuple[str, ...], function: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """A function of arrays (`what`, for these leaves) as it is to be evaluated, always the
+        first one that was made."""
+        made = self._made.get((what, names))
+        if made is None:
+            made = self._made[what, names] = self._evaluating(function)
+        return made
 
-        return Uncast(function)
+    def _evaluating(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if self._request.uncast:
+            from gradcheck_cli.engines.callables.jax_casts import Uncast
+
+            return Uncast(function)
+        if not self._compiled:
+            return function
+        from gradcheck_cli.engines.callables.jax_programs import Compiled
+
+        return Compiled(function, self._function)
 
     def _draws(self, inputs: Mapping[str, Any]) -> bool:
         return draws(self._jax.make_jaxpr(self._call)(inputs).jaxpr)
@@ -170,16 +186,14 @@ class JaxSubject:
 
     def _of(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Callable[..., Any]:
         """The layer as a function of some of its inputs."""
-        return lambda *moved: self._called({**inputs, **dict(zip(names, moved, strict=True))})
+        return lambda *moved: self._call({**inputs, **dict(zip(names, moved, strict=True))})
 
-    def _cotangents(
-        self, arrays: Sequence[Any], row: Array, through: Sequence[str] | None
-    ) -> list[Any]:
+    def _cotangents(self, row: Array, through: Sequence[str] | None = None) -> list[Any]:
         found = []
-        for one, array in zip(self.outputs, arrays, strict=True):
+        for one in self.outputs:
             part = row[one.start : one.start + one.size].reshape(one.shape)
             used = part if through is None or one.name in through else np.zeros(one.shape)
-            found.append(self._jax.device_put(used.astype(array.dtype)))
+            found.append(self._jax.device_put(used.astype(self._jax.numpy.dtype(one.dtype))))
         return found
 
     # What is asked
@@ -196,15 +210,11 @@ class JaxSubject:
         rows = np.zeros((0, 0)) if call.rows is None or not call.tracking else call.rows
         with self._ready():
             inputs = self._inputs(call.values)
-            passes: list[Sequence[Any]] = []
             if len(rows) and wrt:
-                arrays, pull = self._pulling(wrt, inputs)
+                arrays, passes = self._pulled(inputs, wrt, call)
             else:
-                arrays, pull = self._value(inputs), None
-            if call.between is not None:
-                self._value(self._inputs(call.between))
-            if pull is not None:
-                passes = [pull(self._cotangents(arrays, row, call.through)) for row in rows]
+                arrays, passes = self._value(inputs), []
+                self._run_between(call)
             random = call.watch and (self._random.drawn() or self._draws(inputs))
         gradients: dict[str, Array | None] = {}
         dtypes: dict[str, str] = {}
@@ -217,30 +227,47 @@ class JaxSubject:
                 dtypes[name] = parts[0].dtype.name
         return Ran(self._flat(arrays), gradients, dtypes, random=random)
 
-    def _pulling(
-        self, wrt: Sequence[str], inputs: Mapping[str, Any]
-    ) -> tuple[Sequence[Any], Callable[[list[Any]], Sequence[Any]]]:
-        """The outputs, and the function of their cotangents that gives the gradients."""
-        sources = [inputs[name] for name in wrt]
-        if not self._request.uncast:
-            found: tuple[Any, Any] = self._jax.vjp(self._of(wrt, inputs), *sources)
-            return found
+    def _run_between(self, call: Call) -> None:
+        if call.between is not None:
+            self._value(self._inputs(call.between))
 
-        def pulled(moved: list[Any], bars: list[Any]) -> Any:
-            arrays, pull = self._jax.vjp(self._of(wrt, inputs), *moved)
-            return pull([bar.astype(y.dtype) for bar, y in zip(bars, arrays, strict=True)])
+    def _pulled(
+        self, inputs: Mapping[str, Any], wrt: tuple[str, ...], call: Call
+    ) -> tuple[Sequence[Any], list[Sequence[Any]]]:
+        """The outputs, and the gradients for every row of cotangents."""
+        assert call.rows is not None
+        every = (self._cotangents(row, call.through) for row in call.rows)
+        if not self._whole:
+            arrays, pull = self._vjp(wrt, inputs)
+            self._run_between(call)
+            return arrays, [pull(bars) for bars in every]
 
-        return self._value(inputs), partial(self._evaluated(pulled), sources)
+        def derivative(inputs: Mapping[str, Any], bars: list[Any]) -> Any:
+            arrays, pull = self._vjp(wrt, inputs)
+            return arrays, pull([bar.astype(y.dtype) for bar, y in zip(bars, arrays, strict=True)])
+
+        self._run_between(call)
+        evaluated = self._evaluated("derivative", wrt, derivative)
+        ran = [evaluated(inputs, bars) for bars in every]
+        return ran[0][0], [gradients for _, gradients in ran]
+
+    def _vjp(self, wrt: Sequence[str], inputs: Mapping[str, Any]) -> tuple[Any, Any]:
+        found: tuple[Any, Any] = self._jax.vjp(
+            self._of(wrt, inputs), *(inputs[name] for name in wrt)
+        )
+        return found
 
     def push(self, tangents: Mapping[str, Array]) -> Array:
         names = tuple(tangents)
+
+        def pushing(inputs: Mapping[str, Any], directions: Sequence[Any]) -> Any:
+            primals = [inputs[name] for name in names]
+            return self._jax.jvp(self._of(names, inputs), primals, directions)[1]
+
         with self._ready():
-            inputs = self._inputs({})
-            primals = tuple(inputs[name] for name in names)
-            directions = tuple(self._array(tangents[name]) for name in names)
-            pushing = self._evaluated(partial(self._jax.jvp, self._of(names, inputs)))
+            directions = [self._array(tangents[name]) for name in names]
             try:
-                _, pushed = pushing(primals, directions)
+                pushed = self._evaluated("push", names, pushing)(self._inputs({}), directions)
             except TypeError as error:
                 if _NO_FORWARD not in str(error):
                     raise
@@ -248,45 +275,43 @@ class JaxSubject:
             return self._flat(pushed)
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        jax = self._jax
-        wrt = self._moving()
-        with self._ready():
-            inputs = self._inputs({})
-            along = {name: self._array(tangent) for name, tangent in tangents.items()}
+        wrt, names = self._moving(), tuple(tangents)
 
+        def gradient(inputs: Mapping[str, Any], bars: list[Any], along: Sequence[Any]) -> Any:
             def product(*moved: Any) -> Any:
-                arrays, pull = jax.vjp(self._of(wrt, inputs), *moved)
-                bars = self._cotangents(arrays, row, None)
+                arrays = dict(zip(wrt, moved, strict=True))
+                _, pull = self._vjp(wrt, {**inputs, **arrays})
                 first = dict(zip(wrt, pull(bars), strict=True))
-                return sum((first[name] * along[name]).sum() for name in along if name in first)
+                pairs = zip(names, along, strict=True)
+                return sum((first[name] * other).sum() for name, other in pairs if name in first)
 
             sources = [inputs[name] for name in wrt]
-            second = self._evaluated(jax.grad(product, range(len(wrt))))(*sources)
-            return {
-                name: np.asarray(grad).astype(np.float64).reshape(-1)
-                for name, grad in zip(wrt, second, strict=True)
-            }
+            return self._jax.grad(product, range(len(wrt)))(*sources)
+
+        with self._ready():
+            along = [self._array(tangent) for tangent in tangents.values()]
+            evaluated = self._evaluated("pull twice", (*wrt, "along", *names), gradient)
+            return self._second(evaluated(self._inputs({}), self._cotangents(row), along))
 
     def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        jax = self._jax
         wrt = self._moving()
+
+        def gradient(inputs: Mapping[str, Any], bars: list[Any], along: Sequence[Any]) -> Any:
+            def first(*moved: Any) -> Any:
+                _, pull = self._vjp(wrt, {**inputs, **dict(zip(wrt, moved, strict=True))})
+                return pull(bars)
+
+            return self._jax.jvp(first, [inputs[name] for name in wrt], along)[1]
+
         with self._ready():
-            inputs = self._inputs({})
-            sources = [inputs[name] for name in wrt]
-            along = [
-                self._array(tangents[name]) if name in tangents else jax.numpy.zeros_like(source)
-                for name, source in zip(wrt, sources, strict=True)
-            ]
+            own = self._request.values
+            along = [self._array(tangents.get(name, np.zeros_like(own[name]))) for name in wrt]
+            evaluated = self._evaluated("push pulled", wrt, gradient)
+            return self._second(evaluated(self._inputs({}), self._cotangents(row), along))
 
-            def gradient(*moved: Any) -> Any:
-                arrays, pull = jax.vjp(self._of(wrt, inputs), *moved)
-                return pull(self._cotangents(arrays, row, None))
-
-            _, second = self._evaluated(partial(jax.jvp, gradient))(sources, along)
-            return {
-                name: np.asarray(grad).astype(np.float64).reshape(-1)
-                for name, grad in zip(wrt, second, strict=True)
-            }
+    def _second(self, found: Sequence[Any]) -> dict[str, Array | None]:
+        pairs = zip(self._moving(), found, strict=True)
+        return {name: np.asarray(grad).astype(np.float64).reshape(-1) for name, grad in pairs}
 
     # What is inside: nothing that was compiled hides it
 
@@ -329,7 +354,7 @@ class JaxSubject:
             leaves = self._inputs({})
             bars: list[Any] = []
             if row is not None:
-                bars = self._cotangents(self._call(leaves), row, None)
+                bars = self._cotangents(row)
 
             def call(*arrays: Any) -> list[Any]:
                 self._random.again()
