@@ -103,7 +103,8 @@ def met(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
         right = (numbers >= target.lower) & (numbers <= target.upper)
         tiny = fmt.smallest_normal
         right |= (np.abs(target.value) < tiny) & (np.abs(numbers) <= tiny)
-        right |= np.isinf(numbers) & (fmt.round(target.value) == numbers)
+        if np.any(infinite := np.isinf(numbers)):
+            right |= infinite & (fmt.round(target.value) == numbers)
     return np.asarray(right)
 
 
@@ -112,8 +113,9 @@ def errors_in_ulps(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
     is known, inf for a nan."""
     with np.errstate(all="ignore"):
         error = np.abs(numbers - target.value) / fmt.ulp(target.value)
-    flushed = np.abs(target.value) < fmt.smallest_normal
-    known = np.isfinite(target.value) & ~(flushed & met(target, numbers, fmt))
+    known = np.isfinite(target.value)
+    if np.any(tiny := np.abs(target.value) < fmt.smallest_normal):
+        known &= ~(tiny & met(target, numbers, fmt))
     return np.where(known, np.where(np.isnan(error), np.inf, error), 0.0)
 
 

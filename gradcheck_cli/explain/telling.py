@@ -41,9 +41,10 @@ def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
 def _parts_cancel(traces: Traces, op: Operation, index: int) -> str:
     seen, right = (_sum_of(parts) for parts in (op.inputs, op.exact_inputs))
     right = "" if right == seen else f"{right} = "
+    result, exact = apart(op.result, op.exact, 9)
     return (
         f"the parts of the derivative by {quoted(traces.program.nodes[index].text)} cancel: "
-        f"{seen} = {number(op.result, 9)}, exactly {right}{op.exact:.6g}"
+        f"{seen} = {result}, exactly {right}{exact}"
     )
 
 
