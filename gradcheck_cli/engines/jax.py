@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -21,13 +21,12 @@ from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.execution import Recorder
-from gradcheck_cli.engines.framework import Closed, Pull, Results, Watch
+from gradcheck_cli.engines.framework import Closed, Pull, Results
 from gradcheck_cli.engines.jax_ops import TABLE
+from gradcheck_cli.engines.jax_pullbacks import EquationsPullback, Function, Pullback
 from gradcheck_cli.engines.lowerings import Missing, bound
 from gradcheck_cli.engines.placing import jax_placed
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
-
-Function = Callable[[list[Any], Watch], Results]
 
 _INSTALL = "pip install 'gradcheck-cli[jax]'"
 _DEVICES = ("cpu", "cuda")
@@ -69,8 +68,8 @@ class JaxEngine(LoweredEngine):
         self._settings.close()
         super().close()
 
-    def framework(self, dtype: str) -> _Jax:
-        return _Jax(self._calls, dtype)
+    def framework(self, dtype: str) -> Jax:
+        return Jax(self._calls, dtype)
 
     def subject(self, request: SubjectRequest) -> Subject:
         from gradcheck_cli.engines.callables.jax import JaxSubject
@@ -148,17 +147,20 @@ class JaxJitEngine(JaxEngine):
 
         return JaxSubject(request, compiled=True)
 
-    def framework(self, dtype: str) -> _Jax:
+    def framework(self, dtype: str) -> Jax:
         return _Compiled(self._calls, dtype)
 
 
-class _Jax:
+class Jax:
     """JAX in one dtype (`framework.Framework`)."""
 
     def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:
         import jax
 
+        from gradcheck_cli.engines.jax_equations import Equations
+
         self.jax = jax
+        self._equations = Equations()
         self._calls = table
         self._mode: Mode = "reverse"
         self.kinds = {
@@ -192,11 +194,34 @@ class _Jax:
         return str(array.dtype.name)
 
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, Pull]:
-        pull = _Pull(self, function, sources)
+        pull = Pullback(self, function, sources)
+        if self._known(function, sources):
+            pull = EquationsPullback(self, function, sources, self._equations)
         targets, rest = pull.run(0)
         return targets, rest, pull
 
     def jvp(
+        self, function: Callable[[Any], Results], primal: Any, tangent: Any
+    ) -> tuple[list[Any], list[Any], Any]:
+        if not self._known(function, [primal]):
+            return self._pushed(function, primal, tangent)
+        code = function.code
+
+        def pushed(arrays: dict[str, Any], *duals: Any) -> tuple[list[Any], list[Any], Any]:
+            return self._pushed(Closed(code, arrays), *duals)
+
+        found: tuple[list[Any], list[Any], Any]
+        found = self._equations(code, "jvp", pushed, function.arrays, primal, tangent)
+        return found
+
+    def _known(self, function: Callable[..., Any], sources: Sequence[Any]) -> TypeGuard[Closed]:
+        """Whether its derivatives can be traced: the code is known, and all arrays are there."""
+        if not isinstance(function, Closed):
+            return False
+        arrays = (*sources, *function.arrays.values())
+        return not any(isinstance(array, self.jax.core.Tracer) for array in arrays)
+
+    def _pushed(
         self, function: Callable[[Any], Results], primal: Any, tangent: Any
     ) -> tuple[list[Any], list[Any], Any]:
         def moved(dual: Any) -> Results:
@@ -204,8 +229,9 @@ class _Jax:
                 return function(dual)
 
         targets, tangents, rest = self.jax.jvp(moved, (primal,), (tangent,), has_aux=True)
-        # those of integers and booleans are arrays of nothing
-        return targets, [t if self.floating(t.dtype) else None for t in tangents], rest
+        # none of what is no array; those of integers and booleans are arrays of nothing
+        found = [t if t is not None and self.floating(t.dtype) else None for t in tangents]
+        return targets, found, rest
 
     def floating(self, dtype: Any) -> bool:
         return bool(self.jax.numpy.issubdtype(dtype, self.jax.numpy.floating))
@@ -236,55 +262,6 @@ class _Jax:
         return lambda *args: (forward if self._mode == "forward" else reverse)(*args)
 
 
-class _Pull:
-    """The pullback of each target of a function by itself: where `jax.vjp` is asked for one target,
-    nothing of the others runs, whose zeros would become nan beside an infinity."""
-
-    def __init__(self, fw: _Jax, function: Function, sources: Sequence[Any]) -> None:
-        self._fw = fw
-        self._function = function
-        self._sources = list(sources)
-        self._pulls: dict[int, tuple[Any, Any]] = {}  # the pullback and the target's dtype
-        self._seen: dict[int, Any] = {}
-
-    def run(self, index: int) -> Results:
-        """The targets and the rest; the pullback of target `index` is kept."""
-
-        def target(*arrays: Any) -> tuple[Any, Results]:
-            with self._fw.running("reverse"):
-                targets, rest = self._function(list(arrays), self._watch)
-            return targets[index], (targets, rest)
-
-        y, pull, results = self._fw.jax.vjp(target, *self._sources, has_aux=True)
-        self._pulls[index] = pull, y.dtype
-        found: Results = results
-        return found
-
-    def __call__(self, index: int, cotangent: Any, again: bool = False) -> list[Any]:
-        if index not in self._pulls:
-            self.run(index)
-        pull, dtype = self._pulls[index]
-        if not self._fw.floating(dtype):
-            return [None] * len(self._sources)
-        return list(pull(cotangent.astype(dtype)))
-
-    def watched(self, index: int, cotangent: Any) -> tuple[list[Any], dict[int, Any]]:
-        self._seen.clear()
-        found = self(index, cotangent)
-        return found, dict(self._seen)
-
-    def _watch(self, number: int, array: Any) -> Any:
-        """The array through an identity that is told its cotangent."""
-
-        def told(_: None, cotangent: Any) -> tuple[Any]:
-            self._seen[number] = cotangent
-            return (cotangent,)
-
-        identity = self._fw.jax.custom_vjp(lambda x: x)
-        identity.defvjp(lambda x: (x, None), told)
-        return identity(array)
-
-
 @cache
 def _known_to_jax() -> None:
     """What a function reads is handed to what is compiled; its code alone is compiled in."""
@@ -295,7 +272,7 @@ def _known_to_jax() -> None:
     )
 
 
-class _Compiled(_Jax):
+class _Compiled(Jax):
     """The same, compiled, once for every program and shape. What runs inside a function that is
     being compiled is a part of it."""
 
@@ -327,12 +304,12 @@ class _Compiled(_Jax):
     def _gradients(
         self, function: Function, index: int, sources: list[Any], y_bar: Any
     ) -> list[Any]:
-        return _Pull(self, function, sources)(index, y_bar)
+        return Pullback(self, function, sources)(index, y_bar)
 
     def _cotangents(
         self, function: Function, index: int, sources: list[Any], y_bar: Any
     ) -> tuple[list[Any], dict[int, Any]]:
-        return _Pull(self, function, sources).watched(index, y_bar)
+        return Pullback(self, function, sources).watched(index, y_bar)
 
 
 class _CompiledPull:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.evaluation import SECOND as SECOND_MODES
-from gradcheck_cli.domain.evaluation import Mode, Problem, Projection, TrainingProblem
+from gradcheck_cli.domain.evaluation import Mode, Problem, Projection, TraceRequest, TrainingProblem
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.jax import JaxJitEngine
 from tests.engines.test_adapter import DATA, LINEAR
@@ -172,6 +172,14 @@ def test_failure_names_the_node(jax_engine: Engine, ask: Callable[..., Any]) -> 
     answer = ask(jax_engine, "sum(cholesky(x))", dtype="float16", x=np.eye(2))
     assert answer.failure.kind == "unsupported"
     assert answer.failure.node == 1
+
+
+def test_constants_have_no_tangents(either: Engine, ask: Callable[..., Any]) -> None:
+    request = TraceRequest(row=0, input="x", column=0)
+    answer = ask(either, "x ** (1 / 3)", mode="forward", trace=request, x=8.0)
+    assert answer.failure is None
+    (constant,) = set(answer.trace.values) - set(answer.trace.derivatives)
+    assert answer.trace.values[constant] == 1 / 3
 
 
 def test_training_follows_the_path(either: Engine, program: Callable[..., Any]) -> None:

@@ -1,0 +1,98 @@
+"""Functions of JAX that are traced once and then evaluated, one equation after the other.
+
+Python takes many times as long to make a derivative of JAX as its numbers take, and makes the same
+one for every step of a training, every column and every point. Its equations are what JAX runs
+outside of `jax.jit`, each dispatched by itself, so that the numbers are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+# A function with a stated derivative that is not differentiated is traced whole, and not as it is
+# called: what it calls that is compiled as one would be taken apart.
+_OTHERWISE = {"custom_jvp_call", "custom_vjp_call"}
+
+_Evaluated = tuple[Callable[..., list[Any]], Any]
+"""The equations, and how their results are arranged."""
+
+
+class Equations:
+    """What was traced, for arrays of some shapes and dtypes."""
+
+    def __init__(self) -> None:
+        self._traced: dict[Hashable, _Evaluated] = {}
+        self._plain: set[Hashable] = set()  # code that is run as it is
+
+    def __call__(
+        self, code: Hashable, what: Hashable, function: Callable[..., Any], *args: Any
+    ) -> Any:
+        """What `function` gives for its arguments, which hold arrays alone. It does the same
+        wherever `code` and `what` are equal.
+
+        Raises what the function raises: it is called itself where it cannot be traced, or where an
+        operation has no kernel, and then says where.
+        """
+        if code not in self._plain:
+            try:
+                return self._evaluate((code, what), function, args)
+            except Exception:
+                self._plain.add(code)
+        return function(*args)
+
+    def _evaluate(self, name: Hashable, function: Callable[..., Any], args: Any) -> Any:
+        arrays, arrangement = jax.tree.flatten(args)
+        key = (name, arrangement, *map(jax.typeof, arrays))
+        if key not in self._traced:
+            self._traced[key] = _trace(function, args)
+        run, arranged = self._traced[key]
+        return jax.tree.unflatten(arranged, [_array(y) for y in run(*arrays)])
+
+
+def _array(result: Any) -> Any:
+    """A constant among the results is a number."""
+    return result if isinstance(result, jax.Array) else jax.device_put(np.asarray(result))
+
+
+def _trace(function: Callable[..., Any], args: Any) -> _Evaluated:
+    """Raises what the function raises, and ValueError for what is not the same in equations."""
+    with _whole_calls() as outermost:
+
+        def traced(*tracers: Any) -> Any:
+            outermost.append(jax.tree.leaves(tracers)[0]._trace)
+            return function(*tracers)
+
+        jaxpr, shape = jax.make_jaxpr(traced, return_shape=True)(*args)
+    if not _OTHERWISE.isdisjoint(equation.primitive.name for equation in jaxpr.eqns):
+        raise ValueError("it calls a function with a stated derivative")
+    return core.jaxpr_as_fun(jaxpr), jax.tree.structure(shape)
+
+
+@contextmanager
+def _whole_calls() -> Iterator[list[Any]]:
+    """Much of `jax.numpy` is compiled by itself, as one, when it is called outside of `jax.jit`,
+    and taken apart inside of it. XLA makes other numbers of the parts (a division by a constant
+    becomes a product), so these calls stay whole in the traces of the list."""
+    # imported here: where another version of JAX has no such names, it is only slower
+    from jax._src.interpreters import partial_eval
+    from jax.extend.core.primitives import jit_p
+
+    outermost: list[Any] = []
+    rule = partial_eval.custom_staging_rules[jit_p]
+
+    def staged(trace: Any, source_info: Any, *args: Any, **params: Any) -> Any:
+        if trace in outermost:
+            return trace.default_process_primitive(jit_p, args, params, source_info=source_info)
+        return rule(trace, source_info, *args, **params)
+
+    partial_eval.custom_staging_rules[jit_p] = staged
+    try:
+        yield outermost
+    finally:
+        partial_eval.custom_staging_rules[jit_p] = rule
