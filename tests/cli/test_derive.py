@@ -13,7 +13,7 @@ def test_steps_as_text(tmp_path: Path) -> None:
 def test_as_latex_and_as_python(tmp_path: Path) -> None:
     latex = call("derive", "-", "--format", "latex", cwd=tmp_path, stdin=SIGMOID)
     assert latex.code == 0
-    assert r"\frac{\mathrm{d}y}{\mathrm{d}x} &= \frac{1}{4 \cosh^{2}" in latex.out
+    assert r"\frac{\mathrm{d}y}{\mathrm{d}x} &= \frac{e^{x}}{\left(e^{x} + 1" in latex.out
     python = call("derive", "-", "--format", "python", cwd=tmp_path, stdin=SIGMOID)
     names: dict = {}
     exec(python.out, names)

@@ -196,22 +196,54 @@ def unknown(expressions: Iterable[Any]) -> str:
 
 
 def simplified(expressions: Sequence[Any], seconds: float) -> tuple[list[Any], int]:
-    """The simpler of each expression and what SymPy makes of it, and how many had no time left."""
-    import sympy
-
+    """The simplest of each expression and what SymPy makes of it, and how many had no time left."""
     end = time.monotonic() + seconds
     found: list[Any] = []
     left = 0
     for expression in expressions:
         try:
             with time_limit(end - time.monotonic()):
-                simple = sympy.simplify(expression)
+                found.append(_simplest(expression))
+                continue
         except OutOfTime:
-            simple, left = expression, left + 1
+            left += 1
         except Exception:  # of SymPy's own: what it cannot simplify is right as it is
-            simple = expression
-        found.append(min(expression, simple, key=sympy.count_ops))
+            pass
+        found.append(expression)
     return found, left
+
+
+def _simplest(expression: Any) -> Any:
+    """The shortest form in the expression's own words: 1 / (4*cosh(x/2)**2) is shorter than what
+    the sigmoid's derivative is as a rule, but nobody who wrote exp(x) looks for a cosh there."""
+    import sympy
+
+    known = _words(expression)
+
+    def strange(form: Any) -> int:
+        return len(_words(form) - known)
+
+    def measure(form: Any) -> int:
+        return int(sympy.count_ops(form)) * (1 + strange(form))
+
+    forms = [  # of those that are equally good, the first
+        sympy.powsimp(expression),
+        expression,
+        sympy.simplify(expression, measure=measure),
+        sympy.factor_terms(sympy.together(expression)),
+    ]
+    return min(forms, key=lambda f: (strange(f), sympy.count_ops(f), f.could_extract_minus_sign()))
+
+
+def _words(expression: Any) -> set[Any]:
+    """Its functions, sine and cosine and tangent as one, and its irrational numbers."""
+    import sympy
+    from sympy.functions.elementary.trigonometric import TrigonometricFunction as Circular
+
+    functions = expression.atoms(sympy.Function)
+    found = {Circular if isinstance(f, Circular) else f.func for f in functions}
+    roots = {power for power in expression.atoms(sympy.Pow) if power.is_number}
+    return {*found, *expression.atoms(sympy.NumberSymbol), *roots}
 
 
 def can_limit() -> bool:

@@ -13,6 +13,13 @@ from gradcheck_cli.domain.dtypes import Array
 
 Written = Literal["text", "latex"]
 
+# Letters that LaTeX knows by name; pi is a number.
+_LETTERS = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau "
+    "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Sigma Upsilon Phi Psi Omega"
+)
+_GREEK = frozenset(_LETTERS.split())
+
 
 class Notation(Protocol):
     """How mathematics is written."""
@@ -60,10 +67,11 @@ class Latex:
     """As between dollar signs."""
 
     def expression(self, expression: Any) -> str:
-        import sympy
-
         names = {symbol: latex_name(str(symbol)) for symbol in expression.free_symbols}
-        text: str = sympy.latex(expression, symbol_names=names)
+        words = any(name.startswith(r"\mathrm") for name in names.values())
+        between = r" \, " if words else None  # or two words would be one
+        settings = {"symbol_names": names, "mul_symbol": between}
+        text: str = _latex_printer()(settings).doprint(expression)
         return text
 
     def slope(self, above: Any, below: Any) -> str:
@@ -88,11 +96,14 @@ NOTATIONS: Mapping[Written, Notation] = {"text": Text(), "latex": Latex()}
 
 
 def latex_name(name: str) -> str:
-    r"""`W[0, 1]` is W_{0,1}; a name of several letters stands upright, as one word."""
+    r"""`W[0, 1]` is W_{0,1} and `theta` \theta; another name of several letters stands upright, as
+    one word."""
     word, _, index = name.partition("[")
     stem, digits = re.fullmatch(r"(.*?)_?(\d*)", word).groups()  # type: ignore[union-attr]
     stem = stem.replace("_", r"\_")
-    stem = stem if len(stem) == 1 else rf"\mathrm{{{stem}}}"
+    if stem in _GREEK:
+        stem = rf"\{stem}"
+    stem = stem if len(stem) == 1 or stem[1:] in _GREEK else rf"\mathrm{{{stem}}}"
     below = [digits] if digits else []
     below += [index.removesuffix("]").replace(" ", "")] if index else []
     return f"{stem}_{{{','.join(below)}}}" if below else stem
@@ -100,6 +111,7 @@ def latex_name(name: str) -> str:
 
 @cache
 def _text_printer() -> Callable[[Any], str]:
+    from sympy import default_sort_key
     from sympy.printing.str import StrPrinter
 
     class Printer(StrPrinter):  # type: ignore[misc]
@@ -110,6 +122,33 @@ def _text_printer() -> Callable[[Any], str]:
                     return f"({text}{self._print(value)})"
                 text += f"{self._print(value)} if {self._print(condition)} else "
             return f"({text}nan)"
+
+        def _print_Relational(self, expression: Any) -> str:
+            left, right = map(self._print, expression.args)
+            return f"{left} {expression.rel_op} {right}"
+
+        def _joined(self, word: str, expression: Any) -> str:
+            parts = sorted(expression.args, key=default_sort_key)
+            atoms = [part.is_Relational or part.is_Atom for part in parts]
+            texts = map(self._print, parts)
+            return word.join(t if a else f"({t})" for t, a in zip(texts, atoms, strict=True))
+
+        def _print_And(self, expression: Any) -> str:
+            return self._joined(" and ", expression)
+
+        def _print_Or(self, expression: Any) -> str:
+            return self._joined(" or ", expression)
+
+        def _print_Not(self, expression: Any) -> str:
+            return f"not ({self._print(expression.args[0])})"
+
+        def _print_Abs(self, expression: Any) -> str:
+            return f"abs({self._print(expression.args[0])})"
+
+        def _print_polygamma(self, expression: Any) -> str:
+            order, x = expression.args
+            called = f"polygamma({self._print(x)}, n={self._print(order)})"
+            return called if order != 0 else f"digamma({self._print(x)})"
 
         def _print_Infinity(self, expression: Any) -> str:
             return "inf"
@@ -129,13 +168,41 @@ def python_code(
     It needs `math` alone, or mpmath where `math` lacks a function.
     """
     from sympy.printing.codeprinter import PrintMethodNotImplementedError
-    from sympy.printing.pycode import MpmathPrinter, PythonCodePrinter
+    from sympy.printing.pycode import PythonCodePrinter
 
     settings = {"fully_qualified_modules": False, "strict": True}
     try:
         return _module(PythonCodePrinter(settings), name, inputs, output, gradients)
     except PrintMethodNotImplementedError:
-        return _module(MpmathPrinter(settings), name, inputs, output, gradients)
+        return _module(_mpmath_printer()(settings), name, inputs, output, gradients)
+
+
+@cache
+def _latex_printer() -> Any:
+    from sympy.printing.latex import LatexPrinter
+
+    class Printer(LatexPrinter):  # type: ignore[misc]
+        def _print_polygamma(self, expression: Any, exp: str | None = None) -> str:
+            order, x = map(self._print, expression.args)
+            times = "" if expression.args[0] == 0 else rf"^{{\left({order}\right)}}"
+            text = rf"\psi{times}\left({x}\right)"
+            return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+
+    return Printer
+
+
+@cache
+def _mpmath_printer() -> Any:
+    from sympy.printing.pycode import MpmathPrinter
+
+    class Printer(MpmathPrinter):  # type: ignore[misc]
+        """With the function of the op table that SymPy's own does not know."""
+
+        def _print_polygamma(self, expression: Any) -> str:
+            arguments = ", ".join(map(self._print, expression.args))
+            return f"{self._module_format('mpmath.psi')}({arguments})"
+
+    return Printer
 
 
 def _module(

@@ -15,8 +15,23 @@ def test_what_is_simpler_is_taken() -> None:
     assert simplified([sympy.sin(x) ** 2 + sympy.cos(x) ** 2], 5.0) == ([1], 0)
 
 
+@pytest.mark.parametrize(
+    ("formula", "right"),
+    [
+        (1 / (1 + sympy.exp(-x)), "exp(x)/(exp(x) + 1)**2"),  # no cosh
+        (x * sympy.exp(x) * sympy.sin(x), "(x*sin(x) + x*cos(x) + sin(x))*exp(x)"),  # no pi
+        (sympy.tanh(x), "1 - tanh(x)**2"),
+        (sympy.log(sympy.cos(x)), "-tan(x)"),
+        (sympy.sin(x) * sympy.cos(x), "cos(2*x)"),
+        (sympy.log(x / (1 - x)), "1/(x*(1 - x))"),
+    ],
+)
+def test_it_is_simple_in_the_words_of_the_formula(formula: sympy.Expr, right: str) -> None:
+    assert str(simplified([sympy.diff(formula, x)], 20.0)[0][0]) == right
+
+
 def test_what_has_no_time_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(expression: object) -> None:
+    def endless(expression: object, measure: object) -> None:
         while True:
             try:
                 time.sleep(0.01)

@@ -18,6 +18,14 @@ BENT = sympy.Piecewise((x, x > 0), (-sympy.oo, True))
         (Size(x) * Floor(y), "floor(y)*abs(x)", r"\left|{x}\right|"),
         (Largest(x, y), "max(x, y)", r"\max\left(x, y\right)"),
         (sympy.Symbol("W1[0, 2]") / 2, "W1[0, 2]/2", r"\frac{W_{1,0,2}}{2}"),
+        (sympy.Symbol("loss") * y, "loss*y", r"\mathrm{loss} \, y"),
+        (sympy.Abs(x) + sympy.digamma(y), "abs(x) + digamma(y)", r"\left|{x}\right|"),
+        (sympy.polygamma(2, x), "polygamma(x, n=2)", r"\psi^{\left(2\right)}"),
+        (
+            sympy.Piecewise((1, sympy.Or(sympy.Eq(x, y), sympy.And(x > 0, y < 0))), (0, True)),
+            "(1 if (x > 0 and y < 0) or x == y else 0)",
+            r"x = y",
+        ),
     ],
 )
 def test_as_text_and_as_latex(expression: sympy.Expr, text: str, latex: str) -> None:
@@ -26,16 +34,19 @@ def test_as_text_and_as_latex(expression: sympy.Expr, text: str, latex: str) -> 
 
 
 def test_names_in_latex() -> None:
-    assert [latex_name(name) for name in ("x", "t12", "loss", "b_1[3]", "my_w")] == [
+    assert [latex_name(name) for name in ("x", "t12", "loss", "b_1[3]", "my_w", "mu_1")] == [
         "x",
         "t_{12}",
         r"\mathrm{loss}",
         "b_{1,3}",
         r"\mathrm{my\_w}",
+        r"\mu_{1}",
     ]
 
 
-@pytest.mark.parametrize("special", [sympy.Integer(0), sympy.besseli(0, x)])
+@pytest.mark.parametrize(
+    "special", [sympy.Integer(0), sympy.besseli(0, x), sympy.polygamma(0, 1 - x)]
+)
 def test_python_runs_and_gives_the_numbers(special: sympy.Expr) -> None:
     w = sympy.Symbol("w[1]", real=True)
     output = np.array(sympy.sin(x) * w + Size(x) + special, dtype=object)
