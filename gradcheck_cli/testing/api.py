@@ -45,7 +45,8 @@ def check(
     inputs      what it is called with, in its order; `named` the same by name. Arrays of torch,
                 TensorFlow, JAX or NumPy of any shape, tuples and dictionaries of them, floats, and
                 nested lists of floats are inputs; anything else is handed over as it is. Floating
-                arrays are differentiated; where torch tensors say `requires_grad`, only those
+                arrays are differentiated; where torch tensors say `requires_grad`, only those.
+                A layer of JAX may be given any registered tree, and keys of random numbers
     backward    the backward of a NumPy function: backward(y_bar, *inputs) gives the gradients
     model       the formula that the layer should equal
     engine      "torch", "tensorflow", "numpy"; default: what layer and inputs belong to. For a
@@ -64,7 +65,8 @@ def check(
     args        arguments of the constructor, where the layer is a class; with `kwargs`
     kwargs      further inputs by name, whatever they are called
 
-    Parameters of modules and tensors that a function captured are inputs too. The layer runs in
+    Parameters of modules, arrays of a layer that is a tree of JAX's, and tensors that a function
+    captured are inputs too. The layer runs in
     this process, and is afterwards as it was: parameters, gradients, buffers, random numbers,
     training mode. A layer that may crash or hang belongs into a spec: `gradcheck run`.
 

@@ -22,6 +22,7 @@ from gradcheck_cli.specfile.settings import checked_settings
 from gradcheck_cli.testing.asked import Asked
 from gradcheck_cli.testing.place import name_of, place_of
 from gradcheck_cli.testing.report import CheckReport, with_calls
+from gradcheck_cli.testing.trees import opened
 from gradcheck_cli.testing.values import Given, engine_of, given
 
 
@@ -29,8 +30,8 @@ def check_layer(asked: Asked) -> CheckReport:
     """`api.check` where the layer is no formula."""
     started = time.perf_counter()
     live = _live(asked)
-    found, fixed = _given(live, asked)
     chosen = _registered(asked, live)
+    live, found, fixed = _given(live, asked, chosen.name)
     spec = _spec(asked, live, found, fixed, chosen.name)
     result = run_here(spec, RunOptions(seed=asked.seed))
     return CheckReport(
@@ -71,12 +72,16 @@ def _spec(asked: Asked, live: Any, found: Given, fixed: Mapping[str, Any], engin
     return replace(spec, **checked_settings(asked.settings))
 
 
-def _given(live: Any, asked: Asked) -> tuple[Given, Mapping[str, Any]]:
-    """The inputs, and the keyword arguments: of the constructor where the layer is a class."""
+def _given(live: Any, asked: Asked, engine: str) -> tuple[Any, Given, Mapping[str, Any]]:
+    """The layer, its inputs, and the keyword arguments: of the constructor where it is a class."""
     if isinstance(live, type) and not _is_function(live):
-        return given(live, asked.inputs, asked.named), asked.kwargs
-    found = given(live, asked.inputs, {**asked.kwargs, **asked.named})
-    return found, found.fixed
+        return live, given(live, asked.inputs, asked.named), asked.kwargs
+    named = {**asked.kwargs, **asked.named}
+    trees = opened(live, asked.inputs, named) if engine in ("jax", "jax-jit") else None
+    if trees is not None:
+        return *trees, {}
+    found = given(live, asked.inputs, named)
+    return live, found, found.fixed
 
 
 def _live(asked: Asked) -> Any:

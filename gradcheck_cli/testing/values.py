@@ -37,9 +37,9 @@ class Given:
 def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
     """Sorts the values of a call. Raises UsageError for what cannot be an input."""
     names = parameter_names(layer)
-    pairs = {**dict(_placed(layer, names, values)), **named}
+    pairs = {**dict(placed(layer, names, values)), **named}
     if len(pairs) < len(values) + len(named):
-        twice = next(name for name, _ in _placed(layer, names, values) if name in named)
+        twice = next(name for name, _ in placed(layer, names, values) if name in named)
         raise UsageError(f"`{twice}` is given twice: by its place and by its name")
     whole = set(pairs)
     pairs = dict(part for name, value in pairs.items() for part in _parts(name, value))
@@ -60,11 +60,11 @@ def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
                 "hand it over by its name, in kwargs",
             )
     asking = tuple(n for n in arrays if getattr(pairs[n], "requires_grad", False))
-    floats = {_dtype_name(pairs[n]) for n, array in arrays.items() if array.dtype.kind == "f"}
+    floats = {dtype_name(pairs[n]) for n, array in arrays.items() if array.dtype.kind == "f"}
     return Given(arrays, fixed, asking, frozenset(floats))
 
 
-def _placed(layer: Any, names: Sequence[str], values: Sequence[Any]) -> Iterable[tuple[str, Any]]:
+def placed(layer: Any, names: Sequence[str], values: Sequence[Any]) -> Iterable[tuple[str, Any]]:
     if names and len(values) > len(names) and not _takes_any(layer):
         raise UsageError(f"the layer takes {len(names)} arguments, and {len(values)} were given")
     unnamed = ["x"] if len(values) == 1 else [f"x{index}" for index in range(len(values))]
@@ -187,7 +187,7 @@ def _of_lists(value: Sequence[Any]) -> Array | None:
         return None
 
 
-def _dtype_name(value: Any) -> str:
+def dtype_name(value: Any) -> str:
     return str(getattr(value, "dtype", "float64")).rpartition(".")[2].strip("'<> ")
 
 

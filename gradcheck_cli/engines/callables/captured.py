@@ -143,8 +143,9 @@ def _put_default(function: types.FunctionType, name: str, value: Any) -> None:
 
 def _attributes(owner: Any) -> Iterator[tuple[str, Any, Put | None]]:
     if not isinstance(owner, type | types.ModuleType):
-        for name, value in list(getattr(owner, "__dict__", {}).items()):
-            yield name, value, functools.partial(setattr, owner, name)
+        held = getattr(owner, "__dict__", {})
+        for name, value in list(held.items()):
+            yield name, value, functools.partial(held.__setitem__, name)  # frozen ones, too
 
 
 def _global_names(code: types.CodeType) -> Iterator[str]:

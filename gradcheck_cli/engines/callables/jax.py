@@ -12,7 +12,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
+from gradcheck_cli.engines.callables.binding import BadCall, arrange, flattened
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.casts import Cast, Watch
 from gradcheck_cli.engines.callables.jax_random import draws
@@ -44,6 +44,8 @@ class JaxSubject:
     def __init__(self, request: SubjectRequest, compiled: bool) -> None:
         import jax
 
+        from gradcheck_cli.engines.callables.jax_trees import Tree
+
         self._jax = jax
         self._request = request
         self._compiled = compiled
@@ -54,11 +56,14 @@ class JaxSubject:
         self._random.again()  # a module may draw numbers when it is imported
         with jax.enable_x64(True):  # what the module makes is rounded by us
             load_layer(request.implementation)
-        self._names = list(request.values)
         self._output_names: list[str] = []
         self._random.again()
         with self._wide():
-            self._function, self._arguments = self._found()
+            self._function, args, kwargs = self._found()
+            self._tree = Tree(self._function)
+            self._names = [name for name in request.values if name not in self._tree.arrays]
+            self._arguments = arrange(self._function, self._names, args, kwargs)
+            self._own = self._values()
             self._captures = self._captured()
         names = dict.fromkeys(one.name for one, _, _ in self._captures)
         self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
@@ -67,11 +72,17 @@ class JaxSubject:
         self._value = self._evaluated("value", (), self._call)
         self.outputs = self._described()
         self.leaves = (
-            *(Leaf(n, "input", v, v.dtype.kind == "f") for n, v in request.values.items()),
+            *(
+                Leaf(name, "input", own, own.dtype.kind == "f")
+                if name in self._names
+                else Leaf(name, "parameter", own, True)
+                for name, own in self._own.items()
+            ),
             *(Leaf(one.name, "captured", value, False) for one, value, _ in self._captures),
         )
 
-    def _found(self) -> tuple[Any, Arranged]:
+    def _found(self) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+        """The layer, and what it is called with besides its inputs."""
         implementation = self._request.implementation
         found, args, kwargs = (
             load_layer(implementation),
@@ -83,15 +94,36 @@ class JaxSubject:
         if not callable(found):
             kind = type(found).__name__
             raise Unsupported(f"{implementation.target} is {kind}, which cannot be called")
-        return found, arrange(found, self._names, args, kwargs)
+        return found, args, kwargs
+
+    def _values(self) -> dict[str, Array]:
+        """The inputs, and the layer's own arrays where it is a tree of them: at the values of the
+        request, else at what they are, rounded."""
+        given, own = (
+            self._request.values,
+            {name: self._request.values[name] for name in self._names},
+        )
+        rounding = FORMATS[self._request.rounding]
+        for name, array in self._tree.arrays.items():
+            value = rounding.round(np.asarray(array).astype(np.float64))
+            own[name] = given.get(name, value)
+            if own[name].shape != value.shape:
+                raise BadCall(
+                    f"`{name}` is given with shape {own[name].shape}, and has shape {value.shape}"
+                )
+        return own
 
     def _captured(self) -> list[tuple[Capture, Array, Any]]:
         """Floating arrays that the function reaches: each with its numbers, and what stands in for
-        it. They are taken as constants, as JAX takes them."""
+        it. They are taken as constants, as JAX takes them; its parameters are none."""
+        from gradcheck_cli.engines.callables.jax_trees import is_floating
+
         found = []
+        parameters = set(map(id, self._tree.arrays.values()))
         for capture in captures(self._function):
-            array = isinstance(capture.value, self._jax.Array | np.ndarray)
-            if array and capture.puts and _floating(self._jax, capture.value):
+            if id(capture.value) in parameters:
+                continue
+            if capture.puts and is_floating(capture.value):
                 value = np.asarray(capture.value).astype(np.float64)
                 rounded = FORMATS[self._request.rounding].round(value)
                 found.append((capture, rounded, self._array(rounded)))
@@ -126,14 +158,13 @@ class JaxSubject:
         return self._jax.device_put(value.astype(wanted))  # a copy, and nothing is compiled
 
     def _inputs(self, values: Mapping[str, Array]) -> dict[str, Any]:
-        own = self._request.values
-        return {name: self._array(values.get(name, own[name])) for name in self._names}
+        return {name: self._array(values.get(name, own)) for name, own in self._own.items()}
 
     def _call(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The floating outputs, complex ones as pairs of real numbers."""
         jax = self._jax
-        args, kwargs = self._arguments(inputs)
-        result = self._function(*args, **kwargs)
+        args, kwargs = self._arguments({name: inputs[name] for name in self._names})
+        result = self._tree.filled(inputs)(*args, **kwargs)
         found: dict[str, Any] = {}
         for name, array in flattened(result, lambda y: isinstance(y, jax.Array | np.ndarray)):
             if jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):
@@ -220,7 +251,7 @@ class JaxSubject:
         dtypes: dict[str, str] = {}
         for place, name in enumerate(wrt):
             parts = [np.asarray(grads[place]) for grads in passes]
-            size = self._request.values[name].size
+            size = self._own[name].size
             flat = [part.astype(np.float64).reshape(size) for part in parts]
             gradients[name] = np.stack(flat) if flat else None
             if parts:
@@ -304,8 +335,8 @@ class JaxSubject:
             return self._jax.jvp(first, [inputs[name] for name in wrt], along)[1]
 
         with self._ready():
-            own = self._request.values
-            along = [self._array(tangents.get(name, np.zeros_like(own[name]))) for name in wrt]
+            still = {name: np.zeros_like(self._own[name]) for name in wrt}
+            along = [self._array(tangents.get(name, still[name])) for name in wrt]
             evaluated = self._evaluated("push pulled", wrt, gradient)
             return self._second(evaluated(self._inputs({}), self._cotangents(row), along))
 
@@ -358,7 +389,7 @@ class JaxSubject:
 
             def call(*arrays: Any) -> list[Any]:
                 self._random.again()
-                return self._call(dict(zip(self._names, arrays, strict=True)))
+                return self._call(dict(zip(leaves, arrays, strict=True)))
 
             yield call, leaves, bars
 

@@ -12,10 +12,13 @@ import pytest
 from gradcheck_cli.domain.layer import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.callables.binding import BadCall
 from gradcheck_cli.engines.callables.jax import JaxSubject
 from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
 
 LAYERS = """
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 
@@ -53,6 +56,19 @@ def scaled(x):
 @jax.jit
 def noisy(x):
     return x * jax.random.normal(jax.random.key(0), x.shape, x.dtype)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Affine:  # as modules of Equinox and of Flax's struct are
+    w: jax.Array
+    b: jax.Array
+
+    def __call__(self, x):
+        return self.w * x + self.b * scale
+
+
+made = Affine(jnp.array([0.1, 3.0]), jnp.array([1.0, -1.0]))
 
 
 class Power:
@@ -128,6 +144,26 @@ def test_stated_derivatives_are_what_is_given(bound: Callable[..., JaxSubject]) 
     np.testing.assert_allclose(cube.push({"x": np.ones(2)}), 3 * X**2, rtol=1e-14)
     second = cube.pull_twice(np.ones(2), {"x": np.ones(2)})
     np.testing.assert_allclose(second["x"], 6 * X, rtol=1e-14)
+
+
+def test_arrays_of_a_layer_that_is_a_tree_are_its_parameters(
+    bound: Callable[..., JaxSubject],
+) -> None:
+    layer = bound("made", {"x": X, "b": np.array([0.5, 0.25])}, rounding="float32")
+    assert {leaf.name: leaf.role for leaf in layer.leaves} == {
+        "x": "input",
+        "w": "parameter",
+        "b": "parameter",
+        "scale": "captured",
+    }
+    w, scale = np.array([0.1, 3.0], np.float32), np.array([2.0, 0.1], np.float32)
+    ran = layer.run(Call(rows=np.eye(2)))
+    np.testing.assert_allclose(ran.output, w * X + [0.5, 0.25] * scale, rtol=1e-7)
+    np.testing.assert_array_equal(ran.gradients["w"], np.diag(X))
+    np.testing.assert_array_equal(ran.gradients["b"], np.diag(scale))
+    np.testing.assert_array_equal(layer.push({"w": np.ones(2)}), X)
+    with pytest.raises(BadCall, match=r"`w` is given with shape \(3,\), and has shape \(2,\)"):
+        bound("made", {"x": X, "w": np.ones(3)})
 
 
 def test_what_draws_random_numbers_by_a_key_is_known(bound: Callable[..., JaxSubject]) -> None:

@@ -1,0 +1,122 @@
+"""Calls of a JAX layer with trees of arrays: registered dataclasses, modules of Equinox, named
+tuples, lists; and with keys of random numbers. The layer is handed what it was given, and the
+floating arrays in that are its inputs: "params.w", "params.layers.0.b"; its own, where it is such a
+tree itself, "w"."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.testing.values import Given, as_array, dtype_name, parameter_names, placed
+
+_PLAIN = (dict, tuple, type(None))  # what every layer may be given (`values.given`)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An argument, or the layer itself: its leaves, of which those at `places` are inputs."""
+
+    structure: Any
+    leaves: list[Any]
+    places: dict[str, int]
+
+    def filled(self, arrays: Iterator[Any]) -> Any:
+        leaves = list(self.leaves)
+        for place in self.places.values():
+            leaves[place] = next(arrays)
+        return self.structure.unflatten(leaves)
+
+
+class Opened:
+    """A layer as a function of the arrays in its arguments. What it captured is the layer's."""
+
+    __slots__ = ("__name__", "__signature__", "__wrapped__", "_call")
+
+    def __init__(self, layer: Any, own: _Part, parts: Sequence[_Part], named: Sequence[str]):
+        def call(arrays: Iterator[Any]) -> Any:
+            function = own.filled(arrays)
+            values = [part.filled(arrays) for part in parts]
+            count = len(values) - len(named)
+            return function(*values[:count], **dict(zip(named, values[count:], strict=True)))
+
+        self._call = call
+        self.__name__ = getattr(layer, "__name__", type(layer).__name__)
+        self.__wrapped__ = type(layer).__call__ if own.places else layer
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter("arrays", inspect.Parameter.VAR_POSITIONAL)]
+        )
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self._call(iter(arrays))
+
+
+def opened(
+    layer: Any, values: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[Opened, Given] | None:
+    """A layer of JAX as a function of the arrays in what it is given, and these; None where every
+    layer may be given that."""
+    jax = sys.modules.get("jax")  # whoever has such trees has imported it
+    given = [*values, *named.values()]
+    if jax is None or inspect.isclass(layer) or not any(_is_own(jax, one) for one in given):
+        return None
+    labels = [*(name for name, _ in placed(layer, parameter_names(layer), values)), *named]
+    parts = [_part(jax, label, one) for label, one in zip(labels, given, strict=True)]
+    own = _part(jax, "", layer)
+    taken = {name for part in parts for name in part.places}
+    if not taken.isdisjoint(own.places):
+        own = _part(jax, "self", layer)
+    found = {
+        name: part.leaves[place] for part in (own, *parts) for name, place in part.places.items()
+    }
+    dtypes = frozenset(map(dtype_name, found.values()))
+    arrays = {name: _numbers(name, leaf) for name, leaf in found.items()}
+    return Opened(layer, own, parts, list(named)), Given(arrays, {}, (), dtypes)
+
+
+def _part(jax: Any, label: str, value: Any) -> _Part:
+    found, structure = jax.tree_util.tree_flatten_with_path(value)
+    places = {}
+    for place, (path, leaf) in enumerate(found):
+        if _kind(jax, leaf) == "f" or (not path and isinstance(leaf, float)):
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            places[".".join(part for part in (label, name) if part)] = place
+    return _Part(structure, [leaf for _, leaf in found], places)
+
+
+def _is_own(jax: Any, value: Any) -> bool:
+    """Whether it is a tree of JAX's own kind with arrays, or has unsigned integers or keys."""
+    leaves, structure = jax.tree.flatten(value)
+    kinds = [kind for leaf in leaves if (kind := _kind(jax, leaf))]
+    return bool(kinds) and ("u" in kinds or any(kind not in _PLAIN for kind in _nodes(structure)))
+
+
+def _nodes(structure: Any) -> Iterator[type]:
+    data = structure.node_data()
+    if data is not None:
+        yield data[0]
+        for child in structure.children():
+            yield from _nodes(child)
+
+
+def _kind(jax: Any, leaf: Any) -> str:
+    """Of an array: "f" floating, "u" unsigned or a key, "i" another; else empty."""
+    if not isinstance(leaf, jax.Array | np.ndarray):
+        return ""
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return "u"
+    if jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating):
+        return "f"
+    return "u" if jax.numpy.issubdtype(leaf.dtype, jax.numpy.unsignedinteger) else "i"
+
+
+def _numbers(name: str, leaf: Any) -> Array:
+    array = as_array(name, leaf)
+    assert array is not None  # it is an array of floats, or a float
+    return array
