@@ -44,6 +44,7 @@ class JaxSubject:
     def __init__(self, request: SubjectRequest, compiled: bool) -> None:
         import jax
 
+        from gradcheck_cli.engines.callables.jax_settings import settings_kept
         from gradcheck_cli.engines.callables.jax_trees import Tree
 
         self._jax = jax
@@ -54,7 +55,7 @@ class JaxSubject:
         self.notes: tuple[str, ...] = ()
         self._random = Randomness(request.seed)
         self._random.again()  # a module may draw numbers when it is imported
-        with jax.enable_x64(True):  # what the module makes is rounded by us
+        with settings_kept(), jax.enable_x64(True):  # what the module makes is rounded by us
             load_layer(request.implementation)
         self._output_names: list[str] = []
         self._random.again()
@@ -139,12 +140,13 @@ class JaxSubject:
     @contextmanager
     def _ready(self) -> Iterator[None]:
         from gradcheck_cli.engines.callables.jax_programs import loops_known
+        from gradcheck_cli.engines.callables.jax_settings import settings_kept
 
         self._random.again()
         for capture, _, array in self._captures:
             capture.put(array)
         try:
-            with self._wide(), loops_known():
+            with settings_kept(), self._wide(), loops_known():
                 yield
         finally:
             for capture, _, _ in self._captures:

@@ -1,0 +1,23 @@
+"""JAX's configuration, which is that of the process: a layer's module may change it for itself
+(`jax.config.update("jax_debug_nans", True)`), and other specs meet the same process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jax
+
+
+@contextmanager
+def settings_kept() -> Iterator[None]:
+    """What is changed meanwhile is put back."""
+    before = dict(jax.config.values)
+    try:
+        yield
+    finally:
+        now = jax.config.values
+        if now != before:
+            for name, value in before.items():
+                if now[name] != value:
+                    jax.config.update(name, value)
