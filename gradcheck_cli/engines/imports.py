@@ -30,9 +30,15 @@ _PLAINLY: dict[str, Callable[..., Any]] = {
     "sym_or": lambda *parts: any(parts),
 }
 # TensorFlow goes on without these: its converter for phones (tensorflow/lite) then takes nothing of
-# JAX, and `tf.keras` imports Keras when it is first used, as it does anyway.
-_TRIED = ("jax", "keras.src")
-_AGAIN = ("tensorflow._api.v2.compat.v1", "tensorflow._api.v2.compat.v2")  # the whole API
+# JAX, `tf.keras` imports Keras when it is first used, as it does anyway, and the Keras of old that
+# it carries along takes no sparse arrays of SciPy.
+_TRIED = ("jax", "keras.src", "scipy")
+_AGAIN = (  # the whole API, twice; the converter for phones
+    "tensorflow._api.v2.compat.v1",
+    "tensorflow._api.v2.compat.v2",
+    "tensorflow._api.v2.lite",
+)
+_FOREIGN = ("h5py", "requests")  # for files and for machines in a cloud
 
 
 class StandIn(ModuleType):
@@ -127,14 +133,18 @@ def without_decompositions() -> Iterator[None]:
 
 @contextmanager
 def only_tensorflow() -> Iterator[None]:
-    """For the first import of TensorFlow: without other frameworks and without its API of old,
-    which together take as long as a third of it."""
+    """For the first import of TensorFlow: without other frameworks, its API of old, and what serves
+    other ends than computing, which together take as long as a third of it."""
+    first = "tensorflow" not in sys.modules
     hidden = [name for name in _TRIED if name not in sys.modules]
-    for name in () if "tensorflow" in sys.modules else _AGAIN:
-        sys.modules[name] = StandIn(name)
+    later = [StandIn(n) for n in (*_AGAIN, *_FOREIGN) if first and n not in sys.modules]
+    sys.modules.update((module.__name__, module) for module in later)
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None: "not to be imported"
     try:
         yield
     finally:
-        for name in hidden if "tensorflow" in sys.modules else (*hidden, *_AGAIN):
+        for name in hidden:
             sys.modules.pop(name, None)
+        for module in later:
+            if module.__name__ in _FOREIGN or "tensorflow" not in sys.modules:
+                module.leave()
