@@ -222,6 +222,13 @@ def _trace(body: Body, index: int, node: Node) -> str:
     return f"rows<T>({entries}, {map.shape[-1]}, sum<T>)"
 
 
+def _triangular_solve(body: Body, index: int, node: Node) -> str:
+    matrices, sides = node.args
+    (a, x), (b, y), count = _stacks(body, index, _operand(body, matrices), _operand(body, sides))
+    half = "Lower" if node.keywords["lower"] else "Upper"
+    return f"triangular<T, Eigen::{half}>({a}, {b}, {count}, {x.shape[-1]}, {y.shape[-1]})"
+
+
 def _matmul(body: Body, index: int, node: Node) -> str:
     left, right = node.args
     return _product(body, index, _operand(body, left), _operand(body, right))
@@ -259,6 +266,34 @@ def _outer(body: Body, index: int, node: Node) -> str:
     return _product(body, index, (a, x[:, None]), (b, y[None, :]))
 
 
+def _cross(body: Body, index: int, node: Node) -> str:
+    """Each entry from the two after it along the axis, in turn."""
+    axis = node.keywords["axis"]
+    found = []
+    for arg, places in zip((0, 1, 0, 1), (-1, -2, -2, -1), strict=True):
+        array, numbers = _operand(body, node.args[arg])
+        turned = np.broadcast_to(np.roll(numbers, places, axis), node.shape)
+        found.append(body.held(index, body.moved(index, [array], numbers.size, turned)))
+    letters = ("a", "b", "c", "d")
+    given = ", ".join(f"const T& {letter}" for letter in letters)
+    call = f"[]({given}) -> T {{ return a * b - c * d; }}"
+    return f"each<T>({math.prod(node.shape)}, {call}, {', '.join(found)})"
+
+
+def _gelu(body: Body, index: int, node: Node) -> str:
+    if not node.keywords["approximate"]:
+        raise Unsupported("Eigen::AutoDiffScalar has no erf: it has `gelu` if approximate=True")
+    inner = f"({{0}} + R(0.044715) * {{0}} * {{0}} * {{0}}) * {literal(math.sqrt(2 / math.pi))}"
+    form = f"{{0}} * (R(1) + tanh(T({inner}))) / R(2)"
+    return _each(body, index, node, form, node.shape)
+
+
+def _pad(body: Body, index: int, node: Node) -> str:
+    if node.keywords["value"] != 0:
+        raise Unsupported("it has `pad` with zeros only")
+    return _moving(body, index, node)
+
+
 def _linear(body: Body, index: int, node: Node) -> str:
     x, (w, numbers), (b, biases) = (_operand(body, arg) for arg in node.args)
     product = body.let(index, _product(body, index, x, (w, numbers.T)))
@@ -270,10 +305,12 @@ def _linear(body: Body, index: int, node: Node) -> str:
 _OWN: Mapping[str, Callable[[Body, int, Node], str]] = {
     "cholesky": _matrices,
     "clip": _clip,
+    "cross": _cross,
     "cumprod": _cumprod,
     "cumsum": _cumsum,
     "det": _matrices,
     "dot": _matmul,
+    "gelu": _gelu,
     "hardtanh": _clip,
     "inv": _matrices,
     "linear": _linear,
@@ -282,11 +319,15 @@ _OWN: Mapping[str, Callable[[Body, int, Node], str]] = {
     "matmul": _matmul,
     "norm": _norm,
     "outer": _outer,
+    "pad": _pad,
     "power": _power,
+    "slogdet_logabs": _matrices,
+    "slogdet_sign": _matrices,
     "softmax": _softmax,
     "solve": _solve,
     "std": _std,
     "trace": _trace,
+    "triangular_solve": _triangular_solve,
     "var": _var,
 }
 

@@ -18,7 +18,10 @@ _ELEMENTWISE = {
     "cos": "cos({0})",
     "cosh": "cosh({0})",
     "divide": "{0} / {1}",
+    "dropout": "{1} ? T({0} / (R(1) - {rate})) : T(R(0))",
     "elu": "{0} > R(0) ? T({0}) : T({alpha} * (exp({0}) - R(1)))",
+    "entr": "{0} > R(0) ? T(-{0} * log({0})) "
+    ": T({0} == R(0) ? R(0) : -std::numeric_limits<R>::infinity())",
     "equal": "{0} == {1}",
     "exp": "exp({0})",
     "exp2": "exp({0} * R(0.693147180559945309417232121458176568))",
@@ -30,6 +33,7 @@ _ELEMENTWISE = {
     "less": "{0} < {1}",
     "less_equal": "{0} <= {1}",
     "log": "log({0})",
+    "log1mexp": "log(T(R(1) - exp(-{0})))",
     "log10": "log({0}) / R(2.30258509299404568401799145468436421)",
     "log2": "log({0}) / R(0.693147180559945309417232121458176568)",
     "log_sigmoid": "-log(T(R(1) + exp(-{0})))",
@@ -46,6 +50,7 @@ _ELEMENTWISE = {
     "not_equal": "{0} != {1}",
     "reciprocal": "R(1) / {0}",
     "relu": "max({0}, R(0))",
+    "remainder": "{0} - {1} * R(std::floor(T({0} / {1}).value()))",
     "round": "T(R(std::nearbyint({0}.value())))",
     "rsqrt": "R(1) / sqrt({0})",
     "selu": "{0} > R(0) ? T({0} * R(1.05070098735548049341933498)) "
@@ -54,6 +59,7 @@ _ELEMENTWISE = {
     "sign": "T(R(({0}.value() > 0) - ({0}.value() < 0)))",
     "silu": "{0} / (R(1) + exp(-{0}))",
     "sin": "sin({0})",
+    "sinc": "{0} == R(0) ? T(R(1)) : T(sin(T({0} * R(EIGEN_PI))) / ({0} * R(EIGEN_PI)))",
     "sinh": "sinh({0})",
     "softplus": "log(T(R(1) + exp({0})))",
     "softsign": "{0} / (R(1) + abs({0}))",
@@ -88,21 +94,26 @@ FOLDED: Mapping[str, str] = MappingProxyType(
 
 LOSSES: Mapping[str, str] = MappingProxyType(
     {
+        "bce": "-({1} * log(T({0})) + (R(1) - {1}) * log(T(R(1) - {0})))",
         "bce_with_logits": "{1} * log(T(R(1) + exp(-{0}))) "
         "+ (R(1) - {1}) * log(T(R(1) + exp({0})))",
         "hinge": "max(T(R(1) - {0} * {1}), R(0))",
+        "huber": "abs(T({0} - {1})) <= {delta} ? T(({0} - {1}) * ({0} - {1}) / R(2)) "
+        ": T({delta} * (abs(T({0} - {1})) - {delta} / R(2)))",
+        "kl_div": "{1} == R(0) ? T(R(0)) : T({1} * (log(T({1})) - {0}))",
         "l1": "abs(T({0} - {1}))",
         "mse": "({0} - {1}) * ({0} - {1})",
     }
 )
 """Losses by their terms."""
 
-MATRICES = frozenset(["cholesky", "det", "inv", "logdet", "solve"])
+_FACTORED = "cholesky det inv logdet slogdet_logabs slogdet_sign solve triangular_solve"
+MATRICES = frozenset(_FACTORED.split())
 """Rows in the words of `gradcheck_matrices.hpp`."""
 
 _OTHERS = (
-    "clip cumprod cumsum dot hardtanh linear log_softmax matmul norm one_hot outer power softmax "
-    "std trace var"
+    "clip cross cumprod cumsum dot gelu hardtanh linear log_softmax matmul norm one_hot outer pad "
+    "power softmax std trace var"
 )
 OTHERS = frozenset(_OTHERS.split())
 """Rows that `writing` puts together by itself."""
