@@ -31,7 +31,7 @@ from gradcheck_cli.engines.callables.subject import (
 from gradcheck_cli.engines.callables.torch_batched import Batched, has_many_operations
 from gradcheck_cli.engines.callables.torch_memory import Watch, laid_out
 from gradcheck_cli.engines.callables.torch_modes import pull_twice, push, push_pulled, real
-from gradcheck_cli.engines.callables.torch_state import State
+from gradcheck_cli.engines.callables.torch_state import State, switches
 
 
 class TorchSubject:
@@ -49,7 +49,7 @@ class TorchSubject:
         self._rounded = getattr(torch, request.rounding)
         self._module: Any = None
         self.state = State(torch, self._rounded, self._floats, device, request.seed)
-        with self.state.seeded():
+        with self.state.seeded(), switches(torch):
             load_layer(request.implementation)  # a module may draw numbers when it is imported
         with self.state.seeded():
             self._function, target = self._found()

@@ -120,7 +120,7 @@ class State:
         for part, _ in padded:
             part.padding_idx = None
         try:
-            with self.seeded(), _switches(self._torch):
+            with self.seeded(), switches(self._torch):
                 yield
         finally:
             for (name, held), place, (data, grad) in zip(everything, places, before, strict=True):
@@ -239,7 +239,7 @@ def _place(tensor: Any) -> tuple[int, int]:
 
 
 @contextmanager
-def _switches(torch: Any) -> Iterator[None]:
+def switches(torch: Any) -> Iterator[None]:
     """What a layer may switch for the whole framework."""
     tracking, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
     anomaly, strict = torch.is_anomaly_enabled(), torch.are_deterministic_algorithms_enabled()
