@@ -50,9 +50,9 @@ class JaxEngine(LoweredEngine):
         self._settings = ExitStack()
 
     def load(self) -> str:
-        # looking for other devices takes time
+        # looking for other devices takes time, and JAX computes on the first that it is told of
         kind = self.placement.kind
-        os.environ.setdefault("JAX_PLATFORMS", kind if kind == "cpu" else f"{kind},cpu")
+        os.environ["JAX_PLATFORMS"] = kind if kind == "cpu" else f"{kind},cpu"
         import jax
 
         # Without it JAX makes float32 of every float64, silently. This process is the worker's.

@@ -1,11 +1,13 @@
 """Frameworks made to compute on a device, in their own words; each is handed its framework.
 
-A context holds for its whole process, as these settings do. Each raises EngineFault where the
+Several frameworks, each in a process of its own, share a device: none takes memory that it does not
+need. A context holds for its whole process, as these settings do. Each raises EngineFault where the
 framework has no such device, and puts everything back at the end.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,15 +26,41 @@ def torch_placed(torch: Any, placement: Placement) -> Iterator[None]:
             built = torch.version.cuda
             why = f"is built for CUDA {built}" if built else "is built without CUDA"
             raise EngineFault(f"PyTorch {torch.__version__} {why} and finds {count} GPUs")
-    before = torch.get_float32_matmul_precision()
-    convolutions = torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("highest" if placement.matmul == "full" else "high")
-    torch.backends.cudnn.allow_tf32 = placement.matmul == "tf32"
+    with products_kept(torch):
+        full = placement.matmul == "full"
+        torch.set_float32_matmul_precision("highest" if full else "high")
+        torch.backends.cudnn.allow_tf32 = not full
+        if full:  # sums of products of half precision, too
+            for setting in _REDUCED:
+                setattr(torch.backends.cuda.matmul, setting, False)
+        yield
+
+
+_REDUCED = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
+
+
+@contextmanager
+def products_kept(torch: Any) -> Iterator[None]:
+    """What is changed meanwhile of how PyTorch computes products is put back."""
+    products = torch.backends.cuda.matmul
+    before = _precision(torch), torch.backends.cudnn.allow_tf32
+    reduced = [getattr(products, setting) for setting in _REDUCED]
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
-        torch.backends.cudnn.allow_tf32 = convolutions
+        if _precision(torch) != before[0]:
+            torch.set_float32_matmul_precision(before[0] or "highest")
+        torch.backends.cudnn.allow_tf32 = before[1]
+        for setting, value in zip(_REDUCED, reduced, strict=True):
+            setattr(products, setting, value)
+
+
+def _precision(torch: Any) -> str | None:
+    """None where somebody has told it in two ways, which PyTorch then refuses to tell apart."""
+    try:
+        return str(torch.get_float32_matmul_precision())
+    except RuntimeError:
+        return None
 
 
 @contextmanager
@@ -40,6 +68,7 @@ def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
     """All that this thread makes is made there; products and convolutions in the precision that was
     asked for."""
     kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # else it takes all there is
     found = tf.config.list_logical_devices(kind)
     if placement.index >= len(found):
         built = "with" if tf.test.is_built_with_cuda() else "without"
@@ -59,6 +88,7 @@ def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
 @contextmanager
 def jax_placed(jax: Any, placement: Placement) -> Iterator[None]:
     """All that is made is made there; products in the precision that was asked for."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes three quarters
     try:
         found = jax.devices(placement.kind)
     except RuntimeError:

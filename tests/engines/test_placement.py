@@ -28,7 +28,7 @@ from gradcheck_cli.engines.walker import prepare
 from tests.conftest import program_of
 
 SECOND = """
-import sys
+import os
 import numpy as np
 from gradcheck_cli.domain.evaluation import Problem
 from gradcheck_cli.domain.layer import Implementation
@@ -42,12 +42,13 @@ VALUES = {"x": np.array([0.5, 2.0]), "n": np.array([1, 0])}
 PROGRAM = program_of("sum(take(x, n, axis=0) * arange(2) * 3 + ones_like(x)) ** 2", VALUES)
 
 
-def check(name, places, precision, matmul):
+def check(name, places, precision, matmul, memory):
     # `matmul` is not what the framework does by itself
     engine = engines()[name].engine
     engine.place(Placement("cpu:1", matmul))
     engine.load()
     assert precision() == matmul, precision()
+    assert os.environ[memory] in ("true", "false"), memory
     arrays = engine.framework("float32")
     x = VALUES["x"]
     for made in (arrays.array(x), arrays.leaf(x), arrays.constant(2.0, "float")):
@@ -87,6 +88,7 @@ check(
     lambda array: int(array.device[-1]),
     lambda: "tf32" if experimental.tensor_float_32_execution_enabled() else "full",
     "full",
+    "TF_FORCE_GPU_ALLOW_GROWTH",
 )
 
 import jax
@@ -96,6 +98,7 @@ check(
     lambda array: 1 if isinstance(array, jax.core.Tracer) else min(d.id for d in array.devices()),
     lambda: {"tensorfloat32": "tf32"}.get(jax.config.jax_default_matmul_precision, "full"),
     "tf32",
+    "XLA_PYTHON_CLIENT_PREALLOCATE",
 )
 """
 
@@ -158,13 +161,20 @@ def test_inputs_parameters_and_buffers_of_a_layer_go_to_the_device(device: str) 
 
 
 def test_products_are_full_unless_asked_otherwise_and_settings_are_put_back() -> None:
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    for precision, said, allowed in (("full", "highest", False), ("tf32", "high", True)):
+    products = torch.backends.cuda.matmul
+
+    def settings() -> list[object]:
+        halves = products.allow_fp16_reduced_precision_reduction, products.allow_tf32
+        return [torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32, *halves]
+
+    before = settings()
+    for precision, there in (
+        ("full", ["highest", False, False, False]),
+        ("tf32", ["high", True, True, True]),
+    ):
         with torch_placed(torch, Placement("cpu:0", precision)):
-            assert torch.get_float32_matmul_precision() == said
-            assert torch.backends.cuda.matmul.allow_tf32 == allowed
-            assert torch.backends.cudnn.allow_tf32 == allowed
-        assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == before
+            assert settings() == there
+        assert settings() == before
 
 
 def test_a_torch_without_cuda_says_so() -> None:

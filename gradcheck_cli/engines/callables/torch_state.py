@@ -13,6 +13,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Role
 from gradcheck_cli.engines.callables.captured import captures
 from gradcheck_cli.engines.callables.surroundings import Randomness
+from gradcheck_cli.engines.placing import products_kept
 
 Made = Callable[[Array], Any]
 """A tensor in the subject's dtype."""
@@ -245,7 +246,8 @@ def switches(torch: Any) -> Iterator[None]:
     anomaly, strict = torch.is_anomaly_enabled(), torch.are_deterministic_algorithms_enabled()
     threads = torch.get_num_threads()
     try:
-        yield
+        with products_kept(torch):
+            yield
     finally:
         torch.set_grad_enabled(tracking)
         torch.set_default_dtype(dtype)

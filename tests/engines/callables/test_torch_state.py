@@ -18,6 +18,8 @@ import torch
 torch.set_default_dtype(torch.float64)
 torch.set_grad_enabled(False)
 torch.autograd.set_detect_anomaly(True)
+torch.set_float32_matmul_precision("medium")
+torch.backends.cudnn.allow_tf32 = False
 
 
 def layer(x):
@@ -27,6 +29,7 @@ def layer(x):
 
 def test_switches_of_a_module_are_put_back(tmp_path: Path) -> None:
     """Anomaly detection would make an exception of a nan, in this layer and in the specs after."""
+    products = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     (tmp_path / "layers.py").write_text(LAYER, "utf-8")
     target = Implementation("torch", "layers.py:layer", str(tmp_path), Span(1, 1, 1, 2))
     x = np.array([-1.0, 4.0])
@@ -37,3 +40,4 @@ def test_switches_of_a_module_are_put_back(tmp_path: Path) -> None:
     assert torch.get_default_dtype() == torch.float32
     assert torch.is_grad_enabled()
     assert not torch.is_anomaly_enabled()
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == products
