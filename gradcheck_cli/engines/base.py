@@ -41,10 +41,19 @@ class Tool:
     install: str
     variable: str = ""
 
+    @property
+    def wanted(self) -> str:
+        """`what`, and which one where the variable says so."""
+        told = " ".join(self._told())
+        return f"{self.what} (${self.variable} is `{told}`)" if told else self.what
+
+    def _told(self) -> list[str]:
+        return _words(os.environ.get(self.variable, "")) if self.variable else []
+
     def command(self) -> list[str] | None:
         """The program's path, and arguments that the variable may have; None where it is not
         here."""
-        told = _words(os.environ.get(self.variable, "")) if self.variable else []
+        told = self._told()
         for name in told[:1] or self.programs:
             if found := shutil.which(name):
                 return [found, *told[1:]]

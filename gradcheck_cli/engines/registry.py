@@ -62,7 +62,7 @@ class Registered:
         tools = self.engine.capabilities.tools
         return (
             *framework,
-            *((t.what, t.install) for t in tools if t.command() is None),
+            *((t.wanted, t.install) for t in tools if t.command() is None),
         )
 
 

@@ -55,12 +55,9 @@ class Compiled:
 def compiler() -> list[str]:
     """The command: $CXX, which may have arguments, or the first of the usual names. Raises
     EngineFault where there is none."""
-    told = os.environ.get(COMPILER.variable, "").strip()
     command = COMPILER.command()
     if command is None:
-        if told:
-            raise EngineFault(f"$CXX is `{told}`, and there is no such program")
-        raise EngineFault(f"there is no C++ compiler: {COMPILER.install}")
+        raise EngineFault(f"it needs {COMPILER.wanted}, and there is none: {COMPILER.install}")
     return command
 
 

@@ -213,8 +213,8 @@ template <typename R, typename F>
 int drive(F f, const R* values, Index total, Index first, Index size, const R* directions, Index count,
           Index entries, R* output, R* tangents) {
   using T = Scalar<R>;
+  std::vector<T> inputs = constants<T>(values, total);
   for (Index start = 0; start < std::max<Index>(count, 1); start += chunk) {
-    std::vector<T> inputs = constants<T>(values, total);
     const Index columns = std::min<Index>(chunk, count - start);
     for (Index j = 0; j < columns; ++j) {
       if (!directions) inputs[first + start + j].derivatives()(j) = R(1);
@@ -230,6 +230,8 @@ int drive(F f, const R* values, Index total, Index first, Index size, const R* d
       output[i] = y[i].value();
       for (Index j = 0; j < columns; ++j) tangents[(start + j) * y.size() + i] = y[i].derivatives()(j);
     }
+    const Index moved = directions ? size : columns, place = directions ? first : first + start;
+    for (Index i = 0; i < moved; ++i) inputs[place + i].derivatives().setZero();
   }
   return 0;
 }

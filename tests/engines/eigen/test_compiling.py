@@ -112,9 +112,10 @@ def test_the_variable_says_which_compiler_and_may_have_arguments(
     assert compiled("int a;").library != first
     for nonsense in ("no-such-compiler -O3", 'c++ "'):
         monkeypatch.setenv("CXX", nonsense)
-        with pytest.raises(EngineFault, match=r"\$CXX is `.*, and there is no such program"):
+        with pytest.raises(EngineFault, match=r"\(\$CXX is `.*`\), and there is none"):
             compiled("int a;")
-        assert ("a C++ compiler", COMPILER.install) in engines()["eigen"].missing
+        told = f"a C++ compiler ($CXX is `{nonsense}`)"
+        assert (told, COMPILER.install) in engines()["eigen"].missing
 
 
 def test_what_an_ended_process_left_is_swept_away(calls: Path) -> None:

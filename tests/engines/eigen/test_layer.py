@@ -119,6 +119,30 @@ def test_a_mistake_is_told_with_its_line_in_the_users_file(tmp_path: Path) -> No
     assert (place.source.line(2)[:4], place.span.line, place.text) == ("T f(", 2, "expp(x)")
 
 
+def test_a_header_that_is_included_from_wherever_is_part_of_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+
+    def compiled(text: str, theirs: dict[Path, str]) -> None:
+        texts.append(text)
+        raise EngineFault(" ".join(sorted(file.name for file in theirs)))
+
+    monkeypatch.setattr("gradcheck_cli.engines.eigen.layer.compiled", compiled)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setenv("CPATH", str(elsewhere))
+    (tmp_path / "a.hpp").write_text('#include <cmath>\n#  include "b.hpp"\n')
+    (tmp_path / "b.hpp").write_text("#include <c.hpp>\n")
+    implementation = Implementation("eigen", "a.hpp:f", str(tmp_path), Span(1, 1, 1, 2))
+    request = SubjectRequest(implementation, {"x": np.array(1.0)}, "float64", "float64")
+    for text in ("// once", "// once", "// again"):
+        (elsewhere / "c.hpp").write_text(text)
+        with pytest.raises(EngineFault, match=r"a\.hpp b\.hpp c\.hpp"):
+            EigenEngine().subject(request)
+    assert texts[0] == texts[1] != texts[2]
+
+
 def test_a_header_that_is_not_there_is_told_when_the_spec_is_read(tmp_path: Path) -> None:
     spec = tmp_path / "a.yaml"
     spec.write_text("inputs: {x: 1}\nimplementations: {eigen: 'cpp/layer.hpp:mine::f'}\n")
