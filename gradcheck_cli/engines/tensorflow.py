@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +62,11 @@ class TensorFlowEngine(LoweredEngine):
         with only_tensorflow():
             import tensorflow as tf
 
+        # another version may have other names for what that needs: then it is only slower
+        with suppress(ImportError, AttributeError):
+            from gradcheck_cli.engines.tensorflow_forward import find_functions_faster
+
+            find_functions_faster()
         tf.config.threading.set_intra_op_parallelism_threads(_THREADS)
         tf.config.threading.set_inter_op_parallelism_threads(_THREADS)
         if self.placement != HOST:
