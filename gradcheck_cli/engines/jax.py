@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -75,6 +75,11 @@ class JaxEngine(LoweredEngine):
         from gradcheck_cli.engines.callables.jax import JaxSubject
 
         return JaxSubject(request, compiled=False)
+
+    def plainly(self) -> AbstractContextManager[None]:
+        import jax
+
+        return nullcontext() if self.placement == HOST else jax_placed(jax, self.placement)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Forward mode through a `jax.custom_vjp` is an error in JAX; through its derivative it is

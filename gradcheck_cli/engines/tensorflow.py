@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,6 +80,11 @@ class TensorFlowEngine(LoweredEngine):
 
     def framework(self, dtype: str) -> _TensorFlow:
         return _TensorFlow(self._calls, dtype)
+
+    def plainly(self) -> AbstractContextManager[None]:
+        import tensorflow as tf
+
+        return nullcontext() if self.placement == HOST else tensorflow_placed(tf, self.placement)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """An accumulator differentiates the operations inside a `tf.custom_gradient`, whatever its

@@ -101,7 +101,13 @@ class TorchEngine(LoweredEngine):
     def plainly(self) -> Iterator[None]:
         import torch
 
-        with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
+        with ExitStack() as stack:
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad())
+            for kind in {"cpu", self.placement.kind}:
+                stack.enter_context(torch.autocast(kind, enabled=False))
+            if self.placement != HOST:
+                stack.enter_context(torch_placed(torch, self.placement))
             yield
 
     def lacks(self, error: BaseException) -> bool:

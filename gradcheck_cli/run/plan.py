@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from zlib import crc32
 
@@ -98,7 +98,7 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
         return _plan_of_layers(
             spec, options, engines, named, tuple(dtypes), asked, bool(stated), where, without
         )
-    notes = dict.fromkeys(_said(where))  # in order, each once
+    notes = dict.fromkeys(_said(where, set(engines) - without))  # in order, each once
     here = {name: registered[name] for name in engines}
     looks = tuple(
         _look(spec, point, dtype, asked, bool(stated), here, named, options, notes, where)
@@ -129,9 +129,9 @@ def _computes(found: Registered, where: Placement) -> bool:
     return found.engine is not None and where.kind in found.engine.capabilities.devices
 
 
-def _said(where: Placement) -> list[str]:
-    """What a person is told of where a spec was computed."""
-    if where == HOST:
+def _said(where: Placement, there: Collection[str]) -> list[str]:
+    """What a person is told of where a spec was computed; these engines do it `there`."""
+    if where == HOST or not there:
         return []
     return [f"computed on {where.device}; float32 products in {where.matmul} precision"]
 
@@ -177,7 +177,7 @@ def _plan_of_layers(
         named_modes=frozenset(modes) if modes_named else frozenset(),
         looks=(),
         trainings=(),
-        notes=tuple(_said(where)),
+        notes=tuple(_said(where, {p.implementation.engine for p in problems} - without)),
         timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
         memory=options.memory.resolve(spec.memory, usual_limit()),
         seed=options.seed,

@@ -32,6 +32,8 @@ def check(
     power: float | None = None,
     tolerance: Mapping[str, Any] | None = None,
     surrogate: Mapping[str, str] | None = None,
+    device: str | None = None,
+    matmul_precision: str | None = None,
     seed: int = 0,
     name: str | None = None,
     args: Sequence[Any] = (),
@@ -49,8 +51,8 @@ def check(
                 A layer of JAX may be given any registered tree, and keys of random numbers
     backward    the backward of a NumPy function: backward(y_bar, *inputs) gives the gradients
     model       the formula that the layer should equal
-    engine      "torch", "tensorflow", "numpy"; default: what layer and inputs belong to. For a
-                formula one or several, default: all that are installed
+    engine      "torch", "tensorflow", "jax", "jax-jit", "numpy"; default: what layer and inputs
+                belong to. For a formula one or several, default: all that are installed
     dtypes      default: float32 and float64, or the half precision that the inputs have
     modes       "reverse", "forward"; default: what the framework has
     order       2 checks second derivatives as well
@@ -60,6 +62,9 @@ def check(
     tolerance   {"ulps": 4}, or {"rtol": 1e-5, "atol": 1e-8}; the default needs none
     surrogate   {"backward": "straight_through", "reason": "...", "input": "x"}: the backward is
                 declared to be something else than the derivative
+    device      "cpu", "cuda", "cuda:1": where PyTorch, TensorFlow or JAX compute; default: the GPU
+                that the tensors of torch are on, else what the framework does by itself
+    matmul_precision   "full" or "tf32": how a GPU that is named multiplies float32 matrices
     seed        of random numbers
     name        what the report calls it; default: the layer's own name
     args        arguments of the constructor, where the layer is a class; with `kwargs`
@@ -80,6 +85,8 @@ def check(
         "wrt": wrt,
         "power": power,
         "tolerance": tolerance,
+        "device": device,
+        "matmul_precision": matmul_precision,
     }
     asked = Asked(
         layer=layer,

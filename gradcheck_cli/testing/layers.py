@@ -23,7 +23,7 @@ from gradcheck_cli.testing.asked import Asked
 from gradcheck_cli.testing.place import name_of, place_of
 from gradcheck_cli.testing.report import CheckReport, with_calls
 from gradcheck_cli.testing.trees import opened
-from gradcheck_cli.testing.values import Given, engine_of, given
+from gradcheck_cli.testing.values import Given, engine_of, given, gpu_of
 
 
 def check_layer(asked: Asked) -> CheckReport:
@@ -33,6 +33,8 @@ def check_layer(asked: Asked) -> CheckReport:
     chosen = _registered(asked, live)
     live, found, fixed = _given(live, asked, chosen.name)
     spec = _spec(asked, live, found, fixed, chosen.name)
+    if spec.device is None:
+        spec = replace(spec, device=gpu_of(asked.layer, [*asked.inputs, *asked.named.values()]))
     result = run_here(spec, RunOptions(seed=asked.seed))
     return CheckReport(
         version=gradcheck_cli.__version__,

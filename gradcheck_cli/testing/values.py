@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -206,6 +207,16 @@ def engine_of(layer: Any, values: Iterable[Any]) -> str:
         "neither the layer nor its inputs say which framework they belong to",
         "a NumPy function needs backward=...; otherwise name the framework: engine='torch'",
     )
+
+
+def gpu_of(layer: Any, values: Iterable[Any]) -> str | None:
+    """The GPU on which the tensors of PyTorch are that a layer has and is given; None where they
+    are on none: JAX and TensorFlow know by themselves where they compute."""
+    parameters = layer.parameters() if hasattr(layer, "parameters") else ()
+    for tensor in chain(values, parameters if isinstance(parameters, Iterable) else ()):
+        if hasattr(tensor, "is_cuda") and tensor.is_cuda:
+            return str(tensor.device)
+    return None
 
 
 def _of_objects(objects: Iterable[Any]) -> set[str]:

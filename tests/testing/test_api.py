@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from gradcheck_cli import GradientError, UsageError, assert_gradients, check
+from gradcheck_cli.engines import devices
+from gradcheck_cli.testing.values import gpu_of
 
 
 class Square(torch.autograd.Function):
@@ -216,3 +218,35 @@ def test_an_error_survives_the_way_to_another_process() -> None:
     error = pickle.loads(pickle.dumps(GradientError(report)))
     assert error.report.passed is False
     assert "GC101" in str(error)
+
+
+def test_a_device_that_is_not_here_and_one_that_the_framework_has_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = torch.ones(2)
+    monkeypatch.setattr(devices, "cuda_devices", lambda: (0, "there is none"))
+    with pytest.raises(UsageError, match="no device `cuda` here: there is none"):
+        check(torch.sin, x, device="cuda")
+    monkeypatch.setattr(devices, "cuda_devices", lambda: (1, ""))
+    with pytest.raises(UsageError, match=r"PyTorch .* finds 0 GPUs"):
+        check(torch.sin, x, device="cuda", matmul_precision="tf32")
+    pair = {"backward": lambda y_bar, x: 2 * y_bar, "dtypes": ["float64"]}
+    (refused,) = check(lambda x: x * 2, [1.0], device="cuda", **pair).findings
+    assert (refused.code, refused.message) == (
+        "GC705",
+        "numpy computes on the CPU, and has no device `cuda`",
+    )
+    assert check(torch.sin, x, device="cpu", dtypes=["float64"], modes=["reverse"]).passed
+
+
+def test_tensors_of_a_gpu_are_checked_there() -> None:
+    class OnGpu:
+        is_cuda, device = True, "cuda:1"
+
+    class Module:
+        def parameters(self) -> list[OnGpu]:
+            return [OnGpu()]
+
+    assert gpu_of(torch.sin, [torch.ones(2), OnGpu()]) == "cuda:1"
+    assert gpu_of(Module(), [torch.ones(2), 3]) == "cuda:1"
+    assert gpu_of(torch.nn.Linear(1, 1), [torch.ones(2)]) is None
