@@ -11,7 +11,8 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
     """Groups in the order of their first finding.
 
     Two findings belong together when they have the same code, place, input, point, operation to
-    blame and pattern; engine, dtype and mode may differ. Dtypes are told apart where what happened
+    blame and pattern; engine, dtype and mode may differ. Notes on the same operation belong
+    together for all inputs. Dtypes are told apart where what happened
     in them reads differently ("overflows float16", "overflows float32"). Where there are no
     entries the message is all that is known, and has to agree as well.
     """
@@ -28,7 +29,7 @@ def _key(finding: Finding) -> Hashable:
         finding.severity,
         finding.span,
         finding.place,
-        finding.input,
+        None if finding.severity == "note" and cause is not None else finding.input,
         finding.point,
         finding.pattern,
         finding.allowed,

@@ -67,6 +67,15 @@ def test_a_defect_gets_the_form_that_was_tried(judged: Judge) -> None:
     assert "torch.exp(-x)" in fix.code["torch"]
 
 
+def test_a_formula_of_the_engine_that_is_wrong_is_written_out(judged: Judge) -> None:
+    """TensorFlow's gelu rounds its constants to float32: wrong in float64, whatever the input."""
+    found = judged("sum(gelu(x))", {"x": [0.5]}, dtype="float64", engines=("tensorflow",))
+    (finding,) = (one for one in fixed(found) if one.severity == "error")
+    assert finding.code == "GC101"
+    assert fix_of(finding).before == "gelu(x)"
+    assert (fix_of(finding).right, fix_of(finding).points) == (8, 8)
+
+
 def test_the_entry_that_is_shown_is_the_worst_one(judged: Judge) -> None:
     (finding,) = fixed(judged("1 / exp(x)", {"x": [1.0, 100.0]}, engines=("reference",)))
     fix = fix_of(finding)

@@ -33,6 +33,15 @@ def test_dtypes_with_other_words_are_told_apart() -> None:
     assert grouped([one, other]) == [(one,), (other,)]
 
 
+def test_notes_on_one_operation_are_told_once_for_all_inputs() -> None:
+    one = replace(nan_finding("torch"), severity="note")
+    other = replace(one, input="another")
+    assert grouped([one, other]) == [(one, other)]
+    wrong = replace(one, severity="error")
+    assert len(grouped([wrong, replace(other, severity="error")])) == 2
+    assert len(grouped([replace(one, cause=None), replace(other, cause=None)])) == 2
+
+
 def test_without_entries_the_message_has_to_agree() -> None:
     one = replace(nan_finding("torch"), entries=(), message="RuntimeError: no")
     other = replace(nan_finding("tensorflow"), entries=(), message="ValueError: never")

@@ -330,6 +330,9 @@ EXAMPLES: Mapping[str, Example] = {
         "lgamma(x + y) - lgamma(x) -> y * log(x) + y * (y - 1) / (2 * x) * (1 - (2 *"
         " y - 1) / (6 * x))"
     ): Example("lgamma(x + y) - lgamma(x)", {"x": 1000000.0, "y": 0.5}),
+    "gelu(x) -> x * erfc(-0.7071067811865476 * x) / 2": Example(
+        "gelu(x)", {"x": 0.5}, dtype="float64", engine="tensorflow"
+    ),
     "1 - ndtr(x) -> ndtr(-x)": Example("1 - ndtr(x)", {"x": 6.0}),
     "lgamma(x + 1) - lgamma(x) -> log(x)": Example("lgamma(x + 1) - lgamma(x)", {"x": 100.0}),
     "digamma(x + 1) - digamma(x) -> 1 / x": Example("digamma(x + 1) - digamma(x)", {"x": 60.0}),
