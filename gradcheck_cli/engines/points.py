@@ -11,8 +11,21 @@ REFERENCE = "gradcheck_cli.engines.reference:ReferenceEngine"
 
 
 @cache
-def targets() -> Mapping[str, str]:
-    """ "module:Class" by the engine's name. The scan takes as long as a small run."""
+def claims() -> Mapping[str, tuple[str, ...]]:
+    """Every "module:Class" by the name that it is registered under, ours first. The scan takes as
+    long as a small run."""
     from importlib import metadata
 
-    return {point.name: point.value for point in metadata.entry_points(group=GROUP)}
+    found: dict[str, dict[str, None]] = {}
+    for point in metadata.entry_points(group=GROUP):
+        found.setdefault(point.name, {})[point.value] = None
+    return {
+        name: tuple(sorted(values, key=lambda value: not value.startswith("gradcheck_cli.")))
+        for name, values in found.items()
+    }
+
+
+@cache
+def targets() -> Mapping[str, str]:
+    """The one that is used, by the engine's name."""
+    return {name: values[0] for name, values in claims().items()}

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 import gradcheck_cli
-from gradcheck_cli.engines.base import Engine, make
-from gradcheck_cli.engines.points import REFERENCE, targets
+from gradcheck_cli.domain.evaluation import FIRST_ORDER
+from gradcheck_cli.engines.base import EVERY_DTYPE, Capabilities, Engine, make
+from gradcheck_cli.engines.points import REFERENCE, claims, targets
 
 _FIRST = (
     "torch",
@@ -23,13 +24,17 @@ _FIRST = (
 )
 
 
+_PARTS = ("capabilities", *sorted(n for n in vars(Engine) if not n.startswith("_")))
+
+
 @dataclass(frozen=True, slots=True)
 class Registered:
     """An engine that somebody registered.
 
     `target` is "module:Class". `version` is that of its framework, or None where the framework is
     not installed. `engine` was made without importing the framework; it is None, and `fault` says
-    why in a sentence, where the entry point itself is broken.
+    why in a sentence, where the entry point itself is broken. `rivals` are other targets that claim
+    the name; they are not used.
     """
 
     name: str
@@ -37,6 +42,7 @@ class Registered:
     engine: Engine | None
     version: str | None
     fault: str = ""
+    rivals: tuple[str, ...] = ()
 
     @property
     def installed(self) -> bool:
@@ -80,12 +86,43 @@ def _version(distributions: tuple[str, ...]) -> str | None:
 
 
 def _register(name: str, target: str) -> Registered:
+    rivals = () if name == "reference" else claims()[name][1:]
     try:
         engine = make(target)
-        version = _version(engine.capabilities.distributions)
+        fault = _fault(name, engine)
+        version = None if fault else _version(engine.capabilities.distributions)
     except Exception as error:  # a stranger's code: nothing that it raises may take the run down
-        return Registered(name, target, None, None, f"{type(error).__name__}: {error}")
-    return Registered(name, target, engine, version)
+        from gradcheck_cli.engines.tracebacks import one_line
+
+        fault = one_line(error) if ":" in target else "its entry point names no class: module:Class"
+    if fault:
+        return Registered(name, target, None, None, fault, rivals)
+    return Registered(name, target, engine, version, rivals=rivals)
+
+
+def _fault(name: str, engine: object) -> str:
+    """Why what a stranger made is no engine of this name; empty where it is one."""
+    lacking = [part for part in _PARTS if not hasattr(engine, part)]
+    if lacking:
+        return f"it is no gradcheck_cli.engines.base.Engine: it lacks {', '.join(lacking)}"
+    can = engine.capabilities  # type: ignore[attr-defined]
+    if not isinstance(can, Capabilities):
+        return "its capabilities are no gradcheck_cli.engines.base.Capabilities"
+    if can.name != name:
+        return f"its capabilities call it `{can.name}`, and its entry point `{name}`"
+    for what, given, known in (
+        ("mode", can.modes, FIRST_ORDER),
+        ("order", can.orders, (1, 2)),
+        ("dtype", can.dtypes, EVERY_DTYPE),
+    ):
+        for one in given:
+            if one not in known:
+                there_are = ", ".join(map(str, known))
+                return f"its capabilities name the {what} `{one}`; there are {there_are}"
+    distributions: object = can.distributions
+    if isinstance(distributions, str):
+        return "the distributions of its capabilities are a text, and should be a tuple of them"
+    return ""
 
 
 class _Registry(Mapping[str, Registered]):

@@ -38,6 +38,9 @@ def engine_lines(engines: Mapping[str, Registered], style: Style) -> list[Text]:
         ]
     for found in engines.values():
         lines += _missing(found, style, column)
+        if found.rivals:
+            words = f"{found.target} is used, and not {', '.join(found.rivals)}"
+            lines += [Text(), *labelled(found.name, words, style, 0, column)]
     return lines
 
 
@@ -79,7 +82,8 @@ def engines_as_json(engines: Mapping[str, Registered]) -> dict[str, Any]:
 
 def _entry(found: Registered) -> dict[str, Any]:
     if found.engine is None:
-        return {"name": found.name, "installed": False, "fault": found.fault}
+        fault = {"name": found.name, "installed": False, "fault": found.fault}
+        return {**fault, "not_used": list(found.rivals)}
     can = found.engine.capabilities
     return {
         "name": found.name,
@@ -92,5 +96,6 @@ def _entry(found: Registered) -> dict[str, Any]:
         "devices": list(can.devices),
         "devices_here": [kind for kind in can.devices if not lacking(Placement(kind))],
         "remark": can.remark,
+        "not_used": list(found.rivals),
         "missing": [{"what": what, "install": install} for what, install in found.missing],
     }

@@ -10,6 +10,8 @@ import pytest
 
 from gradcheck_cli.engines import points, registry
 from gradcheck_cli.engines.registry import Registered
+from gradcheck_cli.report.engines import engine_lines
+from gradcheck_cli.report.style import Style
 
 
 @pytest.fixture
@@ -24,28 +26,39 @@ def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Reg
         "absent = strange_engine:Absent\n"
         "broken = strange_engine:NoSuchClass\n"
         "bang = bang_on_import:Engine\n"
+        "other = strange_engine:Zebra\n"
+        "thing = strange_engine:Thing\n"
+        "backward = strange_engine:Backward\n"
+        "module = strange_engine\n"
+        "torch = strange_engine:Zebra\n"
     )
     (tmp_path / "strange_engine.py").write_text(
         "from gradcheck_cli.engines.base import Capabilities\n"
-        "class Zebra:\n"
+        "from gradcheck_cli.engines.reference import ReferenceEngine\n"
+        "class Zebra(ReferenceEngine):\n"
         "    capabilities = Capabilities('zebra', ('no-such-dist', 'strange-engines'), 'pip x')\n"
-        "class Absent:\n"
+        "class Absent(ReferenceEngine):\n"
         "    capabilities = Capabilities('absent', ('no-such-dist',), 'pip install it')\n"
+        "class Backward(ReferenceEngine):\n"
+        "    capabilities = Capabilities('backward', (), 'pip x', modes=('backward',))\n"
+        "class Thing:\n"
+        "    capabilities = {}\n"
     )
     (tmp_path / "bang_on_import.py").write_text("raise OSError('libbang.so is missing')\n")
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("strange_engine", "bang_on_import"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    for kept in (points.targets, registry.engines):
+    for kept in (points.claims, points.targets, registry.engines):
         kept.cache_clear()
     yield registry.engines()
-    for kept in (points.targets, registry.engines):
+    for kept in (points.claims, points.targets, registry.engines):
         kept.cache_clear()
 
 
 def test_ours_come_first(engines: Mapping[str, Registered]) -> None:
     assert list(engines)[:3] == ["reference", "torch", "tensorflow"]
-    assert list(engines)[-4:] == ["absent", "bang", "broken", "zebra"]
+    strange = ["absent", "backward", "bang", "broken", "module", "other", "thing", "zebra"]
+    assert list(engines)[-8:] == strange
 
 
 def test_version_is_that_of_the_first_distribution_found(
@@ -68,3 +81,25 @@ def test_broken_entry_points_are_told_and_nothing_else_suffers(
     assert engines["bang"].fault == "OSError: libbang.so is missing"
     assert engines["bang"].engine is None
     assert engines["reference"].installed
+
+
+def test_what_is_no_engine_of_its_name_is_told(engines: Mapping[str, Registered]) -> None:
+    assert engines["thing"].fault.startswith("it is no gradcheck_cli.engines.base.Engine: it lacks")
+    assert engines["module"].fault == "its entry point names no class: module:Class"
+    assert engines["backward"].fault == (
+        "its capabilities name the mode `backward`; there are reverse, forward"
+    )
+    fault = "its capabilities call it `zebra`, and its entry point `other`"
+    assert engines["other"].fault == fault
+
+
+def test_a_name_of_ours_stays_ours(engines: Mapping[str, Registered]) -> None:
+    torch = engines["torch"]
+    assert torch.target == "gradcheck_cli.engines.torch:TorchEngine"
+    assert torch.rivals == ("strange_engine:Zebra",)
+    shown = [line.plain for line in engine_lines({"torch": torch}, Style(width=120))]
+    assert (
+        "torch            gradcheck_cli.engines.torch:TorchEngine is used, and not "
+        + ("strange_engine:Zebra")
+        in shown
+    )

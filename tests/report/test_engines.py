@@ -49,4 +49,5 @@ def test_json_says_the_same() -> None:
         "name": "bang",
         "installed": False,
         "fault": "OSError: libbang.so is missing",
+        "not_used": [],
     }
