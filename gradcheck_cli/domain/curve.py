@@ -11,16 +11,19 @@ from gradcheck_cli.domain.difference import Scheme
 @dataclass(frozen=True, slots=True)
 class Line:
     """One scheme: `errors[i]` is the error at `steps[i]` (ascending) relative to the largest entry
-    of the gradient; None where the quotient is no number."""
+    of the gradient; None where the quotient is no number. `usual` is the step that theory advises,
+    and the error there."""
 
     scheme: Scheme
     steps: Sequence[float]
     errors: Sequence[float | None]
+    usual: tuple[float, float | None]
 
     @property
     def best(self) -> tuple[float, float] | None:
         """The step with the smallest error, and that error."""
-        known = [(e, h) for h, e in zip(self.steps, self.errors, strict=True) if e is not None]
+        pairs = [*zip(self.steps, self.errors, strict=True), self.usual]
+        known = [(error, h) for h, error in pairs if error is not None]
         if not known:
             return None
         error, step = min(known)

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.difference import Scheme
+from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Gradient, Problem, TrainingProblem
 from gradcheck_cli.engines.adapter import AnsweringEngine
 from gradcheck_cli.engines.base import Capabilities, Unsupported
@@ -62,13 +63,13 @@ class FiniteDifferenceEngine(AnsweringEngine):
         y = value(problem.wrt[0], inputs[problem.wrt[0]])
         answer.output = framework.numpy(y)
         central = problem.difference.scheme == "central"
-        steps: dict[str, float] = {}
+        steps: set[float] = set()
         for name in problem.wrt:
             x = inputs[name]
-            h = steps[name] = step_of(problem, name)
-            step = np.asarray(h, dtype=x.dtype)
             columns = []
-            for direction in _directions(problem, name):
+            for direction, h in _directions(problem, name):
+                steps.add(h)
+                step = np.asarray(h, dtype=x.dtype)
                 move = step * framework.array(direction)
                 above = value(name, x + move)
                 below = value(name, x - move) if central else y
@@ -83,31 +84,31 @@ class FiniteDifferenceEngine(AnsweringEngine):
         raise Unsupported("difference quotients are shown at a point, and train nothing")
 
 
-def step_of(problem: Problem, name: str) -> float:
-    """The step for an input: as stated, else sqrt(eps) or cbrt(eps) at the input's size, where
+def usual_step(dtype: str, scheme: Scheme, size: Array) -> Array:
+    """sqrt(eps) or cbrt(eps) at numbers of this size, and at 1 where they are smaller: there
     truncation and rounding are about as large as each other (Press et al., Numerical Recipes, 3rd
-    ed. 2007, section 5.7); a power of two, so that it is exact."""
-    if problem.difference.step is not None:
-        return problem.difference.step
-    x = np.asarray(problem.values[name], dtype=np.float64)
-    size = max(1.0, float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x))))
-    root = 3 if problem.difference.scheme == "central" else 2
-    exponent = math.log2(2 * _format(problem).unit_roundoff) / root + math.log2(size)
-    return float(2.0 ** round(exponent))
+    ed. 2007, section 5.7). A power of two, so that it is exact."""
+    root = 3 if scheme == "central" else 2
+    scale = np.maximum(1.0, np.where(np.isfinite(size), np.abs(size), 1.0))
+    exponent = math.log2(2 * FORMATS[dtype].unit_roundoff) / root + np.log2(scale)
+    return np.asarray(2.0 ** np.round(exponent))
 
 
-def _format(problem: Problem) -> FloatFormat:
-    return FORMATS[problem.dtype]
-
-
-def _directions(problem: Problem, name: str) -> Iterator[Array]:
-    shape = np.shape(problem.values[name])
+def _directions(problem: Problem, name: str) -> Iterator[tuple[Array, float]]:
+    """Each with its step: as stated, else the usual one of the entry, or of the largest entry where
+    a direction moves all of them."""
+    x, wanted = np.asarray(problem.values[name], dtype=np.float64), problem.difference
+    usual = usual_step(problem.dtype, wanted.scheme, x)
+    steps = usual if wanted.step is None else np.full(x.shape, wanted.step)
     columns = (problem.projection.columns or {}).get(name)
-    yield from np.eye(math.prod(shape)).reshape(-1, *shape) if columns is None else columns
+    if columns is None:
+        yield from zip(np.eye(x.size).reshape(-1, *x.shape), map(float, steps.flat), strict=True)
+    else:
+        largest = float(np.max(steps, initial=0.0))
+        yield from ((direction, largest) for direction in columns)
 
 
-def _told(problem: Problem, steps: dict[str, float]) -> str:
+def _told(problem: Problem, steps: set[float]) -> str:
     """`central difference, h = 6.1e-06`"""
-    distinct = sorted(set(steps.values()))
-    sizes = " to ".join(f"{h:.3g}" for h in dict.fromkeys((distinct[0], distinct[-1])))
-    return f"{problem.difference.scheme} difference, h = {sizes}"
+    ends = dict.fromkeys((min(steps, default=0.0), max(steps, default=0.0)))
+    return f"{problem.difference.scheme} difference, h = {' to '.join(f'{h:.3g}' for h in ends)}"

@@ -18,7 +18,8 @@ _WIDEST = 73  # columns: more make no better picture
 _MARGIN = 8  # columns of the labels beside it
 _WHY = (
     "Left: rounding, eps/h. Right: truncation, h for the forward difference, h^2 for the central. "
-    "The best step lies between."
+    "The best step lies between. The usual ones, on the axis, are about sqrt(eps) and cbrt(eps) at "
+    "the size of the input."
 )
 
 
@@ -33,13 +34,21 @@ class _Scales:
         if self.errors[0] == self.errors[1]:
             self.errors = self.errors[0] - 1, self.errors[1]
 
+    def place(self, step: float) -> float:
+        """Where a step stands on the axis, from 0 to 1; at its end where it is beyond."""
+        left, right = self.steps
+        return min(max((math.log10(step) - left) / (right - left), 0.0), 1.0)
+
     def points(self, line: Line) -> Iterator[tuple[float, float]]:
         """Places in the unit square, from the lower left; an error of 0 lies on the floor."""
-        (left, right), (low, high) = self.steps, self.errors
         for h, error in zip(line.steps, line.errors, strict=True):
             if error is not None:
-                y = math.log10(error) if error > 0 else low
-                yield (math.log10(h) - left) / (right - left), (y - low) / (high - low)
+                yield self.point(h, error)
+
+    def point(self, step: float, error: float) -> tuple[float, float]:
+        low, high = self.errors
+        y = math.log10(error) if error > 0 else low
+        return self.place(step), max((y - low) / (high - low), 0.0)
 
 
 def curve_lines(curve: Curve, style: Style) -> list[Text]:
@@ -62,18 +71,20 @@ def curve_lines(curve: Curve, style: Style) -> list[Text]:
     for number, cells in enumerate(grid):
         label = labels.get(number, "")
         lines.append(Text(f"{label:>{_MARGIN - 1}} |{''.join(cells).rstrip()}"))
-    lines += _axis(scales, width)
-    lines += [Text(), *(_told(line) for line in curve.lines), Text()]
+    lines += _axis(scales, width, curve.lines)
+    lines += [Text(), *(told for line in curve.lines for told in _told(line, style.width)), Text()]
     return lines + [Text(f"  {words}", style=DIM) for words in wrapped(_WHY, style.width - 4)]
 
 
-def _axis(scales: _Scales, width: int) -> list[Text]:
+def _axis(scales: _Scales, width: int, marked: Sequence[Line]) -> list[Text]:
     left, right = scales.steps
     rule, labels = ["-"] * width, [" "] * (width + 8)
     for power in range(left, right + 1, _spacing(right - left)):
         column = round((power - left) / (right - left) * (width - 1))
         rule[column] = "+"
         labels[column : column + 5] = f"1e{power}".ljust(5)
+    for line in marked:
+        rule[round(scales.place(line.usual[0]) * (width - 1))] = _MARKS[line.scheme]
     margin = " " * _MARGIN
     return [Text(f"{margin}+{''.join(rule)}"), Text(f"{margin} {''.join(labels).rstrip()}  step h")]
 
@@ -83,12 +94,19 @@ def _spacing(decades: int) -> int:
     return max(1, math.ceil(decades / 6))
 
 
-def _told(line: Line) -> Text:
-    text = f"  {_MARKS[line.scheme]} {line.scheme:<9}"
+def _told(line: Line, width: int) -> list[Text]:
+    start = f"  {_MARKS[line.scheme]} {line.scheme:<9}"
     if line.best is None:
-        return Text(f"{text}no number at any step")
-    step, error = line.best
-    return Text(f"{text}best at h = {step:.2g}: error {error:.2g}")
+        return [Text(f"{start}no number at any step")]
+    words = f"best h = {_and(line.best)}; usual h = {_and(line.usual)}"
+    first, *rest = wrapped(words, max(width - len(start), 24))
+    return [Text(start + first), *(Text(" " * len(start) + more) for more in rest)]
+
+
+def _and(found: tuple[float, float | None]) -> str:
+    """`6.1e-06: error 5.3e-11`"""
+    step, error = found
+    return f"{step:.2g}: {'no number' if error is None else f'error {error:.2g}'}"
 
 
 # The drawing: sizes in its own units; colours that are told apart without colour vision, too
@@ -155,9 +173,10 @@ def _drawn(scales: _Scales, line: Line, number: int) -> Iterator[str]:
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{color}"/>'
     words = f"{line.scheme} difference"
     if line.best is not None:
-        step, error = line.best
-        words += f": best at h = {step:.2g}, error {error:.2g}"
-        x, y = _at(*min(scales.points(line), key=lambda point: point[1]))
+        words += f": best h = {_and(line.best)}; usual h = {_and(line.usual)}"
+        x, y = _at(scales.place(line.usual[0]), 0)
+        yield f'<path d="M{x:.1f} {y}V{_BOX[1]}" stroke="{color}" stroke-dasharray="4 4"/>'
+        x, y = _at(*scales.point(*line.best))
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="7" fill="none" stroke="{color}"/>'
     x, y = _BOX[0], 474 + 22 * number
     yield f'<path d="M{x} {y}h24" stroke="{color}" stroke-width="3"/>'

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Problem
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.truth import PointKind, Truth
-from gradcheck_cli.engines.finite_difference import FiniteDifferenceEngine
+from gradcheck_cli.engines.finite_difference import FiniteDifferenceEngine, usual_step
 from gradcheck_cli.engines.registry import Registered
 from gradcheck_cli.run.plan import make_plan
 
@@ -24,8 +24,9 @@ PER_DECADE = 4
 
 
 def curve_of(spec: Spec, dtype: str, seed: int = 0) -> Curve:
-    """The error of the gradient at the spec's first point for steps from 1 down to where the dtype
-    sees none, for both schemes. Raises UsageError where the gradient is not known, or is zero."""
+    """The error of the gradient at the spec's first point, for both schemes, for steps from the
+    size of the input down to where the dtype sees none. Raises UsageError where the gradient is not
+    known, or is zero."""
     from gradcheck_cli.truth import compute
 
     engine = FiniteDifferenceEngine()
@@ -39,19 +40,25 @@ def curve_of(spec: Spec, dtype: str, seed: int = 0) -> Curve:
     look = make_plan(replace(spec, order=1), options, known).looks[0]
     (problem,) = look.problems["finite-difference"]
     truth = compute(look.truth)
-    steps = _steps(dtype)
+    largest = max(float(np.max(np.abs(problem.values[x]), initial=0.0)) for x in problem.wrt)
+    steps = _steps(dtype, largest)
     lines = []
     for scheme in SCHEMES:
-        errors = [_error(engine, problem, truth, Difference(scheme, h)) for h in steps]
-        lines.append(Line(scheme, steps, errors))
+        usual = float(usual_step(dtype, scheme, np.asarray(largest)))
+        *errors, there = (
+            _error(engine, problem, truth, Difference(scheme, h)) for h in (*steps, usual)
+        )
+        lines.append(Line(scheme, steps, errors, (usual, there)))
     return Curve(spec.name, dtype, tuple(lines))
 
 
-def _steps(dtype: str) -> list[float]:
-    """Powers of ten, PER_DECADE a decade, from a tenth of eps to 1."""
+def _steps(dtype: str, largest: float) -> list[float]:
+    """Powers of ten, PER_DECADE a decade, from a tenth of eps to 1, times the power of ten of the
+    largest number, where that is more than 1."""
     lowest = np.floor(np.log10(2 * FORMATS[dtype].unit_roundoff)) - 1
+    highest = np.floor(np.log10(largest)) if 1 < largest < np.inf else 0.0
     count = round(-lowest * PER_DECADE) + 1
-    return [float(h) for h in 10.0 ** np.linspace(lowest, 0, count)]
+    return [float(h) for h in 10.0 ** (highest + np.linspace(lowest, 0, count))]
 
 
 def _error(
@@ -60,10 +67,10 @@ def _error(
     answer = engine.evaluate(replace(problem, difference=difference))
     if answer.failure is not None:
         raise UsageError(f"no difference can be taken: {answer.failure.message}")
-    differs, size = 0.0, 0.0
-    for g, right in _smooth(answer, truth).values():
-        size = max(size, float(np.max(np.abs(right), initial=0.0)))
-        differs = max(differs, float(np.max(np.abs(g - right), initial=0.0)))
+    pairs = _smooth(answer, truth).values()
+    size = max((float(np.max(np.abs(right), initial=0.0)) for _, right in pairs), default=0.0)
+    # NumPy's maximum keeps a nan
+    differs = float(np.max([np.max(np.abs(g - right), initial=0.0) for g, right in pairs] or [0.0]))
     if size == 0:
         raise UsageError(
             f"`{problem.program.text.strip()}` has no gradient to compare with at this point",

@@ -28,7 +28,7 @@ def test_what_has_no_formula_is_pointed_at(tmp_path: Path) -> None:
 def test_the_v_in_the_terminal_and_in_a_file(tmp_path: Path) -> None:
     screen = call("derive", "-", "--numeric", "--output", "v.svg", cwd=tmp_path, stdin=SIGMOID)
     assert screen.code == 0
-    assert "best at h = " in screen.out
+    assert "best h = " in screen.out
     assert "</svg>" in (tmp_path / "v.svg").read_text("utf-8")
     refused = call("derive", "-", "--numeric", "--steps", cwd=tmp_path, stdin=SIGMOID)
     assert refused.code == 2

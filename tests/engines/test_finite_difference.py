@@ -69,6 +69,15 @@ def test_the_usual_step_leaves_the_digits_that_it_can(
     assert error < 20 * eps**order  # rounding and truncation of a function of size 1
 
 
+def test_every_entry_has_the_usual_step_of_its_own_size() -> None:
+    x = np.array([0.5, 4096.0])
+    found = quotient("sum(sin(x / 4096))", Difference("forward"), dtype="float64", x=x)
+    assert found.approximation == "forward difference, h = 1.49e-08 to 6.1e-05"
+    along = Projection(columns={"x": np.ones((1, 2))})
+    found = quotient("sum(x)", Difference("forward"), projection=along, x=x)
+    assert found.approximation == "forward difference, h = 6.1e-05"
+
+
 def test_it_trains_nothing() -> None:
     values = {"x": np.array(1.0)}
     problem = TrainingProblem(

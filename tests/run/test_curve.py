@@ -30,6 +30,21 @@ def test_slopes_and_best_steps(spec: Read) -> None:
         assert abs(np.log10(error / 2.0 ** (-52 * order / (order + 1)))) < 2.5
 
 
+def test_steps_have_the_size_of_the_input(spec: Read) -> None:
+    curve = curve_of(spec("inputs: {x: [0.5, 3.0e+6]}\nmodel: sum(sin(x / 1.0e+6))"), "float32")
+    central = curve.lines[1]
+    assert central.steps[-1] == pytest.approx(1e6)
+    assert central.usual[0] == 2.0 ** (round(-23 / 3 + np.log2(3e6)))
+    assert central.best is not None
+    assert central.best[1] <= min(e for e in (*central.errors, central.usual[1]) if e is not None)
+
+
+def test_what_is_no_number_has_no_error(spec: Read) -> None:
+    curve = curve_of(spec("inputs: {x: 1.0e+300}\nmodel: x**2"), "float64")
+    assert {error for line in curve.lines for error in line.errors} == {None}
+    assert [line.best for line in curve.lines] == [None, None]
+
+
 def test_the_dtype_sets_the_bottom(spec: Read) -> None:
     text = "inputs:\n  x: [0.5, 2]\nmodel: tanh(x)"
     narrow, wide = (curve_of(spec(text), dtype).lines[1].best for dtype in ("float32", "float64"))
