@@ -28,7 +28,7 @@ from gradcheck_cli.engines.framework import Framework
 from gradcheck_cli.engines.lowerings import Table, had, reasons
 from gradcheck_cli.engines.modes import MODES, Answer, descend
 from gradcheck_cli.engines.tracebacks import as_failure
-from gradcheck_cli.engines.walker import OPERATORS, Prepared, prepare
+from gradcheck_cli.engines.walker import OPERATORS, Prepared, prepare, rounded
 
 _REMEMBERED = 64  # prepared programs: a task has one program in at most a few dtypes
 
@@ -145,7 +145,7 @@ class ProgramEngine(AnsweringEngine):
     """An engine that runs programs through a `Framework`. Subclasses import theirs in `load`."""
 
     def __init__(self) -> None:
-        self._prepared: dict[tuple[int, str, str], tuple[Program, Framework, Prepared]] = {}
+        self._prepared: dict[tuple[int, str, str | None], tuple[Program, Framework, Prepared]] = {}
 
     @abstractmethod
     def framework(self, dtype: str) -> Framework: ...
@@ -165,15 +165,20 @@ class ProgramEngine(AnsweringEngine):
 
     def _prepare(self, program: Program, dtype: str, rounding: str) -> tuple[Framework, Prepared]:
         # By identity: the problems of a task share one program, and many nodes are slow to hash.
-        # The program is kept too, or another could take its identity.
+        # The programs are kept too, or others could take their identities.
         key = (id(program), dtype, rounding)
         kept = self._prepared.get(key)
         if kept is None:
             if len(self._prepared) >= _REMEMBERED:
                 self._prepared.clear()
-            framework = self.framework(dtype)
-            kept = program, framework, prepare(program, framework, rounding)
-            self._prepared[key] = kept
+            # What constants of one format make is the same for another that has them all.
+            exact = rounded(program, rounding)
+            kept = self._prepared.get((id(exact), dtype, None))
+            if kept is None:
+                framework = self.framework(dtype)
+                kept = exact, framework, prepare(exact, framework, rounding)
+            self._prepared[id(exact), dtype, None] = kept
+            self._prepared[key] = program, *kept[1:]
         return kept[1:]
 
 

@@ -24,10 +24,11 @@ go on with."""
 class Closed:
     """A function with the arrays that it reads. `code` is called with them first; it equals all
     code that does the same, so that a framework which compiles functions does so once for arrays
-    of the same shapes."""
+    of the same shapes. `marks`: it marks arrays by its `Watch`."""
 
     code: Callable[..., Any]
     arrays: dict[str, Any]
+    marks: bool = False
 
     def __call__(self, *args: Any) -> Any:
         return self.code(self.arrays, *args)

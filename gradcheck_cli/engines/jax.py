@@ -220,8 +220,9 @@ class Jax:
         return found
 
     def _known(self, function: Callable[..., Any], sources: Sequence[Any]) -> TypeGuard[Closed]:
-        """Whether its derivatives can be traced: the code is known, and all arrays are there."""
-        if not isinstance(function, Closed):
+        """Whether its derivatives can be traced: the code is known, gives all its results as such
+        and none to a `Watch`, and all arrays are there."""
+        if not isinstance(function, Closed) or function.marks:
             return False
         arrays = (*sources, *function.arrays.values())
         return not any(isinstance(array, self.jax.core.Tracer) for array in arrays)

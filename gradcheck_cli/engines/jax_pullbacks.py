@@ -93,7 +93,3 @@ class EquationsPullback(Pullback):
 
     def _pulled(self, back: Any, cotangent: Any) -> Any:
         return self._equations(self._closed.code, "pull", call, back, cotangent)
-
-    def watched(self, index: int, cotangent: Any) -> tuple[list[Any], dict[int, Any]]:
-        # what is told on the way is no result of the equations
-        return Pullback(self._fw, self._closed, self._sources).watched(index, cotangent)

@@ -149,8 +149,9 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
     program = prepared.program
     inputs = _inputs(fw, problem)
     sources = [inputs[name] for name in problem.wrt]
-    code = _Output(prepared, tuple(problem.wrt), problem.trace is not None)
-    (y,), values, pull = fw.vjp(Closed(code, inputs), sources)
+    traced = problem.trace is not None
+    code = _Output(prepared, tuple(problem.wrt), traced)
+    (y,), values, pull = fw.vjp(Closed(code, inputs, traced), sources)
     answer.forward += 1
     answer.output = fw.numpy(y)
     passes: list[list[Any]] = []
@@ -247,13 +248,13 @@ class _First:
             inputs[self.along] = moved
             moved = [inputs[name] for name in self.wrt]
         code = _Output(self.prepared, self.wrt, self.traced)
-        (y,), values, pull = self.fw.vjp(Closed(code, inputs), moved)
+        (y,), values, pull = self.fw.vjp(Closed(code, inputs, self.traced), moved)
         first = pull(0, y_bar, again=True)
         return first, (y, values, pull.watched(0, y_bar)[1] if self.traced else None)
 
     def closed(self, problem: Problem) -> Closed:
         y_bar = _scalar(self.fw, self.prepared.program, problem)
-        return Closed(self, {**_inputs(self.fw, problem), _Y_BAR: y_bar})
+        return Closed(self, {**_inputs(self.fw, problem), _Y_BAR: y_bar}, self.traced)
 
     def told(self, rest: Any, answer: Answer) -> None:
         y, values, cotangents = rest

@@ -194,28 +194,37 @@ def prepare(program: Program, arrays: Arrays, rounding: str, blame: int | None =
 
 def rounded(program: Program, rounding: str) -> Program:
     """The program with its constants, and static arguments that are numbers (the bounds of `clip`),
-    in the format `rounding`; those of custom gradients too. Rounding twice changes nothing."""
+    in the format `rounding`; those of custom gradients too. The very program where all of them are
+    of that format already."""
     integral = _integral_constants(program)
-    nodes = []
-    for index, node in enumerate(program.nodes):
-        if node.op == CONSTANT:
-            assert node.value is not None
-            node = replace(node, value=round_constant(node.value, rounding, index in integral))
-        elif node.custom is not None:
-            node = replace(node, custom=_rounded_rule(node.custom, rounding))
-        elif not _NUMBERS.isdisjoint(node.keywords):
-            node = replace(node, keywords=_keywords(node, rounding))
-        nodes.append(node)
-    return replace(program, nodes=tuple(nodes))
+    nodes = tuple(
+        _rounded_node(node, rounding, index in integral) for index, node in enumerate(program.nodes)
+    )
+    if all(node is before for node, before in zip(nodes, program.nodes, strict=True)):
+        return program
+    return replace(program, nodes=nodes)
+
+
+def _rounded_node(node: Node, rounding: str, integral: bool) -> Node:
+    if node.op == CONSTANT:
+        assert node.value is not None
+        value = round_constant(node.value, rounding, integral)
+        return node if value == node.value else replace(node, value=value)
+    if node.custom is not None:
+        custom = _rounded_rule(node.custom, rounding)
+        return node if custom is node.custom else replace(node, custom=custom)
+    if not _NUMBERS.isdisjoint(node.keywords):
+        keywords = _keywords(node, rounding)
+        return node if keywords == node.keywords else replace(node, keywords=keywords)
+    return node
 
 
 def _rounded_rule(rule: CustomGradient, rounding: str) -> CustomGradient:
-    return replace(
-        rule,
-        forward=rounded(rule.forward, rounding),
-        vjp=rounded(rule.vjp, rounding),
-        jvp=None if rule.jvp is None else rounded(rule.jvp, rounding),
-    )
+    forward, vjp = rounded(rule.forward, rounding), rounded(rule.vjp, rounding)
+    jvp = None if rule.jvp is None else rounded(rule.jvp, rounding)
+    if forward is rule.forward and vjp is rule.vjp and jvp is rule.jvp:
+        return rule
+    return replace(rule, forward=forward, vjp=vjp, jvp=jvp)
 
 
 def _keywords(node: Node, rounding: str) -> Mapping[str, Any]:

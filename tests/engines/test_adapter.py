@@ -11,6 +11,7 @@ import pytest
 
 from gradcheck_cli.domain.evaluation import Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Engine
 
 Make = Callable[[str, Mapping[str, np.ndarray]], Program]
@@ -92,3 +93,20 @@ def test_float32_problem_in_float64_keeps_the_rounded_constants(
     assert answer.output == float(np.float32(0.1))
     clipped = ask(engine, "clip(x, max=0.1)", dtype="float64", rounding="float32", x=1.0)
     assert clipped.output == float(np.float32(0.1))
+
+
+@pytest.mark.parametrize(("text", "times"), [("2 * x", 1), ("0.1 * x", 2)])
+def test_a_program_is_prepared_once_where_its_constants_are_exact(
+    engine: Engine, program: Make, monkeypatch: pytest.MonkeyPatch, text: str, times: int
+) -> None:
+    assert isinstance(engine, ProgramEngine)
+    made: list[str] = []
+    make = engine.framework
+    monkeypatch.setattr(engine, "framework", lambda dtype: made.append(dtype) or make(dtype))
+    one = program(text, {"x": np.array(3.0)})
+    for rounding in ("float64", "float32", "float64", "float32"):
+        problem = Problem(one, {"x": np.array(3.0)}, ("x",), "float64", rounding, "reverse")
+        answer = engine.evaluate(problem)
+        constant = {"2 * x": 2.0, "0.1 * x": float(np.dtype(rounding).type(0.1))}[text]
+        assert answer.gradients["x"].values.tolist() == [[constant]]
+    assert made == ["float64"] * times

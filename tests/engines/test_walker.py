@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.walker import round_constant
+from gradcheck_cli.engines.walker import round_constant, rounded
 
 X = np.array([0.5, 2.0])
 
@@ -84,7 +84,7 @@ f(x, 0.1)
 
 
 @pytest.mark.parametrize(
-    ("value", "rounding", "integral", "rounded"),
+    ("value", "rounding", "integral", "wanted"),
     [
         (0.1, "float32", False, float(np.float32(0.1))),
         (0.1, "float64", False, 0.1),
@@ -97,11 +97,31 @@ f(x, 0.1)
     ],
 )
 def test_constants_are_rounded_to_the_dtype(
-    value: Any, rounding: str, integral: bool, rounded: Any
+    value: Any, rounding: str, integral: bool, wanted: Any
 ) -> None:
     got = round_constant(value, rounding, integral)
-    assert got == rounded
-    assert type(got) is type(rounded)
+    assert got == wanted
+    assert type(got) is type(wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("2 * x + 0.5", True),
+        ("clip(x, min=0.25)", True),
+        (RECIPROCAL, True),
+        ("0.1 * x", False),
+        ("clip(x, max=0.1)", False),
+        (RECIPROCAL.replace("exp(-x)", "(0.1 + x)"), False),
+        (WITH_JVP.replace("7", "0.7"), False),
+    ],
+)
+def test_constants_that_are_exact_leave_the_program_as_it_is(
+    program: Callable[..., Any], text: str, same: bool
+) -> None:
+    made = program(text, {"x": X})
+    assert rounded(made, "float64") is made
+    assert (rounded(made, "float32") is made) == same
 
 
 @pytest.mark.parametrize("mode", ["reverse", "reverse-over-reverse"])
