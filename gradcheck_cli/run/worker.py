@@ -111,6 +111,7 @@ def _answer(engine: Engine, question: Any) -> Any:
     )
     from gradcheck_cli.domain.fixes import FixRequest
     from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+    from gradcheck_cli.engines import answers
 
     name = engine.capabilities.name
     try:
@@ -123,12 +124,12 @@ def _answer(engine: Engine, question: Any) -> Any:
 
             return screen(question)
         if isinstance(question, TrainingProblem):
-            return engine.train(question)
+            return answers.training(engine.train(question), question, name)
         if isinstance(question, LayerProblem):
             from gradcheck_cli.layers import examine
 
             return examine(engine, question)
-        return engine.evaluate(question)
+        return answers.evaluation(engine.evaluate(question), question, name)
     except BaseException as error:  # of a user's code: nobody interrupts a worker
         from gradcheck_cli.engines.tracebacks import as_failure
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from gradcheck_cli.engines.base import Capabilities, Unsupported
 from gradcheck_cli.engines.lowerings import Table, bound, had, reasons
 from gradcheck_cli.engines.modes import Answer
 from gradcheck_cli.engines.walker import custom_gradients, round_constant, rounded
+
+Made = TypeVar("Made")
 
 _LARGEST = 4096  # entries of a Jacobian or a Hessian
 # For the formulas of one program. Those of the examples take milliseconds; conditions on numbers
@@ -81,8 +83,12 @@ class SymbolicEngine(AnsweringEngine):
         derived = self._derive(problem.program, problem.values, problem.wrt, problem.rounding)
         format = FORMATS[problem.dtype]
         shape = problem.program.nodes[problem.program.output].shape
-        first = problem.mode in FIRST_ORDER
-        blocks = derived.jacobian if first else derived.hessian(problem.projection.rows)
+        blocks = derived.jacobian
+        if problem.mode not in FIRST_ORDER:
+            words = "second derivative"
+            blocks = self._in_time(
+                (*derived.about, words), words, lambda: derived.hessian(problem.projection.rows)
+            )
         output, matrices = derived.at(problem.values, blocks)
         answer.output = format.round(_floats(output, shape))
         for name, matrix in matrices.items():
@@ -113,20 +119,17 @@ class SymbolicEngine(AnsweringEngine):
     ) -> _Derived:
         fixed = {k: v for k, v in values.items() if v.dtype.kind in "bi"}
         told = tuple(sorted((name, array.tobytes()) for name, array in fixed.items()))
-        # By content: every task brings its own copy of a program, and SymPy is slow.
+        program = rounded(program, rounding)
+        # By content: every task brings its own copy of a program, and SymPy is slow. Where rounding
+        # changes no constant, dtypes share their formulas.
         about = (pickle.dumps(program), tuple(wrt), told)
-        key = (*about, rounding)
-        if key not in self._derived:
-            self._derived[key] = self._in_time(about, rounded(program, rounding), fixed, wrt)
-        return self._derived[key]
+        if about not in self._derived:
+            self._derived[about] = self._in_time(
+                about, "derivative", lambda: _Derived(self._calls, program, fixed, wrt, about)
+            )
+        return self._derived[about]
 
-    def _in_time(
-        self,
-        about: tuple[Any, ...],
-        program: Program,
-        fixed: Mapping[str, Array],
-        wrt: Sequence[str],
-    ) -> _Derived:
+    def _in_time(self, about: tuple[Any, ...], what: str, make: Callable[[], Made]) -> Made:
         """Raises Unsupported where SymPy comes to no end; it is not asked again then."""
         from gradcheck_cli.engines.symbolic.formulas import OutOfTime, can_limit, time_limit
 
@@ -134,10 +137,10 @@ class SymbolicEngine(AnsweringEngine):
             if about in self._endless:
                 raise OutOfTime
             with time_limit(_PATIENCE_S) if can_limit() else nullcontext():
-                return _Derived(self._calls, program, fixed, wrt)
+                return make()
         except OutOfTime:
             self._endless.add(about)
-            words = f"SymPy has not finished the formula of the derivative in {_PATIENCE_S:g} s"
+            words = f"SymPy has not finished the formula of the {what} in {_PATIENCE_S:g} s"
             raise Unsupported(words) from None
 
 
@@ -154,9 +157,13 @@ class _Derived:
         program: Program,
         fixed: Mapping[str, Array],
         wrt: Sequence[str],
+        about: tuple[Any, ...],
     ) -> None:
         from gradcheck_cli.engines.symbolic.formulas import exact, walk
 
+        self.about = about
+        # A stated derivative may be any function, and its own derivatives need not be symmetric.
+        self._symmetric = not program.has_custom_gradient
         arrays = walk(calls, program, fixed, exact)
         self._inputs = {
             name: arrays[index].ravel().tolist()
@@ -167,25 +174,20 @@ class _Derived:
         self._output = arrays[program.output].ravel().tolist()
         self._numbers: dict[int, tuple[Blocks, Callable[..., list[Any]]]] = {}
         self._second: dict[bytes, Blocks] = {}
-        self.jacobian: Blocks = self._derivatives(self._output, "")
+        self.jacobian = self._jacobian()
 
-    def _derivatives(self, expressions: Sequence[Any], prefix: str) -> Blocks:
-        """d expressions / d input, as differentiation leaves them: enough digits make up for what
+    def _jacobian(self) -> Blocks:
+        """d output / d input, as differentiation leaves them: enough digits make up for what
         simplification would spare."""
-        from gradcheck_cli.engines.symbolic.formulas import derivative, unknown
+        from gradcheck_cli.engines.symbolic.formulas import derivative
 
-        count = len(expressions) * sum(len(self._inputs[name]) for name in self._wrt)
-        if count > _LARGEST:
-            raise Unsupported(f"{count} derivatives; formulas are for up to {_LARGEST}")
-        blocks = {
-            f"{prefix}{name}": [[derivative(e, x) for x in self._inputs[name]] for e in expressions]
-            for name in self._wrt
-        }
-        distinct = dict.fromkeys(e for rows in blocks.values() for row in rows for e in row)
-        name = unknown(distinct)
-        if name:
-            raise Unsupported(f"SymPy has no derivative of {name}")
-        return blocks
+        _check_size(len(self._output) * sum(len(self._inputs[name]) for name in self._wrt))
+        return _check_known(
+            {
+                name: [[derivative(e, x) for x in self._inputs[name]] for e in self._output]
+                for name in self._wrt
+            }
+        )
 
     def hessian(self, rows: Array | None) -> Blocks:
         """Of <rows[0], output>, in blocks "a.b"."""
@@ -194,15 +196,37 @@ class _Derived:
         weights = np.ones(len(self._output)) if rows is None else rows[0].ravel()
         key = weights.tobytes()
         if key not in self._second:
-            blocks: dict[str, Sequence[Sequence[Any]]] = {}
-            for name in self._wrt:
-                slopes = [
-                    sum(exact(float(w)) * e for w, e in zip(weights, column, strict=True))
-                    for column in zip(*self.jacobian[name], strict=True)
-                ]
-                blocks.update(self._derivatives(slopes, f"{name}."))
-            self._second[key] = blocks
+            slopes = [
+                sum(exact(float(w)) * e for w, e in zip(weights, column, strict=True))
+                for name in self._wrt
+                for column in zip(*self.jacobian[name], strict=True)
+            ]
+            self._second[key] = self._curvatures(slopes)
         return self._second[key]
+
+    def _curvatures(self, slopes: Sequence[Any]) -> Blocks:
+        """The derivatives of all slopes; of two that are equal by symmetry, one is worked out."""
+        from gradcheck_cli.engines.symbolic.formulas import derivative
+
+        symbols = [symbol for name in self._wrt for symbol in self._inputs[name]]
+        _check_size(len(symbols) ** 2)
+        curvatures: list[list[Any]] = []
+        for i, slope in enumerate(slopes):
+            before = [row[i] for row in curvatures] if self._symmetric else []
+            curvatures.append([*before, *(derivative(slope, x) for x in symbols[len(before) :])])
+        ends = np.cumsum([len(self._inputs[name]) for name in self._wrt]).tolist()
+        stretches = {
+            n: slice(e - len(self._inputs[n]), e) for n, e in zip(self._wrt, ends, strict=True)
+        }
+        return _check_known(
+            {
+                f"{first}.{second}": [
+                    row[stretches[second]] for row in curvatures[stretches[first]]
+                ]
+                for first in self._wrt
+                for second in self._wrt
+            }
+        )
 
     def at(
         self, values: Mapping[str, Array], blocks: Blocks
@@ -252,6 +276,21 @@ class _Derived:
                 for j, number in enumerate(row):
                     if number != number:
                         row[j] = limit_at(rows[i][j], mine[j], point, self._of(key, i))
+
+
+def _check_size(count: int) -> None:
+    if count > _LARGEST:
+        raise Unsupported(f"{count} derivatives; formulas are for up to {_LARGEST}")
+
+
+def _check_known(blocks: Blocks) -> Blocks:
+    """The blocks. Raises Unsupported where SymPy has left a derivative standing."""
+    from gradcheck_cli.engines.symbolic.formulas import unknown
+
+    name = unknown(dict.fromkeys(e for rows in blocks.values() for row in rows for e in row))
+    if name:
+        raise Unsupported(f"SymPy has no derivative of {name}")
+    return blocks
 
 
 def _projected(matrix: list[list[Any]], problem: Problem, name: str) -> list[list[Any]]:

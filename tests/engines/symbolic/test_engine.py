@@ -189,28 +189,29 @@ def test_a_stated_gradient_takes_the_place_of_the_true_one(
         np.testing.assert_allclose(gradient.values, 0 if expected is None else expected, atol=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("mode", "what"), [("reverse", "derivative"), ("forward-over-reverse", "second derivative")]
+)
 def test_a_formula_that_never_ends_is_refused_once(
-    engine: SymbolicEngine, monkeypatch: pytest.MonkeyPatch
+    mode: Any, what: str, engine: SymbolicEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SymPy folds conditions on numbers that have conditions themselves without end."""
     monkeypatch.setattr("gradcheck_cli.engines.symbolic.engine._PATIENCE_S", 0.2)
     asked = []
-    derivatives = _Derived._derivatives
 
-    def endless(self: _Derived, expressions: Any, prefix: str) -> Any:
-        asked.append(prefix)
-        while expressions:
+    def endless(self: _Derived, *slopes: Any) -> Any:
+        asked.append(what)
+        while True:
             pass
-        return derivatives(self, expressions, prefix)
 
-    monkeypatch.setattr(_Derived, "_derivatives", endless)
-    program = program_of("exp(x)", {"x": 1.0})
+    monkeypatch.setattr(_Derived, "_jacobian" if mode == "reverse" else "_curvatures", endless)
+    program = program_of(f"exp(x) - {len(mode)}", {"x": 1.0})  # that no other test has derived
     for dtype in ("float32", "float64"):
-        problem = Problem(program, {"x": np.array(1.0)}, ("x",), dtype, dtype, "reverse")
+        problem = Problem(program, {"x": np.array(1.0)}, ("x",), dtype, dtype, mode)
         failure = engine.evaluate(problem).failure
         assert failure is not None
         assert failure.kind == "unsupported"
-        assert "has not finished the formula of the derivative in 0.2 s" in failure.message
+        assert f"has not finished the formula of the {what} in 0.2 s" in failure.message
     assert len(asked) == 1
 
 

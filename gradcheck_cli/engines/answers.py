@@ -1,0 +1,98 @@
+"""Whether an engine, which may be a stranger's, answered what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gradcheck_cli.domain.evaluation import (
+    FIRST_ORDER,
+    Evaluation,
+    Gradient,
+    Problem,
+    Training,
+    TrainingProblem,
+)
+from gradcheck_cli.engines.base import EngineFault, WrongKind
+
+
+def evaluation(answer: object, problem: Problem, engine: str) -> Evaluation:
+    """The answer to a problem. Raises EngineFault where it is none."""
+    if not isinstance(answer, Evaluation):
+        raise EngineFault(f"it answers with {_kind(answer)}, and not with an Evaluation")
+    told = (answer.engine, answer.dtype, answer.rounding, answer.mode)
+    asked = (engine, problem.dtype, problem.rounding, problem.mode)
+    if told != asked:
+        raise EngineFault(f"it was asked for {' '.join(asked)}, and answers for {' '.join(told)}")
+    if answer.failure is not None:
+        return answer
+    program = problem.program
+    _array("the output", answer.output, program.nodes[program.output].shape)
+    for name in _blocks(problem):
+        if name not in answer.gradients:
+            raise EngineFault(f"it says nothing of the gradient of `{name}`")
+    for name, gradient in answer.gradients.items():
+        _gradient(gradient, problem, name)
+    return answer
+
+
+def _gradient(gradient: object, problem: Problem, name: str) -> None:
+    if not isinstance(gradient, Gradient):
+        words = f"the gradient of `{name}` is {_kind(gradient)}, and should be a Gradient"
+        raise EngineFault(words)
+    if gradient.values is not None:
+        what = f"the gradient of `{name}` (rows, columns)"
+        _array(what, gradient.values, _shape(problem, name))
+
+
+def training(answer: object, problem: TrainingProblem, engine: str) -> Training:
+    """The answer to a training. Raises EngineFault where it is none."""
+    if not isinstance(answer, Training) or (answer.engine, answer.dtype) != (engine, problem.dtype):
+        words = f"{engine} in {problem.dtype}"
+        raise EngineFault(f"it answers with {_kind(answer)}, and not with the Training of {words}")
+    if answer.failure is None:
+        _array("the losses", answer.losses, (problem.steps + 1,))
+        for name in problem.parameters:
+            shape = (problem.steps + 1, *np.shape(problem.values[name]))
+            _array(f"the path of `{name}`", answer.parameters.get(name), shape)
+    return answer
+
+
+def _kind(answer: object) -> str:
+    if isinstance(answer, np.ndarray):
+        return f"an array of {answer.dtype}"
+    name = type(answer).__name__
+    return "None" if answer is None else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+def _array(what: str, value: object, shape: tuple[int, ...]) -> None:
+    if not isinstance(value, np.ndarray | np.floating) or value.dtype != np.float64:
+        raise WrongKind(f"{what} is {_kind(value)}, and should be a float64 array")
+    if value.shape != shape:
+        raise WrongKind(f"{what} has shape {value.shape}, and should have {shape}")
+
+
+def _blocks(problem: Problem) -> tuple[str, ...]:
+    return problem.wrt if problem.mode in FIRST_ORDER else ()
+
+
+def _shape(problem: Problem, name: str) -> tuple[int, int]:
+    """Of a block of the Jacobian or of the Hessian (`Projection`)."""
+    rows, columns = problem.projection.rows, problem.projection.columns or {}
+    if problem.mode == "reverse":
+        return _size(problem) if rows is None else len(rows), np.size(problem.values[name])
+    first, second = _halves(name, problem.values)
+    along = len(columns[second]) if second in columns else np.size(problem.values[second])
+    return _size(problem) if first is None else np.size(problem.values[first]), along
+
+
+def _size(problem: Problem) -> int:
+    shape = problem.program.nodes[problem.program.output].shape
+    return int(np.prod(shape, dtype=np.int64))
+
+
+def _halves(name: str, values: Mapping[str, object]) -> tuple[str | None, str]:
+    """The two inputs of a block of the Hessian; of the Jacobian's there is one."""
+    first, dot, second = name.partition(".")
+    return (first, second) if dot and name not in values else (None, name)
