@@ -25,7 +25,10 @@ def torch_placed(torch: Any, placement: Placement) -> Iterator[None]:
         if placement.index >= count:
             built = torch.version.cuda
             why = f"is built for CUDA {built}" if built else "is built without CUDA"
-            raise EngineFault(f"PyTorch {torch.__version__} {why} and finds {count} GPUs")
+            raise EngineFault(
+                f"PyTorch {torch.__version__} {why} and finds {count} GPUs: "
+                "https://pytorch.org/get-started says how to install it for yours"
+            )
     with products_kept(torch):
         full = placement.matmul == "full"
         torch.set_float32_matmul_precision("highest" if full else "high")
@@ -73,7 +76,8 @@ def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
     if placement.index >= len(found):
         built = "with" if tf.test.is_built_with_cuda() else "without"
         raise EngineFault(
-            f"TensorFlow {tf.__version__} is built {built} CUDA and finds {len(found)} GPUs"
+            f"TensorFlow {tf.__version__} is built {built} CUDA and finds {len(found)} GPUs: "
+            "pip install 'tensorflow[and-cuda]' brings what it needs for them"
         )
     experimental = tf.config.experimental
     before = experimental.tensor_float_32_execution_enabled()

@@ -16,6 +16,11 @@ _SHOWN = 4
 _LONGEST, _MOST_LINES = 1000, 40  # of what an exception says
 _EXHAUSTED_TYPES = {"OutOfMemoryError", "ResourceExhaustedError"}  # of torch, of TensorFlow
 _EXHAUSTED_WORDS = ("can't allocate memory", "RESOURCE_EXHAUSTED")  # torch on the CPU, XLA
+_ABOUT_TRACEBACKS = (  # what JAX adds to every exception
+    "--------------------",
+    "For simplicity, JAX has removed its internal frames from the traceback of the following "
+    "exception. Set JAX_TRACEBACK_FILTERING=off to include these.",
+)
 _DUMPED = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
 
@@ -63,6 +68,8 @@ def short_traceback(error: BaseException, *, ours: bool = False) -> str:
     where there are no others: the mistake is in gradcheck then."""
     everything = traceback.extract_tb(error.__traceback__)
     frames = [f for f in everything if not f.filename.startswith((OURS, "<frozen"))]
+    # a dataclass of a framework is being made: no line of anybody
+    frames = [f for f in frames if (f.filename, f.name) != ("<string>", "__init__")]
     own = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
     if own:
         last = [frames[-1]] if frames[-1] is not own[-1] else []
@@ -71,7 +78,7 @@ def short_traceback(error: BaseException, *, ours: bool = False) -> str:
         frames = everything
     lines = traceback.format_list(frames[-_SHOWN:])
     lines += traceback.format_exception_only(error)
-    told = "".join(lines).rstrip().splitlines()
+    told = [line for line in "".join(lines).splitlines() if line not in _ABOUT_TRACEBACKS]
     if len(told) > _MOST_LINES:
         told = [*told[:_MOST_LINES], "..."]
     return "\n".join(_cut(line) for line in told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import jax
 import pytest
 
 from gradcheck_cli.engines.base import Unsupported
@@ -42,6 +43,19 @@ def test_the_lines_of_the_user_are_shown() -> None:
     detail = as_failure(caught.value).detail
     assert 'int("no number")' in detail
     assert detail.endswith("ValueError: invalid literal for int() with base 10: 'no number'")
+
+
+def test_of_jax_the_lines_of_the_user_are_shown_and_no_others() -> None:
+    @jax.custom_vjp
+    def layer(x: float) -> float:
+        return x
+
+    layer.defvjp(lambda x: (x, x), lambda x, y_bar: (float(x) / 0,))
+    with pytest.raises(ZeroDivisionError) as caught:
+        jax.grad(layer)(1.0)
+    first, *_, last = as_failure(caught.value).detail.splitlines()
+    assert first.startswith(f'  File "{__file__}"')
+    assert last == "ZeroDivisionError: float division by zero"
 
 
 def test_a_crash_is_shown_from_the_error_to_the_users_lines() -> None:

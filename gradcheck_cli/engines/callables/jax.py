@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
     from gradcheck_cli.engines.callables.recording import Recording
 
+_NO_TRANSPOSE = "Transpose rule (for reverse-mode differentiation)"  # and that there is none
 _NO_FORWARD = "(jvp) to a custom_vjp function"  # how JAX's TypeError ends
 
 
@@ -244,7 +245,8 @@ class JaxSubject:
         with self._ready():
             inputs = self._inputs(call.values)
             if len(rows) and wrt:
-                arrays, passes = self._pulled(inputs, wrt, call)
+                with _transposing():
+                    arrays, passes = self._pulled(inputs, wrt, call)
             else:
                 arrays, passes = self._value(inputs), []
                 self._run_between(call)
@@ -399,6 +401,18 @@ class JaxSubject:
         """What the user's code has compiled holds what stood in for captured arrays."""
         if any(_differ(one.value, array) for one, _, array in self._captures):
             self._jax.clear_caches()
+
+
+@contextmanager
+def _transposing() -> Iterator[None]:
+    """What JAX raises where a tangent goes through what is not linear is said in other words, too:
+    its own rules are linear."""
+    try:
+        yield
+    except NotImplementedError as error:
+        if _NO_TRANSPOSE in str(error):
+            error.add_note("a stated jvp has to be linear in its tangents: JAX transposes it")
+        raise
 
 
 def _differ(one: Any, other: Any) -> bool:

@@ -48,6 +48,16 @@ def push(primals, tangents):
     return cube(x), 3 * x**2 * x_dot
 
 
+@jax.custom_jvp
+def squared_tangent(x):
+    return jnp.sin(x)
+
+
+@squared_tangent.defjvp
+def push_squared(primals, tangents):
+    return jnp.sin(primals[0]), jnp.cos(primals[0]) * tangents[0] ** 2
+
+
 @jax.jit
 def scaled(x):
     return x * scale
@@ -144,6 +154,16 @@ def test_stated_derivatives_are_what_is_given(bound: Callable[..., JaxSubject]) 
     np.testing.assert_allclose(cube.push({"x": np.ones(2)}), 3 * X**2, rtol=1e-14)
     second = cube.pull_twice(np.ones(2), {"x": np.ones(2)})
     np.testing.assert_allclose(second["x"], 6 * X, rtol=1e-14)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_jvp_that_is_not_linear_is_told_of(
+    bound: Callable[..., JaxSubject], compiled: bool
+) -> None:
+    layer = bound("squared_tangent", {"x": X}, compiled=compiled)
+    with pytest.raises(NotImplementedError) as raised:
+        layer.run(Call(rows=np.eye(2)))
+    assert raised.value.__notes__[-1].startswith("a stated jvp has to be linear in its tangents")
 
 
 def test_arrays_of_a_layer_that_is_a_tree_are_its_parameters(
