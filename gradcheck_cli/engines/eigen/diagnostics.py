@@ -23,8 +23,9 @@ _PLAIN = re.compile(r"(Eigen::)?Matrix<(float|double), \d+, 1(, \d+)*> *&?")
 # Storage and largest sizes, which follow from the others as a rule; 1 is for rows.
 _STORAGE = re.compile(r"((?:Matrix|Array)<[^<>]*, -?\d+, -?\d+), (\d+), -?\d+, -?\d+>")
 _NOTES = 6  # about the user's own file, under an error
-_UNDEDUCED = re.compile(r"couldn.t (deduce|infer) template (parameter|argument)|Eigen::Ref<")
+_UNDEDUCED = re.compile(r"couldn.t (deduce|infer) template (parameter|argument)|Eigen::Ref\b")
 _OURS = Path(__file__).parent
+_REQUIREMENT = re.compile(r" due to requirement '.*': ")  # Clang: the whole condition
 _RESULT = re.compile(r"no matching function for call to .result(<T>)?(\((?P<what>.*)\))?.$")
 
 
@@ -79,9 +80,10 @@ def first_error(text: str, source: Path, theirs: Collection[Path] = ()) -> Compi
     mine = Path(error.file).name == source.name
     ours = mine or Path(error.file).parent == _OURS
     place = None if own is None else _place(own)
-    says = readable(error.says)
+    says = _REQUIREMENT.sub(": ", readable(error.says))
     if ours and (given := _RESULT.match(says)):
-        what = f"what it gives, {given['what'] or '(see below)'}, is no T, and no array of them"
+        kind = f", {given['what']}," if given["what"] else ""  # Clang does not tell
+        what = f"what it gives{kind} is no T, and no array of them"
         says = f"{what} (an object that is called is name{{}})"
     where = "" if ours or place else f" ({error.file}:{error.line})"
     detail = [] if ours or own is error else [f"in {error.file}:{error.line}"]
@@ -113,7 +115,7 @@ def _notes(records: Sequence[_Record], source: Path, theirs: Collection[Path]) -
     lines: list[str] = []
     own = False
     for record in records:
-        if record.kind != "note":
+        if record.kind != "note" or record.says.startswith("in instantiation of"):
             continue
         in_theirs = Path(record.file).resolve() in theirs
         reason = own and record.says.startswith("  ")  # of the candidate before it
