@@ -22,6 +22,7 @@ from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.pushes import moving_size, output_shape, output_size
 from gradcheck_cli.layers.whole import with_layer
+from gradcheck_cli.layers.zeros import with_zeros_stated
 from gradcheck_cli.truth.callables import move_of, signs
 from gradcheck_cli.truth.noise import from_size
 from gradcheck_cli.truth.probes import size_of
@@ -92,6 +93,7 @@ class Second:
         if suspects(case):
             self.doubt()
             case = self._case(mode, mine, right, self._costs(right, mode), started)
+            case = self._with_never_filled(case, mode)
         if suspects(case) and self.highest is self.narrow and self.narrow.dtype == "float64":
             case = self._with_other_precision(case, mode)
         checks, findings = judge(case)
@@ -213,6 +215,25 @@ class Second:
             output=subject.value({}).reshape(output_shape(subject)),
             gradients={_block_name(key): Gradient(block) for key, block in blocks.items()},
         )
+
+    def _with_never_filled(self, case: Case, mode: Mode) -> Case:
+        """The case with 0 as what the backward states, where its derivative is zero wherever one
+        looks and should not be: where JAX has nothing to differentiate it gives zeros."""
+
+        def there(values: Mapping[str, Array]) -> Mapping[str, Array | None]:
+            captured = {leaf.name for leaf in self._leaves if leaf.role == "captured"}
+            bound = self.bind(
+                self.narrow.dtype, {n: value for n, value in values.items() if n not in captured}
+            )
+            if bound is None:
+                return {}
+            try:
+                found = self._blocks(bound, mode)
+                return {_block_name(key): block for key, block in found.items()}
+            finally:
+                bound.close()
+
+        return with_zeros_stated(case, mode, there, self.narrow.leaves)
 
     def _with_other_precision(self, case: Case, mode: Mode) -> Case:
         other = self.bind("float32", {})

@@ -9,10 +9,12 @@ import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.judge.entries import Mask
+from gradcheck_cli.layers.pushes import output_size
 
 # Where 1 - tanh(x)^2 is absorbed, or exp(-x) underflows, a sixteenth of x is harmless.
 SMALLER = (2.0**-4, 2.0**-8)
@@ -21,24 +23,33 @@ SMALLER = (2.0**-4, 2.0**-8)
 def with_never_filled(case: Case, subject: Subject) -> Case:
     """The case with 0 as the stated derivative of entries that are zero here and elsewhere, where
     the truth is not zero: no precision will fill them (`TruthBlock.stated`)."""
-    given = next((e for e in case.evaluations if e.mode == "reverse"), None)
+
+    def pulled(values: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        return subject.run(Call(values, np.eye(output_size(subject)))).gradients
+
+    return with_zeros_stated(case, "reverse", pulled, subject.leaves)
+
+
+def with_zeros_stated(
+    case: Case,
+    mode: Mode,
+    elsewhere: Callable[[Mapping[str, Array]], Mapping[str, Array | None]],
+    leaves: tuple[Leaf, ...],
+) -> Case:
+    """The same in any mode, whose blocks `elsewhere` gives where leaves have other values."""
+    given = next((e for e in case.evaluations if e.mode == mode), None)
     if given is None or given.failure is not None or case.truth is None:
         return case
     zeros = {
         name: zero
         for name, gradient in given.gradients.items()
         if gradient.values is not None
-        for zero in (suspicious(gradient.values, case.truth.blocks["reverse", name]),)
+        for zero in (suspicious(gradient.values, case.truth.blocks[mode, name]),)
         if np.any(zero)
     }
     if not zeros:
         return case
-    rows = np.eye(len(next(iter(zeros.values()))))
-
-    def pulled(values: Mapping[str, Array]) -> Mapping[str, Array | None]:
-        return subject.run(Call(values, rows)).gradients
-
-    never = never_filled(zeros, pulled, subject.leaves, case.seed)
+    never = never_filled(zeros, elsewhere, leaves, case.seed)
     blocks = {
         key: stating_zero(block, never[key[1]])
         if key[1] in never and block.value.shape == never[key[1]].shape

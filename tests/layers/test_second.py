@@ -49,6 +49,15 @@ class Detached(Sine):
         return g * torch.cos(ctx.saved_tensors[0].detach())
 
 
+class Frozen(Sine):
+    """As JAX has it, which gives zeros where there is nothing."""
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * torch.cos(x.detach()) + 0 * x
+
+
 class Once(Sine):
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -63,6 +72,7 @@ class Once(Sine):
         (Sine, None),
         (Half, "wrong in every precision"),
         (Detached, "no second derivative"),
+        (Frozen, "wrong in every precision"),
         (Once, "second derivative"),
     ],
 )
