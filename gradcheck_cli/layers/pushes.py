@@ -90,7 +90,7 @@ class Pushes:
         except Unsupported as error:
             refusals[str(error)] = None
             return None
-        return np.stack(columns, axis=1)
+        return np.stack(columns, axis=1) if columns else np.zeros((output_size(subject), 0))
 
 
 def output_size(subject: Subject) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -37,3 +38,14 @@ def test_a_jacobian_is_computed_once_in_each_precision(dtype: str, jacobians: in
     (check,) = answer.checks
     assert (check.status, check.backward) == ("passed", len(x))
     assert Squared.runs[1] == jacobians * len(x)
+
+
+def test_an_input_without_numbers_has_a_gradient_without_numbers() -> None:
+    def layer(x: Any, y: Any) -> Any:
+        return x.sum() + 2 * y
+
+    problem = layer_problem(layer, {"x": np.zeros(0), "y": [1.0]}, modes=("reverse", "forward"))
+    answer = examine(torch_engine(), problem)
+    assert answer.failure is None
+    assert {check.status for check in answer.checks} == {"passed"}
+    assert not answer.findings
