@@ -170,11 +170,19 @@ def python_code(
     from sympy.printing.codeprinter import PrintMethodNotImplementedError
     from sympy.printing.pycode import PythonCodePrinter
 
-    settings = {"fully_qualified_modules": False, "strict": True}
-    try:
-        return _module(PythonCodePrinter(settings), name, inputs, output, gradients)
-    except PrintMethodNotImplementedError:
-        return _module(_mpmath_printer()(settings), name, inputs, output, gradients)
+    kind: Any = PythonCodePrinter
+    for qualified in (False, True):  # math.exp where an input is called exp
+        settings = {"fully_qualified_modules": qualified, "strict": True}
+        try:
+            printer = kind(settings)
+            code = _module(printer, name, inputs, output, gradients)
+        except PrintMethodNotImplementedError:
+            kind = _mpmath_printer()
+            printer = kind(settings)
+            code = _module(printer, name, inputs, output, gradients)
+        if not any(names & {*inputs} for names in printer.module_imports.values()):
+            break
+    return code
 
 
 @cache
@@ -215,7 +223,9 @@ def _module(
     value = _nested(printer, output)
     slopes = {key: _nested(printer, array) for key, array in gradients.items()}
     imports = [
-        f"from {module} import {', '.join(sorted(names))}"
+        f"import {module}"
+        if printer._settings["fully_qualified_modules"]
+        else f"from {module} import {', '.join(sorted(names))}"
         for module, names in sorted(printer.module_imports.items())
     ]
     given = ", ".join(inputs)

@@ -36,7 +36,10 @@ class Numbers:
         from gradcheck_cli.engines.symbolic.functions import NUMERIC
 
         modules = [NUMERIC, "mpmath"]
-        call: Callable[..., Any] = sympy.lambdify(self._symbols, expressions, modules, cse=True)
+        # by other names: an input may be called exp
+        call: Callable[..., Any] = sympy.lambdify(
+            self._symbols, expressions, modules, dummify=True, cse=True
+        )
         return call
 
     def __call__(self, values: Sequence[float]) -> list[Any]:

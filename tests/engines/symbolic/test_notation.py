@@ -58,3 +58,14 @@ def test_python_runs_and_gives_the_numbers(special: sympy.Expr) -> None:
     expected = np.sin(-0.5) * 3 + 0.5 + float(special.subs(x, -0.5))
     assert float(names["value"](-0.5, [2.0, 3.0])) == pytest.approx(expected)
     assert float(names["gradient"](-0.5, [2.0, 3.0])["x"]) == pytest.approx(3 * np.cos(0.5))
+
+
+def test_an_input_may_be_called_like_a_function() -> None:
+    e = sympy.Symbol("exp", real=True)
+    for special, module in ((sympy.Integer(1), "math"), (sympy.besseli(0, x), "mpmath")):
+        code = python_code("name", ("exp", "x"), np.array(e * sympy.exp(x) * special), {})
+        names: dict = {}
+        exec(code, names)
+        assert f"import {module}" in code
+        expected = 2 * np.exp(0.5) * float(special.subs(x, 0.5))
+        assert float(names["value"](2.0, 0.5)) == pytest.approx(expected)

@@ -25,3 +25,9 @@ def test_one_pole_does_not_spoil_the_others() -> None:
     assert math.isnan(found[0])
     assert math.isnan(found[2])
     assert (found[1], found[3]) == (1.0, 0.0)
+
+
+def test_symbols_may_be_called_like_functions() -> None:
+    exp, sin = sympy.symbols("exp sin", real=True)
+    (found,) = Numbers([exp, sin], [sympy.exp(sin) * exp])([2.0, 0.0])
+    assert found == 2
