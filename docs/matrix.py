@@ -25,9 +25,9 @@ Finding = dict[str, Any]
 def matrix(report: Report) -> str:
     """The table, and below it a line for whatever is not the same in a row."""
     results = sorted(report["results"], key=lambda result: str(result["path"]))
-    lines = [f"| | {' | '.join(ENGINES)} |", "|---" * (len(ENGINES) + 1) + "|"]
+    lines = [f"| | the point | {' | '.join(ENGINES)} |", "|---" * (len(ENGINES) + 2) + "|"]
     for result in results:
-        row = " | ".join(cell(result, engine) for engine in ENGINES)
+        row = " | ".join([of_the_point(result), *(cell(result, engine) for engine in ENGINES)])
         lines.append(f"| `{result['spec']}` | {row} |")
     notes = [*disagreements(results), *refusals(results), *_remarks()]
     return "\n".join([*lines, "", *(f"- {note}" for note in notes)]) + "\n"
@@ -40,6 +40,12 @@ def placed(readme: str, table: str) -> str:
     if not end:
         raise ValueError(f"README has no place for the table: {_BEGIN}{_END}")
     return f"{before}{_BEGIN}\n{table}\n{_END}{after}"
+
+
+def of_the_point(result: Report) -> str:
+    """What was found of the point itself, whatever an engine gives there."""
+    found = {f"{f['code']} {f['name']}" for f in result["findings"] if not f["engine"]}
+    return ", ".join(sorted(found))
 
 
 def cell(result: Report, engine: str) -> str:
