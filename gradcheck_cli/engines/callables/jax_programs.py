@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import jax
@@ -19,8 +20,8 @@ import numpy as np
 from jax.extend import core
 from jax.extend.core import primitives
 
-MOST_PROGRAMS = 256
-"""Kept at a time; a layer has about ten for every dtype and shape."""
+MOST_PROGRAMS = 64
+"""Kept at a time, with what is compiled in; a layer has about ten for every dtype and shape."""
 
 _LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p, primitives.linear_solve_p)
 _STATED = ("custom_jvp_call", "custom_vjp_call")  # whose derivative is no part of the value
@@ -131,7 +132,7 @@ def _contents(value: Any) -> Hashable:
         return str(value.dtype), _contents(jax.random.key_data(value))
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         plain = np.asarray(value)
-        return type(value), plain.shape, str(plain.dtype), plain.tobytes()
+        return type(value), plain.shape, str(plain.dtype), sha256(plain.tobytes()).digest()
     if isinstance(value, float):  # nan is itself, and -0 is not 0
         return float, np.float64(value).tobytes()
     return type(value), _Same(value)
