@@ -204,10 +204,10 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     monkeypatch.delitem(sys.modules, "fake_engines", raising=False)
     monkeypatch.setenv("CHILD_PID_FILE", str(tmp_path / "child_pid"))
     monkeypatch.setenv("IMPORTS_FILE", str(tmp_path / "imports"))
-    for kept in (points.targets, registry.engines):
+    for kept in (points.claims, points.targets, registry.engines):
         kept.cache_clear()
     yield targets
-    for kept in (points.targets, registry.engines):
+    for kept in (points.claims, points.targets, registry.engines):
         kept.cache_clear()
 
 
