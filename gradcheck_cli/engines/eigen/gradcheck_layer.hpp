@@ -66,17 +66,34 @@ std::array<int, N> reversed() {
 
 template <typename T, typename D>
 Result<T> result(const Eigen::TensorBase<D, Eigen::ReadOnlyAccessors>& y) {
-  constexpr int N = Eigen::internal::traits<D>::NumDimensions;
-  const Eigen::Tensor<T, N> columns = static_cast<const D&>(y);
+  constexpr int N = Eigen::internal::traits<D>::NumDimensions, layout = Eigen::internal::traits<D>::Layout;
+  const Eigen::Tensor<T, N, layout> made = static_cast<const D&>(y);
   Result<T> found;
-  for (int i = 0; i < N; ++i) found.shape.push_back(columns.dimension(i));
-  if constexpr (N == 0) {
-    found.entries = {columns()};
+  for (int i = 0; i < N; ++i) found.shape.push_back(made.dimension(i));
+  if constexpr (N == 0 || layout == int(Eigen::RowMajor)) {
+    found.entries.assign(made.data(), made.data() + made.size());
   } else {
-    const Eigen::Tensor<T, N, Eigen::RowMajor> rows = columns.swap_layout().shuffle(reversed<N>());
+    const Eigen::Tensor<T, N, Eigen::RowMajor> rows = made.swap_layout().shuffle(reversed<N>());
     found.entries.assign(rows.data(), rows.data() + rows.size());
   }
   return found;
+}
+
+#endif
+
+#ifdef EIGEN_CXX11_TENSOR_TENSOR_H
+
+template <typename K>
+constexpr bool is_tensor = false;
+template <typename T, int N, int layout>
+constexpr bool is_tensor<Eigen::Tensor<T, N, layout>> = true;
+
+template <typename K, typename T>
+K made(const T* x, std::array<Index, K::NumDimensions> sizes) {
+  constexpr int N = K::NumDimensions;
+  const Eigen::TensorMap<const Eigen::Tensor<T, N, Eigen::RowMajor>> rows(x, sizes);
+  if constexpr (int(K::Layout) == int(Eigen::RowMajor)) return K(rows);
+  else return K(rows.swap_layout().shuffle(reversed<N>()));
 }
 
 #endif
@@ -93,24 +110,19 @@ K made(const T* x, Index rows, Index columns) {
     for (Index i = 0; i < y.rows(); ++i)
       for (Index j = 0; j < y.cols(); ++j) y(i, j) = x[i * y.cols() + j];
     return y;
+#ifdef EIGEN_CXX11_TENSOR_TENSOR_H
+  } else if constexpr (is_tensor<K>) {
+    const std::array<Index, 2> sizes{rows, columns};
+    std::array<Index, K::NumDimensions> own;
+    std::copy_n(sizes.begin(), own.size(), own.begin());
+    return made<K>(x, own);
+#endif
   } else {
     K y;
     std::copy(x, x + rows * columns, y.begin());
     return y;
   }
 }
-
-#ifdef EIGEN_CXX11_TENSOR_TENSOR_H
-
-template <typename K, typename T>
-K made(const T* x, std::array<Index, K::NumDimensions> sizes) {
-  constexpr int N = K::NumDimensions;
-  const Eigen::TensorMap<const Eigen::Tensor<T, N, Eigen::RowMajor>> rows(x, sizes);
-  if constexpr (int(K::Layout) == int(Eigen::RowMajor)) return K(rows);
-  else return K(rows.swap_layout().shuffle(reversed<N>()));
-}
-
-#endif
 
 // Something that is of each of these kinds. (Of bases that are the same, one.)
 template <typename... Kinds>
@@ -129,8 +141,16 @@ template <typename... Found, typename Kind, typename... Kinds>
 struct Distinct<All<Found...>, Kind, Kinds...>
     : std::conditional_t<(std::is_same_v<Found, Kind> || ...), Distinct<All<Found...>, Kinds...>,
                          Distinct<All<Found..., Kind>, Kinds...>> {};
-template <typename... Kinds>
-using Every = typename Distinct<All<>, Kinds...>::type;
+
+#ifdef EIGEN_CXX11_TENSOR_TENSOR_H
+template <typename T, int N>
+using Tensors = All<Eigen::Tensor<T, N>, Eigen::Tensor<T, N, Eigen::RowMajor>>;
+#else
+template <typename T, int N>
+using Tensors = All<>;
+#endif
+template <typename T, int N, typename... Kinds>
+using Every = typename Distinct<Tensors<T, N>, Kinds...>::type;
 
 // The arguments by their places among the inputs: `plain` is what they are usually.
 struct Number {
@@ -186,7 +206,7 @@ struct Vector {
   auto every(const std::vector<T>& all) const {
     constexpr int m = fixed<T, n>;
     using Standard = std::conditional_t<m == any, std::vector<T>, std::array<T, std::size_t(n)>>;
-    return Every<Dense<T, any, 1, 0>, Dense<T, 1, any, 0>, Dense<T, m, 1, 0>, Dense<T, 1, m, 0>, DenseArray<T, any, 1>,
+    return Every<T, 1, Dense<T, any, 1, 0>, Dense<T, 1, any, 0>, Dense<T, m, 1, 0>, Dense<T, 1, m, 0>, DenseArray<T, any, 1>,
                  DenseArray<T, m, 1>, std::vector<T>, Standard>(all.data() + first, n, Index(1));
   }
 };
@@ -203,7 +223,7 @@ struct Grid {
     constexpr bool small = fixed<T, rows * columns> != any;
     constexpr int r = small ? int(rows) : any, c = small ? int(columns) : any;
     constexpr int by_row = Eigen::RowMajor, by_column = Eigen::ColMajor;
-    return Every<Dense<T, any, any, by_column>, Dense<T, any, any, by_row>, Dense<T, r, c, by_column>, Dense<T, r, c, by_row>,
+    return Every<T, 2, Dense<T, any, any, by_column>, Dense<T, any, any, by_row>, Dense<T, r, c, by_column>, Dense<T, r, c, by_row>,
                  Dense<T, any, c, by_column>, Dense<T, any, c, by_row>, Dense<T, r, any, by_column>,
                  DenseArray<T, any, any>, DenseArray<T, r, c>>(all.data() + first, rows, columns);
   }
@@ -221,8 +241,7 @@ struct Cube {
   }
   template <typename T>
   auto every(const std::vector<T>& all) const {
-    return All<Eigen::Tensor<T, N>, Eigen::Tensor<T, N, Eigen::RowMajor>>(
-        all.data() + first, std::array<Index, N>{sizes...});
+    return Tensors<T, N>(all.data() + first, std::array<Index, N>{sizes...});
   }
 };
 

@@ -75,14 +75,16 @@ def test_arrays_of_whatever_kind() -> None:
     np.testing.assert_allclose(ran.gradients["x"], np.tile(w, 2)[None], rtol=1e-14)
 
 
-def test_tensors_in_and_out() -> None:
-    x = RNG.normal(size=(2, 3, 4))
-    layer = subject("slide", header="tensors.hpp", x=x)
+@pytest.mark.parametrize("name", ["by_column", "by_row"])
+def test_tensors_in_and_out(name: str) -> None:
+    x, w = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(3, 4))
+    layer = subject(name, header="tensors.hpp", x=x, w=w, one=[1.0])
     weights = np.arange(1, 4)[None, :, None]
     assert layer.outputs[0].shape == (2, 4)
-    np.testing.assert_allclose(layer.value({}).reshape(2, 4), (weights * x * x).sum(1))
+    right = (weights * x * x * w).sum(1)
+    np.testing.assert_allclose(layer.value({}).reshape(2, 4), right, rtol=1e-13)
     gradient = layer.run(Call(rows=np.ones((1, 8)))).gradients["x"]
-    np.testing.assert_allclose(gradient.reshape(x.shape), 2 * weights * x)
+    np.testing.assert_allclose(gradient.reshape(x.shape), 2 * weights * x * w)
 
 
 def test_float_loses_what_float_loses() -> None:
