@@ -9,7 +9,7 @@ from functools import partial
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Projection
+from gradcheck_cli.domain.evaluation import SECOND, Projection
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
 from gradcheck_cli.domain.report import Check, Finding, Reading
 from gradcheck_cli.engines.base import Engine, Unsupported
@@ -24,6 +24,7 @@ from gradcheck_cli.layers.blame import Blame, Find
 from gradcheck_cli.layers.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.layers.domain import over_the_domain
 from gradcheck_cli.layers.entries import sought_in
+from gradcheck_cli.layers.failures import modes_of
 from gradcheck_cli.layers.mistakes import BadSpec
 from gradcheck_cli.layers.model import Model
 from gradcheck_cli.layers.projected import Projected
@@ -44,10 +45,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
     Where not `blaming`, findings are left without causes.
     """
     started = time.perf_counter()
-    if not problem.named_modes:
-        modes = engine.capabilities.modes
-        kept = tuple(m for m in problem.modes if m not in FIRST_ORDER or m in modes)
-        problem = replace(problem, modes=kept)
+    problem = replace(problem, modes=modes_of(problem, engine.capabilities.modes))
     try:
         kind = problem.device.partition(":")[0]
         if kind not in engine.capabilities.devices:

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.domain.codes import CODES
-from gradcheck_cli.domain.evaluation import Failure
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Failure, Mode
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 
 # About numbers: what truth and engine say of them means nothing where no call is like the last.
@@ -62,6 +63,19 @@ def _asking_for_integers(problem: LayerProblem, failure: Failure) -> str:
     return f"{names}: floating numbers; `{{value: ..., dtype: int64}}` makes integers of them"
 
 
+def modes_of(problem: LayerProblem, can: Sequence[Mode]) -> tuple[Mode, ...]:
+    """Those that the engine has, unless they were asked for by name."""
+    if problem.named_modes:
+        return problem.modes
+    return tuple(m for m in problem.modes if m not in FIRST_ORDER or m in can)
+
+
+def _first_mode(problem: LayerProblem) -> tuple[Mode, ...]:
+    found = engines().get(problem.implementation.engine)
+    can = found.engine.capabilities.modes if found and found.engine else FIRST_ORDER
+    return modes_of(problem, can)[:1]
+
+
 def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
     """The answer; where it failed, with a finding that says so and a check for each input."""
     failure = answer.failure
@@ -84,7 +98,7 @@ def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
     )
     checks = tuple(
         Check(engine, problem.dtype, mode, name, "error", point)
-        for mode in problem.modes[:1]
+        for mode in _first_mode(problem)
         for name in spec.points[problem.point]
         if not problem.behaviour
     )

@@ -64,6 +64,14 @@ def test_a_place_in_the_users_file_is_where_the_finger_points() -> None:
     assert told["location"] == {"path": "layer.hpp", "line": 1, "column": 3}
 
 
+def test_it_is_told_of_a_mode_that_the_engine_has() -> None:
+    cpp = replace(PROBLEM.implementation, engine="eigen")
+    failed = LayerAnswer(failure=Failure("raised", "it does not compile"))
+    for engine, mode in ((cpp, "forward"), (PROBLEM.implementation, "reverse")):
+        (check,) = with_failure(replace(PROBLEM, implementation=engine), failed).checks
+        assert check.mode == mode
+
+
 def test_whole_numbers_where_a_framework_misses_integers() -> None:
     raised = LayerAnswer(failure=Failure("raised", "IndexError: indices must be long", "at line 1"))
     (finding,) = with_failure(PROBLEM, raised).findings
