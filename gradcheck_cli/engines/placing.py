@@ -71,8 +71,8 @@ def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
     """All that this thread makes is made there; products and convolutions in the precision that was
     asked for."""
     kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
-    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # else it takes all there is
-    found = tf.config.list_logical_devices(kind)
+    with _unless_told("TF_FORCE_GPU_ALLOW_GROWTH", "true"):  # else it takes all there is
+        found = tf.config.list_logical_devices(kind)
     if placement.index >= len(found):
         built = "with" if tf.test.is_built_with_cuda() else "without"
         raise EngineFault(
@@ -92,9 +92,9 @@ def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
 @contextmanager
 def jax_placed(jax: Any, placement: Placement) -> Iterator[None]:
     """All that is made is made there; products in the precision that was asked for."""
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes three quarters
     try:
-        found = jax.devices(placement.kind)
+        with _unless_told("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):  # else it takes three quarters
+            found = jax.devices(placement.kind)
     except RuntimeError:
         found = []
     if placement.index >= len(found):
@@ -115,3 +115,16 @@ def jax_placed(jax: Any, placement: Placement) -> Iterator[None]:
     finally:
         for name, value in before.items():
             jax.config.update(name, value)
+
+
+@contextmanager
+def _unless_told(variable: str, value: str) -> Iterator[None]:
+    """A variable of the environment that is read when a framework first looks for its devices."""
+    if variable in os.environ:
+        yield
+        return
+    os.environ[variable] = value
+    try:
+        yield
+    finally:
+        del os.environ[variable]

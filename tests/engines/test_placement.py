@@ -29,6 +29,7 @@ from tests.conftest import program_of
 
 SECOND = """
 import os
+from contextlib import contextmanager
 import numpy as np
 from gradcheck_cli.domain.evaluation import Problem
 from gradcheck_cli.domain.layer import Implementation
@@ -42,13 +43,30 @@ VALUES = {"x": np.array([0.5, 2.0]), "n": np.array([1, 0])}
 PROGRAM = program_of("sum(take(x, n, axis=0) * arange(2) * 3 + ones_like(x)) ** 2", VALUES)
 
 
+@contextmanager
+def during(variable):
+    # whether the environment is told meanwhile how memory is taken
+    seen, kept = set(), type(os.environ).__setitem__
+
+    def noted(self, name, value):
+        seen.update({name} & {variable})
+        kept(self, name, value)
+
+    type(os.environ).__setitem__ = noted
+    try:
+        yield seen
+    finally:
+        type(os.environ).__setitem__ = kept
+
+
 def check(name, places, precision, matmul, memory):
     # `matmul` is not what the framework does by itself
     engine = engines()[name].engine
     engine.place(Placement("cpu:1", matmul))
-    engine.load()
+    with during(memory) as seen:
+        engine.load()
+    assert seen == {memory} and memory not in os.environ, seen
     assert precision() == matmul, precision()
-    assert os.environ[memory] in ("true", "false"), memory
     arrays = engine.framework("float32")
     x = VALUES["x"]
     for made in (arrays.array(x), arrays.leaf(x), arrays.constant(2.0, "float")):
