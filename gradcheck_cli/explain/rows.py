@@ -15,7 +15,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Operation, Phase, Projection
-from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node
+from gradcheck_cli.domain.program import Node
 from gradcheck_cli.explain.alone import Alone, alone
 from gradcheck_cli.explain.producers import UNNAMED
 from gradcheck_cli.explain.traces import LOST_BITS, Traces
@@ -27,11 +27,13 @@ BUDGET = 20_000.0  # scalar operations of one row in balls: a tenth of a second
 def first_unlike(traces: Traces) -> Operation | None:
     """The first row, forward and then in the derivative, that lost more than a quarter of the
     digits by itself; None where there is none, or none that balls can do."""
+    from reference_engine.op import TABLE
+
     program = traces.program
     rows = [
         (index, node, [np.asarray(traces.narrow.values[i]) for i in node.args])
         for index, node in enumerate(program.nodes)
-        if node.op not in (INPUT, CONSTANT, CUSTOM)
+        if node.op in TABLE  # a layer executes what is no row, too
         and all(i in traces.narrow.values for i in (index, *node.args))
     ]
     for index, node, args in rows:

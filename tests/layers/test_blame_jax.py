@@ -180,3 +180,20 @@ def test_where_the_gradient_stops() -> None:
     for cause in causes(jax.jit(scaled), [1.0, 2.0], "float64"):
         assert cause.kind == "detached path"
         assert stretch(cause) == "jax.lax.stop_gradient(jnp.linalg.norm(x))"
+
+
+def test_a_backward_of_another_dtype_is_traced_as_any_other() -> None:
+    """`convert_element_type` is no row of the table, so nothing is known of it as one."""
+
+    @jax.custom_vjp
+    def narrowed(x: Any) -> Any:
+        return jnp.sin(x)
+
+    narrowed.defvjp(
+        lambda x: (jnp.sin(x), x), lambda x, y_bar: ((y_bar * jnp.cos(x)).astype(jnp.float16),)
+    )
+    problem = layer_problem(narrowed, {"x": [0.3, -1.2]}, dtype="float64", modes=("reverse",))
+    implementation = replace(problem.implementation, engine="jax")
+    answer = examine(engine(), replace(problem, implementation=implementation))
+    assert {finding.code for finding in answer.findings} == {"GC103", "GC301"}
+    assert not [note for note in answer.notes if "not traced" in note]
