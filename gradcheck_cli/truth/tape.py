@@ -140,7 +140,9 @@ def _rounded_at(record: Any) -> Array:
 
 def _moved_by_inputs(record: Any, bar: Any) -> float:
     """How far s moves when every matrix that a backward stable algorithm takes is off by its whole
-    norm: sum |x_bar| |x| in Frobenius norms (Higham, Accuracy and Stability, section 1.5)."""
+    norm: sum |x_bar| |x| in Frobenius norms (Higham, Accuracy and Stability, section 1.5). Of a
+    function of elements each is off by itself, and a 0 by nothing."""
+    from reference_engine.rules import Elementwise
     from reference_engine.traced import shape_of, to_array
 
     xs = [np.asarray(to_array(x)) for x in record.xs]
@@ -149,7 +151,11 @@ def _moved_by_inputs(record: Any, bar: Any) -> float:
     x_bars = record.op.rule.reverse(record.op, to_array(bar), y, xs, wanted, record.keywords)
     moved = 0.0
     for i, x_bar in zip(wanted, x_bars, strict=True):
-        if x_bar is not None and shape_of(x_bar):
+        if x_bar is None:
+            continue
+        if isinstance(record.op.rule, Elementwise):
+            moved += float(np.sum(np.abs(xs[i] * to_array(x_bar)), where=xs[i] != 0))
+        elif shape_of(x_bar):
             moved += _by_norm(xs[i], to_array(x_bar))
     return moved
 

@@ -231,7 +231,8 @@ def _bce_terms(p: Any, y: Any) -> Any:
 
 
 def _kl_terms(log_p: Any, q: Any) -> Any:
-    return _times_log(q, q, lambda: q.log() - log_p)
+    # no edge for log_p at q = 0, where the slope by q is infinite, which is seen
+    return arb(0) if q == 0 else q * (q.log() - log_p)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

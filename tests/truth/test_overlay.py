@@ -143,3 +143,16 @@ def test_a_pole_of_which_a_difference_has_no_digit_is_no_derivative() -> None:
     # where it is removable a difference knows the derivative
     flat = truth_of("sqrt(x ** 4)", {"x": 0.0}).blocks["reverse", "x"]
     assert (flat.kind[0, 0], flat.value[0, 0]) == (PointKind.SMOOTH, 0.0)
+
+
+def test_divergence_from_a_distribution_with_a_zero() -> None:
+    """The slope by a probability of 0 is infinite; the others know nothing of it."""
+    p = np.array([0.2, 0.3, 0.5])
+    fixed = truth_of("sum(kl_div(log(p), [0.5, 0.5, 0.0]))", {"p": p}).blocks["reverse", "p"]
+    assert np.all(fixed.certified)
+    np.testing.assert_allclose(fixed.value, [[-2.5 / 3, -5 / 9, 0]], rtol=1e-15)
+    q = np.array([0.5, 0.5, 0.0])
+    block = truth_of("sum(kl_div(log(p), q))", {"p": p, "q": q}).blocks["reverse", "q"]
+    assert block.kind.tolist() == [[PointKind.SMOOTH, PointKind.SMOOTH, PointKind.UNDEFINED]]
+    assert block.certified.tolist() == [[True, True, False]]
+    assert np.all(block.difference_error[0, :2] < 1e-10)  # the zero does not drown them
