@@ -197,6 +197,12 @@ class SpecResult:
     duration_s: float = 0.0
     output_name: str = "output"  # what the formula calls its output
 
+    @property
+    def unchecked(self) -> bool:
+        """Whether nothing was judged, and nothing went wrong: there is no gradient to judge."""
+        judged = self.checks or self.trainings or self.findings
+        return self.status == "passed" and not judged
+
 
 @dataclass(frozen=True, slots=True)
 class SpecError:

@@ -42,12 +42,14 @@ def _mark(result: SpecResult) -> tuple[str, str]:
         return "ERROR", SEVERITY_STYLE["error"]
     if any(found.severity == "warning" and not found.allowed for found in result.findings):
         return "warn", SEVERITY_STYLE["warning"]
+    if result.unchecked:
+        return "none", SEVERITY_STYLE["warning"]
     return "ok", "bold green"
 
 
 def _values(result: SpecResult, style: Style) -> list[str]:
     """The numbers of a spec in order; those of a failing one stand in its findings."""
-    if result.status != "passed":
+    if result.status != "passed" or result.unchecked:
         return []
     if result.trainings:
         trainings = shown_trainings(result)
@@ -68,6 +70,8 @@ def _quality(result: SpecResult) -> str:
     if result.status != "passed":
         bad = sum(check.status != "passed" for check in result.checks)
         return f"{bad} of {len(result.checks)} checks failed" if bad else ""
+    if result.unchecked:
+        return "nothing was checked: no gradient was there to check"
     known = [check.max_ulps for check in result.checks if check.max_ulps is not None]
     return f"worst error {ulps(max(known))}" if known else ""
 

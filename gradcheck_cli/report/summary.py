@@ -29,7 +29,10 @@ def status_count(report: Report, status: str) -> int:
 def summary_line(report: Report) -> Text:
     """`13 specs: 9 passed, 4 failed; 2 errors in specs; GC201 x4, GC302 x2; 3.2 s`."""
     specs = len(report.results)
-    parts = [(f"{status_count(report, 'passed')} passed", "bold green")]
+    none = sum(result.unchecked for result in report.results)
+    parts = [(f"{status_count(report, 'passed') - none} passed", "bold green")]
+    if none:
+        parts.append((f"{none} without a check", "bold yellow"))
     for status, word, style in (("failed", "failed", "bold red"), ("error", "broke", "bold red")):
         if status_count(report, status):
             parts.append((f"{status_count(report, status)} {word}", style))

@@ -72,6 +72,13 @@ def test_a_wrong_layer_is_told_with_the_whole_report_at_the_users_line() -> None
     assert codes(caught.value.report) == {"GC101"}
 
 
+def test_where_nothing_has_a_gradient_nothing_has_passed() -> None:
+    report = check(lambda n: n * 2, torch.tensor([1, 2]))
+    assert not report.passed
+    assert "nothing was checked" in str(report)
+    assert "0 passed, 1 without a check" in str(report)
+
+
 def test_only_what_asks_for_its_gradient_is_checked_where_somebody_asks() -> None:
     def layer(a, b):
         return Halved.apply(a) * b
