@@ -157,7 +157,7 @@ def _with_fix(
     for number in best:
         if number in mine.right:
             fix = mine.fix(number, finding)
-            if _mends(fix, finding):
+            if mine.mends(number, fix, finding):
                 return replace(finding, fix=fix)
     if mine.refused.intersection(best):
         return replace(finding, no_fix=NOT_TAKEN.format(finding.engine, finding.mode))
@@ -165,12 +165,6 @@ def _with_fix(
         return replace(finding, no_fix=TOO_LARGE)
     untried = screened is not None and screened.untried
     return replace(finding, no_fix=NOT_TRIED if untried else NONE_HELPS)
-
-
-def _mends(fix: Fix, finding: Finding) -> bool:
-    """What is still infinite or nan is not repaired, also where the truth is no number either."""
-    lost = finding.code in NOT_FINITE
-    return not (lost and fix.value is not None and not np.isfinite(fix.value))
 
 
 def _order(results: Iterable[_Results]) -> list[int]:
@@ -288,13 +282,28 @@ class _Results:
         numbers."""
         fmt = FORMATS[self._case.dtype]
         now = self._answers[tried]
-        before = next(e for e in self._case.evaluations if (e.engine, e.mode) == self._who)
+        before = self._before()
         numbers = [(point.output, now.output, before.output)]
         for name in self._case.spec.wrt:
             then = before.gradients.get(name)
             target, values = point.gradients[tried.mode, name], now.gradients[name].values
             numbers.append((target, values, None if then is None else then.values))
         return all(_keeps(*three, fmt) for three in numbers)
+
+    def mends(self, number: int, fix: Fix, finding: Finding) -> bool:
+        """What is still infinite or nan is not repaired, also where the truth is no number either:
+        the entry that is shown, or all of the output that was lost."""
+        if finding.code not in NOT_FINITE:
+            return True
+        if finding.input is not None:
+            return fix.value is None or bool(np.isfinite(fix.value))
+        now, then = self._answers[Tried(*self._who, number, 0)].output, self._before().output
+        assert now is not None
+        assert then is not None
+        return bool(np.any(np.isfinite(now) & ~np.isfinite(then)))
+
+    def _before(self) -> Evaluation:
+        return next(e for e in self._case.evaluations if (e.engine, e.mode) == self._who)
 
     def fix(self, number: int, finding: Finding) -> Fix:
         """The candidate as the fix of a finding."""

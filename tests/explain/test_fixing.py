@@ -91,6 +91,18 @@ def test_what_is_still_infinite_is_not_mended(judged: Judge) -> None:
         assert finding.no_fix == fixing.NONE_HELPS
 
 
+def test_a_value_that_is_still_lost_is_not_mended(judged: Judge) -> None:
+    found = fixed(judged("-log(-log(x))", {"x": 1.0}, engines=("reference",)))
+    assert {finding.code for finding in found if finding.engine} == {"GC203"}
+    assert all(finding.fix is None for finding in found)
+    (lost,) = (
+        f
+        for f in fixed(judged("log(exp(x))", {"x": [1.0, 100.0]}, engines=("reference",)))
+        if f.code == "GC203"
+    )
+    assert fix_of(lost).after == "x"
+
+
 def test_one_that_fails_in_the_engine_is_no_fix(judged: Judge) -> None:
     def spoilt(tried: fixing.Tried, answer: Evaluation) -> Evaluation:
         wrong = tried.trial is not None and tried.point == 0
