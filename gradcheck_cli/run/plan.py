@@ -197,17 +197,27 @@ def choose_engines(
     if not names:
         here = (name for name in usual(registered) if registered[name].installed)
         return tuple(here), frozenset()
-    for name in names:
-        found = registered.get(name)
-        if found is None:
-            raise UsageError(f"unknown engine `{name}`", _nearest(name, list(registered)))
-        if found.engine is None:
-            raise UsageError(f"the engine `{name}` cannot be used: {found.fault}")
-        if found.version is None:
-            raise UsageError(f"the engine `{name}` is not installed", found.install)
-        for what, install in found.missing:
-            raise UsageError(f"the engine `{name}` needs {what}, and there is none", install)
+    lacks = [lack for name in dict.fromkeys(names) for lack in _lacks(name, registered)]
+    if len(lacks) == 1:
+        raise UsageError(*lacks[0])
+    if lacks:
+        raise UsageError("; ".join(f"{what} ({help})" if help else what for what, help in lacks))
     return tuple(dict.fromkeys(names)), frozenset(names)
+
+
+def _lacks(name: str, registered: Mapping[str, Registered]) -> list[tuple[str, str]]:
+    """What keeps a named engine from running, each with what would help."""
+    found = registered.get(name)
+    if found is None:
+        return [(f"unknown engine `{name}`", _nearest(name, list(registered)))]
+    if found.engine is None:
+        return [(f"the engine `{name}` cannot be used: {found.fault}", "")]
+    if found.version is None:
+        return [(f"the engine `{name}` is not installed", found.install)]
+    return [
+        (f"the engine `{name}` needs {what}, and there is none", install)
+        for what, install in found.missing
+    ]
 
 
 def _nearest(name: str, valid: list[str]) -> str:

@@ -78,6 +78,12 @@ def test_unknown_engine_is_corrected(spec: Read) -> None:
     with pytest.raises(UsageError) as caught:
         _plan(spec(SQUARE), engines=("caffe",))
     assert "reference, torch, tensorflow" in caught.value.help
+    with pytest.raises(UsageError) as caught:
+        _plan(spec(SQUARE), engines=("torhc", "reference", "tensorflwo"))
+    assert str(caught.value) == (
+        "unknown engine `torhc` (did you mean `torch`?); "
+        "unknown engine `tensorflwo` (did you mean `tensorflow`?)"
+    )
 
 
 def test_command_line_beats_the_spec_beats_the_configuration(spec: Read) -> None:
