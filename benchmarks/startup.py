@@ -66,6 +66,7 @@ def rows(folder: Path) -> list[Row]:
             "every example, seven engines",
             run(EXAMPLES, EVERY),
             (
+                importing("tensorflow", None),
                 Baseline("one spec, TensorFlow", run(one, "tensorflow"), None),
                 Baseline("every example, TensorFlow", run(EXAMPLES, "tensorflow"), None),
             ),
