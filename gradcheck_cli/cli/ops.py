@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
+from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for, talk
 from gradcheck_cli.cli.words import did_you_mean
 from gradcheck_cli.domain.errors import UsageError
 
@@ -48,11 +48,20 @@ def supports() -> dict[str, Support]:
     from gradcheck_cli.engines.registry import engines
     from gradcheck_cli.report.ops import Support
 
-    return {
-        name: Support(found.engine.operations(), found.engine.remarks())
-        for name, found in engines().items()
-        if found.engine is not None and found.engine.operations()
-    }
+    told: dict[str, Support] = {}
+    for name, found in engines().items():
+        if found.engine is None:
+            continue
+        try:
+            support = Support(found.engine.operations(), found.engine.remarks())
+        except Exception as error:  # a stranger's code, which the other columns do not need
+            from gradcheck_cli.engines.tracebacks import one_line
+
+            talk(f"the engine `{name}` does not tell its operations: {one_line(error)}")
+            continue
+        if support.has:
+            told[name] = support
+    return told
 
 
 def _all() -> list[Op | Several]:

@@ -1,5 +1,9 @@
 from pathlib import Path
 
+import pytest
+
+from gradcheck_cli.cli.ops import supports
+from gradcheck_cli.engines.finite_difference import FiniteDifferenceEngine
 from reference_engine.op import TABLE
 
 from .calling import assert_snapshot, call
@@ -28,3 +32,17 @@ def test_a_word_lists_the_rows_that_mention_it(tmp_path: Path) -> None:
 
 def test_a_mistyped_operation(tmp_path: Path) -> None:
     assert_snapshot(call("ops", "tahn", cwd=tmp_path), "ops_unknown")
+
+
+def test_an_engine_that_does_not_tell_its_operations_is_left_out_and_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_: FiniteDifferenceEngine) -> frozenset[str]:
+        raise KeyError("no table")
+
+    before = supports()
+    monkeypatch.setattr(FiniteDifferenceEngine, "operations", fails)
+    assert supports().keys() == before.keys() - {"finite-difference"}
+    said = capsys.readouterr().err
+    assert "the engine `finite-difference` does not tell its operations" in said
+    assert "no table" in said
