@@ -280,13 +280,17 @@ def _look(
             else:
                 against.append((mode, reason, left_out))
         problems[name] = tuple(mine)
+        without: dict[str, list[str]] = {}
         for mode, reason, left_out in against:
             # whoever named an engine asked for something: not every mode can be left out
             if modes_named or (name in named and not (left_out and mine)):
                 failure = Failure("unsupported", reason)
                 refused.append(Evaluation(name, dtype, dtype, mode, failure=failure))
             elif mode in FIRST_ORDER:
-                notes[f"{name}: {mode} mode was left out: {reason}"] = None
+                without.setdefault(reason, []).append(mode)
+        for reason, modes in without.items():
+            were = "were" if len(modes) > 1 else "was"
+            notes[f"{name}: {' and '.join(modes)} mode {were} left out: {reason}"] = None
     used = {problem.mode for mine in problems.values() for problem in mine}
     truth = TruthRequest(
         program=spec.program,

@@ -283,6 +283,11 @@ def test_engines_without_the_device_refuse_it_where_they_were_named(spec: Read) 
     assert look.problems["eigen"] == ()
     assert all(look.problems[name] for name in ("torch", "jax", "tensorflow"))
     assert plan.notes[0] == "computed on cuda; float32 products in full precision"
+    unnamed = [note for note in _plan(spec(TRAINED)).notes if "left out" in note]
+    assert unnamed == [
+        "reference: reverse and forward mode were left out: "
+        "reference computes on the CPU, and has no device `cuda`"
+    ]
     path = new_work(plan).paths[0]  # of a training it is not asked either
     assert new_work(_plan(spec(TRAINED))).paths[0] == {}  # no word of engines that nobody named
     assert path.keys() == {"eigen"}
