@@ -11,7 +11,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation
 from gradcheck_cli.domain.report import Entry, Finding
-from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.domain.truth import Cost, PointKind
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Mask, error_in_ulps, legitimately_flushed
 from gradcheck_cli.judge.findings import finding, genuine_overflow
@@ -62,10 +62,9 @@ def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
         yield _lost(case, evaluation, output, int(np.argmax(lost)))
     elif case.truth is not None and _speaks_for_its_engine(case, evaluation):
         ulps = error_in_ulps(output, np.ravel(case.truth.output), FORMATS[case.dtype])
-        unstable, sensitive = _unstable(case, output, ulps), _sensitive(case, output, ulps)
-        if np.any(unstable):
+        if np.any(unstable := _unstable(case, output, ulps)):
             yield _far_off(case, evaluation, output, ulps, unstable)
-        elif np.any(sensitive):
+        elif np.any(sensitive := _sensitive(case, output, ulps)):
             yield _far_off(case, evaluation, output, ulps, sensitive, "GC502")
 
 
@@ -99,26 +98,37 @@ def _accepted(case: Case, output: Array) -> Mask:
 def _unstable(case: Case, output: Array, ulps: Array) -> Mask:
     """Elements that lost more than half of their digits to this way of computing them: not to the
     rounding of the inputs, and not where terms cancel to a zero that no way of computing hits."""
-    assert case.truth is not None
-    if (cost := case.truth.output_cost) is None:
-        return np.zeros(output.shape, dtype=bool)
-    explained = _explained(case, output, np.fmax(cost.condition, cost.allowance))
-    return _far(case, output, ulps) & ~explained
+    far = _far(case, output, ulps)
+    if np.any(far):
+        cost = _cost(case)
+        far &= ~_explained(case, output, np.fmax(cost.condition, cost.allowance))
+    return far
 
 
 def _sensitive(case: Case, output: Array, ulps: Array) -> Mask:
     """Elements that lost more than half of their digits, as they would have in any way of computing
     them from inputs that are rounded."""
+    far = _far(case, output, ulps)
+    if np.any(far):
+        far &= _explained(case, output, _cost(case).known_condition)
+    return far
+
+
+def _cost(case: Case) -> Cost:
     assert case.truth is not None
-    if (cost := case.truth.output_cost) is None:
-        return np.zeros(output.shape, dtype=bool)
-    return _far(case, output, ulps) & _explained(case, output, cost.known_condition)
+    assert case.truth.output_cost is not None  # or nothing is far off
+    return case.truth.output_cost
 
 
 def _far(case: Case, output: Array, ulps: Array) -> Mask:
+    """Elements that lost more than half of their digits; none before the cost of rounding is
+    known."""
+    truth = case.truth
+    assert truth is not None
+    if truth.output_cost is None:
+        return np.zeros(output.shape, dtype=bool)
     lost = np.log2(np.maximum(ulps, 1.0)) > limits.ERROR_BITS * FORMATS[case.dtype].bits
-    assert case.truth is not None
-    return np.asarray(lost & ~_accepted(case, output) & (np.ravel(case.truth.output) != 0))
+    return np.asarray(lost & ~_accepted(case, output) & (np.ravel(truth.output) != 0))
 
 
 def _explained(case: Case, output: Array, granted: Array) -> Mask:
