@@ -71,13 +71,14 @@ def request(case: Case, truth: TruthRequest, findings: Sequence[Finding]) -> Fix
 
 
 def _wants_fix(finding: Finding) -> bool:
-    kind = finding.cause.kind if finding.cause is not None else None
-    if finding.code not in UNSTABLE and not (finding.code == "GC101" and kind == OWN_RULE):
-        return False
     if finding.engine is None or finding.mode not in FIRST_ORDER:
         return False
-    hopeless = kind in HOPELESS
-    return not (hopeless or finding.allowed or finding.severity == "note")
+    if finding.allowed or finding.severity == "note":
+        return False
+    kind = finding.cause.kind if finding.cause is not None else None
+    if finding.code == "GC101":
+        return kind == OWN_RULE
+    return finding.code in UNSTABLE and kind not in HOPELESS
 
 
 def problems(
