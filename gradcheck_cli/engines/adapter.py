@@ -27,10 +27,13 @@ from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.framework import Framework
 from gradcheck_cli.engines.lowerings import Table, had, reasons
 from gradcheck_cli.engines.modes import MODES, Answer, descend
+from gradcheck_cli.engines.recent import Recent
 from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.engines.walker import OPERATORS, Prepared, prepare, rounded
 
 _REMEMBERED = 64  # prepared programs: a task has one program in at most a few dtypes
+
+_Kept = tuple[Program, Framework, Prepared]
 
 
 class AnsweringEngine(ABC):
@@ -145,7 +148,7 @@ class ProgramEngine(AnsweringEngine):
     """An engine that runs programs through a `Framework`. Subclasses import theirs in `load`."""
 
     def __init__(self) -> None:
-        self._prepared: dict[tuple[int, str, str | None], tuple[Program, Framework, Prepared]] = {}
+        self._prepared = Recent[tuple[int, str, str | None], _Kept](_REMEMBERED)
 
     @abstractmethod
     def framework(self, dtype: str) -> Framework: ...
@@ -166,20 +169,17 @@ class ProgramEngine(AnsweringEngine):
     def _prepare(self, program: Program, dtype: str, rounding: str) -> tuple[Framework, Prepared]:
         # By identity: the problems of a task share one program, and many nodes are slow to hash.
         # The programs are kept too, or others could take their identities.
-        key = (id(program), dtype, rounding)
-        kept = self._prepared.get(key)
-        if kept is None:
-            if len(self._prepared) >= _REMEMBERED:
-                self._prepared.clear()
-            # What constants of one format make is the same for another that has them all.
+        def once() -> _Kept:
             exact = rounded(program, rounding)
-            kept = self._prepared.get((id(exact), dtype, None))
-            if kept is None:
+
+            def made() -> _Kept:
                 framework = self.framework(dtype)
-                kept = exact, framework, prepare(exact, framework, rounding)
-            self._prepared[id(exact), dtype, None] = kept
-            self._prepared[key] = program, *kept[1:]
-        return kept[1:]
+                return exact, framework, prepare(exact, framework, rounding)
+
+            # What constants of one format make is the same for another that has them all.
+            return program, *self._prepared.one((id(exact), dtype, None), made)[1:]
+
+        return self._prepared.one((id(program), dtype, rounding), once)[1:]
 
 
 class LoweredEngine(ProgramEngine):

@@ -110,3 +110,18 @@ def test_a_program_is_prepared_once_where_its_constants_are_exact(
         constant = {"2 * x": 2.0, "0.1 * x": float(np.dtype(rounding).type(0.1))}[text]
         assert answer.gradients["x"].values.tolist() == [[constant]]
     assert made == ["float64"] * times
+
+
+def test_a_program_in_use_is_kept_while_many_others_come_and_go(
+    engine: Engine, program: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(engine, ProgramEngine)
+    made: list[str] = []
+    make = engine.framework
+    monkeypatch.setattr(engine, "framework", lambda dtype: made.append(dtype) or make(dtype))
+    x = np.array(3.0)
+    one = program("2 * x", {"x": x})
+    for number in range(100):
+        assert _evaluate(engine, one, x).output == 6.0
+        assert _evaluate(engine, program(f"x + {number}", {"x": x}), x).output == 3.0 + number
+    assert made == ["float64"] * 101

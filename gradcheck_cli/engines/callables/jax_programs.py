@@ -8,7 +8,6 @@ its loops anew at every call. Here two are one where their equations are.
 from __future__ import annotations
 
 import inspect
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,29 +19,14 @@ import numpy as np
 from jax.extend import core
 from jax.extend.core import primitives
 
+from gradcheck_cli.engines.recent import Recent
+
 MOST_PROGRAMS = 64
 """Kept at a time, with what is compiled in; a layer has about ten for every dtype and shape."""
+_PROGRAMS = Recent[Hashable, Any](MOST_PROGRAMS)  # of this process, as what JAX has compiled is
 
 _LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p, primitives.linear_solve_p)
 _STATED = ("custom_jvp_call", "custom_vjp_call")  # whose derivative is no part of the value
-
-
-class _Programs:
-    """What has been made of programs so far; the least recently used are forgotten."""
-
-    def __init__(self) -> None:
-        self._made: OrderedDict[Hashable, Any] = OrderedDict()
-
-    def one(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        if key not in self._made:
-            self._made[key] = make()
-        self._made.move_to_end(key)
-        while len(self._made) > MOST_PROGRAMS:
-            self._made.popitem(last=False)
-        return self._made[key]
-
-
-_PROGRAMS = _Programs()  # of this process, as what JAX has compiled is
 
 
 class Compiled:

@@ -1,0 +1,29 @@
+"""What has been made, kept for a while: the least recently used is forgotten first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Made = TypeVar("Made")
+
+
+class Recent(Generic[Key, Made]):
+    """At most `most` of what was made, each known by its key."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._made: OrderedDict[Key, Made] = OrderedDict()
+
+    def one(self, key: Key, make: Callable[[], Made]) -> Made:
+        if key not in self._made:
+            self._made[key] = make()
+        self._made.move_to_end(key)
+        while len(self._made) > self._most:
+            self._made.popitem(last=False)
+        return self._made[key]
+
+    def clear(self) -> None:
+        self._made.clear()
