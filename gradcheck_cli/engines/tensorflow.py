@@ -67,8 +67,9 @@ class TensorFlowEngine(LoweredEngine):
             from gradcheck_cli.engines.tensorflow_forward import find_functions_faster
 
             find_functions_faster()
-        tf.config.threading.set_intra_op_parallelism_threads(_THREADS)
-        tf.config.threading.set_inter_op_parallelism_threads(_THREADS)
+        with suppress(RuntimeError):  # where TensorFlow has computed already, its threads are there
+            tf.config.threading.set_intra_op_parallelism_threads(_THREADS)
+            tf.config.threading.set_inter_op_parallelism_threads(_THREADS)
         if self.placement != HOST:
             self._settings.enter_context(tensorflow_placed(tf, self.placement))
         self._calls = {**OPERATORS, **bound(self.table, tf)}
