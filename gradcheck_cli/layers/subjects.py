@@ -42,6 +42,7 @@ class Subjects:
             problem.dtype,
             problem.seed,
             uncast,
+            forward=all(mode == "forward" for mode in problem.modes),
         )
         subject = self._engine.subject(request)
         self.notes.update(dict.fromkeys(subject.notes))

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import BadCall, arrange, flattened
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.casts import Cast, Watch
+from gradcheck_cli.engines.callables.jax_modes import pull_twice, pulled, push, push_pulled
 from gradcheck_cli.engines.callables.jax_random import draws
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.subject import (
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
     from gradcheck_cli.engines.callables.recording import Recording
 
-_NO_TRANSPOSE = "Transpose rule (for reverse-mode differentiation)"  # and that there is none
-_NO_FORWARD = "(jvp) to a custom_vjp function"  # how JAX's TypeError ends
-
 
 class JaxSubject:
     """A user's function in one dtype (`subject.Subject`); with `compiled`, under `jax.jit`.
@@ -48,11 +47,12 @@ class JaxSubject:
         from gradcheck_cli.engines.callables.jax_settings import settings_kept
         from gradcheck_cli.engines.callables.jax_trees import Tree
 
-        self._jax = jax
-        self._request = request
+        self.jax = jax
+        self.request = request
         self._compiled = compiled
         self.dtype = self.digits = request.dtype
         self.stencils = Stencils()
+        self.mode: Mode = "reverse"
         self.notes: tuple[str, ...] = ()
         self._random = Randomness(request.seed)
         self._random.again()  # a module may draw numbers when it is imported
@@ -69,9 +69,9 @@ class JaxSubject:
             self._captures = self._captured()
         names = dict.fromkeys(one.name for one, _, _ in self._captures)
         self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
-        self._whole = compiled or request.uncast
+        self.whole = compiled or request.uncast
         self._made: dict[tuple[str, tuple[str, ...]], Callable[..., Any]] = {}
-        self._value = self._evaluated("value", (), self._call)
+        self._value = self.evaluated("value", (), self.call)
         self.outputs = self._described()
         self.leaves = (
             *(
@@ -85,7 +85,7 @@ class JaxSubject:
 
     def _found(self) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
         """The layer, and what it is called with besides its inputs."""
-        implementation = self._request.implementation
+        implementation = self.request.implementation
         found, args, kwargs = (
             load_layer(implementation),
             implementation.args,
@@ -102,10 +102,10 @@ class JaxSubject:
         """The inputs, and the layer's own arrays where it is a tree of them: at the values of the
         request, else at what they are, rounded."""
         given, own = (
-            self._request.values,
-            {name: self._request.values[name] for name in self._names},
+            self.request.values,
+            {name: self.request.values[name] for name in self._names},
         )
-        rounding = FORMATS[self._request.rounding]
+        rounding = FORMATS[self.request.rounding]
         for name, array in self._tree.arrays.items():
             value = rounding.round(np.asarray(array).astype(np.float64))
             own[name] = given.get(name, value)
@@ -127,8 +127,8 @@ class JaxSubject:
                 continue
             if capture.puts and is_floating(capture.value):
                 value = np.asarray(capture.value).astype(np.float64)
-                rounded = FORMATS[self._request.rounding].round(value)
-                found.append((capture, rounded, self._array(rounded)))
+                rounded = FORMATS[self.request.rounding].round(value)
+                found.append((capture, rounded, self.array(rounded)))
         return found
 
     # State
@@ -136,10 +136,10 @@ class JaxSubject:
     def _wide(self) -> Any:
         """Float64 where it is asked for, and else what a user has: JAX without it makes float32 of
         every array that is made of nothing."""
-        return self._jax.enable_x64(self.dtype == "float64")
+        return self.jax.enable_x64(self.dtype == "float64")
 
     @contextmanager
-    def _ready(self) -> Iterator[None]:
+    def ready(self) -> Iterator[None]:
         from gradcheck_cli.engines.callables.jax_programs import loops_known
         from gradcheck_cli.engines.callables.jax_settings import settings_kept
 
@@ -155,17 +155,17 @@ class JaxSubject:
 
     # Arrays
 
-    def _array(self, value: Array) -> Any:
+    def array(self, value: Array) -> Any:
         value = np.asarray(value)
-        wanted = self._jax.numpy.dtype(self.dtype) if value.dtype.kind == "f" else value.dtype
-        return self._jax.device_put(value.astype(wanted))  # a copy, and nothing is compiled
+        wanted = self.jax.numpy.dtype(self.dtype) if value.dtype.kind == "f" else value.dtype
+        return self.jax.device_put(value.astype(wanted))  # a copy, and nothing is compiled
 
-    def _inputs(self, values: Mapping[str, Array]) -> dict[str, Any]:
-        return {name: self._array(values.get(name, own)) for name, own in self._own.items()}
+    def inputs(self, values: Mapping[str, Array]) -> dict[str, Any]:
+        return {name: self.array(values.get(name, own)) for name, own in self._own.items()}
 
-    def _call(self, inputs: Mapping[str, Any]) -> list[Any]:
+    def call(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The floating outputs, complex ones as pairs of real numbers."""
-        jax = self._jax
+        jax = self.jax
         args, kwargs = self._arguments({name: inputs[name] for name in self._names})
         result = self._tree.filled(inputs)(*args, **kwargs)
         found: dict[str, Any] = {}
@@ -177,7 +177,7 @@ class JaxSubject:
         self._output_names = list(found)
         return list(found.values())
 
-    def _evaluated(
+    def evaluated(
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]
     ) -> Callable[..., Any]:
         """A function of arrays (`what`, for these leaves) as it is to be evaluated, always the
@@ -188,7 +188,7 @@ class JaxSubject:
         return made
 
     def _evaluating(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        if self._request.uncast:
+        if self.request.uncast:
             from gradcheck_cli.engines.callables.jax_casts import Uncast
 
             return Uncast(function)
@@ -199,11 +199,11 @@ class JaxSubject:
         return Compiled(function, self._function)
 
     def _draws(self, inputs: Mapping[str, Any]) -> bool:
-        return draws(self._jax.make_jaxpr(self._call)(inputs).jaxpr)
+        return draws(self.jax.make_jaxpr(self.call)(inputs).jaxpr)
 
     def _described(self) -> tuple[Output, ...]:
-        with self._ready():
-            arrays = self._value(self._inputs({}))
+        with self.ready():
+            arrays = self._value(self.inputs({}))
         outputs: list[Output] = []
         start = 0
         for name, array in zip(self._output_names, arrays, strict=True):
@@ -211,45 +211,40 @@ class JaxSubject:
             start += outputs[-1].size
         return tuple(outputs)
 
-    def _flat(self, arrays: Sequence[Any]) -> Array:
+    def flat(self, arrays: Sequence[Any]) -> Array:
         parts = (np.asarray(array).astype(np.float64).ravel() for array in arrays)
         return np.concatenate([np.zeros(0), *parts])
 
-    def _moving(self) -> tuple[str, ...]:
+    def moving(self) -> tuple[str, ...]:
         return tuple(leaf.name for leaf in self.leaves if leaf.moves)
 
-    def _of(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Callable[..., Any]:
-        """The layer as a function of some of its inputs."""
-        return lambda *moved: self._call({**inputs, **dict(zip(names, moved, strict=True))})
-
-    def _cotangents(self, row: Array, through: Sequence[str] | None = None) -> list[Any]:
+    def cotangents(self, row: Array, through: Sequence[str] | None = None) -> list[Any]:
         found = []
         for one in self.outputs:
             part = row[one.start : one.start + one.size].reshape(one.shape)
             used = part if through is None or one.name in through else np.zeros(one.shape)
-            found.append(self._jax.device_put(used.astype(self._jax.numpy.dtype(one.dtype))))
+            found.append(self.jax.device_put(used.astype(self.jax.numpy.dtype(one.dtype))))
         return found
 
     # What is asked
 
     def value(self, values: Mapping[str, Array]) -> Array:
-        with self._ready():
-            return self._flat(self._value(self._inputs(values)))
+        with self.ready():
+            return self.flat(self._value(self.inputs(values)))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         return one_by_one(self, many)
 
     def run(self, call: Call) -> Ran:
-        wrt = self._moving() if call.wrt is None else call.wrt
+        wrt = self.moving() if call.wrt is None else call.wrt
         rows = np.zeros((0, 0)) if call.rows is None or not call.tracking else call.rows
-        with self._ready():
-            inputs = self._inputs(call.values)
+        with self.ready():
+            inputs = self.inputs(call.values)
             if len(rows) and wrt:
-                with _transposing():
-                    arrays, passes = self._pulled(inputs, wrt, call)
+                arrays, passes = pulled(self, inputs, wrt, call)
             else:
                 arrays, passes = self._value(inputs), []
-                self._run_between(call)
+                self.run_between(call)
             random = call.watch and (self._random.drawn() or self._draws(inputs))
         gradients: dict[str, Array | None] = {}
         dtypes: dict[str, str] = {}
@@ -260,93 +255,20 @@ class JaxSubject:
             gradients[name] = np.stack(flat) if flat else None
             if parts:
                 dtypes[name] = parts[0].dtype.name
-        return Ran(self._flat(arrays), gradients, dtypes, random=random)
+        return Ran(self.flat(arrays), gradients, dtypes, random=random)
 
-    def _run_between(self, call: Call) -> None:
+    def run_between(self, call: Call) -> None:
         if call.between is not None:
-            self._value(self._inputs(call.between))
-
-    def _pulled(
-        self, inputs: Mapping[str, Any], wrt: tuple[str, ...], call: Call
-    ) -> tuple[Sequence[Any], list[Sequence[Any]]]:
-        """The outputs, and the gradients for every row of cotangents."""
-        assert call.rows is not None
-        every = (self._cotangents(row, call.through) for row in call.rows)
-        if not self._whole:
-            arrays, pull = self._vjp(wrt, inputs)
-            self._run_between(call)
-            return arrays, [pull(bars) for bars in every]
-
-        def derivative(inputs: Mapping[str, Any], bars: list[Any]) -> Any:
-            arrays, pull = self._vjp(wrt, inputs)
-            return arrays, pull([bar.astype(y.dtype) for bar, y in zip(bars, arrays, strict=True)])
-
-        self._run_between(call)
-        evaluated = self._evaluated("derivative", wrt, derivative)
-        ran = [evaluated(inputs, bars) for bars in every]
-        return ran[0][0], [gradients for _, gradients in ran]
-
-    def _vjp(self, wrt: Sequence[str], inputs: Mapping[str, Any]) -> tuple[Any, Any]:
-        found: tuple[Any, Any] = self._jax.vjp(
-            self._of(wrt, inputs), *(inputs[name] for name in wrt)
-        )
-        return found
+            self._value(self.inputs(call.between))
 
     def push(self, tangents: Mapping[str, Array]) -> Array:
-        names = tuple(tangents)
-
-        def pushing(inputs: Mapping[str, Any], directions: Sequence[Any]) -> Any:
-            primals = [inputs[name] for name in names]
-            return self._jax.jvp(self._of(names, inputs), primals, directions)[1]
-
-        with self._ready():
-            directions = [self._array(tangents[name]) for name in names]
-            try:
-                pushed = self._evaluated("push", names, pushing)(self._inputs({}), directions)
-            except TypeError as error:
-                if _NO_FORWARD not in str(error):
-                    raise
-                raise Unsupported("JAX has no forward mode through a jax.custom_vjp") from error
-            return self._flat(pushed)
+        return push(self, tangents)
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        wrt, names = self._moving(), tuple(tangents)
-
-        def gradient(inputs: Mapping[str, Any], bars: list[Any], along: Sequence[Any]) -> Any:
-            def product(*moved: Any) -> Any:
-                arrays = dict(zip(wrt, moved, strict=True))
-                _, pull = self._vjp(wrt, {**inputs, **arrays})
-                first = dict(zip(wrt, pull(bars), strict=True))
-                pairs = zip(names, along, strict=True)
-                return sum((first[name] * other).sum() for name, other in pairs if name in first)
-
-            sources = [inputs[name] for name in wrt]
-            return self._jax.grad(product, range(len(wrt)))(*sources)
-
-        with self._ready():
-            along = [self._array(tangent) for tangent in tangents.values()]
-            evaluated = self._evaluated("pull twice", (*wrt, "along", *names), gradient)
-            return self._second(evaluated(self._inputs({}), self._cotangents(row), along))
+        return pull_twice(self, row, tangents)
 
     def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        wrt = self._moving()
-
-        def gradient(inputs: Mapping[str, Any], bars: list[Any], along: Sequence[Any]) -> Any:
-            def first(*moved: Any) -> Any:
-                _, pull = self._vjp(wrt, {**inputs, **dict(zip(wrt, moved, strict=True))})
-                return pull(bars)
-
-            return self._jax.jvp(first, [inputs[name] for name in wrt], along)[1]
-
-        with self._ready():
-            still = {name: np.zeros_like(self._own[name]) for name in wrt}
-            along = [self._array(tangents.get(name, still[name])) for name in wrt]
-            evaluated = self._evaluated("push pulled", wrt, gradient)
-            return self._second(evaluated(self._inputs({}), self._cotangents(row), along))
-
-    def _second(self, found: Sequence[Any]) -> dict[str, Array | None]:
-        pairs = zip(self._moving(), found, strict=True)
-        return {name: np.asarray(grad).astype(np.float64).reshape(-1) for name, grad in pairs}
+        return push_pulled(self, row, tangents)
 
     # What is inside: nothing that was compiled hides it
 
@@ -355,29 +277,29 @@ class JaxSubject:
 
         captured = {one.name: array for one, _, array in self._captures}
         with self._passes(row) as (call, leaves, bars):
-            span = self._request.implementation.span
-            return record(call, leaves, captured, self._moving(), bars, span)
+            span = self.request.implementation.span
+            return record(call, leaves, captured, self.moving(), bars, span)
 
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.callables.jax_casts import watch
 
         casts = Watch(self.dtype)
         with self._passes(np.ones(sum(one.size for one in self.outputs))) as (call, leaves, bars):
-            watch(call, leaves, self._moving(), bars, casts, self._request.uncast)
+            watch(call, leaves, self.moving(), bars, casts, self.request.uncast)
         return casts.found()
 
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.callables.jax_functions import custom_calls
 
         with self._passes() as (call, leaves, _):
-            return custom_calls(call, leaves, self._moving())
+            return custom_calls(call, leaves, self.moving())
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         from gradcheck_cli.engines.callables.jax_cuts import uncut
 
         plain = self.run(Call(rows=row[None])).gradients
         with self._passes(row) as (call, leaves, bars):
-            cuts = uncut(call, leaves, self._moving(), bars)
+            cuts = uncut(call, leaves, self.moving(), bars)
         return {name: None if g is None else g[0] for name, g in plain.items()}, cuts
 
     @contextmanager
@@ -385,34 +307,22 @@ class JaxSubject:
         self, row: Array | None = None
     ) -> Iterator[tuple[Callable[..., list[Any]], dict[str, Any], list[Any]]]:
         """The layer as a function of its inputs, these, and cotangents for its outputs."""
-        with self._ready():
-            leaves = self._inputs({})
+        with self.ready():
+            leaves = self.inputs({})
             bars: list[Any] = []
             if row is not None:
-                bars = self._cotangents(row)
+                bars = self.cotangents(row)
 
             def call(*arrays: Any) -> list[Any]:
                 self._random.again()
-                return self._call(dict(zip(leaves, arrays, strict=True)))
+                return self.call(dict(zip(leaves, arrays, strict=True)))
 
             yield call, leaves, bars
 
     def close(self) -> None:
         """What the user's code has compiled holds what stood in for captured arrays."""
         if any(_differ(one.value, array) for one, _, array in self._captures):
-            self._jax.clear_caches()
-
-
-@contextmanager
-def _transposing() -> Iterator[None]:
-    """What JAX raises where a tangent goes through what is not linear is said in other words, too:
-    its own rules are linear."""
-    try:
-        yield
-    except NotImplementedError as error:
-        if _NO_TRANSPOSE in str(error):
-            error.add_note("a stated jvp has to be linear in its tangents: JAX transposes it")
-        raise
+            self.jax.clear_caches()
 
 
 def _differ(one: Any, other: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import flattened
@@ -45,6 +46,7 @@ class NumpySubject:
         self._kind = Kind(self.dtype, uncast=True) if request.uncast else None
         self._random = Randomness(request.seed)
         self.stencils = Stencils()
+        self.mode: Mode = "reverse"
         self.notes: tuple[str, ...] = ()
         implementation = request.implementation
         found = load_pair(implementation)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Implementation, Leaf
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class SubjectRequest:
     parameters are rounded to it too, before they are cast to `dtype`. The two differ where a
     float32 problem is looked at in float64. A name of `values` that is a parameter's gives that its
     value. `uncast`: the layer runs in float64 from end to end, and where it casts to a narrower
-    dtype it goes on with the number as it is.
+    dtype it goes on with the number as it is. `forward`: no other mode is asked for, so
+    that a layer without a reverse mode is no failure: rows of its Jacobian are made of columns.
     """
 
     implementation: Implementation
@@ -54,6 +56,7 @@ class SubjectRequest:
     rounding: str
     seed: int = 0
     uncast: bool = False
+    forward: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,7 @@ class Subject(Protocol):
     outputs: tuple[Output, ...]  # of the first call, which is made when the subject is bound
     notes: tuple[str, ...]  # sentences for a person ("dropout: random numbers ...")
     stencils: Stencils
+    mode: Mode  # by which `run` differentiates: it may be known after a first run
 
     def value(self, values: Mapping[str, Array]) -> Array:
         """The flattened outputs (m,) with these leaves in place of their own values."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
@@ -84,6 +85,7 @@ class TensorFlowSubject:
         self._inlined = self._policies.swapped or any(one.swapped for one in self.held.values())
         self.leaves = tuple(self._leaves(names))
         self.stencils = Stencils()
+        self.mode: Mode = "reverse"
         self.notes = tuple(
             f"`{leaf.name}`, which the layer captured, is not trained: not checked"
             for leaf in self.leaves

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.base import Unsupported, WrongKind
@@ -63,6 +64,7 @@ class TorchSubject:
         self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
         self.outputs = self._first_outputs()
         self.stencils = Stencils()
+        self.mode: Mode = "reverse"
         self._batched = Batched(torch, self.tensor, self.value)
 
     # What there is

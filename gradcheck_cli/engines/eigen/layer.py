@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Implementation, Leaf
 from gradcheck_cli.engines.base import EngineFault, Unsupported
 from gradcheck_cli.engines.callables.subject import (
@@ -88,6 +89,7 @@ class EigenSubject:
         self._problem.restype = ctypes.c_char_p
         seconds = found.seconds
         self.stencils = Stencils()
+        self.mode: Mode = "forward"
         self.notes: tuple[str, ...] = (
             (f"eigen: compiled for {self.dtype} in {seconds:.1f} s",) if seconds else ()
         )

@@ -58,6 +58,11 @@ def push_squared(primals, tangents):
     return jnp.sin(primals[0]), jnp.cos(primals[0]) * tangents[0] ** 2
 
 
+def doubled_until(x, w):
+    y = jax.lax.while_loop(lambda y: jnp.sum(y) < 100, lambda y: 2 * y * w, x)
+    return {"y": y, "n": jnp.sum(y)}
+
+
 @jax.jit
 def scaled(x):
     return x * scale
@@ -104,10 +109,12 @@ def bound(tmp_path: Path) -> Callable[..., JaxSubject]:
         args: tuple[Any, ...] = (),
         compiled: bool = False,
         rounding: str | None = None,
+        forward: bool = False,
     ) -> JaxSubject:
         span = Span(1, 1, 1, 2)
         target = Implementation("jax", f"layers.py:{name}", str(tmp_path), span, args)
-        return JaxSubject(SubjectRequest(target, values, dtype, rounding or dtype), compiled)
+        request = SubjectRequest(target, values, dtype, rounding or dtype, forward=forward)
+        return JaxSubject(request, compiled)
 
     return bind
 
@@ -164,6 +171,41 @@ def test_a_jvp_that_is_not_linear_is_told_of(
     with pytest.raises(NotImplementedError) as raised:
         layer.run(Call(rows=np.eye(2)))
     assert raised.value.__notes__[-1].startswith("a stated jvp has to be linear in its tangents")
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_loop_without_a_reverse_mode_has_rows_where_forward_mode_alone_is_asked_for(
+    bound: Callable[..., JaxSubject], compiled: bool
+) -> None:
+    values = {"x": np.array([3.0, 4.0]), "w": np.array([1.0, 1.5])}
+    with pytest.raises(ValueError, match="Reverse-mode") as raised:
+        bound("doubled_until", values, compiled=compiled).run(Call(rows=np.eye(3)))
+    assert raised.value.__notes__[-1].startswith("forward mode has such loops: `modes: [forward]`")
+    layer = bound("doubled_until", values, compiled=compiled, forward=True)
+    x, w = values["x"], values["w"]
+    turns = 3
+    assert np.sum(x * (2 * w) ** turns) > 100 > np.sum(x * (2 * w) ** (turns - 1))
+    by_x = np.diag((2 * w) ** turns)
+    by_w = np.diag(turns * x * 2**turns * w ** (turns - 1))
+    rows = np.array([[1.0, 0.0, 0.0], [0.5, -2.0, 0.0], [0.0, 0.0, 3.0]])
+    ran = layer.run(Call(rows=rows))
+    whole = np.vstack([by_x, by_x.sum(axis=0)])
+    np.testing.assert_allclose(ran.gradients["x"], rows @ whole, rtol=1e-14)
+    whole = np.vstack([by_w, by_w.sum(axis=0)])
+    np.testing.assert_allclose(ran.gradients["w"], rows @ whole, rtol=1e-14)
+    ran = layer.run(Call(rows=rows, wrt=("w",), through=("y['n']",), values={"w": 2 * w}))
+    assert ran.gradients.keys() == {"w"}
+    np.testing.assert_allclose(ran.gradients["w"][:2], 0.0)
+    assert ran.gradients["w"][2, 0] == 3 * 2 * x[0] * 2**2 * (2 * w[0])  # now twice
+
+
+def test_columns_are_limited(bound: Callable[..., JaxSubject]) -> None:
+    values = {"x": np.ones(2000), "w": np.ones(2000)}
+    layer = bound("doubled_until", {**values, "x": values["x"] / 100}, forward=True)
+    with pytest.raises(
+        Unsupported, match=r"no reverse mode for it, .* 4000 passes: more than 1024"
+    ):
+        layer.run(Call(rows=np.ones((1, 2001))))
 
 
 def test_arrays_of_a_layer_that_is_a_tree_are_its_parameters(
