@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.spec import Input
@@ -78,6 +79,7 @@ def _drawn(problem: LayerProblem) -> Iterator[tuple[str, LayerProblem]]:
     varying = {name: entry for name, entry in inputs.items() if _varies(entry)}
     size = sum(entry.value.size for entry in varying.values())
     count = POINTS if size <= LARGE else POINTS_OF_LARGE
+    first = tuple(mode for mode in FIRST_ORDER if mode in problem.modes)[:1]
     rng = np.random.default_rng([problem.seed, 23])
     values = {name: _spread(entry, count, rng) for name, entry in varying.items()}
     for number in range(count):
@@ -90,7 +92,7 @@ def _drawn(problem: LayerProblem) -> Iterator[tuple[str, LayerProblem]]:
         spec = replace(problem.spec, points=tuple(points))
         shown = ", ".join(f"{name} = {_shown(entry.value)}" for name, entry in moved.items())
         words = f"at a point drawn from the domain (seed {problem.seed}): {shown}"
-        yield words, replace(problem, spec=spec, modes=("reverse",))
+        yield words, replace(problem, spec=spec, modes=first)
 
 
 def _spread(entry: Input, count: int, rng: np.random.Generator) -> Array:

@@ -241,7 +241,7 @@ def _case(
             engine=layer.name,
             dtype=dtype,
             rounding=problem.dtype,
-            mode="reverse",
+            mode=layer.mode,
             output=np.zeros(count),
             gradients={name: Gradient(g) for name, g in gradients.items()},
         )
@@ -252,7 +252,7 @@ def _case(
         dtype=problem.dtype,
         values={n: c.leaf.value.reshape(-1)[c.flat] for n, c in part.columns.items()},
         projections={
-            "reverse": Projection(
+            layer.mode: Projection(
                 part.rows, {n: np.eye(len(c.flat)) for n, c in part.columns.items()}
             )
         },
@@ -261,9 +261,9 @@ def _case(
             dtype=problem.dtype,
             output=np.zeros(count),
             output_error=np.zeros(count),
-            blocks={("reverse", name): block for name, block in blocks.items()},
+            blocks={(layer.mode, name): block for name, block in blocks.items()},
         ),
-        wide={(layer.name, "reverse"): evaluation(dtype, again)},
+        wide={(layer.name, layer.mode): evaluation(dtype, again)},
         named=frozenset({layer.name} if problem.named else ()),
         seed=problem.seed,
     )

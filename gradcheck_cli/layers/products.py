@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.engines.callables.subject import Call, Subject
 
 DRAWS = 2  # two ratios that agree are a factor
@@ -29,8 +30,9 @@ class Product:
     factor: float | None
 
 
-def wrong_product(subject: Subject, seed: int) -> Product | None:
-    """The first leaf whose gradient is wrong along a random direction, for a random cotangent.
+def wrong_product(subject: Subject, seed: int, mode: Mode) -> Product | None:
+    """The first leaf whose gradient by this mode is wrong along a random direction, for a random
+    cotangent.
 
     Costs one backward pass and some twenty forward passes a leaf and draw.
     """
@@ -39,13 +41,16 @@ def wrong_product(subject: Subject, seed: int) -> Product | None:
     wrong: set[str] = set()
     for _ in range(DRAWS):
         row = rng.standard_normal(sum(output.size for output in subject.outputs))
-        ran = subject.run(Call(rows=row[None]))
+        gradients = subject.run(Call(rows=row[None])).gradients if mode == "reverse" else {}
         for leaf in subject.leaves:
             if not leaf.moves:
                 continue
             direction = signs(rng, leaf.value)
-            gradient = ran.gradients.get(leaf.name)
-            stated = 0.0 if gradient is None else float(gradient[0] @ direction.reshape(-1))
+            gradient = gradients.get(leaf.name)
+            if mode == "forward":
+                stated = float(row @ subject.push({leaf.name: direction}))
+            else:
+                stated = 0.0 if gradient is None else float(gradient[0] @ direction.reshape(-1))
             right, bar = difference(subject, leaf.name, leaf.value, direction, row)
             digits = 2.0 ** -(LEFT_BITS * FORMATS[subject.dtype].bits)
             if abs(stated - right) > BARS * bar + digits * max(abs(stated), abs(right)):

@@ -25,7 +25,7 @@ from gradcheck_cli.truth.callables import ROUNDINGS, stirred_values
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.locating import Search
 from gradcheck_cli.truth.probes import MOST_DIRECTIONS, dot
-from gradcheck_cli.truth.projections import Projections
+from gradcheck_cli.truth.projections import Moving, Projections
 from gradcheck_cli.truth.quick import FIRST_LEVEL, Look
 
 USUAL = 2.0**-33  # of a product: what bars are where nothing is in the way of long steps
@@ -63,6 +63,7 @@ class Projected:
         self._findings: list[Finding] = []
         self.sought: dict[Finding, Sought] = {}  # the entries that findings are about
         self._looks: dict[int, Look | None] = {}
+        self._moved: dict[int, Moving] = {}  # what did at each look
         self._expected: dict[int, Float] = {}
         self._promise = Promise(self._truth, self._looks)
         self._caught: dict[str, float] = {}
@@ -85,8 +86,10 @@ class Projected:
                 self._findings.append(self._undecided(reason))
         self._findings += self._of_missing()
         self._findings += self._of_strange()
-        if "forward" in self.problem.modes:
+        if "forward" in self.problem.modes and self.mode != "forward":
             self._findings += self._of_forward()
+        asked = (None, *self.problem.modes)
+        self._findings = [finding for finding in self._findings if finding.mode in asked]
         if self._findings:
             self.doubt()
         checks = tuple(self._checks(time.perf_counter() - started))
@@ -109,7 +112,7 @@ class Projected:
             first, _ = self._truth.at_once(0, self._of(0))
             draws.by_entry = first is not None
         if first is not None:
-            self._looks[0] = first
+            self._keep(0, first)
         done = 0
         while done < count:
             for number in range(done, count):
@@ -120,6 +123,10 @@ class Projected:
                 count += 1
                 self._sweep(range(done, count), compare=False)
         return True
+
+    def _keep(self, number: int, found: Look | None) -> None:
+        self._looks[number] = found
+        self._moved[number] = self._truth.moving()
 
     def _of(self, number: int) -> Float:
         """The products of the gradient with a direction, (k,)."""
@@ -180,7 +187,7 @@ class Projected:
             found = self._truth.confirmed(number, expected)
         if found is not None:
             self._allow_for_rounding(number, found, expected)
-        self._looks[number] = found
+        self._keep(number, found)
         if found is not None and found.confirmed:
             return True
         if found is None:
@@ -273,11 +280,16 @@ class Projected:
             span=self.problem.implementation.span,
             engine=self.name if engine else None,
             dtype=self.problem.dtype,
-            mode="reverse" if engine else None,
+            mode=self.mode if engine else None,
             input=name,
             point=self.point,
             truth_source="finite-difference",
         )
+
+    @property
+    def mode(self) -> Mode:
+        """That of the gradient whose products are looked at."""
+        return self.narrow.mode
 
     @property
     def point(self) -> int | None:
@@ -324,9 +336,11 @@ class Projected:
         for number, seen in self._looks.items():
             if seen is None:
                 continue
+            with self._truth.as_at(self._moved[number]):
+                drawn = self._truth.direction(number)
             along = {
                 name: weights.reshape(self._leaves[name].value.shape)
-                for name, weights in self._truth.direction(number).items()
+                for name, weights in drawn.items()
                 if np.any(weights)
             }
             try:
@@ -341,9 +355,12 @@ class Projected:
                 else:
                     self.notes.append(f"{self.name}: forward mode was left out: {error}")
                 return
-            yield from self._pushed_wrong(number, seen, pushed)
+            wrong = self._pushed_wrong(number, seen, pushed)
+            if wrong:
+                yield wrong
+                return
 
-    def _pushed_wrong(self, number: int, seen: Look, pushed: Float) -> Iterator[Finding]:
+    def _pushed_wrong(self, number: int, seen: Look, pushed: Float) -> Finding | None:
         rows = self._truth.rows
         mine = rows @ pushed
         size = np.sqrt(rows**2 @ pushed**2)
@@ -351,17 +368,18 @@ class Projected:
         bits = FORMATS[self.problem.dtype].bits
         allowed = seen.estimate.error + 2.0 ** -(bits / 2) * size
         off = ~(np.abs(mine - seen.estimate.value) <= allowed)
-        if np.any(off):
-            k = int(np.argmax(off))
-            message = (
-                f"J @ direction {number} (seed {self.problem.seed}) by forward mode is "
-                f"{mine[k]:.9g} on a random cotangent, differences give "
-                f"{seen.estimate.value[k]:.9g} ± {seen.estimate.error[k]:.2g}"
-            )
-            yield replace(self._finding("GC101", message, engine=True), mode="forward")
+        if not np.any(off):
+            return None
+        k = int(np.argmax(off))
+        message = (
+            f"J @ direction {number} (seed {self.problem.seed}) by forward mode is "
+            f"{mine[k]:.9g} on a random cotangent, differences give "
+            f"{seen.estimate.value[k]:.9g} ± {seen.estimate.error[k]:.2g}"
+        )
+        return replace(self._finding("GC101", message, engine=True), mode="forward")
 
     def _checks(self, seconds: float) -> Iterator[Check]:
-        failed = {f.input for f in self._findings if f.severity == "error" and f.mode == "reverse"}
+        failed = {f.input for f in self._findings if f.severity == "error" and f.mode == self.mode}
         if any(f.code == "GC501" for f in self._findings):
             self._source = "undecided"
         modes: tuple[Mode, ...] = ("reverse", "forward")
@@ -378,7 +396,7 @@ class Projected:
                     input=name,
                     status="failed" if bad else "passed",
                     point=self.point,
-                    max_ulps=self._rounding.ulps[name] if mode == "reverse" and not bad else None,
+                    max_ulps=self._rounding.ulps[name] if mode == self.mode and not bad else None,
                     truth="finite-difference" if name in failed else self._source,
                     caught=self._caught.get(name),
                     power=self.problem.power if self._caught else None,

@@ -70,7 +70,7 @@ class Declared:
             engine=self.name,
             dtype=self.narrow.dtype,
             rounding=self.problem.dtype,
-            mode="reverse",
+            mode=self.narrow.mode,
             output=ran.output.reshape(output_shape(self.narrow)),
             gradients={n: Gradient(g, ran.dtypes.get(n)) for n, g in ran.gradients.items()},
             forward=1,
@@ -102,21 +102,23 @@ class Declared:
     ) -> Case:
         problem = self.problem
         whole = len(rows) == rows.shape[1]
-        shape = output_shape(self.narrow)
+        shape, mode = output_shape(self.narrow), self.narrow.mode
         return Case(
             spec=replace(with_layer(problem, self.narrow), wrt=tuple(blocks)),
             point=problem.point if problem.spec.pointed else None,
             dtype=problem.dtype,
             values={leaf.name: leaf.value for leaf in self.narrow.leaves},
             projections={
-                "reverse": Projection() if whole else Projection(rows.reshape(len(rows), *shape))
+                self.narrow.mode: Projection()
+                if whole
+                else Projection(rows.reshape(len(rows), *shape))
             },
             evaluations=(evaluation,),
             truth=Truth(
                 dtype=problem.dtype,
                 output=output,
                 output_error=np.full(output.shape, np.inf),  # the layer's own checks judge that
-                blocks={("reverse", name): block for name, block in blocks.items()},
+                blocks={(mode, name): block for name, block in blocks.items()},
             ),
             seed=problem.seed,
         )

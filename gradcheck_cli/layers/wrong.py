@@ -172,7 +172,7 @@ class WrongGradients:
         subject = subjects.bound(problem.dtype)
         try:
             if not is_small(subject):
-                product = wrong_product(subject, problem.seed) if mode == "reverse" else None
+                product = wrong_product(subject, problem.seed, mode)
                 return None if product is None else _of_product(call, product)
         finally:
             subject.close()
@@ -242,14 +242,18 @@ def _pattern(finding: Finding, one: _Wrong) -> str | None:
 def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
     call, name = one.call, one.name
     stated, right = one.stated, one.right
-    place = returned(call.backward, call.positions.get(name, 0)) or call.place
+    if finding.mode == "forward":
+        rule, place = "jvp", returned(call.jvp, call.tangent)
+    else:
+        rule, place = "backward", returned(call.backward, call.positions.get(name, 0))
+    place = place or call.place
     return Cause(
         op=call.name,
         phase="backward",
         span=place.span if place else finding.span,
         text=place.text if place else call.name,
         detail=f"the stated derivative for `{name}` gives {stated}, that of the forward {right}",
-        story=f"the backward of `{call.name}`{_where(call.place)} gives {stated} for `{name}` "
+        story=f"the {rule} of `{call.name}`{_where(call.place)} gives {stated} for `{name}` "
         f"where {right} is right",
         kind="wrong rule",
         proven=True,

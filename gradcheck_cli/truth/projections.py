@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,6 +37,8 @@ TARGET = 1e-6  # of an entry of ordinary size: what steps are refined for, where
 
 Excluded = dict[str, Array]
 """By leaf, a mask (n,) of entries that do not move."""
+Moving = tuple[Excluded, bool]
+"""What directions depend on: entries that do not move, and whether they are scaled by entry."""
 
 
 @dataclass
@@ -104,6 +107,20 @@ class Projections:
         self.excluded.pop(name, None)
         if mask is not None:
             self.excluded[name] = mask
+
+    def moving(self) -> Moving:
+        """What moves now, and how."""
+        return dict(self.excluded), self.draws.by_entry
+
+    @contextmanager
+    def as_at(self, moving: Moving) -> Iterator[None]:
+        """Directions as they were when `moving` was taken."""
+        now = self.moving()
+        self.excluded, self.draws.by_entry = dict(moving[0]), moving[1]
+        try:
+            yield
+        finally:
+            self.excluded, self.draws.by_entry = now
 
     def direction(self, number: int) -> dict[str, Float]:
         """Direction `number` by leaf, (n,), with zeros where entries are excluded."""

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.engines.callables.jax_functions import MOST_CALLS, custom_calls
 from gradcheck_cli.engines.jax import JaxEngine
@@ -25,9 +26,9 @@ def engine() -> JaxEngine:
     return made
 
 
-def causes(layer: Any, x: Any, dtype: str) -> set[Cause]:
+def causes(layer: Any, x: Any, dtype: str, mode: Mode = "reverse") -> set[Cause]:
     """Those of all errors, each of which has one."""
-    problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=("reverse",))
+    problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=(mode,))
     implementation = replace(problem.implementation, engine="jax")
     answer = examine(engine(), replace(problem, implementation=implementation))
     assert answer.failure is None
@@ -197,3 +198,22 @@ def test_a_backward_of_another_dtype_is_traced_as_any_other() -> None:
     answer = examine(engine(), replace(problem, implementation=implementation))
     assert {finding.code for finding in answer.findings} == {"GC103", "GC301"}
     assert not [note for note in answer.notes if "not traced" in note]
+
+
+@jax.custom_jvp
+def soft(x: Any) -> Any:
+    return jnp.tanh(x)
+
+
+@soft.defjvp
+def push_soft(primals: Any, tangents: Any) -> Any:
+    return soft(primals[0]), (1 - soft(primals[0])) * tangents[0]  # without the square
+
+
+@pytest.mark.parametrize("size", [2, 80])  # the whole Jacobian, and random products of it
+def test_a_stated_jvp_in_a_loop_without_a_reverse_mode(size: int) -> None:
+    def settled(x: Any) -> Any:
+        return jax.lax.while_loop(lambda y: jnp.sum(y) > 0.1, lambda y: 0.5 * soft(y), x)
+
+    found = causes(settled, jnp.linspace(0.1, 1.5, size), "float64", "forward")
+    assert {stretch(cause) for cause in found} == {"(1 - soft(primals[0])) * tangents[0]"}

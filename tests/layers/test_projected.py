@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +11,25 @@ import pytest
 import torch
 
 from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.engines.eigen.engine import EigenEngine
 from gradcheck_cli.layers import examine
 from tests.layers.making import examined, layer_problem, torch_engine
 
 X = np.random.default_rng(0).standard_normal(3000)
+CONSTANT = """
+#include <Eigen/Core>
+#include <unsupported/Eigen/AutoDiff>
+
+inline double number(double x) { return x; }
+inline double number(float x) { return x; }
+template <typename D>
+double number(const Eigen::AutoDiffScalar<D>& x) { return x.value(); }
+
+template <typename T>
+Eigen::Array<T, Eigen::Dynamic, 1> damp(const Eigen::Array<T, Eigen::Dynamic, 1>& x) {
+  return x.unaryExpr([](const T& one) { return T(one * T(number(one))); });
+}
+"""
 
 
 def notes(answer: LayerAnswer) -> str:
@@ -81,9 +98,9 @@ def test_more_power_takes_more_directions() -> None:
 
 
 class Pushed(torch.autograd.Function):
-    """sin, whose jvp is `factor` times the right one."""
+    """sin, whose jvp is `factor` times the right one, and its backward `back` times."""
 
-    factor = 1.0
+    factor = back = 1.0
 
     @staticmethod
     def forward(x: Any) -> Any:
@@ -96,7 +113,7 @@ class Pushed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        return g * torch.cos(ctx.saved_tensors[0])
+        return Pushed.back * g * torch.cos(ctx.saved_tensors[0])
 
     @staticmethod
     def jvp(ctx: Any, x_dot: Any) -> Any:
@@ -112,8 +129,36 @@ def test_forward_mode_is_checked_too(x: Any, monkeypatch: pytest.MonkeyPatch) ->
             ("forward", "passed"),
         }
     monkeypatch.setattr(Pushed, "factor", 1.01)
-    wrong = examined(Pushed, {"x": x})
-    assert {(finding.code, finding.mode) for finding in wrong.findings} == {("GC101", "forward")}
+    (wrong,) = examined(Pushed, {"x": x}).findings
+    assert (wrong.code, wrong.mode) == ("GC101", "forward")
+    assert wrong.cause is not None
+    assert wrong.cause.text == "Pushed.factor * x_dot * torch.cos(ctx.saved_tensors[0])"
+    assert wrong.cause.story.startswith("the jvp of `Pushed`")
+
+
+@pytest.mark.parametrize("x", [X[:3], X])
+def test_a_mode_is_not_told_wrong_for_the_other(x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pushed, "back", 0.5)
+    answer = examined(Pushed, {"x": x})
+    assert {(finding.code, finding.mode) for finding in answer.findings} == {("GC101", "reverse")}
+    assert {(check.mode, check.status) for check in answer.checks} == {
+        ("reverse", "failed"),
+        ("forward", "passed"),
+    }
+    answer = examined(Pushed, {"x": x}, modes=("forward",))
+    assert answer.findings == ()
+    assert [(check.mode, check.status) for check in answer.checks] == [("forward", "passed")]
+
+
+@pytest.mark.parametrize("size", [3, 80])
+def test_eigen_is_told_wrong_in_forward_mode(size: int, tmp_path: Path) -> None:
+    (tmp_path / "layer.hpp").write_text(CONSTANT, "utf-8")
+    problem = layer_problem("layer.hpp:damp", {"x": X[:size]}, modes=("forward",))
+    implementation = replace(problem.implementation, engine="eigen", folder=str(tmp_path))
+    engine = EigenEngine()
+    engine.load()
+    (found,) = examine(engine, replace(problem, implementation=implementation)).findings
+    assert (found.code, found.mode, found.pattern) == ("GC101", "forward", "factor 0.5")
 
 
 def test_a_layer_without_forward_mode_is_noted() -> None:

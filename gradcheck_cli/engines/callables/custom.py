@@ -22,6 +22,8 @@ class CustomCall:
     reaches    the layer's leaves whose gradients pass through it
     positions  which of all arguments each of `values` was
     backward   the user's function that states the derivative, where it can be told
+    jvp        the same for forward mode
+    tangent    which part of what that returns is the tangent (None: all of it)
     place      the line of the call
     """
 
@@ -32,6 +34,8 @@ class CustomCall:
     reaches: frozenset[str]
     positions: Mapping[str, int]
     backward: Any = None
+    jvp: Any = None
+    tangent: int | None = None
     place: Place | None = None
 
 

@@ -197,6 +197,7 @@ def _described(call: _Call) -> CustomCall | None:
     stated = call.function.bwd if reverse else call.function.jvp
     rank = {index: index - sum(other < index for other in apart) for index in call.indices}
     names = call.names
+    stated = None if of_a_library(getattr(stated, "__module__", None)) else stated
     return CustomCall(
         name=_name_of(call.function),
         live=Alone(call, places),
@@ -205,7 +206,9 @@ def _described(call: _Call) -> CustomCall | None:
         reaches=frozenset[str]().union(*(call.through[place] for place in places)),
         # a rule of forward mode gives the value and then the tangent
         positions={names[p]: rank[call.indices[p]] if reverse else 1 for p in places},
-        backward=None if of_a_library(getattr(stated, "__module__", None)) else stated,
+        backward=stated,
+        jvp=None if reverse else stated,
+        tangent=1,
         place=call.place,
     )
 

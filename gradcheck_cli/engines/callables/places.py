@@ -70,9 +70,9 @@ class Places:
         return self._known[key]
 
 
-def returned(function: Any, index: int) -> Place | None:
+def returned(function: Any, index: int | None) -> Place | None:
     """The expression that a function of the user's returns last, or the part `index` of it where
-    that is a tuple; None where its source cannot be read."""
+    that is a tuple (None: all of it); None where its source cannot be read."""
     try:
         lines, first = inspect.getsourcelines(function)
         path = inspect.getsourcefile(function) or ""
@@ -84,7 +84,7 @@ def returned(function: Any, index: int) -> Place | None:
     value = None if code is None else _given_back(tree, code, margin)
     if value is None:
         return None
-    if isinstance(value, ast.Tuple) and index < len(value.elts):
+    if isinstance(value, ast.Tuple) and index is not None and index < len(value.elts):
         value = value.elts[index]
     last = value.end_lineno or value.lineno
     text = "".join(lines[value.lineno - 1 : last])

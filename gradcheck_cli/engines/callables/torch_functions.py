@@ -145,6 +145,7 @@ def _described(
         reaches=frozenset(name for key, name in names.items() if key in reached),
         positions=dict(zip(called, places, strict=True)),
         backward=getattr(own, "__func__", own),
+        jvp=getattr(call.cls.jvp, "__func__", call.cls.jvp),
         place=call.place,
     )
 
