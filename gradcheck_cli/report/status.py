@@ -71,7 +71,8 @@ def _quality(result: SpecResult) -> str:
         bad = sum(check.status != "passed" for check in result.checks)
         return f"{bad} of {len(result.checks)} checks failed" if bad else ""
     if result.unchecked:
-        return "nothing was checked: no gradient was there to check"
+        why = "" if result.notes else ": no gradient was there to check"
+        return f"nothing was checked{why}"
     known = [check.max_ulps for check in result.checks if check.max_ulps is not None]
     return f"worst error {ulps(max(known))}" if known else ""
 

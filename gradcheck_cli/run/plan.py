@@ -177,13 +177,24 @@ def _plan_of_layers(
         named_modes=frozenset(modes) if modes_named else frozenset(),
         looks=(),
         trainings=(),
-        notes=tuple(_said(where, {p.implementation.engine for p in problems} - without)),
+        notes=(
+            *([] if problems else [_not_implemented(spec, engines)]),
+            *_said(where, {p.implementation.engine for p in problems} - without),
+        ),
         timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
         memory=options.memory.resolve(spec.memory, usual_limit()),
         seed=options.seed,
         layers=problems,
         placement=where,
         without=without,
+    )
+
+
+def _not_implemented(spec: Spec, engines: tuple[str, ...]) -> str:
+    """What is told where no engine that was asked for is one of the layer's."""
+    there = dict.fromkeys(implementation.engine for implementation in spec.implementations)
+    return (
+        f"`implementations` has a layer for {', '.join(there)}, and none for {', '.join(engines)}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,6 +85,16 @@ def test_unknown_engine_is_corrected(spec: Read) -> None:
         "unknown engine `torhc` (did you mean `torch`?); "
         "unknown engine `tensorflwo` (did you mean `tensorflow`?)"
     )
+
+
+def test_a_layer_is_not_for_every_engine(spec: Read, tmp_path: Path) -> None:
+    (tmp_path / "layer.py").write_text("def f(x): return x\n\ndef g(x): return x\n", "utf-8")
+    layer = spec("inputs: {x: 0.1}\nimplementations: {torch: layer.py:f, jax: layer.py:g}")
+    assert _plan(layer, engines=("torch", "reference")).engines == ("torch",)
+    assert _plan(layer, engines=("torch", "reference")).notes == ()
+    plan = _plan(layer, engines=("tensorflow", "reference"))
+    told = "`implementations` has a layer for torch, jax, and none for tensorflow, reference"
+    assert (plan.engines, plan.layers, plan.notes) == ((), (), (told,))
 
 
 def test_command_line_beats_the_spec_beats_the_configuration(spec: Read) -> None:
