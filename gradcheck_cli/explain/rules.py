@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Evaluation, Problem, Projection
+from gradcheck_cli.domain.evaluation import Evaluation, Mode, Problem, Projection
 from gradcheck_cli.domain.program import CUSTOM, Node
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.explain.alone import alone
@@ -24,7 +22,8 @@ def blame_rule(case: Case, evaluation: Evaluation) -> Cause | None:
     """The first call of a custom gradient whose stated derivative is not that of its forward.
 
     Each is run alone, in float64, by the reference engine, at the values and the upstream cotangent
-    that it had (ones where no trace is at hand).
+    that it had (ones where no trace is at hand); in forward mode along the tangents of its
+    arguments, one argument at a time.
     """
     program = case.spec.program
     trace = evaluation.trace
@@ -33,17 +32,30 @@ def blame_rule(case: Case, evaluation: Evaluation) -> Cause | None:
     for index, node in enumerate(program.nodes):
         if node.op != CUSTOM or any(i not in trace.values for i in node.args):
             continue
-        y_bar = np.asarray(trace.derivatives.get(index, np.ones(node.shape)), dtype=np.float64)
-        if np.shape(y_bar) != node.shape or not np.any(y_bar):
-            y_bar = np.ones(node.shape)
         args = [np.asarray(trace.values[i]) for i in node.args]
-        difference = _compare(index, node, args, y_bar, case.dtype)
+        if evaluation.mode == "forward":
+            x_dots = [
+                _usable(trace.derivatives.get(i), np.shape(a))
+                for i, a in zip(node.args, args, strict=True)
+            ]
+            along = Projection(columns={f"a{k}": x_dot[None] for k, x_dot in enumerate(x_dots)})
+        else:
+            along = Projection(rows=_usable(trace.derivatives.get(index), node.shape)[None])
+        difference = _compare(index, node, args, along, case.dtype)
         if difference is not None:
             return difference
     return None
 
 
-def _compare(index: int, node: Node, args: list[Array], y_bar: Array, dtype: str) -> Cause | None:
+def _usable(derivative: Array | None, shape: tuple[int, ...]) -> Array:
+    """Ones where there is nothing that could be asked with."""
+    found = np.ones(shape) if derivative is None else np.asarray(derivative, dtype=np.float64)
+    return found if found.shape == shape and np.any(found) else np.ones(shape)
+
+
+def _compare(
+    index: int, node: Node, args: list[Array], along: Projection, dtype: str
+) -> Cause | None:
     from gradcheck_cli.engines.reference import ReferenceEngine
     from gradcheck_cli.truth.plain import inlined
 
@@ -51,20 +63,21 @@ def _compare(index: int, node: Node, args: list[Array], y_bar: Array, dtype: str
     call = alone(node, args)
     values, wrt = call.values, call.wrt
     engine = ReferenceEngine()
-    rows = Projection(rows=y_bar[None])
+    mode: Mode = "reverse" if along.columns is None else "forward"
     answers = [
-        engine.evaluate(Problem(p, values, wrt, "float64", dtype, "reverse", rows))
+        engine.evaluate(Problem(p, values, wrt, "float64", dtype, mode, along))
         for p in (call.program, inlined(call.program))
     ]
     if any(a.failure for a in answers):
         return None
+    rule = "jvp" if mode == "forward" else "custom gradient"
     for name in wrt:
-        stated, true = (_flat(a, name, values) for a in answers)
+        stated, true = (_flat(answer, name) for answer in answers)
         with np.errstate(all="ignore"):
             off = np.abs(stated - true) > DIFFERENT * np.abs(true)
         if np.any(off):
             at = int(np.argmax(off))
-            parameter = list(node.custom.forward.inputs)[wrt.index(name)]
+            parameter = list(node.custom.forward.inputs)[list(values).index(name)]
             given, right = apart(float(stated[at]), float(true[at]))
             detail = (
                 f"the stated derivative for `{parameter}` is {given}, that of the forward {right}"
@@ -75,8 +88,7 @@ def _compare(index: int, node: Node, args: list[Array], y_bar: Array, dtype: str
                 span=node.span,
                 text=node.text,
                 detail=detail,
-                story=f"the custom gradient of `{node.custom.name}` gives "
-                f"{given} where {right} is right",
+                story=f"the {rule} of `{node.custom.name}` gives {given} where {right} is right",
                 kind="wrong rule",
                 node=index,
                 proven=True,
@@ -85,8 +97,8 @@ def _compare(index: int, node: Node, args: list[Array], y_bar: Array, dtype: str
     return None
 
 
-def _flat(answer: Evaluation, name: str, values: Mapping[str, Array]) -> Array:
+def _flat(answer: Evaluation, name: str) -> Array:
     gradient = answer.gradients.get(name)
     if gradient is None or gradient.values is None:
-        return np.zeros(int(np.size(values[name])))
+        return np.zeros(1)
     return gradient.values.reshape(-1)

@@ -27,7 +27,7 @@ from gradcheck_cli.domain.report import (
 from gradcheck_cli.domain.spec import Allow, Spec
 from gradcheck_cli.run.plan import Look, Plan
 
-OF_DIFFERENCES = "GC304"
+OF_MODES, OF_ENGINES, OF_DIFFERENCES = "GC105", "GC107", "GC304"
 _BASE: dict[str, Mode] = {second: first for first, second in SECOND_ORDER.items()}
 
 
@@ -129,20 +129,26 @@ def _fingerprint(finding: Finding, spec: Spec) -> str:
 
 
 def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
+    """The command that shows the finding again. One that compares asks all that it compares."""
     words = ["gradcheck", "run", plan.spec.source.path]
     if finding.engine:
-        words += ["--engine", finding.engine]
+        compared = plan.engines if finding.code == OF_ENGINES else [finding.engine]
+        words += ["--engine", ",".join(compared)]
     if finding.dtype:
         words += ["--dtype", finding.dtype]
     mode = _BASE.get(finding.mode or "", finding.mode)
     if mode in FIRST_ORDER:
-        words += ["--mode", mode]
+        words += ["--mode", ",".join(FIRST_ORDER) if finding.code == OF_MODES else mode]
     if finding.code == OF_DIFFERENCES:
         words += ["--difference-scheme", options.difference.scheme]
         if options.difference.step is not None:
             words += ["--difference-step", str(options.difference.step)]
     if options.device.override and options.device.override != HOST.device:
         words += ["--device", options.device.override]
+    limits = {"--power": options.power, "--timeout": options.timeout, "--memory": options.memory}
+    for flag, limit in limits.items():
+        if limit.override is not None:
+            words += [flag, str(limit.override)]
     words += ["--seed", str(plan.seed)]
     return shlex.join(words)
 

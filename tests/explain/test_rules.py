@@ -89,6 +89,28 @@ def test_no_rule_no_cause(judged: Callable[..., Any]) -> None:
         assert finding.cause is None
 
 
+def test_a_wrong_jvp_is_named_in_forward_mode(judged: Callable[..., Any]) -> None:
+    text = """
+def both(u, n, x):
+    return None, u * 3 * x ** 2
+
+def push(n_dot, x_dot, n, x):
+    return 2 * x ** 2 * x_dot
+
+@custom_gradient(both, jvp=push)
+def cube(n, x):
+    return n * x ** 3 / n
+"""
+    values = {"n": np.array(2), "x": np.array(1.5)}
+    made = judged(
+        f"{text}\nsin(cube(n, x))", values, engines=("reference",), modes=("reverse", "forward")
+    )
+    (finding,) = made.of("GC101")
+    assert finding.mode == "forward"
+    assert finding.cause.detail == "the stated derivative for `x` is 4.5, that of the forward 6.75"
+    assert finding.cause.story == "the jvp of `cube` gives 4.5 where 6.75 is right"
+
+
 def test_without_a_trace_there_is_no_cause(judged: Callable[..., Any]) -> None:
     made = judged(f"{SIGN}\nsign(x)", {"x": 0.5}, engines=("reference",))
     (traced,) = made.case.traced.values()

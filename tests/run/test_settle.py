@@ -105,6 +105,31 @@ def test_repeat_is_a_command_line(spec: Read) -> None:
     assert bare.repeat == f"gradcheck run {one.source.path} --seed 0"
 
 
+def test_what_compares_is_repeated_with_all_that_it_compares(spec: Read) -> None:
+    one = spec(TEXT)
+    modes = _found(code="GC105", mode="reverse")
+    engines = _found(code="GC107", mode="reverse")
+    first, second = _settled(
+        one, [modes, engines], engines=Layered(override=("torch", "jax"))
+    ).findings
+    path = one.source.path
+    assert first.repeat == (
+        f"gradcheck run {path} --engine torch --dtype float32 --mode reverse,forward --seed 0"
+    )
+    assert second.repeat == (
+        f"gradcheck run {path} --engine torch,jax --dtype float32 --mode reverse --seed 0"
+    )
+
+
+def test_limits_of_the_command_line_are_repeated(spec: Read) -> None:
+    one = spec(TEXT + "\ntimeout: 5")
+    limits = {"timeout": Layered(override=0.25), "power": Layered(override=0.99999999)}
+    (found,) = _settled(one, [_found(engine=None)], **limits).findings
+    assert found.repeat.endswith("--power 0.99999999 --timeout 0.25 --seed 0")
+    (found,) = _settled(one, [_found(engine=None)]).findings
+    assert "--timeout" not in found.repeat
+
+
 def test_output_has_the_name_that_the_formula_gives_it(spec: Read) -> None:
     assert _settled(spec(TEXT), []).output_name == "y"
     assert _settled(spec("inputs: {x: 1.0}\nmodel: x ** 2"), []).output_name == "output"
