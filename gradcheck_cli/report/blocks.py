@@ -62,7 +62,7 @@ def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) ->
         lines += labelled("allow", f"accepted: {first.reason}", style)
     lines += labelled("help", f"gradcheck explain {first.code}", style)
     if first.repeat and (first.severity != "note" or style.verbose):
-        lines += labelled("rerun", first.repeat, style)
+        lines += labelled("rerun", first.repeat, style, whole=True)
     return lines
 
 

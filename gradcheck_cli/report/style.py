@@ -74,10 +74,12 @@ def plain_lines(text: str) -> list[str]:
     return [plain(line) for line in text.splitlines()] or [""]
 
 
-def labelled(label: str, text: str, style: Style, indent: int = 2, column: int = 6) -> list[Text]:
-    """`  why   text`, wrapped with a hanging indent."""
+def labelled(
+    label: str, text: str, style: Style, indent: int = 2, column: int = 6, whole: bool = False
+) -> list[Text]:
+    """`  why   text`, wrapped with a hanging indent; not where it is to be copied `whole`."""
     margin = indent + column
-    body = wrapped(text, max(style.width - margin, 24))
+    body = [text] if whole else wrapped(text, max(style.width - margin, 24))
     head = Text(" " * indent)
     head.append(label.ljust(column), style=LABEL)
     head.append(body[0])

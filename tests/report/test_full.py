@@ -131,9 +131,10 @@ def test_nothing_that_a_user_writes_is_read_as_markup_or_steers_the_terminal() -
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_lines_keep_to_the_screen(width: int) -> None:
-    # the closing line is left to the terminal
+    # the closing line is left to the terminal, and what is to be copied is in one piece
     lines = screen(samples.everything(), width).splitlines()[:-1]
-    assert [line for line in lines if len(line) > width] == []
+    commands = [line for line in lines if line.startswith("  rerun gradcheck run ")]
+    assert [line for line in lines if len(line) > width and line not in commands] == []
 
 
 def test_an_ascii_stream_gets_ascii_signs() -> None:
