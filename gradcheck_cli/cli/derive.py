@@ -114,19 +114,25 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
         derivation,
         differentiated,
     )
+    from gradcheck_cli.engines.walker import custom_gradients
     from gradcheck_cli.report.console import make_console, print_lines
     from gradcheck_cli.report.derivation import derivation_latex, derivation_lines
+    from gradcheck_cli.truth.plain import inlined
 
     if spec.implementations:
         return _no_formula(spec)
+    program = inlined(spec.program)
     values = {name: entry.value for name, entry in spec.inputs.items()}
     try:
-        formulas = differentiated(spec.program, values, spec.wrt, spec.order, budget)
+        formulas = differentiated(program, values, spec.wrt, spec.order, budget)
     except NodeFault as fault:
-        span = spec.program.nodes[fault.index].span
+        span = program.nodes[fault.index].span
         return SpecError("GC705", spec.source.path, str(fault.__cause__), span, spec.source)
     except TooHard as error:
         return SpecError("GC705", spec.source.path, str(error), spec.span, spec.source)
+    for rule in dict.fromkeys(custom.name for custom in custom_gradients(spec.program)):
+        words = f"derivatives are those of `{rule}` itself, not what its custom gradient states"
+        click.echo(f"note: {spec.name}: {words}", err=True)
     if written == "python":
         click.echo(as_python(spec.name, formulas), nl=False)
         return None

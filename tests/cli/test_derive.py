@@ -20,6 +20,28 @@ def test_as_latex_and_as_python(tmp_path: Path) -> None:
     assert abs(names["gradient"](2.0)["x"] - 0.10499358540350652) < 1e-16
 
 
+def test_a_custom_gradient_is_left_aside(tmp_path: Path) -> None:
+    """What a user states may be wrong: that is what `gradcheck run` finds out."""
+    spec = """
+name: cubes
+inputs: {x: 2.0}
+model: |
+  def cube_vjp(u, x):
+      return 2 * x ** 2 * u
+
+  @custom_gradient(cube_vjp)
+  def cube(x):
+      return x ** 3
+
+  cube(x)
+"""
+    derived = call("derive", "-", cwd=tmp_path, stdin=spec)
+    assert (derived.code, "dy/dx = 3*x**2" in derived.out) == (0, True)
+    assert derived.err == (
+        "note: cubes: derivatives are those of `cube` itself, not what its custom gradient states\n"
+    )
+
+
 def test_what_has_no_formula_is_pointed_at(tmp_path: Path) -> None:
     (tmp_path / "sorted.yaml").write_text(SORTED)
     assert_snapshot(call("derive", "sorted.yaml", cwd=tmp_path), "derive_refused")
