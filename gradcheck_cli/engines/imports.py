@@ -22,6 +22,7 @@ _PLAINLY: dict[str, Callable[..., Any]] = {
     "expect_true": lambda x: x,
     "guard_or_false": lambda x: x,
     "guard_or_true": lambda x: x,
+    "guard_size_oblivious": lambda x: x,
     "guarding_hint_or_throw": lambda x: x,
     "has_guarding_hint": lambda _: True,
     "is_nested_int": lambda _: False,

@@ -13,13 +13,13 @@ import sys
 import torch
 from gradcheck_cli.engines.imports import without_compiler
 
-x = torch.tensor([1.0, 2.0])
+x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 with torch.autograd.forward_ad.dual_level():
     with without_compiler():
-        y = torch.autograd.forward_ad.make_dual(x, x) * 3.0 + x
+        y = torch.autograd.forward_ad.make_dual(x, x) @ x + torch.ones(2)
         assert {"torch._dynamo", "sympy"} <= set(sys.modules)  # what stands in for them
     assert not {"torch._dynamo", "sympy.core"} & set(sys.modules)
-    assert torch.autograd.forward_ad.unpack_dual(y).tangent.tolist() == [3.0, 6.0]
+    assert torch.autograd.forward_ad.unpack_dual(y).tangent.tolist() == [[7.0, 10.0], [15.0, 22.0]]
     with without_compiler():
         import sympy
         assert not isinstance(x, sympy.Basic)
