@@ -148,7 +148,8 @@ class Trace:
     Where the request had a target: `operations` that round by more than a library may, in the order
     in which they were executed; `culprits`, the smallest set of them found (places in `operations`)
     which, done exactly and nothing else, makes the entry right; `repaired`, its error in ulps then
-    (None where no set was found). `note` says why operations are missing, where they are. The three
+    (None where no set was found). `note` says why operations are missing, where they are; `exactly`
+    is what all of them give in exact arithmetic, where even that is as wrong. The three
     that begin with `output_` say the same about the output, where that was asked for.
     """
 
@@ -158,6 +159,7 @@ class Trace:
     culprits: tuple[int, ...] = ()
     repaired: float | None = None
     note: str = ""
+    exactly: float | None = None
     output_operations: tuple[Operation, ...] = ()
     output_culprits: tuple[int, ...] = ()
     output_repaired: float | None = None

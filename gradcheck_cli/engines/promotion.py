@@ -55,6 +55,7 @@ class Proof:
     culprits: tuple[int, ...] = ()
     repaired: float | None = None
     note: str = ""
+    exactly: float | None = None
 
 
 Known = dict[Numbers, Alone]
@@ -86,7 +87,8 @@ def prove(
     shown = _shown(found, culprits, search.wrong)
     operations = tuple(described(alone.shadow, found[i]) for i in shown)
     places = tuple(shown.index(i) for i in culprits)
-    return Proof(operations, places, repaired, "" if culprits else search.unexplained)
+    note = "" if culprits else search.unexplained
+    return Proof(operations, places, repaired, note, search.exactly if note else None)
 
 
 def _shown(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> list[int]:
@@ -172,7 +174,7 @@ class _Search:
         before = self._error(float(execution.values(execution.target).ravel()[execution.place]))
         self.wrong = before > ROUNDING
         self._reachable = bool(np.isfinite(target) and np.isfinite(format.round(target)))
-        self._exactly = float(self._exact.near(execution.target).ravel()[execution.place])
+        self.exactly = float(self._exact.near(execution.target).ravel()[execution.place])
         self._enough = self._limit(min(before, 2.0**format.bits))
 
     def _limit(self, before: float) -> float:
@@ -184,17 +186,17 @@ class _Search:
         that several times.
         """
         limit = max(ROUNDING, float(before**REMAINING))
-        constants = self._error(self._exactly)
+        constants = self._error(self.exactly)
         return max(limit, ROUNDING * constants) if constants <= before**0.5 else limit
 
     @property
     def unexplained(self) -> str:
         """What there is to say where nothing repairs the entry: exact arithmetic may not either."""
-        if not (self.wrong and self._reachable) or self._error(self._exactly) <= self._enough:
+        if not (self.wrong and self._reachable) or self._error(self.exactly) <= self._enough:
             return ""
         how = "exact arithmetic" if self._numbers.balls else "float64"
         return (
-            f"the same operations in {how} give {self._exactly:.9g}: "
+            f"the same operations in {how} give {self.exactly:.9g}: "
             "what is wrong is not their rounding"
         )
 

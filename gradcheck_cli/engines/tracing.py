@@ -78,6 +78,7 @@ def proven(
             culprits=proof.culprits,
             repaired=proof.repaired,
             note=proof.note,
+            exactly=proof.exactly,
         )
     if request.output_target is not None:
         execution = replace(execution, target=execution.output, place=request.output)

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.explain.blame import blame, blame_row, blame_tie
-from gradcheck_cli.explain.patterns import name_pattern
+from gradcheck_cli.explain.patterns import axis_sizes, name_pattern
 from gradcheck_cli.explain.rules import blame_rule
 from gradcheck_cli.explain.terms import terms_of
 from gradcheck_cli.explain.traces import Traces, traces_of
@@ -102,17 +102,6 @@ def _pattern(case: Case, finding: Finding) -> str | None:
         block.value,
         shape,
         FORMATS[case.dtype],
-        _axis_sizes(case),
+        axis_sizes({name: np.shape(value) for name, value in case.values.items()}),
         (lambda: terms_of(case, evaluation.mode, name)) if first_order else tuple,
     )
-
-
-def _axis_sizes(case: Case) -> dict[int, str]:
-    """Lengths that a sum or a mean may run over, and of what they are."""
-    sizes: dict[int, str] = {}
-    for name, value in case.values.items():
-        for axis, size in enumerate(np.shape(value)):
-            sizes.setdefault(int(size), f"axis {axis} of `{name}`")
-        if np.ndim(value) > 1:
-            sizes.setdefault(int(np.size(value)), f"all of `{name}`")
-    return sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -50,6 +51,21 @@ def name_pattern(
         if _matches(g, truth + term, truth, fmt):
             return f"the term through `{text}` is counted twice"
     return "computed in float32" if fmt.name == "float64" and _is_narrow(g, truth) else None
+
+
+def axis_sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[int, str]:
+    """Lengths that a sum or a mean may run over, and of what they are; of equal axes of one array
+    nobody knows which."""
+    sizes: dict[int, str] = {}
+    for name, shape in shapes.items():
+        for axis, size in enumerate(shape):
+            which = f"axis {axis} of `{name}`"
+            if shape.count(size) > 1:
+                which = f"an axis of `{name}`, of length {size},"
+            sizes.setdefault(size, which)
+        if len(shape) > 1:
+            sizes.setdefault(math.prod(shape), f"all of `{name}`")
+    return sizes
 
 
 def _is_narrow(g: Array, truth: Array) -> bool:

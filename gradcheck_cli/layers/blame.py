@@ -22,8 +22,10 @@ from gradcheck_cli.engines.tracebacks import one_line
 from gradcheck_cli.engines.tracing import proven
 from gradcheck_cli.explain.blame import OF_THE_OUTPUT, blame
 from gradcheck_cli.explain.traces import traces_of
+from gradcheck_cli.judge.limits import SAME_ERROR
 from gradcheck_cli.layers.entries import Sought
 
+OF_ROUNDING = ("GC301", "GC302")
 UNSTABLE = ("GC201", "GC202", "GC203", "GC301", "GC302", "GC303")
 
 SECONDS = 20.0
@@ -45,12 +47,15 @@ class Blame:
         self._find = find
         self._recorded: tuple[bytes, Recording] | None = None  # the last row that was asked for
         self._until = time.perf_counter() + SECONDS
+        self._exactly: float | None = None  # of the last entry, where that is as wrong
+        self.narrow_alone: set[str | None] = set()  # inputs that are wrong in this dtype alone
         self.notes: dict[str, None] = {}
 
     def explained(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """The findings, with a cause where an operation is to blame."""
+        """The findings, with a cause where an operation is to blame; what is as wrong where the
+        same operations are done exactly is GC101."""
         found = tuple(
-            replace(finding, cause=self._cause(finding))
+            self._explained(finding)
             if finding.code in UNSTABLE and finding.mode == "reverse" and finding.cause is None
             else finding
             for finding in findings
@@ -64,6 +69,28 @@ class Blame:
             else finding
             for finding in found
         )
+
+    def _explained(self, finding: Finding) -> Finding:
+        self._exactly = None
+        cause = self._cause(finding)
+        if not self._is_no_rounding(finding):
+            return replace(finding, cause=cause)
+        self.narrow_alone.add(finding.input)
+        wide, many = self._highest.dtype, finding.message.partition(": ")[0]
+        said = f"wrong in {self._dtype}, and not by rounding: {wide} has no such error"
+        return replace(finding, code="GC101", severity="error", message=f"{many}: {said}")
+
+    def _is_no_rounding(self, finding: Finding) -> bool:
+        """Whether the same operations, done exactly, give the same wrong number."""
+        if finding.code not in OF_ROUNDING or finding.severity != "error":
+            return False
+        if self._exactly is None or self._highest is self._subject or not finding.entries:
+            return False
+        worst = finding.entries[0]
+        if worst.computed is None or worst.truth is None:
+            return False
+        off = abs(worst.computed - worst.truth)
+        return abs(self._exactly - worst.computed) <= SAME_ERROR * off
 
     def _cause(self, finding: Finding) -> Cause | None:
         if time.perf_counter() > self._until:
@@ -118,6 +145,7 @@ class Blame:
     ) -> Cause | None:
         narrow, wide = recording.traces(self._dtype)
         trace = proven(recording.execution, narrow, request, entry, FORMATS[self._dtype])
+        self._exactly = trace.exactly
         traces = traces_of(recording.program, self._dtype, "reverse", trace, wide, target)
         return blame(replace(traces, stated=recording.stated), code)
 

@@ -20,7 +20,7 @@ from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
-from gradcheck_cli.layers.blame import Blame, Find
+from gradcheck_cli.layers.blame import OF_ROUNDING, Blame, Find
 from gradcheck_cli.layers.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.layers.domain import over_the_domain
 from gradcheck_cli.layers.entries import sought_in
@@ -32,7 +32,7 @@ from gradcheck_cli.layers.second import Second
 from gradcheck_cli.layers.subjects import Subjects
 from gradcheck_cli.layers.surrogate import Declared, covered, without
 from gradcheck_cli.layers.whole import Whole, is_small
-from gradcheck_cli.layers.wrong import WrongGradients
+from gradcheck_cli.layers.wrong import WRONG, WrongGradients
 from gradcheck_cli.layers.zeros import with_never_filled
 
 VAGUER = ("GC101", "GC301")  # than a finding about the layer without its casts
@@ -234,14 +234,33 @@ class _Examination:
     ) -> Case:
         """The case with what rounding costs, which explains most of it, and what tells an error
         from rounding where that does not."""
-        case = with_never_filled(made(costs=True), narrow)
+
+        def pushed(values: Mapping[str, Array]) -> Mapping[str, Array | None]:
+            return self._pushed_at(values, looked, narrow)
+
+        case = with_never_filled(made(costs=True), narrow, pushed)
         whole = looked if isinstance(looked, Whole) and not self._uncast else None
         if suspects(case) and whole and whole.judge_as_float32():  # past all that is watched
             self._notes[f"{self._name}: {CAST}"] = None
-            case = with_never_filled(made(costs=True), narrow)
+            case = with_never_filled(made(costs=True), narrow, pushed)
         if suspects(case) and highest is narrow:
             case = self._with_other_precision(case, looked, narrow)
         return case
+
+    def _pushed_at(
+        self, values: Mapping[str, Array], looked: Whole | Model, narrow: Subject
+    ) -> Mapping[str, Array | None]:
+        """Forward mode where leaves have other values, as far as they can be given."""
+        captured = {leaf.name for leaf in narrow.leaves if leaf.role == "captured"}
+        given = {name: value for name, value in values.items() if name not in captured}
+        there = self._other(narrow.dtype, given)
+        if there is None:
+            return {}
+        try:
+            found = looked.pushed_again(there).values()
+            return {name: g.values for one in found for name, g in one.gradients.items()}
+        finally:
+            there.close()
 
     def _projected(self, narrow: Subject, highest: Subject) -> LayerAnswer:
         """The same where the Jacobian is too large to be computed."""
@@ -262,6 +281,12 @@ class _Examination:
         wrong = WrongGradients(self._engine, self._problem, highest, find, examine)
         found = wrong.explained(unstable.explained(findings))
         self._notes.update(unstable.notes | wrong.notes)
+        if unstable.narrow_alone:
+            own = WrongGradients(
+                self._engine, self._problem, narrow, find, examine, (*WRONG, *OF_ROUNDING)
+            )
+            found = own.explained(found, unstable.narrow_alone)
+            self._notes.update(own.notes)
         return found
 
     @property

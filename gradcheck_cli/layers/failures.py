@@ -18,7 +18,9 @@ from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 # About numbers: what truth and engine say of them means nothing where no call is like the last.
 OF_NUMBERS = ("GC101", "GC105", "GC106", "GC2", "GC3", "GC4", "GC5")
 INTEGERS = re.compile(r"\b(ints?|int32|int64|long|integers?|index|indices)\b", re.IGNORECASE)
-EXPLAIN_MODES = ("GC101", "GC102", "GC103")  # then forward and reverse mode cannot agree
+# With these forward and reverse mode cannot agree, of forward mode with these.
+EXPLAIN_MODES = ("GC101", "GC102", "GC103")
+EXPLAIN_FORWARD = (*EXPLAIN_MODES, "GC201", "GC202", "GC701")
 
 
 def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) -> list[Finding]:
@@ -33,7 +35,12 @@ def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) 
         if engine not in fickle or finding.dtype is None or not finding.code.startswith(OF_NUMBERS)
     ]
     judged = {(f.engine, f.code) for f in findings if f.dtype is not None}
-    explained = {(engine, "GC105") for engine, code in judged if code in EXPLAIN_MODES}
+    explained = {
+        (f.engine, "GC105")
+        for f in findings
+        if f.dtype is not None
+        and f.code in (EXPLAIN_FORWARD if f.mode == "forward" else EXPLAIN_MODES)
+    }
     cut = {(f.engine, f.input) for f in findings if f.code == "GC102"}
 
     def is_new(finding: Finding) -> bool:

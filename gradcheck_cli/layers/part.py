@@ -15,10 +15,10 @@ from gradcheck_cli.domain.layer import Leaf, as_program
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject
-from gradcheck_cli.explain.patterns import name_pattern
+from gradcheck_cli.explain.patterns import axis_sizes, name_pattern
 from gradcheck_cli.judge import judge
 from gradcheck_cli.layers.entries import Sought
-from gradcheck_cli.layers.pushes import output_shape
+from gradcheck_cli.layers.pushes import output_shape, output_size
 from gradcheck_cli.layers.zeros import never_filled, stating_zero, suspicious
 from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.callables import stirred_values
@@ -47,6 +47,7 @@ class Columns:
     cost: Float | None = None
     looked_at: tuple[int, int] | None = None
     alike: int = 0
+    filled: bool = False  # whether the leaf's gradient has a number other than zero anywhere
 
 
 @dataclass
@@ -77,6 +78,8 @@ class Part:
             mine.slopes.append(slope)
             mine.alike += column.alike
             mine.looked_at = search.dense.get(column.leaf.name)
+            gradient = search.gradient.get(column.leaf.name)
+            mine.filled = gradient is not None and bool(np.any(gradient))
         return part
 
     @classmethod
@@ -303,10 +306,7 @@ def _as_of_the_whole(
     pattern = finding.pattern
     if finding.code in ("GC101", "GC301"):
         g, block = narrow[finding.input], blocks[finding.input]
-        sizes = {leaf.size: f"all of `{leaf.name}`"}
-        sizes |= {n: f"axis {axis} of `{leaf.name}`" for axis, n in enumerate(leaf.value.shape)}
-        fmt = FORMATS[layer.problem.dtype]
-        pattern = name_pattern(g, block.value, (len(columns.flat),), fmt, sizes, tuple)
+        pattern = _pattern(layer, columns, g, block.value)
     return replace(
         finding,
         message=f"{which}: {said}",
@@ -315,6 +315,17 @@ def _as_of_the_whole(
         more=max(finding.more, 0 if many is None else many - len(entries)),
         pattern=pattern,
     )
+
+
+def _pattern(layer: Projected, columns: Columns, g: Float, right: Float) -> str | None:
+    """That of the entries that were looked at: of a single one of many there is none, and zeros are
+    told where the leaf has nothing else."""
+    fmt = FORMATS[layer.problem.dtype]
+    alone = np.count_nonzero(right) <= 1 < columns.leaf.size * output_size(layer.narrow)
+    if alone or (columns.filled and not np.any(g)):
+        return None
+    sizes = axis_sizes({leaf.name: leaf.value.shape for leaf in layer.narrow.leaves})
+    return name_pattern(g, right, (len(columns.flat),), fmt, sizes, tuple)
 
 
 def _index(

@@ -30,8 +30,8 @@ class Product:
     factor: float | None
 
 
-def wrong_product(subject: Subject, seed: int, mode: Mode) -> Product | None:
-    """The first leaf whose gradient by this mode is wrong along a random direction, for a random
+def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
+    """The leaves whose gradient by this mode is wrong along a random direction, for a random
     cotangent.
 
     Costs one backward pass and some twenty forward passes a leaf and draw.
@@ -56,11 +56,9 @@ def wrong_product(subject: Subject, seed: int, mode: Mode) -> Product | None:
             if abs(stated - right) > BARS * bar + digits * max(abs(stated), abs(right)):
                 wrong.add(leaf.name)
             pairs.setdefault(leaf.name, []).append((stated, right))
-    for name in pairs:
-        if name in wrong:
-            stated, right = pairs[name][0]
-            return Product(name, stated, right, _factor(pairs[name]))
-    return None
+    return [
+        Product(name, *drawn[0], _factor(drawn)) for name, drawn in pairs.items() if name in wrong
+    ]
 
 
 def signs(rng: np.random.Generator, value: Array) -> Array:

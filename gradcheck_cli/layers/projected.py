@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.layer import LayerProblem
-from gradcheck_cli.domain.report import Check, Finding
-from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.domain.report import Check, Finding, Status
 from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.layers.entries import Sought
+from gradcheck_cli.layers.forward import Forward
 from gradcheck_cli.layers.part import Part, judged_part, output_findings_of
 from gradcheck_cli.layers.promise import Promise
 from gradcheck_cli.layers.rounding import SLACK, Rounding
@@ -44,7 +44,7 @@ class Projected:
     problem: LayerProblem
     narrow: Subject
     highest: Subject
-    other: Callable[[str], Subject | None]
+    other: Callable[..., Subject | None]
     doubt: Callable[[], None]
     notes: list[str] = field(default_factory=list)
 
@@ -69,6 +69,7 @@ class Projected:
         self._caught: dict[str, float] = {}
         self._searches = 0
         self._source = "confirmed"
+        self._forward: Forward | None = None  # where its products were looked at
 
     def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
         """Checks and findings."""
@@ -87,7 +88,10 @@ class Projected:
         self._findings += self._of_missing()
         self._findings += self._of_strange()
         if "forward" in self.problem.modes and self.mode != "forward":
-            self._findings += self._of_forward()
+            forward = Forward(self.name, self.problem, self.narrow, self._truth, self.other)
+            self._findings += forward.findings(self._looks, self._moved)
+            self.notes += forward.notes
+            self._forward = forward
         asked = (None, *self.problem.modes)
         self._findings = [finding for finding in self._findings if finding.mode in asked]
         if self._findings:
@@ -231,7 +235,10 @@ class Projected:
         if not told and self._only_in_float64(found, part):
             return False
         if not told or (only_kinks and not search.complete):
-            self._findings.append(self._unlocated(number, k, found, expected, only_kinks))
+            if only_kinks or found.agrees[k]:
+                self._findings.append(self._undecided("too many entries stand on kinks"))
+            else:
+                self._findings += self._unlocated(number, k, found, expected)
             return False
         if not only_kinks:
             return False
@@ -254,18 +261,32 @@ class Projected:
         )
         return True
 
-    def _unlocated(
-        self, number: int, k: int, found: Look, expected: Float, only_kinks: bool
+    def _unlocated(self, number: int, k: int, found: Look, expected: Float) -> Iterator[Finding]:
+        """By leaf, as far as one is wrong by itself."""
+        truth, row = self._truth, self._truth.rows[k]
+        gradient = truth.pulled(row)
+        told = False
+        with truth.as_at(self._moved[number]):  # what was looked at since moves again
+            for name, part in truth.direction(number).items():
+                mine = truth.product(gradient, {name: part})
+                apart, bar = truth.glance({name: part}, row, mine, found.level)
+                if abs(apart) > bar:
+                    told = True
+                    yield self._along_a_direction(number, name, mine, mine + apart, bar)
+        if not told:
+            value, error = found.estimate.value[k], found.estimate.error[k]
+            yield self._along_a_direction(number, None, expected[k], value, error)
+
+    def _along_a_direction(
+        self, number: int, name: str | None, mine: float, right: float, bar: float
     ) -> Finding:
-        if only_kinks or found.agrees[k]:
-            return self._undecided("too many entries stand on kinks")
-        value, error = found.estimate.value[k], found.estimate.error[k]
+        whose = f" of `{name}`" if name else ""
         message = (
-            f"the gradient along a random direction (number {number}, seed {self.problem.seed}) is "
-            f"{expected[k]:.9g}, differences give {value:.9g} ± {error:.2g}: wrong, and no single "
-            "entry stands out"
+            f"the gradient{whose} along a random direction (number {number}, seed "
+            f"{self.problem.seed}) is {mine:.9g}, differences give {right:.9g} ± {bar:.2g}: wrong, "
+            "and no single entry stands out"
         )
-        return self._finding("GC101", message, engine=True)
+        return self._finding("GC101", message, engine=True, name=name)
 
     def _undecided(self, reason: str) -> Finding:
         return self._finding("GC501", f"undecided: {reason}", engine=False)
@@ -329,64 +350,19 @@ class Projected:
             told.update({off.leaf.name} if found else ())
             yield from found
 
-    # Forward mode
-
-    def _of_forward(self) -> Iterator[Finding]:
-        """J @ direction by forward mode against the differences that were taken along it."""
-        for number, seen in self._looks.items():
-            if seen is None:
-                continue
-            with self._truth.as_at(self._moved[number]):
-                drawn = self._truth.direction(number)
-            along = {
-                name: weights.reshape(self._leaves[name].value.shape)
-                for name, weights in drawn.items()
-                if np.any(weights)
-            }
-            try:
-                pushed = self.narrow.push(along)
-            except Unsupported as error:
-                if self.problem.named_modes:
-                    yield replace(
-                        self._finding("GC705", str(error), engine=True),
-                        severity="error",
-                        mode="forward",
-                    )
-                else:
-                    self.notes.append(f"{self.name}: forward mode was left out: {error}")
-                return
-            wrong = self._pushed_wrong(number, seen, pushed)
-            if wrong:
-                yield wrong
-                return
-
-    def _pushed_wrong(self, number: int, seen: Look, pushed: Float) -> Finding | None:
-        rows = self._truth.rows
-        mine = rows @ pushed
-        size = np.sqrt(rows**2 @ pushed**2)
-        # half of the digits of a product may be lost by rounding; nothing more is said of them here
-        bits = FORMATS[self.problem.dtype].bits
-        allowed = seen.estimate.error + 2.0 ** -(bits / 2) * size
-        off = ~(np.abs(mine - seen.estimate.value) <= allowed)
-        if not np.any(off):
-            return None
-        k = int(np.argmax(off))
-        message = (
-            f"J @ direction {number} (seed {self.problem.seed}) by forward mode is "
-            f"{mine[k]:.9g} on a random cotangent, differences give "
-            f"{seen.estimate.value[k]:.9g} ± {seen.estimate.error[k]:.2g}"
-        )
-        return replace(self._finding("GC101", message, engine=True), mode="forward")
-
     def _checks(self, seconds: float) -> Iterator[Check]:
         failed = {f.input for f in self._findings if f.severity == "error" and f.mode == self.mode}
         if any(f.code == "GC501" for f in self._findings):
             self._source = "undecided"
-        modes: tuple[Mode, ...] = ("reverse", "forward")
-        for mode in modes:
-            if mode not in self.problem.modes or (mode == "forward" and not self._has_forward()):
+        for mode in FIRST_ORDER:
+            forward = self._forward if mode == "forward" else None
+            if mode not in self.problem.modes or (forward and forward.state == "left out"):
                 continue
             wrong = {f.input for f in self._findings if f.severity == "error" and f.mode == mode}
+            worse: Status = "error" if forward and forward.state == "failed" else "failed"
+            caught = self._caught
+            if forward and caught:
+                caught = forward.caught()
             for name in self._leaves:
                 bad = name in wrong or None in wrong
                 yield Check(
@@ -394,16 +370,13 @@ class Projected:
                     dtype=self.problem.dtype,
                     mode=mode,
                     input=name,
-                    status="failed" if bad else "passed",
+                    status=worse if bad else "passed",
                     point=self.point,
                     max_ulps=self._rounding.ulps[name] if mode == self.mode and not bad else None,
                     truth="finite-difference" if name in failed else self._source,
-                    caught=self._caught.get(name),
-                    power=self.problem.power if self._caught else None,
+                    caught=caught.get(name),
+                    power=self.problem.power if caught else None,
                     forward=self._truth.forward,
                     backward=self._truth.backward + self._rounding.backward,
                     duration_s=seconds,
                 )
-
-    def _has_forward(self) -> bool:
-        return not any("forward mode was left out" in note for note in self.notes)

@@ -8,7 +8,7 @@ had in the run. Where all are right, calls that cut are let through: the gradien
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Implementation, LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.domain.report import Cause, Finding
+from gradcheck_cli.domain.report import Cause, CauseKind, Finding
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
@@ -28,11 +28,13 @@ from gradcheck_cli.engines.tracebacks import one_line
 from gradcheck_cli.explain.values import apart, number
 from gradcheck_cli.judge.limits import SAME_ERROR
 from gradcheck_cli.layers.blame import Find
-from gradcheck_cli.layers.products import Product, difference, signs, wrong_product
+from gradcheck_cli.layers.products import Product, difference, signs, wrong_products
 from gradcheck_cli.layers.subjects import Subjects
 from gradcheck_cli.layers.whole import is_small
 
 WRONG = ("GC101", "GC102", "GC106")
+
+DETACHED: CauseKind = "detached path"
 
 SECONDS = 20.0
 """For the calls of one layer: a hundred small functions, a few large ones."""
@@ -61,24 +63,45 @@ class _Wrong:
 
 
 class WrongGradients:
-    """What makes gradients of one layer wrong. `subject` is the layer in the highest precision.
+    """What makes gradients of one layer wrong. `subject` is the layer in the precision in which
+    they are, the highest one mostly; a function is wrong that has findings with these `codes`.
     `notes` says what was not looked at, and why."""
 
     def __init__(
-        self, engine: Engine, problem: LayerProblem, subject: Subject, find: Find, examine: Examine
+        self,
+        engine: Engine,
+        problem: LayerProblem,
+        subject: Subject,
+        find: Find,
+        examine: Examine,
+        codes: tuple[str, ...] = WRONG,
     ) -> None:
         self._engine = engine
         self._problem = problem
         self._find = find
         self._subject = subject
         self._examine = examine
-        self._of_mode: dict[Mode, list[_Wrong]] = {}
+        self._codes = codes
+        self._of_mode: dict[Mode, list[tuple[_Wrong, ...]]] = {}
         self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[Uncut]]] = {}
         self.notes: dict[str, None] = {}
 
-    def explained(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """The findings; a gradient that is wrong, with what makes it so."""
-        return tuple(self._watched(f) if _asks(f) else f for f in findings)
+    def explained(
+        self, findings: Iterable[Finding], inputs: Container[str | None] | None = None
+    ) -> tuple[Finding, ...]:
+        """The findings; a gradient that is wrong (of these inputs, where given), with what makes it
+        so."""
+        found = tuple(
+            self._watched(f) if _asks(f) and (inputs is None or f.input in inputs) else f
+            for f in findings
+        )
+        cut = {f.input: f.cause for f in found if f.cause is not None and f.cause.kind == DETACHED}
+        return tuple(
+            replace(f, cause=cut[f.input])  # one graph has both modes
+            if f.mode == "forward" and f.code in WRONG and f.cause is None and f.input in cut
+            else f
+            for f in found
+        )
 
     def _watched(self, finding: Finding) -> Finding:
         try:
@@ -88,7 +111,9 @@ class WrongGradients:
             return finding
 
     def _explained(self, finding: Finding) -> Finding:
-        for one in self._wrong("forward" if finding.mode == "forward" else "reverse"):
+        for every in self._wrong("forward" if finding.mode == "forward" else "reverse"):
+            # of several arguments, the one that is called as the input is
+            one = next((w for w in every if w.name == finding.input), every[0])
             if one.call.live is None:
                 one = _of_the_layer(one.call, finding)
             if one.call.live is None and finding.code not in WRONG:
@@ -99,13 +124,13 @@ class WrongGradients:
         cut = self._cut(finding)
         return finding if cut is None else replace(finding, cause=cut)
 
-    def _wrong(self, mode: Mode) -> list[_Wrong]:
-        """The first wrong call of each function."""
+    def _wrong(self, mode: Mode) -> list[tuple[_Wrong, ...]]:
+        """The first wrong call of each function, by its arguments."""
         if mode in self._of_mode:
             return self._of_mode[mode]
         until = time.perf_counter() + SECONDS
         calls = self._subject.functions()
-        found: dict[str, _Wrong] = {}
+        found: dict[str, tuple[_Wrong, ...]] = {}
         for done, call in enumerate(calls):
             if call.name in found or not call.moving:
                 continue
@@ -113,7 +138,7 @@ class WrongGradients:
                 self.notes[f"{done} of {len(calls)} calls of custom functions were examined"] = None
                 break
             wrong = self._alone(call, mode)
-            if wrong is not None:
+            if wrong:
                 found[call.name] = wrong
         self._of_mode[mode] = list(found.values())
         return self._of_mode[mode]
@@ -162,26 +187,29 @@ class WrongGradients:
                 return _detached(finding, cut)
         return None
 
-    def _alone(self, call: CustomCall, mode: Mode) -> _Wrong | None:
+    def _alone(self, call: CustomCall, mode: Mode) -> tuple[_Wrong, ...]:
         """What is wrong with the call as a layer of its own: examined where it is small, along one
         direction where it is large."""
         if call.live is None:
-            return _Wrong(call, "", "", "", None)
+            return (_Wrong(call, "", "", "", None),)
         problem = self._as_problem(call, mode)
         subjects = Subjects(self._engine, problem)
         subject = subjects.bound(problem.dtype)
         try:
             if not is_small(subject):
-                product = wrong_product(subject, problem.seed, mode)
-                return None if product is None else _of_product(call, product)
+                products = wrong_products(subject, problem.seed, mode)
+                return tuple(_of_product(call, product) for product in products)
         finally:
             subject.close()
         answer = self._examine(self._engine, problem, blaming=False)
-        for finding in answer.findings:
-            if finding.code in WRONG and finding.input and finding.mode in (mode, None):
-                stated, right = _numbers(finding)
-                return _Wrong(call, finding.input, stated, right, finding.pattern)
-        return None
+        return tuple(
+            _Wrong(call, finding.input, *_numbers(finding), finding.pattern)
+            for finding in answer.findings
+            if finding.code in self._codes
+            and finding.severity == "error"
+            and finding.input
+            and finding.mode in (mode, None)
+        )
 
     def _as_problem(self, call: CustomCall, mode: Mode) -> LayerProblem:
         problem = self._problem
@@ -220,6 +248,8 @@ def _of_the_layer(call: CustomCall, finding: Finding) -> _Wrong:
 def _of_product(call: CustomCall, product: Product) -> _Wrong:
     along = " along a random direction"
     pattern = None if product.factor is None else f"factor {product.factor:.6g}"
+    if product.factor == 0:
+        pattern = "all zeros"
     stated, right = apart(product.stated, product.right)
     return _Wrong(call, product.leaf, stated + along, right, pattern)
 
@@ -234,7 +264,7 @@ def _asks(finding: Finding) -> bool:
 
 def _pattern(finding: Finding, one: _Wrong) -> str | None:
     """The whole gradient's own, or that of the function."""
-    if finding.pattern is not None or one.pattern is None:
+    if finding.pattern is not None or one.pattern is None or finding.code == "GC102":
         return finding.pattern
     return f"{one.pattern}, in `{one.call.name}` for `{one.name}`"
 
@@ -278,7 +308,7 @@ def _detached(finding: Finding, cut: Uncut) -> Cause:
         detail=f"the derivative by `{finding.input}` stops here: `{cut.name}` takes a number out "
         "of the graph",
         story=story,
-        kind="detached path",
+        kind=DETACHED,
         proven=True,
         proof=f"a run in which `{cut.name}` hands on what it is given has the right gradient",
         source=cut.place.source,
@@ -293,7 +323,7 @@ def _overwritten(finding: Finding, cut: Uncut) -> Cause:
         text=cut.place.text,
         detail=f"written to through `{cut.name}`: the derivative is computed from what stood there",
         story=f"`{cut.name}` hides from the graph that a number is overwritten",
-        kind="detached path",
+        kind=DETACHED,
         proof=f"without `{cut.name}` the framework refuses the backward pass, because a number "
         "that it had kept was modified in place",
         source=cut.place.source,

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject
@@ -20,20 +20,32 @@ from gradcheck_cli.layers.pushes import output_size
 SMALLER = (2.0**-4, 2.0**-8)
 
 
-def with_never_filled(case: Case, subject: Subject) -> Case:
+Elsewhere = Callable[[Mapping[str, Array]], Mapping[str, Array | None]]
+"""The blocks of one mode where leaves have other values."""
+
+
+def with_never_filled(case: Case, subject: Subject, pushed: Elsewhere | None = None) -> Case:
     """The case with 0 as the stated derivative of entries that are zero here and elsewhere, where
-    the truth is not zero: no precision will fill them (`TruthBlock.stated`)."""
+    the truth is not zero: no precision will fill them (`TruthBlock.stated`). `pushed` is asked for
+    those of forward mode."""
+
+    asked = case.projections.get("reverse", Projection()).rows
+    size = output_size(subject)
+    rows = np.eye(size) if asked is None else np.reshape(asked, (-1, size))
 
     def pulled(values: Mapping[str, Array]) -> Mapping[str, Array | None]:
-        return subject.run(Call(values, np.eye(output_size(subject)))).gradients
+        return subject.run(Call(values, rows)).gradients
 
-    return with_zeros_stated(case, "reverse", pulled, subject.leaves)
+    case = with_zeros_stated(case, "reverse", pulled, subject.leaves)
+    if pushed is None:
+        return case
+    return with_zeros_stated(case, "forward", pushed, subject.leaves)
 
 
 def with_zeros_stated(
     case: Case,
     mode: Mode,
-    elsewhere: Callable[[Mapping[str, Array]], Mapping[str, Array | None]],
+    elsewhere: Elsewhere,
     leaves: tuple[Leaf, ...],
 ) -> Case:
     """The same in any mode, whose blocks `elsewhere` gives where leaves have other values."""
@@ -51,9 +63,7 @@ def with_zeros_stated(
         return case
     never = never_filled(zeros, elsewhere, leaves, case.seed)
     blocks = {
-        key: stating_zero(block, never[key[1]])
-        if key[1] in never and block.value.shape == never[key[1]].shape
-        else block
+        key: stating_zero(block, never[key[1]]) if key[0] == mode and key[1] in never else block
         for key, block in case.truth.blocks.items()
     }
     return replace(case, truth=replace(case.truth, blocks=blocks))
@@ -68,7 +78,7 @@ def suspicious(g: Array, block: TruthBlock) -> Mask:
 
 def never_filled(
     zeros: Mapping[str, Mask],
-    pulled: Callable[[Mapping[str, Array]], Mapping[str, Array | None]],
+    pulled: Elsewhere,
     leaves: tuple[Leaf, ...],
     seed: int,
 ) -> dict[str, Mask]:

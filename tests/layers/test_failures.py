@@ -31,6 +31,12 @@ def test_what_the_numbers_say_already() -> None:
     assert told(found("GC101"), found("GC607", None)) == [("GC101", "float32"), ("GC607", None)]
 
 
+def test_what_forward_mode_says_already() -> None:
+    for code in ("GC201", "GC202", "GC701"):
+        assert told(found(code, mode="forward"), found("GC105", None)) == [(code, "float32")]
+        assert ("GC105", None) in told(found(code), found("GC105", None))
+
+
 def test_numbers_of_a_layer_that_is_never_the_same_mean_nothing() -> None:
     assert told(found("GC301"), found("GC602", None), fickle=True) == [("GC602", None)]
     undecided = replace(found("GC501"), engine=None)  # as findings about the point are

@@ -226,6 +226,33 @@ def test_a_leaf_that_is_wrong_as_a_whole_is_not_halved_down_to_one_entry() -> No
     assert backwards <= 20
 
 
+class Shifted(torch.autograd.Function):
+    """sin(x) + b, whose gradient by b is that of the first sample alone, or their mean, and by x
+    wrong in one entry."""
+
+    mean = False
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, b: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.sin(x) + b
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        by_x = g * torch.cos(ctx.saved_tensors[0])
+        by_x[7, 9] *= 1.01
+        return by_x, g.mean(0) if Shifted.mean else g[0]
+
+
+def test_a_pattern_is_of_all_entries_or_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = {"x": X[:1200].reshape(30, 40), "b": X[:40]}
+    answer = examined(Shifted, inputs, modes=("reverse",))
+    assert {finding.input: finding.pattern for finding in answer.findings} == {"x": None, "b": None}
+    monkeypatch.setattr(Shifted, "mean", True)
+    patterns = {f.input: f.pattern for f in examined(Shifted, inputs, modes=("reverse",)).findings}
+    assert patterns["b"] == "factor 1/30: a mean over axis 0 of `x` where a sum is right"
+
+
 def by_mean_squares(x: Any) -> Any:
     mean = x.mean(-1, keepdim=True)
     return (x - mean) / torch.sqrt((x * x).mean(-1, keepdim=True) - mean**2 + 1e-5)
