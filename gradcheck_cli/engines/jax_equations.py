@@ -20,9 +20,10 @@ from jax.extend import core
 # called: what it calls that is compiled as one would be taken apart.
 _OTHERWISE = {"custom_jvp_call", "custom_vjp_call"}
 
-# To trace takes as long as two runs of a small `jax.vjp`, and as eight of a `jax.jvp`: what is
-# asked for no more often is run as it is, and nothing takes much more than twice what it might.
-_RUNS = 8
+# To trace takes as long as two runs of a small `jax.vjp`, and as eight of a `jax.jvp`. What is
+# asked for no more than twice as often is run as it is, or a fix, which is tried at nine points,
+# would be traced for the last of them; nothing takes much more than twice what it might.
+_RUNS = 16
 
 _Evaluated = tuple[Callable[..., list[Any]], Any]
 """The equations, and how their results are arranged."""
