@@ -2,7 +2,8 @@
 
 A fix is looked for in three steps. `request` proposes candidates, for the reference worker to
 screen. `problems` are those that are left, at the points where they are tried, for the engines with
-findings. `with_fixes` takes the best that did right. Nothing is run here.
+findings: the best first, and the others where that does not serve. `with_fixes` takes the best that
+did right. Nothing is run here.
 """
 
 from __future__ import annotations
@@ -82,14 +83,39 @@ def _wants_fix(finding: Finding) -> bool:
 
 
 def problems(
-    case: Case, screened: Screened, findings: Iterable[Finding]
+    case: Case,
+    screened: Screened,
+    findings: Sequence[Finding],
+    answers: Mapping[Tried, Evaluation],
 ) -> Iterator[tuple[Tried, Problem]]:
-    """What the engines are asked for first: the candidates at all of their points."""
+    """What the engines are asked for, at all points: first the best candidate. Where that is no
+    fix of every finding, the others come next, of which another may then be the better one."""
+    trials = list(enumerate(screened.trials))
+    wanted = trials[:1]
+    if answers:
+        wanted = [] if _serves(case, screened, findings, answers) else trials[1:]
     for engine, mode in _asked(findings):
-        for number, trial in enumerate(screened.trials):
+        for number, trial in wanted:
             for i, point in enumerate(trial.points):
                 program = trial.candidate.program
                 yield Tried(engine, mode, number, i), _problem(case, program, point, mode)
+
+
+def _serves(
+    case: Case,
+    screened: Screened,
+    findings: Sequence[Finding],
+    answers: Mapping[Tried, Evaluation],
+) -> bool:
+    """Whether the best candidate is right everywhere and mends every finding: it is told of then,
+    whatever the others do."""
+    wanted = [f for f in findings if _wants_fix(f)]
+    return all(
+        _Results(case, screened, answers, engine, mode).serves(
+            0, [f for f in wanted if (f.engine, f.mode) == (engine, mode)]
+        )
+        for engine, mode in _asked(wanted)
+    )
 
 
 def originals(
@@ -156,10 +182,8 @@ def _with_fix(
         return finding
     mine = results[finding.engine, finding.mode]
     for number in best:
-        if number in mine.right:
-            fix = mine.fix(number, finding)
-            if mine.mends(number, fix, finding):
-                return replace(finding, fix=fix)
+        if number in mine.right and mine.mends(number, finding):
+            return replace(finding, fix=mine.fix(number, finding))
     if mine.refused.intersection(best):
         return replace(finding, no_fix=NOT_TAKEN.format(finding.engine, finding.mode))
     if len(case.spec.program.nodes) > LARGEST:
@@ -291,14 +315,27 @@ class _Results:
             numbers.append((target, values, None if then is None else then.values))
         return all(_keeps(*three, fmt) for three in numbers)
 
-    def mends(self, number: int, fix: Fix, finding: Finding) -> bool:
+    def serves(self, number: int, findings: Iterable[Finding]) -> bool:
+        """Whether the candidate is right at every point, by the stricter measure, and mends all of
+        the findings."""
+        points = self._screened.trials[number].points
+        tried = [(Tried(*self._who, number, i), point) for i, point in enumerate(points)]
+        return (
+            all(self._good(*one, LOSSES[0]) for one in tried)
+            and self._helps(*tried[0])
+            and all(self.mends(number, finding) for finding in findings)
+        )
+
+    def mends(self, number: int, finding: Finding) -> bool:
         """What is still infinite or nan is not repaired, also where the truth is no number either:
         the entry that is shown, or all of the output that was lost."""
         if finding.code not in NOT_FINITE:
             return True
+        answer = self._answers[Tried(*self._who, number, 0)]
         if finding.input is not None:
-            return fix.value is None or bool(np.isfinite(fix.value))
-        now, then = self._answers[Tried(*self._who, number, 0)].output, self._before().output
+            value = self._at_entry(answer, finding)
+            return value is None or bool(np.isfinite(value))
+        now, then = answer.output, self._before().output
         assert now is not None
         assert then is not None
         return bool(np.any(np.isfinite(now) & ~np.isfinite(then)))

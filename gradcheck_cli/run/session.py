@@ -204,6 +204,7 @@ class _Session:
             self._look_twice,
             self._judge,
             self._try_fixes,
+            self._try_fixes,
             self._try_originals,
             self._finish,
         )
@@ -266,7 +267,8 @@ class _Session:
         self._ask(number, None, requests)
 
     def _try_fixes(self, number: int) -> None:
-        """Asks the engines with findings for what is left of the fixes."""
+        """Asks the engines with findings for the best of what is left of the fixes, and then for
+        the others, where that is not enough."""
         self._try(number, originals=False)
 
     def _try_originals(self, number: int) -> None:
@@ -282,10 +284,8 @@ class _Session:
         questions: dict[str, list[_Question]] = {}
         for index, screened in work.screened.items():
             case, findings = case_of(work, index), work.judged[index][1]
-            wanted = fixing.problems(case, screened, findings)
-            if originals:
-                wanted = fixing.originals(case, screened, findings, answers_of(work, index))
-            for tried, problem in wanted:
+            which = fixing.originals if originals else fixing.problems
+            for tried, problem in which(case, screened, findings, answers_of(work, index)):
                 place = len(work.tried)
                 work.tried.append((index, tried))
                 questions.setdefault(tried.engine, []).append(("trial", place, problem))

@@ -32,12 +32,15 @@ def truth_request(found: Judged) -> TruthRequest:
 
 
 def fixed(
-    found: Judged, change: Callable[[fixing.Tried, Evaluation], Evaluation] | None = None
+    found: Judged,
+    change: Callable[[fixing.Tried, Evaluation], Evaluation] | None = None,
+    tried: dict[fixing.Tried, Evaluation] | None = None,
 ) -> tuple[Finding, ...]:
-    """The findings after the three steps; `change` spoils answers of the engines."""
+    """The findings after the three steps; `change` spoils answers of the engines, which are put
+    into `tried`."""
     request = fixing.request(found.case, truth_request(found), found.findings)
     screened = None if request is None else screen(request)
-    answers: dict[fixing.Tried, Evaluation] = {}
+    answers: dict[fixing.Tried, Evaluation] = {} if tried is None else tried
 
     def ask(wanted: Iterable[tuple[fixing.Tried, Problem]]) -> None:
         for tried, problem in list(wanted):
@@ -45,7 +48,8 @@ def fixed(
             answers[tried] = answer if change is None else change(tried, answer)
 
     some = screened or Screened(())
-    ask(fixing.problems(found.case, some, found.findings))
+    for _ in range(2):
+        ask(fixing.problems(found.case, some, found.findings, answers))
     ask(fixing.originals(found.case, some, found.findings, answers))
     return fixing.with_fixes(found.case, found.findings, screened, answers)
 
@@ -111,6 +115,21 @@ def test_one_that_fails_in_the_engine_is_no_fix(judged: Judge) -> None:
     (finding,) = fixed(judged("1 / exp(x)", {"x": 100.0}, engines=("reference",)), spoilt)
     assert finding.fix is None
     assert finding.no_fix == fixing.NONE_HELPS
+
+
+def test_others_are_tried_where_the_best_is_no_fix(judged: Judge) -> None:
+    def spoilt(tried: fixing.Tried, answer: Evaluation) -> Evaluation:
+        wrong = (tried.trial, tried.point) == (0, 0)
+        return replace(answer, output=np.asarray(answer.output) * 1.5) if wrong else answer
+
+    found = judged("exp(x) - 1", {"x": 1e-9}, engines=("reference",))
+    few: dict[fixing.Tried, Evaluation] = {}
+    more: dict[fixing.Tried, Evaluation] = {}
+    (best,), (other,) = fixed(found, tried=few), fixed(found, spoilt, more)
+    assert {tried.trial for tried in few} == {0}
+    assert {tried.trial for tried in more} >= {0, 1}
+    assert fix_of(best).after == "expm1(x)"
+    assert fix_of(other).after != "expm1(x)"
 
 
 def test_one_that_makes_a_good_point_bad_is_no_fix(judged: Judge) -> None:
