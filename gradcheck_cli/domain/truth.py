@@ -34,8 +34,9 @@ class TruthBlock:
                             this and the next two are zero until `TruthRequest.conditioning` asks
     allowance               what rounding each operation once may cost a well-behaved program
     floor                   R: the same sum without asking whether the program is well-behaved
-    stated                  T plus what following the user's custom gradients changes in float64
-                            (nan where that is not known); equal to T where there are none
+    stated                  what the user's custom gradients state, exactly where it can be
+                            enclosed, else T plus what following them changes in float64 (nan where
+                            that is not known); equal to T where there are none
     scale                   how large a derivative of this function is on any scale near the point;
                             where T cannot be told from zero, its error bar is measured against this
     confirmed               True where T is the float64 gradient, confirmed by a difference

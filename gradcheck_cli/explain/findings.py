@@ -32,7 +32,7 @@ def _explain(case: Case, finding: Finding) -> Finding:
     if traced is not None and traced.trace is None:
         traced = None
     if finding.code in WRONG:
-        cause = None if traced is None else _wrong(case, traced, finding)
+        cause = _stated(case, finding) if traced is None else _wrong(case, traced, finding)
         return replace(finding, cause=cause, pattern=_pattern(case, finding))
     if traced is None:
         return finding
@@ -51,6 +51,12 @@ def _wrong(case: Case, traced: Evaluation, finding: Finding) -> Cause | None:
         or _convention(case, finding)
         or blame_row(_traces(case, finding), finding.code)
     )
+
+
+def _stated(case: Case, finding: Finding) -> Cause | None:
+    """A rule that was stated is wrong in every engine: one without a trace has that of another."""
+    others = (e for (_, mode), e in case.traced.items() if mode == finding.mode and e.trace)
+    return next((cause for one in others if (cause := blame_rule(case, one))), None)
 
 
 def _convention(case: Case, finding: Finding) -> Cause | None:

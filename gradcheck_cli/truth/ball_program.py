@@ -2,49 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterable
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
+from gradcheck_cli.domain.dtypes import FORMATS, FloatFormat
+from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Program
 from gradcheck_cli.truth.plain import constant, inlined, moving
 
 
 class BallProgram:
-    """A program as a function of its differentiated inputs; everything else is exact."""
+    """A program as a function of its differentiated inputs; everything else is exact. A custom
+    gradient counts as its forward, or, as `stated`, as what the user states."""
 
-    def __init__(self, request: TruthRequest) -> None:
+    def __init__(self, request: TruthRequest, stated: bool = False) -> None:
+        from reference_engine.arithmetic.balls import exactly
+
+        self.program: Program = request.program if stated else inlined(request.program)
+        self.wrt = request.wrt
+        self._nodes = _Nodes(self.program, FORMATS[request.dtype])
+        self._nodes.still = set(range(len(self.program.nodes))) - moving(self.program, request.wrt)
+        self._given: dict[str, Any] = {}
+        for name in self.program.inputs:
+            value = np.asarray(request.values[name])
+            self._given[name] = exactly(value) if value.dtype.kind == "f" else value
+
+    def __call__(self, *xs: Any) -> Any:
+        given = {**self._given, **dict(zip(self.wrt, xs, strict=True))}
+        (output,) = self._nodes.outputs(given[name] for name in self.program.inputs)
+        return output
+
+
+class _Nodes:
+    """The nodes of a program on balls. A tie at those that stand `still` is none."""
+
+    def __init__(self, program: Program, fmt: FloatFormat) -> None:
         from reference_engine.arithmetic.balls import exactly
         from reference_engine.op import TABLE
 
-        self.program: Program = inlined(request.program)
-        self.wrt = request.wrt
-        self._moving = moving(self.program, request.wrt)
-        self._rows = TABLE
-        fmt = FORMATS[request.dtype]
-        self._template: list[Any] = [None] * len(self.program.nodes)
-        for index, node in enumerate(self.program.nodes):
+        self._program = program
+        self.still: Container[int] = ()
+        self._template: list[Any] = [None] * len(program.nodes)
+        self._calls: list[tuple[int, Any]] = []
+        for index, node in enumerate(program.nodes):
             if node.op == CONSTANT:
                 value = constant(node, fmt)
                 self._template[index] = exactly(value) if node.kind == "float" else value
-        for name, index in self.program.inputs.items():
-            value = np.asarray(request.values[name])
-            self._template[index] = exactly(value) if value.dtype.kind == "f" else value
+            elif node.op != INPUT:
+                call = TABLE[node.op] if node.custom is None else _stated(node.custom, fmt)
+                self._calls.append((index, call))
 
-    def __call__(self, *xs: Any) -> Any:
+    def outputs(self, inputs: Iterable[Any]) -> list[Any]:
+        """One array an output, None where the program has none, of one array an input."""
         from reference_engine.arithmetic.ball_choices import noting_ties
         from reference_engine.arithmetic.balls import exactly
         from reference_engine.traced import Traced
 
-        slots = self._template.copy()
-        for name, x in zip(self.wrt, xs, strict=True):
-            slots[self.program.inputs[name]] = x
-        for index, node in enumerate(self.program.nodes):
-            if node.op in (CONSTANT, INPUT):
-                continue
+        program, slots = self._program, self._template.copy()
+        for index, value in zip(program.inputs.values(), inputs, strict=True):
+            slots[index] = value
+        for index, call in self._calls:
+            node = program.nodes[index]
             args = [slots[i] for i in node.args]
             for k, wanted in enumerate(node.wants):
                 if wanted == "float" and not isinstance(args[k], Traced):
@@ -52,9 +73,32 @@ class BallProgram:
                     # the rule for a whole exponent is shorter
                     args[k] = int(args[k]) if whole else exactly(args[k])
             # a tie between numbers that do not move (a mask of zeros and ones) is none
-            with noting_ties() if index not in self._moving else nullcontext():
-                slots[index] = self._rows[node.op](*args, **node.keywords)
-        return slots[self.program.output]
+            with noting_ties() if index in self.still else nullcontext():
+                slots[index] = call(*args, **node.keywords)
+        return [None if i is None else slots[i] for i in program.outputs]
+
+
+def _stated(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., Any]:
+    """The function, with the derivative that the user states."""
+    from reference_engine.custom import custom_gradient
+
+    forward, vjp = _Nodes(custom.forward, fmt), _Nodes(custom.vjp, fmt)
+    jvp = None if custom.jvp is None else _Nodes(custom.jvp, fmt)
+
+    def called(*args: Any) -> Any:
+        (output,) = forward.outputs(args)
+        return output
+
+    def pull(*args: Any) -> Any:
+        return tuple(vjp.outputs(args))
+
+    def push(*args: Any) -> Any:
+        assert jvp is not None
+        (output,) = jvp.outputs(args)
+        return output
+
+    found: Callable[..., Any] = custom_gradient(pull, push if jvp else None)(called)
+    return found
 
 
 def operations(program: Program) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import SECOND, Mode, Projection
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Projection
 from gradcheck_cli.truth.ball_program import BallProgram, operations
 from gradcheck_cli.truth.gradients import block_shapes, numbers_asked
 
@@ -66,6 +66,22 @@ def certify(request: TruthRequest, budget: float = BUDGET) -> dict[tuple[Mode, s
         for name, certificate in known[key].items():
             found[mode, name] = certificate
     return found
+
+
+def certify_stated(
+    request: TruthRequest, budget: float = BUDGET
+) -> dict[tuple[Mode, str], Certificate]:
+    """The same of what the custom gradients of the program state, to first order: by the `vjp` in
+    reverse mode, by the `jvp` in forward mode."""
+    function = BallProgram(request, stated=True)
+    return {
+        (mode, name): certificate
+        for mode, projection in request.projections.items()
+        if mode in FIRST_ORDER
+        for name, certificate in _Stated(request, function, mode, projection)
+        .certificates(budget)
+        .items()
+    }
 
 
 def certify_output(request: TruthRequest, budget: float = BUDGET) -> Certificate:
@@ -237,9 +253,7 @@ class _Blocks(_Ziv):
             return None
         if self._second:
             return self._second_order()
-        if self._row_count() <= self._tangent_count():
-            return self._by_rows()
-        return self._by_columns()
+        return self._first_order()
 
     def _row_count(self) -> int:
         rows = self._projection.rows
@@ -311,6 +325,11 @@ class _Blocks(_Ziv):
             for name, found in columns.items()
         }
 
+    def _first_order(self) -> Mapping[str, Any]:
+        if self._row_count() <= self._tangent_count():
+            return self._by_rows()
+        return self._by_columns()
+
     def _second_order(self) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_hvp
 
@@ -325,3 +344,23 @@ class _Blocks(_Ziv):
             name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
             for name, found in columns.items()
         }
+
+
+class _Stated(_Blocks):
+    """The blocks of a derivative that may be another one in the other mode."""
+
+    def __init__(
+        self,
+        request: TruthRequest,
+        function: BallProgram,
+        mode: Mode,
+        projection: Projection,
+    ) -> None:
+        super().__init__(request, function, mode, projection)
+        self._mode = mode
+
+    def _passes(self) -> int:
+        return self._row_count() if self._mode == "reverse" else self._tangent_count()
+
+    def _first_order(self) -> Mapping[str, Any]:
+        return self._by_rows() if self._mode == "reverse" else self._by_columns()

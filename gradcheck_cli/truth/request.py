@@ -151,20 +151,34 @@ def _block(
     differences: Differences,
     certificate: Certificate | None,
 ) -> TruthBlock:
-    zeros = change = np.zeros_like(merged.value)
-    if work.request.program.has_custom_gradient:
-        with np.errstate(all="ignore"):
-            # both by the same engine in float64: what that loses to rounding, both lose
-            change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
+    zeros = np.zeros_like(merged.value)
     costly = work.request.conditioning  # then its size matters
     taken = not np.all(np.isnan(differences.value))
     known = {} if certificate is None else {"certified": certificate.sure}
     return merged.block(
         differences,
-        stated=merged.value + change,
+        stated=_stated(work, mode, name, merged),
         scale=scale(work, name, differences) if costly or taken else zeros,
         **known,
     )
+
+
+def _stated(work: Work, mode: Mode, name: str, merged: Merged) -> Array:
+    """What the user's custom gradients state: enclosed, or else what following them changes in
+    float64."""
+    request = work.request
+    if not request.program.has_custom_gradient:
+        return merged.value
+    if request.known is not None:
+        return request.known.blocks[mode, name].stated
+    certificate = work.stated.get((mode, name))
+    if certificate is not None and np.all(certificate.sure):
+        return certificate.value
+    with np.errstate(all="ignore"):
+        # both by the same engine in float64: what that loses to rounding, both lose
+        change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
+        found = merged.value + change
+    return found if certificate is None else np.where(certificate.sure, certificate.value, found)
 
 
 def _mode_blocks(

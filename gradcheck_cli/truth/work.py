@@ -15,6 +15,7 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.truth import Cost
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.truth.blocks import Differences
+from gradcheck_cli.truth.certified import Certificate, certify_stated
 from gradcheck_cli.truth.conditioning import conditioning
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Sampled, Values
@@ -58,6 +59,11 @@ class Work:
     def gradients(self) -> Float64Gradients:
         """Computed where they are asked for: not where everything is certified."""
         return float64_gradients(self.request, self.engine)
+
+    @cached_property
+    def stated(self) -> dict[tuple[Mode, str], Certificate]:
+        """Of what the custom gradients state."""
+        return certify_stated(self.request)
 
     def rounding(self, mode: Mode, name: str) -> Callable[[], tuple[Array, Array]]:
         """C and R of a block in float64, when they are asked for."""

@@ -89,6 +89,18 @@ def test_no_rule_no_cause(judged: Callable[..., Any]) -> None:
         assert finding.cause is None
 
 
+@pytest.mark.parametrize(("x", "codes"), [(2.0, []), (11.0, ["GC301"]), (20.0, ["GC302"])])
+def test_a_rule_that_cancels_is_not_wrong(
+    judged: Callable[..., Any], x: float, codes: list[str]
+) -> None:
+    """As a formula it is the derivative of tanh; float64 leaves few of its digits, or none."""
+    text = custom("bend", "u * (1 - tanh(x) ** 2)", "tanh(x)")
+    made = judged(f"{text}\n3 * bend(x)", {"x": x}, dtype="float64", engines=("reference",))
+    assert made.codes == codes
+    for finding in made.of("GC301"):
+        assert finding.cause.kind == "cancellation"
+
+
 def test_a_wrong_jvp_is_named_in_forward_mode(judged: Callable[..., Any]) -> None:
     text = """
 def both(u, n, x):

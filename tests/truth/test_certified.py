@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import mpmath as mp
@@ -16,7 +16,7 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.engines.walker import rounded
 from gradcheck_cli.truth import certified
-from gradcheck_cli.truth.certified import Certificate, certify, certify_output
+from gradcheck_cli.truth.certified import Certificate, certify, certify_output, certify_stated
 from tests.conftest import array, program_of
 from tests.truth.exact import Exact
 from tests.truth.test_request import any_number, formulas, parses
@@ -29,6 +29,7 @@ def certificates(
     modes: Sequence[Mode] = ("reverse",),
     projection: Projection | None = None,
     budget: float = certified.BUDGET,
+    of: Callable[..., dict[tuple[Mode, str], Certificate]] = certify,
 ) -> dict[tuple[Mode, str], Certificate]:
     arrays = {name: array(value) for name, value in inputs.items()}
     fmt = FORMATS[dtype]
@@ -41,7 +42,7 @@ def certificates(
         dtype=dtype,
         projections={mode: projection or Projection() for mode in modes},
     )
-    return certify(request, budget)
+    return of(request, budget)
 
 
 def one(formula: str, x: Any, dtype: str = "float64", **options: Any) -> Certificate:
@@ -162,6 +163,48 @@ def test_constants_are_rounded_as_the_inputs_are() -> None:
 def test_custom_parts_of_a_program() -> None:
     """What stop_gradient declares is followed."""
     assert one("stop_gradient(x) * x", 3.0).value[0, 0] == 3.0
+
+
+RULES = """
+def tanh_vjp(u, x):
+    return u * (1 - tanh(x) ** 2)
+
+@custom_gradient(tanh_vjp)
+def bend(x):
+    return tanh(x)
+
+def scaled_vjp(u, n, x):
+    return None, 3 * u * bend(x)
+
+def scaled_jvp(n_dot, x_dot, n, x):
+    return n * x_dot
+
+@custom_gradient(scaled_vjp, jvp=scaled_jvp)
+def scaled(n, x):
+    return n * x
+"""
+
+
+def test_what_is_stated_is_enclosed() -> None:
+    """1 - tanh(x)^2 has no digit left in float64 at 20; as it stands, it is the derivative."""
+    modes: tuple[Mode, ...] = ("reverse", "forward")
+    values = {"x": [20.0, 0.5]}
+    stated = certificates(f"{RULES}\nbend(x)", values, modes=modes, of=certify_stated)
+    true = certificates("tanh(x)", values, modes=modes)
+    for mode in modes:
+        assert stated[mode, "x"].sure.all()
+        assert stated[mode, "x"].value.tolist() == true[mode, "x"].value.tolist()
+
+
+def test_each_mode_has_its_own_rule() -> None:
+    values = {"x": [0.5, 2.0], "n": np.array(2)}
+    stated = certificates(
+        f"{RULES}\nscaled(n, x)", values, modes=("reverse", "forward"), of=certify_stated
+    )
+    assert stated["reverse", "x"].value == pytest.approx(np.diag(3 * np.tanh([0.5, 2.0])))
+    assert stated["forward", "x"].value.tolist() == [[2.0, 0.0], [0.0, 2.0]]
+    (found,) = certificates(f"{RULES}\nscaled(n, x)", values).values()
+    assert found.value.tolist() == [[2.0, 0.0], [0.0, 2.0]]
 
 
 def test_modes_and_orders_agree() -> None:
