@@ -315,7 +315,8 @@ class _Examination:
         if not any(mode in SECOND for mode in self._problem.modes):
             return answer
         doubt = partial(self._doubt, narrow, highest)
-        second = Second(self._name, self._judging, narrow, highest, self._other, doubt)
+        wrong = {f.input for f in answer.findings if f.mode == "reverse" and f.code in WRONG}
+        second = Second(self._name, self._judging, narrow, highest, self._other, doubt, wrong)
         checks, findings = second.judged()
         return replace(
             answer,

@@ -42,10 +42,14 @@ def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) 
         and f.code in (EXPLAIN_FORWARD if f.mode == "forward" else EXPLAIN_MODES)
     }
     cut = {(f.engine, f.input) for f in findings if f.code == "GC102"}
+    bent = {(f.engine, (f.input or "").replace(".", "_")) for f in findings if f.code == "GC607"}
 
     def is_new(finding: Finding) -> bool:
         if finding.dtype is None:
             return (finding.engine, finding.code) not in judged | explained
+        if finding.code == "GC106":  # of a product with a cotangent of which it is not linear
+            pair = (finding.input or "").split(".")
+            return not any((finding.engine, name) in bent for name in pair)
         is_zero = finding.mode == "forward" and finding.code in ("GC101", "GC302")
         return not (is_zero and (finding.engine, finding.input) in cut)
 

@@ -22,7 +22,8 @@ LEFT_BITS = 0.375  # of the dtype's digits that a product of a large sum keeps
 @dataclass(frozen=True, slots=True)
 class Product:
     """row @ J_leaf @ direction: as stated by the backward, and from differences of the forward.
-    `factor` is what the first is of the second, where that is the same for all draws."""
+    `factor` is what the first is of the second, where that is the same for all draws, with no more
+    digits than they have in common."""
 
     leaf: str
     stated: float
@@ -90,5 +91,8 @@ def _factor(pairs: list[tuple[float, float]]) -> float | None:
     ratios = [stated / right for stated, right in pairs if right != 0]
     if len(ratios) < DRAWS or not np.all(np.isfinite(ratios)):
         return None
-    same = max(ratios) - min(ratios) <= 1e-3 * abs(ratios[0] - 1)
-    return ratios[0] if same else None
+    spread = max(ratios) - min(ratios)
+    if not spread <= 1e-3 * abs(ratios[0] - 1):
+        return None
+    rounded = (float(f"{ratios[0]:.{digits}g}") for digits in range(1, 16))
+    return next((short for short in rounded if abs(short - ratios[0]) <= spread), ratios[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -41,7 +41,8 @@ Bind = Callable[[str, Mapping[str, Array]], Subject | None]
 class Second:
     """One problem of second order: the Hessian of a random product of the outputs, or of the output
     where that is one number. `bind` gives the layer in a dtype with other inputs and parameters,
-    or None; `doubt` is asked before something is told."""
+    or None; `doubt` is asked before something is told. Of inputs whose first derivative is `wrong`
+    (None: nobody knows of which) there is no truth: differences of a wrong gradient."""
 
     name: str
     problem: LayerProblem
@@ -49,6 +50,7 @@ class Second:
     highest: Subject
     bind: Bind
     doubt: Callable[[], None]
+    wrong: Set[str | None] = frozenset()
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -56,7 +58,15 @@ class Second:
         rng = np.random.default_rng([self.problem.seed, 29])
         size = output_size(self.narrow)
         self._row = np.ones(1) if size == 1 else fmt.round(rng.standard_normal(size))
-        self._leaves = [leaf for leaf in self.narrow.leaves if leaf.moves]
+        self._moving = [leaf for leaf in self.narrow.leaves if leaf.moves]
+        self._leaves = [leaf for leaf in self._moving if not {leaf.name, None} & self.wrong]
+        right = {leaf.name for leaf in self._leaves}
+        left = ", ".join(f"`{leaf.name}`" for leaf in self._moving if leaf.name not in right)
+        if left:
+            self.notes.append(
+                f"{self.name} {self.problem.dtype}: second derivatives by {left} are not checked: "
+                "the first is wrong"
+            )
         self._whole = moving_size(self.narrow) <= COLUMNS
         self._directions = {}
         for leaf in self._leaves:
@@ -140,7 +150,7 @@ class Second:
         for _ in range(DRAWS):
             values = {
                 leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
-                for leaf in self._leaves
+                for leaf in self._moving
                 if leaf.role != "captured"
             }
             moved = self.bind(self.highest.dtype, values)
@@ -176,7 +186,7 @@ class Second:
         output = self.highest.value({})
         rows = None if output_shape(narrow) == () else self._row[None]
         columns = None if self._whole else {_plain(n): d for n, d in self._directions.items()}
-        spec = with_layer(problem, narrow)
+        spec = replace(with_layer(problem, narrow), wrt=tuple(leaf.name for leaf in self._leaves))
         wide: dict[tuple[str, str], Evaluation] = {}
         if self.highest is not narrow:
             wide[self.name, mode] = self._evaluation(self.highest, right, mode)
@@ -221,7 +231,7 @@ class Second:
         looks and should not be: where JAX has nothing to differentiate it gives zeros."""
 
         def there(values: Mapping[str, Array]) -> Mapping[str, Array | None]:
-            captured = {leaf.name for leaf in self._leaves if leaf.role == "captured"}
+            captured = {leaf.name for leaf in self._moving if leaf.role == "captured"}
             bound = self.bind(
                 self.narrow.dtype, {n: value for n, value in values.items() if n not in captured}
             )

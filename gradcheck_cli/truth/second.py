@@ -26,8 +26,8 @@ Blocks = dict[tuple[str, str], Array]
 @dataclass
 class SecondTruth:
     """The Hessian of s = row @ F at the subject's own leaves, along `directions` (k, n) of every
-    leaf that moves, one leaf at a time. `doubt` is called where a first look does not confirm
-    it."""
+    leaf that is asked for, one leaf at a time. `doubt` is called where a first look does not
+    confirm it."""
 
     subject: Subject
     row: Float
@@ -38,7 +38,9 @@ class SecondTruth:
 
     def __post_init__(self) -> None:
         self.values = {leaf.name: leaf.value for leaf in self.subject.leaves}
-        self.sizes = {leaf.name: leaf.size for leaf in self.subject.leaves if leaf.moves}
+        self.sizes = {
+            leaf.name: leaf.size for leaf in self.subject.leaves if leaf.name in self.directions
+        }
 
     def _gradient(self, at: Values) -> Float:
         """The gradient of s, all leaves one after the other."""

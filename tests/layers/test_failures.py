@@ -50,6 +50,13 @@ def test_a_cut_path_is_no_zero_in_forward_mode_too() -> None:
     assert told(found("GC302", mode="forward")) == [("GC302", "float32")]
 
 
+def test_a_backward_that_is_not_linear_has_no_second_derivative() -> None:
+    second = replace(found("GC106", mode="reverse-over-reverse"), input="x.w")
+    assert told(second, found("GC607", None)) == [("GC607", None)]
+    other = replace(second, input="b.w")
+    assert told(other, found("GC607", None)) == [("GC106", "float32"), ("GC607", None)]
+
+
 def test_a_crash_is_told_once() -> None:
     crashed = LayerAnswer(failure=Failure("crashed", "it died"))
     numbers = with_failure(PROBLEM, crashed)

@@ -12,7 +12,8 @@ from gradcheck_cli.domain.layer import LayerAnswer
 from tests.layers.making import examined
 
 RNG = np.random.default_rng(0)
-INPUTS = {"x": RNG.uniform(0.2, 1.2, (60, 50)), "w": RNG.uniform(0.5, 2.0, (60, 50))}
+MANY = {"x": RNG.uniform(0.2, 1.2, (60, 50)), "w": RNG.uniform(0.5, 2.0, (60, 50))}
+INPUTS = {name: value[:12, :10] for name, value in MANY.items()}
 FEW = {name: value[0, :3] for name, value in INPUTS.items()}
 
 
@@ -49,7 +50,7 @@ class OneEntry(Product):
     @staticmethod
     def jvp(ctx: Any, x_dot: Any, w_dot: Any) -> Any:
         y_dot = Product.jvp(ctx, x_dot, w_dot)
-        y_dot[30, 7] *= 1.01
+        y_dot[11, 7] *= 1.01
         return y_dot
 
 
@@ -57,7 +58,7 @@ class Nan(Product):
     @staticmethod
     def jvp(ctx: Any, x_dot: Any, w_dot: Any) -> Any:
         y_dot = Product.jvp(ctx, x_dot, w_dot)
-        y_dot[30, 7] = float("nan")
+        y_dot[11, 7] = float("nan")
         return y_dot
 
 
@@ -118,14 +119,14 @@ def test_the_input_by_which_it_is_wrong_is_told() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_one_entry_of_thousands_is_found_in_every_dtype(dtype: str) -> None:
-    answer = examined(OneEntry, INPUTS, dtype=dtype)
+    answer = examined(OneEntry, MANY, dtype=dtype)
     assert told(answer) == {("GC101", "forward", "x"), ("GC101", "forward", "w")}
 
 
 def test_a_tangent_that_is_nan_is_told_as_nan() -> None:
     answer = examined(Nan, INPUTS)
     assert told(answer) == {("GC201", "forward", "x"), ("GC201", "forward", "w")}
-    assert "nan in 1 of 3000 entries" in answer.findings[0].message
+    assert "nan in 1 of 120 entries" in answer.findings[0].message
 
 
 @pytest.mark.parametrize("inputs", [FEW, INPUTS])

@@ -154,3 +154,27 @@ def test_forward_over_reverse_is_left_out_where_there_is_no_forward_mode() -> No
     answer = examined(Sine, {"x": X}, modes=(*SECOND, FORWARD))
     assert {check.mode for check in answer.checks} == set(SECOND)
     assert any("forward over reverse was left out" in note for note in answer.notes)
+
+
+class HalvedByX(torch.autograd.Function):
+    """sin(x) * w, whose gradient by x is halved: its second derivatives are of another function."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, w: Any) -> Any:
+        ctx.save_for_backward(x, w)
+        return torch.sin(x) * w
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, w = ctx.saved_tensors
+        return g * torch.cos(x) * w / 2, g * torch.sin(x)
+
+
+def test_what_is_wrong_at_first_has_no_second_derivative_to_be_held_against() -> None:
+    answer = examined(HalvedByX, {"x": X, "w": X + 2}, modes=SECOND)
+    assert [(finding.code, finding.input) for finding in answer.findings] == [("GC101", "x")]
+    second = [check for check in answer.checks if check.mode == "reverse-over-reverse"]
+    assert [(check.input, check.status) for check in second] == [("w.w", "passed")]
+    assert "torch float64: second derivatives by `x` are not checked: the first is wrong" in (
+        answer.notes
+    )
