@@ -82,6 +82,22 @@ class _Search:
                 continue
             if candidate is not None:
                 yield candidate
+        yield from self._without_rules()
+
+    def _without_rules(self) -> Iterator[Candidate]:
+        """The formula without the custom gradients to blame: what is stated may lose the digits
+        that the derivative of the function itself keeps."""
+        rules = [expr.custom.name for expr in self._blamed if expr.custom is not None]
+        if rules:
+            plain, names = inlined(self._program, rules), dict.fromkeys(rules)
+            yield Candidate(
+                program=plain,
+                before=self._text(self._forest.output, _SPAN),
+                after=_formula(plain),
+                model=statements(plain),
+                rules=tuple(f"without the custom gradient of {name}" for name in names),
+                part=plain,
+            )
 
     def _rewritten(self) -> list[_Rewritten]:
         root = self._forest.output

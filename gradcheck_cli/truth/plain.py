@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,20 +23,20 @@ def elementwise(op: str) -> bool:
     return op in TABLE and TABLE[op].elementwise
 
 
-def inlined(program: Program) -> Program:
-    """The same program with every custom gradient replaced by its forward: what truth
-    differentiates."""
+def inlined(program: Program, names: Container[str] | None = None) -> Program:
+    """The same program with every custom gradient (or those of these `names`) replaced by its
+    forward: what truth differentiates."""
     if not program.has_custom_gradient:
         return program
     nodes: list[Node] = []
     place: dict[int, int] = {}
     for index, node in enumerate(program.nodes):
         args = tuple(place[i] for i in node.args)
-        if node.custom is None:
+        if node.custom is None or not (names is None or node.custom.name in names):
             nodes.append(replace(node, args=args))
             place[index] = len(nodes) - 1
         else:
-            place[index] = _append_body(nodes, inlined(node.custom.forward), args)
+            place[index] = _append_body(nodes, inlined(node.custom.forward, names), args)
     outputs = tuple(None if i is None else place[i] for i in program.outputs)
     inputs = {name: place[i] for name, i in program.inputs.items()}
     return Program(tuple(nodes), inputs, outputs, program.text)

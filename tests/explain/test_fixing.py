@@ -172,3 +172,22 @@ def test_a_zero_that_rounding_explains_is_no_repair(judged: Judge) -> None:
     findings = [f for f in fixed(found) if f.severity == "error"]
     assert findings
     assert all("where" not in fix_of(finding).after for finding in findings)
+
+
+def test_a_custom_gradient_that_loses_digits_may_be_left_out(judged: Judge) -> None:
+    text = """
+def square_vjp(u, x):
+    return u * ((x + 1) ** 2 - x ** 2 - 1)
+
+@custom_gradient(square_vjp)
+def square(x):
+    return x ** 2
+
+3 * square(x)
+"""
+    found = judged(text, {"x": 30000.0}, dtype="float32", engines=("torch",))
+    (finding,) = fixed(found)
+    fix = fix_of(finding)
+    assert (finding.code, fix.after) == ("GC301", "3 * x ** 2")
+    assert fix.rules == ("without the custom gradient of square",)
+    assert fix.right == fix.points
