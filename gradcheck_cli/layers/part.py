@@ -18,7 +18,7 @@ from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.explain.patterns import axis_sizes, name_pattern
 from gradcheck_cli.judge import judge
 from gradcheck_cli.layers.entries import Sought
-from gradcheck_cli.layers.pushes import output_shape, output_size
+from gradcheck_cli.layers.pushes import output_shape
 from gradcheck_cli.layers.zeros import never_filled, stating_zero, suspicious
 from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.callables import stirred_values
@@ -47,7 +47,8 @@ class Columns:
     cost: Float | None = None
     looked_at: tuple[int, int] | None = None
     alike: int = 0
-    filled: bool = False  # whether the leaf's gradient has a number other than zero anywhere
+    whole: tuple[float, float] | None = None
+    """What the gradient gives along a direction of all entries, and what differences do."""
 
 
 @dataclass
@@ -78,8 +79,8 @@ class Part:
             mine.slopes.append(slope)
             mine.alike += column.alike
             mine.looked_at = search.dense.get(column.leaf.name)
-            gradient = search.gradient.get(column.leaf.name)
-            mine.filled = gradient is not None and bool(np.any(gradient))
+        for columns in part.columns.values():
+            columns.whole = search.whole(columns.leaf)
         return part
 
     @classmethod
@@ -318,14 +319,15 @@ def _as_of_the_whole(
 
 
 def _pattern(layer: Projected, columns: Columns, g: Float, right: Float) -> str | None:
-    """That of the entries that were looked at: of a single one of many there is none, and zeros are
-    told where the leaf has nothing else."""
-    fmt = FORMATS[layer.problem.dtype]
-    alone = np.count_nonzero(right) <= 1 < columns.leaf.size * output_size(layer.narrow)
-    if alone or (columns.filled and not np.any(g)):
-        return None
+    """That of the entries that were looked at, where all the others have it, too."""
+    fmt, count = FORMATS[layer.problem.dtype], len(columns.flat)
     sizes = axis_sizes({leaf.name: leaf.value.shape for leaf in layer.narrow.leaves})
-    return name_pattern(g, right, (len(columns.flat),), fmt, sizes, tuple)
+    if columns.whole is not None:
+        g, right = (
+            np.append(of, whole) for of, whole in zip((g, right), columns.whole, strict=True)
+        )
+        count = g.size
+    return name_pattern(g.reshape(-1, count), right.reshape(-1, count), (count,), fmt, sizes, tuple)
 
 
 def _index(

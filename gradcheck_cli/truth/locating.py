@@ -57,7 +57,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self._start = self.projections.forward
-        self._along = self.projections.direction(self.number)
+        self._along = self._whole = self.projections.direction(self.number)
         self._rng = np.random.default_rng([self.projections.seed, 17])
         self._sampled: set[str] = set()
 
@@ -81,6 +81,14 @@ class Search:
             if abs(apart) <= bar:
                 self.complete = True
                 return
+
+    def whole(self, leaf: Leaf) -> tuple[float, float] | None:
+        """What the gradient gives along the part of the direction that belongs to the leaf, and
+        what differences do; None where they tell nothing."""
+        along = {leaf.name: self._whole[leaf.name]}
+        apart, bar = self._difference(along)
+        given = self.projections.product(self.gradient, along)
+        return (given, given + apart) if np.isfinite(bar) else None
 
     def _left(self) -> bool:
         return self.projections.forward - self._start < FORWARDS
