@@ -394,8 +394,11 @@ class _Results:
 
 def _worst(target: Target, numbers: Array, fmt: FloatFormat) -> float:
     """The largest error in ulps: 0 of what is as it must be, inf of what has no finite target."""
+    wrong = ~met(target, numbers, fmt)
+    if not np.any(wrong):
+        return 0.0
     error = np.where(np.isfinite(target.value), errors_in_ulps(target, numbers, fmt), np.inf)
-    return float(np.max(error, initial=0.0, where=~met(target, numbers, fmt)))
+    return float(np.max(error, initial=0.0, where=wrong))
 
 
 def _keeps(target: Target, now: Array | None, then: Array | None, fmt: FloatFormat) -> bool:
