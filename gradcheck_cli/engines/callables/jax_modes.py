@@ -19,10 +19,15 @@ MOST_COLUMNS = 1024  # for one gradient of a layer without a reverse mode: secon
 
 _NO_LOOP = "Reverse-mode differentiation does not work for lax.while_loop"
 _NO_TRANSPOSE = "Transpose rule (for reverse-mode differentiation)"  # and that there is none
+_NO_COTANGENT = "so the shapes do not match"  # how JAX's ValueError of a custom_vjp ends
 _NO_FORWARD = "(jvp) to a custom_vjp function"  # how JAX's TypeError ends
 _ADVICE = {
     _NO_LOOP: "forward mode has such loops: `modes: [forward]` checks that alone",
     _NO_TRANSPOSE: "a stated jvp has to be linear in its tangents: JAX transposes it",
+    _NO_COTANGENT: (
+        "the cotangent of an argument has its shape: a sum over the axes along which it was "
+        "broadcast, and over no other"
+    ),
 }
 
 Inputs = Mapping[str, Any]

@@ -58,6 +58,14 @@ def push_squared(primals, tangents):
     return jnp.sin(primals[0]), jnp.cos(primals[0]) * tangents[0] ** 2
 
 
+@jax.custom_vjp
+def summed(x):
+    return 2 * x
+
+
+summed.defvjp(lambda x: (2 * x, None), lambda _, y_bar: (jnp.sum(2 * y_bar),))
+
+
 def doubled_until(x, w):
     y = jax.lax.while_loop(lambda y: jnp.sum(y) < 100, lambda y: 2 * y * w, x)
     return {"y": y, "n": jnp.sum(y)}
@@ -171,6 +179,12 @@ def test_a_jvp_that_is_not_linear_is_told_of(
     with pytest.raises(NotImplementedError) as raised:
         layer.run(Call(rows=np.eye(2)))
     assert raised.value.__notes__[-1].startswith("a stated jvp has to be linear in its tangents")
+
+
+def test_a_vjp_of_another_shape_is_told_what_is_wrong(bound: Callable[..., JaxSubject]) -> None:
+    with pytest.raises(ValueError, match="the shapes do not match") as raised:
+        bound("summed", {"x": X}).run(Call(rows=np.eye(2)))
+    assert raised.value.__notes__[-1].startswith("the cotangent of an argument has its shape")
 
 
 @pytest.mark.parametrize("compiled", [False, True])
