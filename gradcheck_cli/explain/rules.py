@@ -100,7 +100,7 @@ def _enclosed(request: TruthRequest, mode: Mode) -> Both | None:
 
     stated, true = certify_stated(request), certify(request)
     keys = [(mode, name) for name in request.wrt]
-    if not all(np.all(one[key].sure) for one in (stated, true) for key in keys):
+    if not all(key in one and np.all(one[key].sure) for one in (stated, true) for key in keys):
         return None
     return {key[1]: (stated[key].value.reshape(-1), true[key].value.reshape(-1)) for key in keys}
 

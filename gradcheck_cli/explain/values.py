@@ -36,6 +36,9 @@ def number(value: float, digits: int = 3) -> str:
 
 def apart(one: float, other: float, digits: int = 6) -> tuple[str, str]:
     """Two numbers for one sentence, with as many digits as it takes to see that they differ."""
+    shown = f"{one:.{digits}g}", f"{other:.{digits}g}"
+    if shown[0] != shown[1] and 0 not in (one, other):
+        return shown
     while one != other and digits < 17 and number(one, digits) == number(other, digits):
         digits += 3
     return number(one, min(digits, 17)), number(other, min(digits, 17))

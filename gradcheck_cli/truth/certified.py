@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,16 +73,20 @@ def certify_stated(
     request: TruthRequest, budget: float = BUDGET
 ) -> dict[tuple[Mode, str], Certificate]:
     """The same of what the custom gradients of the program state, to first order: by the `vjp` in
-    reverse mode, by the `jvp` in forward mode."""
+    reverse mode, by the `jvp` in forward mode. None for a mode whose rules cannot be followed:
+    what they give has another shape."""
+    from reference_engine.errors import ShapeError, WrongGradientShape
+
     function = BallProgram(request, stated=True)
-    return {
-        (mode, name): certificate
-        for mode, projection in request.projections.items()
-        if mode in FIRST_ORDER
-        for name, certificate in _Stated(request, function, mode, projection)
-        .certificates(budget)
-        .items()
-    }
+    found: dict[tuple[Mode, str], Certificate] = {}
+    for mode, projection in request.projections.items():
+        if mode not in FIRST_ORDER:
+            continue
+        blocks = _Stated(request, function, mode, projection)
+        with suppress(ShapeError, WrongGradientShape):
+            certificates = blocks.certificates(budget)
+            found |= {(mode, name): one for name, one in certificates.items()}
+    return found
 
 
 def certify_output(request: TruthRequest, budget: float = BUDGET) -> Certificate:

@@ -137,3 +137,5 @@ def test_two_numbers_are_shown_until_they_differ() -> None:
     assert apart(0.5, 0.25) == ("0.5", "0.25")
     assert apart(0.49577812, 0.49577815) == ("0.49577812", "0.49577815")
     assert apart(1.5, 1.5) == ("1.5", "1.5")
+    assert apart(9.5, 7.999999999999998) == ("9.5", "8")
+    assert apart(1.0, 1.0000000001) == ("1", "1.0000000001")

@@ -207,6 +207,12 @@ def test_each_mode_has_its_own_rule() -> None:
     assert found.value.tolist() == [[2.0, 0.0], [0.0, 2.0]]
 
 
+def test_what_cannot_be_followed_is_not_enclosed() -> None:
+    rule = "def r(u, x):\n    return sum(u)\n@custom_gradient(r)\ndef f(x):\n    return 2 * x\nf(x)"
+    assert certificates(rule, {"x": [1.0, 2.0]}, of=certify_stated) == {}
+    assert certificates(rule, {"x": [1.0, 2.0]})["reverse", "x"].sure.all()
+
+
 def test_modes_and_orders_agree() -> None:
     inputs = {"x": [0.3, -1.2, 2.0], "w": [[1.0, 2.0, -1.0], [0.5, -0.25, 3.0]]}
     found = certificates("tanh(w @ x)", inputs, modes=("reverse", "forward"))
