@@ -240,6 +240,7 @@ class _Blocks(_Ziv):
         super().__init__(request, function, block_shapes(request, mode))
         self._wrt = request.wrt
         self._projection = projection
+        self._mode = mode
         self._second = mode in SECOND
         self._whole = self._second or projection.rows is not None  # a row is made of all outputs
         self._rows_defined = np.ones(1, np.bool_)
@@ -353,16 +354,6 @@ class _Blocks(_Ziv):
 
 class _Stated(_Blocks):
     """The blocks of a derivative that may be another one in the other mode."""
-
-    def __init__(
-        self,
-        request: TruthRequest,
-        function: BallProgram,
-        mode: Mode,
-        projection: Projection,
-    ) -> None:
-        super().__init__(request, function, mode, projection)
-        self._mode = mode
 
     def _passes(self) -> int:
         return self._row_count() if self._mode == "reverse" else self._tangent_count()
