@@ -102,6 +102,17 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Indexing:
+    """What the numbers of an index count: `output_axes` of the output come first, then those of the
+    input. Of products with `cotangents` the first one counts these (where `output_axes` is 0 there
+    is but one), of products with `directions` the last one those."""
+
+    output_axes: int
+    cotangents: bool = False
+    directions: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One failure: a code, where it was seen, the worst entries (worst first) and how many more.
 
@@ -119,6 +130,7 @@ class Finding:
     point: int | None = None
     entries: tuple[Entry, ...] = ()
     more: int = 0
+    indexing: Indexing | None = None  # of the entries, where they are of a first derivative
     truth_source: str | None = None  # "confirmed", "finite-difference", "undecided", ...
     cause: Cause | None = None
     pattern: str | None = None

@@ -9,9 +9,9 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Evaluation, Mode
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.domain.report import Entry, Finding, Severity
+from gradcheck_cli.domain.report import Entry, Finding, Indexing, Severity
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Judged, Verdict
@@ -67,8 +67,23 @@ def finding(
         point=case.point,
         entries=entries,
         more=more,
+        indexing=_indexing(case, evaluation, input) if entries and input else None,
         truth_source=truth_source,
         detail=detail,
+    )
+
+
+def _indexing(case: Case, evaluation: Evaluation | None, name: str) -> Indexing | None:
+    """How `entry_index` counts; what is about the point speaks of reverse mode where it can."""
+    mode = evaluation.mode if evaluation else next((m for m in case.projections), None)
+    if mode not in FIRST_ORDER:
+        return None
+    projection = case.projections[mode]
+    output = case.spec.program.nodes[case.spec.program.output].shape
+    return Indexing(
+        output_axes=len(output) if projection.rows is None else 1,
+        cotangents=projection.rows is not None,
+        directions=projection.columns is not None and name in projection.columns,
     )
 
 

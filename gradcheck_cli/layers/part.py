@@ -12,7 +12,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
 from gradcheck_cli.domain.layer import Leaf, as_program
-from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.report import Finding, Indexing
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.explain.patterns import axis_sizes, name_pattern
@@ -311,6 +311,7 @@ def _as_of_the_whole(
     return replace(
         finding,
         message=f"{which}: {said}",
+        indexing=_indexing(layer, part),
         span=layer.problem.implementation.span,
         entries=entries,
         more=max(finding.more, 0 if many is None else many - len(entries)),
@@ -328,6 +329,12 @@ def _pattern(layer: Projected, columns: Columns, g: Float, right: Float) -> str 
         )
         count = g.size
     return name_pattern(g.reshape(-1, count), right.reshape(-1, count), (count,), fmt, sizes, tuple)
+
+
+def _indexing(layer: Projected, part: Part) -> Indexing:
+    if part.outputs is None:
+        return Indexing(0, cotangents=part.rows.shape[1] > 1)
+    return Indexing(len(output_shape(layer.narrow)))
 
 
 def _index(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from gradcheck_cli.domain.evaluation import SECOND
-from gradcheck_cli.domain.report import Entry, Finding
+from gradcheck_cli.domain.report import Entry, Finding, Indexing
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import DISTINCT_DIGITS, shortest, significant, ulps, with_bar
 from gradcheck_cli.report.style import DIM, Style
@@ -27,15 +27,32 @@ class _Row:
 
 
 def entry_label(finding: Finding, index: tuple[int, ...], output: str, output_axes: int) -> str:
-    """`x`, `W[0,1]`, or `dy[2]/dx[1]` where the output is not a scalar."""
+    """`x`, `W[0,1]`, or `dy[2]/dx[1]` where the output is not a scalar; `W[0,1] by cotangent 2` and
+    `dy[2] by W, direction 0` of products. `output_axes` is asked where the finding does not
+    know."""
     name = finding.input
     if name is None:
         return output + _bracketed(index)
+    if finding.indexing is not None:
+        if finding.indexing.cotangents or finding.indexing.directions:
+            return _of_product(finding.indexing, name, index, output)
+        output_axes = finding.indexing.output_axes
     second = "." in name if finding.mode is None else finding.mode in SECOND
     if output_axes == 0 or len(index) < output_axes or second:
         return name + _bracketed(index)
     split = index[:output_axes], index[output_axes:]
     return f"d{output}{_bracketed(split[0])}/d{name}{_bracketed(split[1])}"
+
+
+def _of_product(how: Indexing, name: str, index: tuple[int, ...], output: str) -> str:
+    left, right = index[: how.output_axes], index[how.output_axes :]
+    which = f"cotangent {left[0]}" if left else "a random cotangent"
+    if not how.directions:
+        return f"{name}{_bracketed(right)} by {which}"
+    along = f"direction {right[-1]}"
+    if how.cotangents:
+        return f"{name} by {which}, {along}"
+    return f"d{output}{_bracketed(left)} by {name}, {along}"
 
 
 def _bracketed(index: Sequence[int]) -> str:

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from gradcheck_cli.domain.report import Indexing
 from gradcheck_cli.report.entries import SHOWN_ROWS, entries_table, entry_label
 from gradcheck_cli.report.style import Style
 
@@ -17,6 +18,17 @@ def test_labels_tell_output_and_input_apart() -> None:
     assert entry_label(FINDING, (), "y", 0) == "x"
     assert entry_label(FINDING, (0, 1), "y", 0) == "x[0,1]"
     assert entry_label(FINDING, (2, 0, 1), "y", 1) == "dy[2]/dx[0,1]"
+
+
+def test_labels_of_products_say_what_of() -> None:
+    def label(how: Indexing, *index: int) -> str:
+        return entry_label(replace(FINDING, indexing=how), index, "y", 2)
+
+    assert label(Indexing(1), 2, 0, 1) == "dy[2]/dx[0,1]"
+    assert label(Indexing(1, cotangents=True), 2, 8, 29) == "x[8,29] by cotangent 2"
+    assert label(Indexing(0, cotangents=True), 8, 29) == "x[8,29] by a random cotangent"
+    assert label(Indexing(2, directions=True), 2, 3, 1) == "dy[2,3] by x, direction 1"
+    assert label(Indexing(1, True, True), 3, 1) == "x by cotangent 3, direction 1"
 
 
 def test_one_engine_gives_the_column_its_name() -> None:
