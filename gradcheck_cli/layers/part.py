@@ -301,7 +301,8 @@ def _as_of_the_whole(
     else:
         which = f"{count} of {total} entries of the gradient of `{leaf.name}`"
     if columns.alike and finding.code not in OF_THE_ENGINE:
-        said += f"; {columns.alike} entries with the same number were taken for the same"
+        entries_were = "entry was" if columns.alike == 1 else "entries were"
+        said += f"; {columns.alike} more {entries_were} taken for the same, by the same number"
     if more and finding.code in OF_THE_ENGINE:
         said += "; there may be more"
     pattern = finding.pattern

@@ -298,7 +298,8 @@ def _detached(finding: Finding, cut: Uncut) -> Cause:
     story = f"with `{what}` in the graph there is a gradient"
     if finding.entries:
         worst = finding.entries[0]
-        right, seen = apart(worst.truth or 0.0, worst.computed or 0.0)
+        truth, computed = worst.truth or 0.0, worst.computed or 0.0
+        right, seen = apart(_rounded(truth, computed), computed)
         story = f"with `{what}` in the graph the entry is {right} and not {seen}"
     return Cause(
         op=cut.name,
@@ -336,7 +337,13 @@ def _numbers(finding: Finding) -> tuple[str, str]:
         return "nothing", "a gradient"
     if worst.computed is None:
         return "nothing", number(worst.truth, 6)
-    return apart(worst.computed, worst.truth)
+    return apart(worst.computed, _rounded(worst.truth, worst.computed))
+
+
+def _rounded(right: float, seen: float) -> float:
+    """Without the last digits, which differences do not know, where they do not matter."""
+    short = float(f"{right:.9g}")
+    return short if abs(short - right) <= LEFT * abs(seen - right) else right
 
 
 def _where(place: Place | None) -> str:
