@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -23,13 +23,15 @@ from gradcheck_cli.domain.evaluation import (
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities, NodeFault, Unsupported
-from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.framework import Framework
 from gradcheck_cli.engines.lowerings import Table, had, reasons
 from gradcheck_cli.engines.modes import MODES, Answer, descend
 from gradcheck_cli.engines.recent import Recent
 from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.engines.walker import OPERATORS, Prepared, prepare, rounded
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 
 _REMEMBERED = 64  # prepared programs: a task has one program in at most a few dtypes
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
@@ -23,7 +23,9 @@ from gradcheck_cli.domain.evaluation import (
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 
 EVERY_DTYPE = ("float16", "bfloat16", "float32", "float64")
 

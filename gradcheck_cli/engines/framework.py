@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.walker import Arrays
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.execution import Recorder
 
 Results = tuple[list[Any], Any]
 """The arrays that are differentiated, and whatever else is wanted of the run (lists and

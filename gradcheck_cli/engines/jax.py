@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -19,14 +19,16 @@ from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
-from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
-from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Closed, Pull, Results
 from gradcheck_cli.engines.jax_ops import TABLE
 from gradcheck_cli.engines.jax_pullbacks import EquationsPullback, Function, Pullback
 from gradcheck_cli.engines.lowerings import Missing, bound
 from gradcheck_cli.engines.placing import jax_placed
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
+    from gradcheck_cli.engines.execution import Recorder
 
 _INSTALL = "pip install 'gradcheck-cli[jax]'"
 _DEVICES = ("cpu", "cuda")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import AnsweringEngine
 from gradcheck_cli.engines.base import Capabilities, Unsupported
-from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 from gradcheck_cli.engines.modes import Answer
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
 
 _NONE = "NumPy differentiates no formulas: it runs a forward and a backward that somebody wrote"
 

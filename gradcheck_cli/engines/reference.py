@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Capabilities
-from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.walker import Call, Rule
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.execution import Recorder
 
 
 class ReferenceEngine(ProgramEngine):

@@ -15,8 +15,6 @@ from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
-from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
-from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.imports import only_tensorflow
 from gradcheck_cli.engines.lowerings import Missing, bound
@@ -25,6 +23,8 @@ from gradcheck_cli.engines.tensorflow_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
 
 if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
+    from gradcheck_cli.engines.execution import Recorder
     from gradcheck_cli.engines.tensorflow_recorder import TensorFlowRecorder
 
 _THREADS = 2  # several engines share the machine, and specs are small

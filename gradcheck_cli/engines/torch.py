@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import LoweredEngine
 from gradcheck_cli.engines.base import Capabilities
-from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
-from gradcheck_cli.engines.execution import Recorder
 from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.imports import without_compiler, without_decompositions
 from gradcheck_cli.engines.lowerings import Missing, bound
@@ -23,6 +21,10 @@ from gradcheck_cli.engines.modes import Answer
 from gradcheck_cli.engines.placing import torch_placed
 from gradcheck_cli.engines.torch_ops import TABLE
 from gradcheck_cli.engines.walker import OPERATORS, Call, Rule, custom_gradients
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
+    from gradcheck_cli.engines.execution import Recorder
 
 _THREADS = 2  # several engines share the machine, and specs are small
 _LACKS = (  # how PyTorch says that an op has no kernel for a dtype

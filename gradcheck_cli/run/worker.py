@@ -102,45 +102,49 @@ def _load(target: str, where: Sequence[str], answers: int) -> Engine | None:
 
 
 def _answer(engine: Engine, question: Any) -> Any:
-    from gradcheck_cli.domain.case import TruthRequest
-    from gradcheck_cli.domain.evaluation import (
-        Evaluation,
-        Problem,
-        Training,
-        TrainingProblem,
-    )
-    from gradcheck_cli.domain.fixes import FixRequest
-    from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
-    from gradcheck_cli.engines import answers
+    from gradcheck_cli.domain.evaluation import Evaluation, Training
 
     name = engine.capabilities.name
+    # By its name: the classes of the other kinds take time to import, and most workers never
+    # meet them.
+    kind = type(question).__name__
     try:
-        if isinstance(question, TruthRequest):
-            from gradcheck_cli.truth import compute
-
-            return compute(question)
-        if isinstance(question, FixRequest):
-            from gradcheck_cli.truth.trial import screen
-
-            return screen(question)
-        if isinstance(question, TrainingProblem):
-            return answers.training(engine.train(question), question, name)
-        if isinstance(question, LayerProblem):
-            from gradcheck_cli.layers import examine
-
-            return examine(engine, question)
-        return answers.evaluation(engine.evaluate(question), question, name)
+        return _asked(engine, kind, question)
     except BaseException as error:  # of a user's code: nobody interrupts a worker
         from gradcheck_cli.engines.tracebacks import as_failure
 
         failure = as_failure(error, ours=True)
-    if isinstance(question, Problem):
+    if kind == "Problem":
         return Evaluation(name, question.dtype, question.rounding, question.mode, failure=failure)
-    if isinstance(question, TrainingProblem):
+    if kind == "TrainingProblem":
         return Training(name, question.dtype, failure=failure)
-    if isinstance(question, LayerProblem):
+    if kind == "LayerProblem":
+        from gradcheck_cli.domain.layer import LayerAnswer
+
         return LayerAnswer(failure=failure)
     return failure
+
+
+def _asked(engine: Engine, kind: str, question: Any) -> Any:
+    """The answer to a question of the class `kind`. May raise anything."""
+    from gradcheck_cli.engines import answers
+
+    name = engine.capabilities.name
+    if kind == "TruthRequest":
+        from gradcheck_cli.truth import compute
+
+        return compute(question)
+    if kind == "FixRequest":
+        from gradcheck_cli.truth.trial import screen
+
+        return screen(question)
+    if kind == "TrainingProblem":
+        return answers.training(engine.train(question), question, name)
+    if kind == "LayerProblem":
+        from gradcheck_cli.layers import examine
+
+        return examine(engine, question)
+    return answers.evaluation(engine.evaluate(question), question, name)
 
 
 if __name__ == "__main__":
