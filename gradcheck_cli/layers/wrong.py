@@ -272,7 +272,8 @@ def _pattern(finding: Finding, one: _Wrong) -> str | None:
 def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
     call, name = one.call, one.name
     stated, right = one.stated, one.right
-    if finding.mode == "forward":
+    of_both = call.jvp is not None and call.backward is call.jvp  # transposed in reverse mode
+    if finding.mode == "forward" or of_both:
         rule, place = "jvp", returned(call.jvp, call.tangent)
     else:
         rule, place = "backward", returned(call.backward, call.positions.get(name, 0))

@@ -158,6 +158,8 @@ square.defvjp(  # half of it
 def test_the_wrong_one_of_several_stated_rules(layer: Any, op: str, text: str) -> None:
     (cause,) = causes(layer, [0.5, 1.0], "float64")
     assert (cause.op, cause.kind, stretch(cause)) == (op, "wrong rule", text)
+    rule = "jvp" if op == "cube" else "backward"  # that is what the user wrote, in either mode
+    assert cause.story.startswith(f"the {rule} of `{op}`")
 
 
 def test_a_long_loop_is_not_gone_through_to_its_end() -> None:
