@@ -109,9 +109,7 @@ class Declared:
             dtype=problem.dtype,
             values={leaf.name: leaf.value for leaf in self.narrow.leaves},
             projections={
-                self.narrow.mode: Projection()
-                if whole
-                else Projection(rows.reshape(len(rows), *shape))
+                mode: Projection() if whole else Projection(rows.reshape(len(rows), *shape))
             },
             evaluations=(evaluation,),
             truth=Truth(

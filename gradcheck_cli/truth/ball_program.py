@@ -23,8 +23,8 @@ class BallProgram:
 
         self.program: Program = request.program if stated else inlined(request.program)
         self.wrt = request.wrt
-        self._nodes = _Nodes(self.program, FORMATS[request.dtype])
-        self._nodes.still = set(range(len(self.program.nodes))) - moving(self.program, request.wrt)
+        still = set(range(len(self.program.nodes))) - moving(self.program, request.wrt)
+        self._nodes = _Nodes(self.program, FORMATS[request.dtype], still)
         self._given: dict[str, Any] = {}
         for name in self.program.inputs:
             value = np.asarray(request.values[name])
@@ -39,12 +39,12 @@ class BallProgram:
 class _Nodes:
     """The nodes of a program on balls. A tie at those that stand `still` is none."""
 
-    def __init__(self, program: Program, fmt: FloatFormat) -> None:
+    def __init__(self, program: Program, fmt: FloatFormat, still: Container[int] = ()) -> None:
         from reference_engine.arithmetic.balls import exactly
         from reference_engine.op import TABLE
 
         self._program = program
-        self.still: Container[int] = ()
+        self._still = still
         self._template: list[Any] = [None] * len(program.nodes)
         self._calls: list[tuple[int, Any]] = []
         for index, node in enumerate(program.nodes):
@@ -73,7 +73,7 @@ class _Nodes:
                     # the rule for a whole exponent is shorter
                     args[k] = int(args[k]) if whole else exactly(args[k])
             # a tie between numbers that do not move (a mask of zeros and ones) is none
-            with noting_ties() if index in self.still else nullcontext():
+            with noting_ties() if index in self._still else nullcontext():
                 slots[index] = call(*args, **node.keywords)
         return [None if i is None else slots[i] for i in program.outputs]
 

@@ -37,6 +37,8 @@ Pulled = tuple[Sequence[Any], list[Sequence[Any]]]
 def pulled(subject: JaxSubject, inputs: Inputs, wrt: tuple[str, ...], call: Call) -> Pulled:
     """The outputs, and the gradients for every row of cotangents."""
     assert call.rows is not None
+    if subject.mode == "forward":  # there is no other, as was seen before
+        return _by_columns(subject, inputs, wrt, call, call.rows)
     try:
         with _advising():
             return _by_rows(subject, inputs, wrt, call, call.rows)
