@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.truth.differences import Float
-from gradcheck_cli.truth.probes import SQUARE, size_of, smallest, smallest_single
+from gradcheck_cli.truth.probes import SQUARE, smallest, smallest_single
 from gradcheck_cli.truth.projections import TARGET, Projections
 from gradcheck_cli.truth.quick import Look
 
@@ -90,4 +91,4 @@ class Promise:
         outputs, values = self._truth.subject.outputs, self._truth.output
         if len(outputs) == 1:
             return 1.0
-        return max(size_of(values[o.start : o.start + o.size]) for o in outputs)
+        return max(scale_of(values[o.start : o.start + o.size]) for o in outputs)

@@ -12,6 +12,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient
 from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.engines.tracebacks import as_failure
@@ -42,7 +43,9 @@ class Pushes:
             if leaf.moves:
                 gaussian = rng.standard_normal(leaf.size)
                 signs = 2.0 * rng.integers(0, 2, leaf.size) - 1
-                drawn[leaf.name] = fmt.round(np.stack([gaussian, signs]) * size_of(leaf.value))
+                drawn[leaf.name] = fmt.round(
+                    np.stack([gaussian, signs]) * tangent_scale(leaf.value)
+                )
         return drawn
 
     def evaluation(self, subject: Subject, output: Array | None = None) -> Evaluation | None:
@@ -106,10 +109,3 @@ def output_shape(subject: Subject) -> tuple[int, ...]:
     if len(subject.outputs) == 1:
         return subject.outputs[0].shape
     return (output_size(subject),)
-
-
-def size_of(values: Array) -> float:
-    """The power of two below the root mean square, which rounds nothing; 1 for zeros."""
-    finite = values[np.isfinite(values)]
-    mean = float(np.sqrt(np.mean(finite.astype(np.float64) ** 2))) if finite.size else 0.0
-    return 2.0 ** min(max(math.floor(math.log2(mean)), -12), 12) if mean > 0 else 1.0

@@ -14,6 +14,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.subject import Subject
@@ -25,7 +26,6 @@ from gradcheck_cli.layers.whole import with_layer
 from gradcheck_cli.layers.zeros import with_zeros_stated
 from gradcheck_cli.truth.callables import move_of, signs
 from gradcheck_cli.truth.noise import from_size
-from gradcheck_cli.truth.probes import size_of
 from gradcheck_cli.truth.second import Blocks, SecondTruth
 
 FORWARD: Mode = "forward-over-reverse"
@@ -71,7 +71,7 @@ class Second:
         self._directions = {}
         for leaf in self._leaves:
             drawn = np.stack([rng.standard_normal(leaf.size), signs(rng, (leaf.size,))])
-            along = np.eye(leaf.size) if self._whole else drawn * size_of(leaf.value)
+            along = np.eye(leaf.size) if self._whole else drawn * tangent_scale(leaf.value)
             self._directions[leaf.name] = fmt.round(along)
 
     def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Projection
+from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.domain.spec import Spec
 
 FULL_ENTRIES = 4096  # of a Jacobian that is computed whole
@@ -76,17 +77,8 @@ class _Directions:
 def _tangents(spec: Spec, values: Mapping[str, Array], draw: _Directions) -> dict[str, Array]:
     """PROBES directions an input, each scaled by its input's size, so that none drowns another."""
     return {
-        name: np.stack([draw(values[name].shape, _size(values[name])) for _ in range(PROBES)])
+        name: np.stack(
+            [draw(values[name].shape, tangent_scale(values[name])) for _ in range(PROBES)]
+        )
         for name in spec.wrt
     }
-
-
-def _size(values: Array) -> float:
-    """The power of two below the root mean square; 1 for zeros. A power of two rounds nothing."""
-    finite = values[np.isfinite(values)]
-    largest = float(np.max(np.abs(finite), initial=0.0))
-    if largest == 0.0:
-        return 1.0
-    mean = largest * math.sqrt(float(np.mean((finite / largest) ** 2)))
-    # Far enough from both ends of the format that a Gaussian neither overflows nor vanishes.
-    return 2.0 ** min(max(math.floor(math.log2(mean)), -12), 12)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.engines.callables.subject import Output
 from gradcheck_cli.truth.differences import Float
 
@@ -70,7 +71,7 @@ class Draws:
     def size(self, leaf: Leaf) -> float:
         """How far its entries move where all move alike."""
         if leaf.name not in self._sizes:
-            self._sizes[leaf.name] = size_of(leaf.value)
+            self._sizes[leaf.name] = scale_of(leaf.value)
         return self._sizes[leaf.name]
 
     def entry_scales(self, leaf: Leaf, inside: slice) -> Float:
@@ -95,7 +96,7 @@ class Draws:
         rows = np.empty((COTANGENTS, values.size))
         for place, output in enumerate(outputs):
             inside = slice(output.start, output.start + output.size)
-            scale = 1 / size_of(values[inside]) if len(outputs) > 1 else 1.0
+            scale = 1 / scale_of(values[inside]) if len(outputs) > 1 else 1.0
             for number, row in enumerate(rows):
                 seed = [self._seed, 13, number, place]
                 row[inside] = self._drawn(seed, output.size) * scale
@@ -121,17 +122,6 @@ def parts(size: int) -> Iterator[slice]:
     """Slices of as many entries as fit a processor's cache."""
     for start in range(0, size, PART):
         yield slice(start, min(start + PART, size))
-
-
-def size_of(values: Float) -> float:
-    """The power of two below the root mean square, which rounds nothing; 1 for zeros."""
-    flat = np.asarray(values, dtype=np.float64).reshape(-1)
-    with np.errstate(over="ignore"):
-        square = float(np.dot(flat, flat)) / max(flat.size, 1)
-    if not math.isfinite(square):  # infinities, or numbers whose squares are beyond the format
-        largest = float(np.max(np.abs(flat[np.isfinite(flat)]), initial=0.0))
-        return 2.0 ** math.floor(math.log2(largest)) if largest > 0 else 1.0
-    return 2.0 ** math.floor(math.log2(square) / 2) if square > 0 else 1.0
 
 
 def _all_small(limit: float, directions: int, cotangents: int) -> float:

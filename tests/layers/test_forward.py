@@ -100,7 +100,7 @@ def bad(answer: LayerAnswer) -> set[tuple[str, str, str]]:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_right_jvp_has_no_findings_and_keeps_the_promise(dtype: str) -> None:
     answer = examined(Product, INPUTS, dtype=dtype)
-    assert answer.findings == ()
+    assert not answer.findings
     for check in answer.checks:
         assert (check.status, check.power) == ("passed", 0.999)
         assert check.caught is not None
@@ -162,3 +162,11 @@ def test_what_is_wrong_in_one_dtype_alone_is_no_rounding(inputs: Any) -> None:
 def test_a_jvp_that_is_wrong_in_one_dtype_alone() -> None:
     assert ("GC301", "forward", None) in told(examined(InFloat32, INPUTS, dtype="float32"))
     assert not examined(InFloat32, INPUTS).findings
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e100, 1e200, 1e300])
+def test_inputs_of_any_size_that_the_dtype_has_are_checked(size: float) -> None:
+    answer = examined(lambda x: x / 2, {"x": np.linspace(0.5, 1.0, 20) * size})
+    assert answer.failure is None
+    assert not answer.findings
+    assert {check.mode for check in answer.checks} == {"reverse", "forward"}

@@ -7,7 +7,7 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.layer import Leaf
-from gradcheck_cli.truth.probes import LEAST, PART, Draws, size_of, smallest, smallest_single
+from gradcheck_cli.truth.probes import LEAST, PART, Draws, smallest, smallest_single
 
 
 def leaf(values: np.ndarray) -> Leaf:
@@ -81,9 +81,3 @@ def test_more_directions_and_less_power_promise_more() -> None:
         assert smallest_single(bars, 0.99) < smallest_single(bars, 0.999)
         one = smallest_single(bars[:, :1], 0.99)
         assert smallest_single(bars, 0.99) <= one <= LEAST**-2
-
-
-def test_sizes_are_powers_of_two_and_survive_extremes() -> None:
-    assert size_of(np.array([3.0, -5.0])) == 4.0
-    assert size_of(np.zeros(3)) == 1.0
-    assert np.isfinite(size_of(np.array([1e300, 1.0])))
