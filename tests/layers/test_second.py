@@ -178,3 +178,26 @@ def test_what_is_wrong_at_first_has_no_second_derivative_to_be_held_against() ->
     assert "torch float64: second derivatives by `x` are not checked: the first is wrong" in (
         answer.notes
     )
+
+
+MATRIX = np.array([[1.0, 2.0], [3.0, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("layer", "x"),
+    [
+        (torch.prod, np.array([0.0, 1.5, 2.0])),
+        (torch.prod, np.array([0.0, 0.0, 2.0])),
+        (lambda x: torch.cumprod(x, 0), np.array([0.5, 0.0, 2.0])),
+        (torch.det, MATRIX),
+        (lambda x: torch.slogdet(x)[1], MATRIX),
+        (lambda x: torch.linalg.solve(x, torch.ones(2, dtype=x.dtype)), MATRIX),
+        (torch.linalg.inv, MATRIX),
+    ],
+    ids=["a zero", "two zeros", "cumprod", "det", "slogdet", "solve", "inv"],
+)
+def test_forward_over_reverse_has_the_tangents_of_what_was_saved(layer: Any, x: Any) -> None:
+    """As `torch.func.hessian` has them: a backward that is not recorded drops them."""
+    answer = examined(layer, {"x": x}, modes=("reverse", FORWARD))
+    assert not answer.findings
+    assert {check.mode: check.status for check in answer.checks}[FORWARD] == "passed"

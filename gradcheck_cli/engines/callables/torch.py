@@ -312,8 +312,10 @@ class TorchSubject:
         cotangents: Sequence[Any],
         sources: Sequence[Any],
         again: bool,
+        differentiable: bool = False,
     ) -> list[Any]:
-        """One backward pass: a gradient a source, None where there is none."""
+        """One backward pass: a gradient a source, None where there is none. `differentiable`: the
+        backward itself is recorded."""
         wanted = [i for i, source in enumerate(sources) if source.requires_grad]
         result: list[Any] = [None] * len(sources)
         if not outputs or not wanted:
@@ -323,7 +325,8 @@ class TorchSubject:
                 outputs,
                 [sources[i] for i in wanted],
                 cotangents,
-                retain_graph=again,
+                retain_graph=again or differentiable,
+                create_graph=differentiable,
                 allow_unused=True,
             )
         except RuntimeError as error:

@@ -84,8 +84,9 @@ def push_pulled(
         }
         arrays = [(name, real(torch, array)) for name, array in subject.outputs_with(duals, handed)]
         outputs, cotangents = subject.cotangents(arrays, row, Call())
-        # the tangents of what comes are those of the gradients
-        pulled = subject.pulled(outputs, cotangents, sources, False)
+        # The tangents of the gradients. A backward that is not recorded takes what was saved without
+        # its tangents (prod, det, solve); `torch.func` and `create_graph=True` record it.
+        pulled = subject.pulled(outputs, cotangents, sources, False, differentiable=True)
         found = [None if g is None else forward_ad.unpack_dual(g).tangent for g in pulled]
         return {
             name: None if part is None else subject.numpy(part).reshape(-1)
