@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import (
     Evaluation,
+    Failure,
     Mode,
     Projection,
     TraceRequest,
@@ -59,7 +60,7 @@ class Case:
     inputs are subnormal, `kept` has what the reference engine, which takes them as they are, gives
     at them in `dtype`, and `zero` what it gives at 0 in their places, by mode. `named`
     are the engines that the user asked for by name, `named_modes` likewise: there GC705 is an
-    error, elsewhere a note.
+    error, elsewhere a note. `no_truth` says why there is none.
     """
 
     spec: Spec
@@ -69,6 +70,7 @@ class Case:
     projections: Mapping[Mode, Projection]
     evaluations: tuple[Evaluation, ...]
     truth: Truth | None
+    no_truth: Failure | None = None
     traced: Mapping[tuple[str, str], Evaluation] = field(default_factory=dict)
     wide: Mapping[tuple[str, str], Evaluation] = field(default_factory=dict)
     kept: Mapping[str, Evaluation] = field(default_factory=dict)

@@ -127,6 +127,12 @@ _ROWS: tuple[Code, ...] = (
     Code(
         "GC705", "unsupported-operation", "note", "The engine cannot express this program or mode."
     ),
+    Code(
+        "GC706",
+        "internal",
+        "error",
+        "gradcheck itself made a mistake: an exception in its own truth, judge or explanation.",
+    ),
     Code("GC901", "unreadable-file", "error", "The spec file cannot be read."),
     Code("GC902", "yaml-syntax", "error", "The file is not the YAML that a spec needs."),
     Code("GC903", "spec-schema", "error", "A key or a value is not what a spec may have."),

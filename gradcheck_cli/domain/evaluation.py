@@ -91,13 +91,14 @@ class Gradient:
 
 
 FailureKind = Literal[
-    "raised", "crashed", "timed-out", "out-of-memory", "unsupported", "wrong-shape"
+    "raised", "crashed", "timed-out", "out-of-memory", "unsupported", "wrong-shape", "internal"
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no answer. `message` is one sentence; `detail` may hold a short traceback.
+    """Why there is no answer. `message` is one sentence; `detail` may hold a short traceback. The
+    kind `internal` is a mistake of gradcheck's own, in its truth, its judge or its explanation.
 
     `node` is the index of the program's node that was being run, where that is known; `place` is in
     a file of the user's code.
@@ -148,9 +149,10 @@ class Trace:
     Where the request had a target: `operations` that round by more than a library may, in the order
     in which they were executed; `culprits`, the smallest set of them found (places in `operations`)
     which, done exactly and nothing else, makes the entry right; `repaired`, its error in ulps then
-    (None where no set was found). `note` says why operations are missing, where they are; `exactly`
-    is what all of them give in exact arithmetic, where even that is as wrong. The three
-    that begin with `output_` say the same about the output, where that was asked for.
+    (None where no set was found). `note` says why operations are missing, where they are, `fault`
+    that this is a mistake of gradcheck's own; `exactly` is what all of them give in exact
+    arithmetic, where even that is as wrong. The three that begin with `output_` say the same about
+    the output, where that was asked for.
     """
 
     values: Mapping[int, Array]
@@ -159,6 +161,7 @@ class Trace:
     culprits: tuple[int, ...] = ()
     repaired: float | None = None
     note: str = ""
+    fault: Failure | None = None
     exactly: float | None = None
     output_operations: tuple[Operation, ...] = ()
     output_culprits: tuple[int, ...] = ()

@@ -11,7 +11,13 @@ from gradcheck_cli.domain.evaluation import Failure, FailureKind
 from gradcheck_cli.engines.base import EngineFault
 
 OURS = str(Path(__file__).parent.parent)
+REFERENCE = str(Path(OURS).parent / "reference_engine")
+# Where user's code and frameworks are called: an exception that begins here is theirs.
+BORDER = str(Path(OURS) / "engines" / "callables")
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")})
+_NUMERICS = tuple(
+    str(Path(sysconfig.get_path("purelib")) / name) for name in ("numpy", "scipy", "flint")
+)
 _SHOWN = 4
 _LONGEST, _MOST_LINES = 1000, 40  # of what an exception says
 _EXHAUSTED_TYPES = {"OutOfMemoryError", "ResourceExhaustedError"}  # of torch, of TensorFlow
@@ -35,6 +41,27 @@ def as_failure(error: BaseException, *, ours: bool = False) -> Failure:
     message = f"it called sys.exit({said})" if left else one_line(error)
     kind: FailureKind = "out-of-memory" if _is_exhausted(error) else "raised"
     return Failure(kind, message, short_traceback(error, ours=ours))
+
+
+def internal_failure(error: BaseException, what: str) -> Failure:
+    """What gradcheck's own code raised while it did `what`, as a failure; memory that ran out is
+    the machine's."""
+    if _is_exhausted(error):
+        return as_failure(error, ours=True)
+    message = f"{what}: {one_line(error)}; please report this mistake of gradcheck"
+    return Failure("internal", message, short_traceback(error, ours=True))
+
+
+def is_internal(error: BaseException) -> bool:
+    """Whether an exception, where user's code or a framework took part, began in gradcheck's own
+    code or in what that asked of NumPy. A framework's words for what it lacks (RuntimeError, and
+    what JAX says without its frames) are the framework's, and EngineFault is expected."""
+    filtered = any("JAX_TRACEBACK_FILTERING" in note for note in getattr(error, "__notes__", ()))
+    if isinstance(error, EngineFault | RuntimeError | MemoryError) or filtered:
+        return False
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    last = next((file for file in reversed(frames) if not file.startswith(_NUMERICS)), "")
+    return last.startswith((OURS, REFERENCE)) and not last.startswith(BORDER)
 
 
 def _text_of(error: BaseException) -> str:

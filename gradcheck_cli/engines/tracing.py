@@ -16,6 +16,7 @@ from gradcheck_cli.engines.base import EngineFault, NodeFault
 from gradcheck_cli.engines.execution import Execution, Recorder
 from gradcheck_cli.engines.framework import Framework, Results, Watch
 from gradcheck_cli.engines.promotion import Known, prove
+from gradcheck_cli.engines.tracebacks import internal_failure, is_internal
 from gradcheck_cli.engines.walker import Prepared
 
 
@@ -43,7 +44,10 @@ def with_operations(
         error = (raised.__cause__ or raised) if isinstance(raised, NodeFault) else raised
         words = (str(error).strip().splitlines() or [""])[0]
         told = words if isinstance(error, EngineFault) else f"{type(error).__name__}: {words}"
-        return replace(trace, note=f"not run again exactly: {told}")
+        fault = None
+        if is_internal(error):
+            fault = internal_failure(error, "the run could not be explained")
+        return replace(trace, note=f"not run again exactly: {told}", fault=fault)
 
 
 @contextmanager

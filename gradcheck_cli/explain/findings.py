@@ -11,6 +11,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.report import Cause, Finding
+from gradcheck_cli.engines.tracebacks import internal_failure
 from gradcheck_cli.explain.blame import blame, blame_row, blame_tie
 from gradcheck_cli.explain.patterns import axis_sizes, name_pattern
 from gradcheck_cli.explain.rules import blame_rule
@@ -21,8 +22,35 @@ WRONG = ("GC101", "GC106")
 
 
 def explain(case: Case, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings, each with the cause and the pattern that could be made out."""
-    return tuple(_explain(case, finding) for finding in findings)
+    """The findings, each with the cause and the pattern that could be made out. Where looking for
+    them raises, the finding stays as it is, and GC706 says so once."""
+    found: list[Finding] = []
+    faults: dict[str, Finding] = {}
+    for finding in findings:
+        try:
+            found.append(_explain(case, finding))
+        except Exception as error:
+            found.append(finding)
+            fault = unexplained(finding, error)
+            faults[fault.message] = fault
+    return (*found, *faults.values())
+
+
+def unexplained(finding: Finding, error: Exception) -> Finding:
+    """The finding GC706 that explaining another one raised in gradcheck's own code."""
+    failure = internal_failure(error, f"{finding.code} could not be explained")
+    return Finding(
+        code="GC706",
+        severity="error",
+        message=failure.message,
+        span=finding.span,
+        engine=finding.engine,
+        dtype=finding.dtype,
+        mode=finding.mode,
+        input=finding.input,
+        point=finding.point,
+        detail=failure.detail,
+    )
 
 
 def _explain(case: Case, finding: Finding) -> Finding:

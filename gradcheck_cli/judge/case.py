@@ -23,7 +23,12 @@ from gradcheck_cli.judge.entries import (
     judge_block,
     too_wide,
 )
-from gradcheck_cli.judge.failures import dtype_finding, failure_finding
+from gradcheck_cli.judge.failures import (
+    dtype_finding,
+    failure_finding,
+    internal_finding,
+    no_truth_finding,
+)
 from gradcheck_cli.judge.findings import (
     engine_findings,
     finding,
@@ -136,15 +141,18 @@ def judge(case: Case) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
                 for name in _names(case, evaluation)
             )
         elif case.truth is None:
+            lost = case.no_truth is not None and case.no_truth.kind == "internal"
             got.checks.extend(
-                _check(case, evaluation, name, "passed", None, "undecided")
+                _check(case, evaluation, name, "error" if lost else "passed", None, "undecided")
                 for name in _names(case, evaluation)
             )
         else:
             _judge_evaluation(case, evaluation, got)
     if case.truth is None and any(e.failure is None for e in case.evaluations):
-        message = "undecided: the truth could not be computed in the time that was given"
-        got.findings.append(finding(case, "GC501", message))
+        got.findings.append(no_truth_finding(case, case.no_truth))
+    traced = (e.trace.fault for e in case.traced.values() if e.trace)
+    faults = {fault.message: fault for fault in traced if fault}
+    got.findings += [internal_finding(case, fault) for fault in faults.values()]
     return tuple(got.checks), (*_sensitive_once(got.findings), *_without_engine(case, got))
 
 

@@ -1,9 +1,10 @@
-"""An engine that gave no answer, or not the kind of answer that was asked for."""
+"""An engine that gave no answer, or not the kind of answer that was asked for; a mistake of
+gradcheck's own."""
 
 from __future__ import annotations
 
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.evaluation import Evaluation
+from gradcheck_cli.domain.evaluation import Evaluation, Failure
 from gradcheck_cli.domain.report import Finding, Severity
 from gradcheck_cli.judge.findings import finding
 
@@ -14,6 +15,7 @@ CODES_OF_FAILURES = {
     "out-of-memory": "GC704",
     "unsupported": "GC705",
     "wrong-shape": "GC103",
+    "internal": "GC706",
 }
 
 
@@ -34,6 +36,20 @@ def failure_finding(case: Case, evaluation: Evaluation) -> Finding:
         span=node.span if node else None,
         detail=failure.detail,
     )
+
+
+def internal_finding(case: Case, failure: Failure) -> Finding:
+    """The finding of an exception in gradcheck's own truth, judge or explanation (GC706)."""
+    return finding(case, "GC706", failure.message, detail=failure.detail)
+
+
+def no_truth_finding(case: Case, failure: Failure | None) -> Finding:
+    """There is no truth to judge by: a mistake of gradcheck's own, or a limit of the run."""
+    if failure is not None and failure.kind == "internal":
+        return internal_finding(case, failure)
+    late = failure is None or failure.kind == "timed-out"
+    why = " in the time that was given" if late else f": {failure.message}"  # type: ignore[union-attr]
+    return finding(case, "GC501", f"undecided: the truth could not be computed{why}")
 
 
 def dtype_finding(case: Case, evaluation: Evaluation, name: str, dtype: str) -> Finding:

@@ -18,9 +18,10 @@ from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.recording import Recording
 from gradcheck_cli.engines.callables.subject import Subject
-from gradcheck_cli.engines.tracebacks import one_line
+from gradcheck_cli.engines.tracebacks import is_internal, one_line
 from gradcheck_cli.engines.tracing import proven
 from gradcheck_cli.explain.blame import OF_THE_OUTPUT, blame
+from gradcheck_cli.explain.findings import unexplained
 from gradcheck_cli.explain.traces import traces_of
 from gradcheck_cli.judge.limits import SAME_ERROR
 from gradcheck_cli.layers.entries import Sought
@@ -38,7 +39,7 @@ Find = Callable[[Finding], Sought | None]
 class Blame:
     """The causes of what is unstable in a layer. `subject` is the layer in the dtype `dtype` that
     was judged, `highest` in the highest precision that it runs in. `notes` says what was not looked
-    at, and why."""
+    at, and why; `faults` are GC706, once each."""
 
     def __init__(self, subject: Subject, highest: Subject, dtype: str, find: Find) -> None:
         self._subject = subject
@@ -50,6 +51,7 @@ class Blame:
         self._exactly: float | None = None  # of the last entry, where that is as wrong
         self.narrow_alone: set[str | None] = set()  # inputs that are wrong in this dtype alone
         self.notes: dict[str, None] = {}
+        self.faults: dict[str, Finding] = {}
 
     def explained(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """The findings, with a cause where an operation is to blame; what is as wrong where the
@@ -104,8 +106,12 @@ class Blame:
                 return None if sought is None else self._of_an_entry(finding, sought)
         except EngineFault as fault:
             self.notes[str(fault)] = None
-        except Exception as error:  # the layer does not run while it is watched
-            self.notes[f"not traced: {one_line(error)}"] = None
+        except Exception as error:
+            if is_internal(error):
+                mistake = unexplained(finding, error)
+                self.faults[mistake.message] = mistake
+            else:  # the layer does not run while it is watched
+                self.notes[f"not traced: {one_line(error)}"] = None
         return None
 
     def _of_the_output(self, code: str) -> Cause | None:

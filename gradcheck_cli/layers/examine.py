@@ -9,14 +9,14 @@ from functools import partial
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import SECOND, Projection
+from gradcheck_cli.domain.evaluation import SECOND, Failure, Projection
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
 from gradcheck_cli.domain.report import Check, Finding, Reading
 from gradcheck_cli.engines.base import Engine, Unsupported
 from gradcheck_cli.engines.callables.loading import on_the_path
 from gradcheck_cli.engines.callables.subject import Stencils, Subject
 from gradcheck_cli.engines.callables.surroundings import surroundings
-from gradcheck_cli.engines.tracebacks import as_failure
+from gradcheck_cli.engines.tracebacks import as_failure, internal_failure, is_internal
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
@@ -60,7 +60,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
     except BadSpec as error:
         answer = error.answer(problem)
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
-        answer = LayerAnswer(failure=as_failure(error, ours=True))
+        answer = LayerAnswer(failure=_failure(error))
     return replace(answer, duration_s=time.perf_counter() - started)
 
 
@@ -68,7 +68,14 @@ def _elsewhere(engine: Engine, blaming: bool, problem: LayerProblem) -> LayerAns
     try:
         return _Examination(engine, problem, blaming).answer()
     except Exception as error:
-        return LayerAnswer(failure=as_failure(error))
+        return LayerAnswer(failure=_failure(error))
+
+
+def _failure(error: BaseException) -> Failure:
+    """What was raised: by the layer or its framework, or by gradcheck's own code."""
+    if is_internal(error):
+        return internal_failure(error, "the layer could not be examined")
+    return as_failure(error, ours=True)
 
 
 class _Casting(Exception):
@@ -281,13 +288,15 @@ class _Examination:
         wrong = WrongGradients(self._engine, self._problem, highest, find, examine)
         found = wrong.explained(unstable.explained(findings))
         self._notes.update(unstable.notes | wrong.notes)
+        faults = unstable.faults | wrong.faults
         if unstable.narrow_alone:
             own = WrongGradients(
                 self._engine, self._problem, narrow, find, examine, (*WRONG, *OF_ROUNDING)
             )
             found = own.explained(found, unstable.narrow_alone)
             self._notes.update(own.notes)
-        return found
+            faults |= own.faults
+        return (*found, *faults.values())
 
     @property
     def _name(self) -> str:

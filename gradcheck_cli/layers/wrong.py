@@ -24,7 +24,8 @@ from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
 from gradcheck_cli.engines.callables.places import returned
 from gradcheck_cli.engines.callables.subject import Subject
-from gradcheck_cli.engines.tracebacks import one_line
+from gradcheck_cli.engines.tracebacks import is_internal, one_line
+from gradcheck_cli.explain.findings import unexplained
 from gradcheck_cli.explain.values import apart, number
 from gradcheck_cli.judge.limits import SAME_ERROR
 from gradcheck_cli.layers.blame import Find
@@ -65,7 +66,7 @@ class _Wrong:
 class WrongGradients:
     """What makes gradients of one layer wrong. `subject` is the layer in the precision in which
     they are, the highest one mostly; a function is wrong that has findings with these `codes`.
-    `notes` says what was not looked at, and why."""
+    `notes` says what was not looked at, and why; `faults` are GC706, once each."""
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class WrongGradients:
         self._of_mode: dict[Mode, list[tuple[_Wrong, ...]]] = {}
         self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[Uncut]]] = {}
         self.notes: dict[str, None] = {}
+        self.faults: dict[str, Finding] = {}
 
     def explained(
         self, findings: Iterable[Finding], inputs: Container[str | None] | None = None
@@ -106,8 +108,12 @@ class WrongGradients:
     def _watched(self, finding: Finding) -> Finding:
         try:
             return self._explained(finding)
-        except Exception as error:  # the layer does not run while it is watched
-            self.notes[f"its functions could not be looked at: {one_line(error)}"] = None
+        except Exception as error:
+            if is_internal(error):
+                fault = unexplained(finding, error)
+                self.faults[fault.message] = fault
+            else:  # the layer does not run while it is watched
+                self.notes[f"its functions could not be looked at: {one_line(error)}"] = None
             return finding
 
     def _explained(self, finding: Finding) -> Finding:

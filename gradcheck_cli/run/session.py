@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 import gradcheck_cli
-from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.case import Suspect, TruthRequest
 from gradcheck_cli.domain.evaluation import (
     Evaluation,
     Problem,
@@ -26,6 +26,7 @@ from gradcheck_cli.domain.report import Check, Finding, Reading, Report, SpecRes
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.judge import flushed, judge, judge_training, suspects
+from gradcheck_cli.judge.failures import internal_finding
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan, placed
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
 from gradcheck_cli.run.settle import reading, settle, training_result
@@ -38,6 +39,7 @@ from gradcheck_cli.run.work import (
     fallbacks,
     keep,
     new_work,
+    ours,
     training_case_of,
 )
 
@@ -218,9 +220,10 @@ class _Session:
         truths: list[_Question] = []
         for i, look in enumerate(work.plan.looks):
             case = case_of(work, i)
-            if suspects(case):
-                again = replace(look.truth, conditioning=True, known=case.truth)
-                truths.append(("truth", i, again))
+            with ours(work, i, "the numbers could not be judged"):
+                if suspects(case):
+                    again = replace(look.truth, conditioning=True, known=case.truth)
+                    truths.append(("truth", i, again))
         self._ask(number, None, truths)
 
     def _look_twice(self, number: int) -> None:
@@ -231,7 +234,10 @@ class _Session:
         for i, look in enumerate(work.plan.looks):
             case = case_of(work, i)
             zeros, modes = flushed(case), set[str]()
-            for suspect in suspects(case):
+            found: tuple[Suspect, ...] = ()
+            with ours(work, i, "the numbers could not be judged"):
+                found = suspects(case)
+            for suspect in found:
                 mine = look.problems[suspect.engine]
                 problem = next(p for p in mine if p.mode == suspect.mode)
                 traced = replace(problem, trace=suspect.trace)
@@ -254,16 +260,19 @@ class _Session:
             case = case_of(work, index)
             if not case.evaluations:
                 continue
-            checks, findings = judge(case)
-            request = None
-            if findings:  # nothing of this is imported for what is right
+            with ours(work, index, "the numbers could not be judged"):
+                work.judged[index] = judge(case)
+            checks, findings = work.judged.get(index, ((), ()))
+            if not findings:  # nothing of this is imported for what is right
+                continue
+            with ours(work, index, "the findings could not be explained"):
                 from gradcheck_cli.explain import explain, fixing
 
                 findings = explain(case, findings)
+                work.judged[index] = checks, findings
                 request = fixing.request(case, look.truth, findings)
-            work.judged[index] = (checks, findings)
-            if request is not None:
-                requests.append(("screen", index, request))
+                if request is not None:
+                    requests.append(("screen", index, request))
         self._ask(number, None, requests)
 
     def _try_fixes(self, number: int) -> None:
@@ -285,10 +294,11 @@ class _Session:
         for index, screened in work.screened.items():
             case, findings = case_of(work, index), work.judged[index][1]
             which = fixing.originals if originals else fixing.problems
-            for tried, problem in which(case, screened, findings, answers_of(work, index)):
-                place = len(work.tried)
-                work.tried.append((index, tried))
-                questions.setdefault(tried.engine, []).append(("trial", place, problem))
+            with ours(work, index, "fixes could not be tried"):
+                for tried, problem in which(case, screened, findings, answers_of(work, index)):
+                    place = len(work.tried)
+                    work.tried.append((index, tried))
+                    questions.setdefault(tried.engine, []).append(("trial", place, problem))
         for engine, asked in questions.items():
             self._ask(number, engine, asked)
 
@@ -302,13 +312,16 @@ class _Session:
             case = case_of(work, index)
             if not case.evaluations:
                 continue
-            more_checks, more_findings = work.judged[index]
+            more_checks, more_findings = work.judged.get(index, ((), ()))
             checks += more_checks
             if more_findings:
-                from gradcheck_cli.explain.fixing import with_fixes
+                with ours(work, index, "the fixes could not be reported"):
+                    from gradcheck_cli.explain.fixing import with_fixes
 
-                answers = answers_of(work, index)
-                findings += with_fixes(case, more_findings, work.screened.get(index), answers)
+                    answers, screened = answers_of(work, index), work.screened.get(index)
+                    more_findings = with_fixes(case, more_findings, screened, answers)
+            findings += more_findings
+            findings += [internal_finding(case, one) for one in work.faults.get(index, ())]
             made = (reading(plan, look, evaluation) for evaluation in case.evaluations)
             readings += [one for one in made if one is not None]
         layers, more_findings = _layers_of(work)

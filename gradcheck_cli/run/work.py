@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from gradcheck_cli.domain.case import Case, TrainingCase
@@ -47,6 +48,8 @@ class Work:
     kept: list[dict[str, Evaluation]] = field(default_factory=list)
     zero: list[dict[str, Evaluation]] = field(default_factory=list)
     truths: list[Truth | None] = field(default_factory=list)
+    no_truth: dict[int, Failure] = field(default_factory=dict)  # by the look, why
+    faults: dict[int, list[Failure]] = field(default_factory=dict)  # of ours, by the look
     paths: list[dict[str, Training]] = field(default_factory=list)
     exact: list[Training | None] = field(default_factory=list)
     near: list[Training | None] = field(default_factory=list)
@@ -57,6 +60,10 @@ class Work:
     tried: list[tuple[int, Tried]] = field(default_factory=list)  # the look, and what
     trials: dict[int, Evaluation] = field(default_factory=dict)  # by the place in `tried`
     layers: dict[int, LayerAnswer] = field(default_factory=dict)  # by the place in `plan.layers`
+
+
+LIMITS = ("timed-out", "out-of-memory")
+"""Failures of the reference worker that are limits of the run, and no mistake of gradcheck's."""
 
 
 def fallbacks(work: Work) -> Iterator[str]:
@@ -122,6 +129,7 @@ def case_of(work: Work, index: int) -> Case:
         # in the order of the engines, not in that in which they answered
         evaluations=tuple(e for name in plan.engines for e in work.evaluations[index][name]),
         truth=work.truths[index],
+        no_truth=work.no_truth.get(index),
         traced=work.traced[index],
         wide=work.wide[index],
         kept=work.kept[index],
@@ -156,6 +164,18 @@ def training_case_of(work: Work, index: int) -> TrainingCase:
     )
 
 
+@contextmanager
+def ours(work: Work, index: int, what: str) -> Iterator[None]:
+    """Inside the block gradcheck does `what` for one look by itself: an exception there is a
+    finding about that look, and everything else of the run goes on."""
+    try:
+        yield
+    except Exception as error:
+        from gradcheck_cli.engines.tracebacks import internal_failure
+
+        work.faults.setdefault(index, []).append(internal_failure(error, what))
+
+
 def keep(work: Work, kind: Kind, index: int, answer: Any) -> None:
     """Puts an answer where it belongs. A failed second look leaves the first as it is."""
     if kind == "layer":
@@ -171,12 +191,21 @@ def keep(work: Work, kind: Kind, index: int, answer: Any) -> None:
     elif kind == "trial":
         work.trials[index] = answer
     elif kind == "screen":
-        if isinstance(answer, Failure):
+        if not isinstance(answer, Failure):
+            work.screened[index] = answer
+        elif answer.kind in LIMITS:
             work.notes[f"no fix was tried: {answer.message}"] = None
         else:
-            work.screened[index] = answer
+            work.faults.setdefault(index, []).append(answer)
     elif isinstance(answer, Failure):  # of the truth, which has no engine to be a finding of
-        work.notes[f"the truth could not be computed: {answer.message}"] = None
+        if answer.kind in LIMITS:
+            work.notes[f"the truth could not be computed: {answer.message}"] = None
+        else:
+            answer = replace(answer, kind="internal")
+        if work.truths[index] is None:
+            work.no_truth[index] = answer
+        elif answer.kind == "internal":
+            work.faults.setdefault(index, []).append(answer)
     elif kind == "truth":
         work.truths[index] = answer
     elif kind in ("kept", "zero"):

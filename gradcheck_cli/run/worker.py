@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.base import Engine
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+OURS = {
+    "TruthRequest": "the truth could not be computed",
+    "FixRequest": "fixes could not be screened",
+}
+"""Questions that no user's code and no framework takes part in, and what their failure means."""
 
 
 def main() -> None:
@@ -111,8 +116,10 @@ def _answer(engine: Engine, question: Any) -> Any:
     try:
         return _asked(engine, kind, question)
     except BaseException as error:  # of a user's code: nobody interrupts a worker
-        from gradcheck_cli.engines.tracebacks import as_failure
+        from gradcheck_cli.engines.tracebacks import as_failure, internal_failure
 
+        if kind in OURS:
+            return internal_failure(error, OURS[kind])
         failure = as_failure(error, ours=True)
     if kind == "Problem":
         return Evaluation(name, question.dtype, question.rounding, question.mode, failure=failure)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import jax
+import numpy as np
 import pytest
 
+from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.tracebacks import as_failure, short_dump
+from gradcheck_cli.engines.tracebacks import as_failure, is_internal, short_dump
+from reference_engine.arithmetic.ball_choices import order
 
 
 class OutOfMemoryError(RuntimeError):
@@ -95,3 +99,25 @@ def test_an_exception_that_says_too_much_or_nothing_is_told_all_the_same() -> No
     assert len(long.message) < 1100
     assert len(long.detail) < 10_000
     assert as_failure(Mute()).message.startswith("Mute: ")
+
+
+def raised_by(function: Callable[[], object]) -> BaseException:
+    with pytest.raises((TypeError, ValueError, KeyError)) as caught:
+        function()
+    return caught.value
+
+
+def test_what_gradchecks_own_lines_raise_is_its_own_mistake() -> None:
+    """In them, and in what they ask of NumPy."""
+    assert is_internal(raised_by(lambda: FORMATS["float32"].ulp(np.array(["a"]))))
+    assert is_internal(raised_by(lambda: order(1.0, "a")))
+
+
+def test_what_a_user_or_a_framework_raises_is_theirs() -> None:
+    def users() -> None:
+        FORMATS["float32"].round(int("no number"))
+
+    assert not is_internal(raised_by(users))
+    assert not is_internal(raised_by(lambda: jax.numpy.zeros(3) + jax.numpy.zeros(2)))
+    assert not is_internal(raised_by(lambda: {}["nobody"]))
+    assert not is_internal(Unsupported("no bfloat16"))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.explain import explain
+from gradcheck_cli.explain import explain, findings
 from gradcheck_cli.judge import judge
 
 CUSTOM = """
@@ -107,3 +107,15 @@ def test_explaining_changes_nothing_else(judged: Callable[..., Any]) -> None:
     ]
     assert tuple(replace(f, **k) for f, k in zip(explained, kept, strict=True)) == plain
     assert all(f.cause is not None for f in explained)
+
+
+def test_an_explanation_that_breaks_leaves_the_finding_and_says_so(
+    judged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = judged("1 / exp(x)", {"x": 100.0})
+    monkeypatch.setattr(findings, "blame", lambda *_: 1 / 0)
+    found = judge(made.case)[1]
+    explained = explain(made.case, found)
+    assert explained[: len(found)] == found
+    (fault,) = {(one.code, one.severity) for one in explained[len(found) :]}
+    assert fault == ("GC706", "error")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.evaluation import Mode, Projection
+from gradcheck_cli.domain.evaluation import Failure, Mode, Projection
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import judge, suspects
 from tests.judge.making import answer, block, case, failed
@@ -282,6 +282,21 @@ def test_without_truth_nothing_is_decided() -> None:
     (finding,) = judge(case([answer({"x": 1.0})], None, modes=["reverse"]))[1]
     assert (finding.code, finding.severity) == ("GC501", "warning")
     assert "could not be computed in the time" in finding.message
+
+
+def test_a_truth_that_gradcheck_broke_is_an_error_and_no_check_passes() -> None:
+    broken = Failure("internal", "the truth could not be computed: KeyError: 'x'", "a traceback")
+    checks, (finding,) = judge(case([answer({"x": 1.0})], None, modes=["reverse"], no_truth=broken))
+    assert (finding.code, finding.severity) == ("GC706", "error")
+    assert (finding.message, finding.detail) == (broken.message, broken.detail)
+    assert [check.status for check in checks] == ["error"]
+
+
+def test_a_truth_that_ran_out_of_memory_is_undecided() -> None:
+    large = Failure("out-of-memory", "took more than 4 GB of memory")
+    (finding,) = judge(case([answer({"x": 1.0})], None, modes=["reverse"], no_truth=large))[1]
+    assert finding.code == "GC501"
+    assert finding.message.endswith("could not be computed: took more than 4 GB of memory")
 
 
 def test_without_truth_and_without_answers_only_the_failure_is_told() -> None:

@@ -21,6 +21,7 @@ FORMULA = "y = sin(x)\ny * 2"
         ("timed-out", "GC703"),
         ("unsupported", "GC705"),
         ("wrong-shape", "GC103"),
+        ("internal", "GC706"),
     ],
 )
 def test_finding_of_a_failure(kind: Any, code: str) -> None:

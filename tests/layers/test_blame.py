@@ -14,10 +14,12 @@ from torch import nn
 from gradcheck_cli.domain.place import Source
 from gradcheck_cli.domain.report import Cause, Finding, Report, SpecResult
 from gradcheck_cli.engines.callables import recording
+from gradcheck_cli.layers import blame as blaming
 from gradcheck_cli.report.concise import ConciseWriter
 from gradcheck_cli.report.full import FullWriter
 from gradcheck_cli.report.json_report import as_json
 from gradcheck_cli.report.style import Style
+from gradcheck_cli.truth import callables
 from tests.layers.making import SPAN, examined
 
 HERE = Path(__file__)
@@ -201,3 +203,20 @@ def test_reports_show_the_line_of_the_code() -> None:
     (told,) = as_json(report)["results"][0]["findings"]
     assert (told["cause"]["path"], told["cause"]["line"]) == (path.path, line)
     assert told["location"]["path"] == "layer.yaml"
+
+
+def test_a_mistake_of_gradchecks_own_is_an_error_beside_the_finding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blaming, "proven", None)
+    answer = examined(recip, {"x": [100.0]}, dtype="float32", modes=("reverse",))
+    assert {finding.code for finding in answer.findings} == {"GC201", "GC706"}
+    assert not any("traced" in note for note in answer.notes)
+
+
+def test_a_layer_whose_truth_breaks_is_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callables, "open_at_infinity", None)
+    answer = examined(recip, {"x": [1.0]})
+    assert answer.failure is not None
+    assert answer.failure.kind == "internal"
+    assert "TypeError" in answer.failure.message

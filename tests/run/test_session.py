@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
 from gradcheck_cli.domain.options import Layered, RunOptions
@@ -299,7 +300,7 @@ def test_a_defect_comes_with_a_fix_that_every_engine_tried(spec: Read) -> None:
         assert fix.right == fix.points == 8
 
 
-def test_a_fix_is_lost_and_nothing_else_where_it_cannot_be_screened(
+def test_a_screening_that_breaks_is_an_error_beside_the_finding(
     spec: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gradcheck_cli.explain import fixing
@@ -309,5 +310,42 @@ def test_a_fix_is_lost_and_nothing_else_where_it_cannot_be_screened(
 
     monkeypatch.setattr(fixing, "request", broken)
     (result,) = _report(_events([spec(UNSTABLE)], _options("reference"))).results
-    assert {code for code, _ in _codes(result)} == {"GC201"}
+    assert _codes(result) == {("GC201", "reference"), ("GC706", None)}
     assert all(finding.fix is None for finding in result.findings)
+
+
+def test_a_judge_that_breaks_is_an_error_of_that_spec_alone(
+    spec: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gradcheck_cli.run import session
+
+    honest = session.judge
+
+    def broken(case: Case) -> object:
+        return 1 / 0 if case.spec.name == "good" else honest(case)
+
+    monkeypatch.setattr(session, "judge", broken)
+    good, wrong = _report(_events([spec(GOOD), spec(WRONG)], _options("reference"))).results
+    assert (good.status, wrong.status) == ("failed", "failed")
+    assert _codes(good) == {("GC706", None)}
+    assert _codes(wrong) == {("GC101", "reference")}
+    (message,) = {finding.message for finding in good.findings}
+    assert message.startswith("the numbers could not be judged: ZeroDivisionError")
+
+
+def test_a_truth_that_breaks_in_its_worker_is_an_error(
+    spec: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gradcheck_cli.run import plan
+
+    honest = plan.TruthRequest
+
+    def nobody(*parts: Any, **named: Any) -> object:
+        return replace(honest(*parts, **named), wrt=("nobody",))
+
+    monkeypatch.setattr(plan, "TruthRequest", nobody)
+    (result,) = _report(_events([spec(GOOD)], _options("reference"))).results
+    assert result.status == "failed"
+    assert _codes(result) == {("GC706", None)}
+    assert not any(check.status == "passed" for check in result.checks)
+    assert any("KeyError" in finding.detail for finding in result.findings)

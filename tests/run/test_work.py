@@ -62,3 +62,16 @@ def test_a_screening_that_failed_is_told_and_no_more(spec: Read) -> None:
     assert not work.screened
     keep(work, "screen", 1, Screened(()))
     assert set(work.screened) == {1}
+
+
+def test_a_truth_that_is_late_is_told_and_one_that_crashes_is_a_mistake(spec: Read) -> None:
+    work = work_on(spec("name: good\ninputs: {x: 2.0}\nmodel: x ** 2\n"))
+    late, gone = (
+        Failure("timed-out", "gave no answer within 60 s"),
+        Failure("crashed", "was killed"),
+    )
+    keep(work, "truth", 0, late)
+    keep(work, "truth", 1, gone)
+    assert case_of(work, 0).no_truth == late
+    assert case_of(work, 1).no_truth == replace(gone, kind="internal")
+    assert len(work.notes) == 1
