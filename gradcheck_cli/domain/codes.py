@@ -42,6 +42,7 @@ _ROWS: tuple[Code, ...] = (
         "The first derivative is right, the second is not.",
     ),
     Code("GC107", "engines-disagree", "warning", "Engines differ, and no truth says who is right."),
+    Code("GC109", "missing-output", "error", "The layer returns no floating array."),
     Code("GC201", "nan-gradient", "error", "The gradient is nan where the truth is a number."),
     Code(
         "GC202",

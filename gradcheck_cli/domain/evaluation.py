@@ -91,7 +91,14 @@ class Gradient:
 
 
 FailureKind = Literal[
-    "raised", "crashed", "timed-out", "out-of-memory", "unsupported", "wrong-shape", "internal"
+    "raised",
+    "crashed",
+    "timed-out",
+    "out-of-memory",
+    "unsupported",
+    "wrong-shape",
+    "missing-output",
+    "internal",
 ]
 
 

@@ -15,6 +15,7 @@ CODES_OF_FAILURES = {
     "out-of-memory": "GC704",
     "unsupported": "GC705",
     "wrong-shape": "GC103",
+    "missing-output": "GC109",
     "internal": "GC706",
 }
 

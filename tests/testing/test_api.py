@@ -73,7 +73,7 @@ def test_a_wrong_layer_is_told_with_the_whole_report_at_the_users_line() -> None
 
 
 def test_where_nothing_has_a_gradient_nothing_has_passed() -> None:
-    report = check(lambda n: n * 2, torch.tensor([1, 2]))
+    report = check(lambda n: n * 2.0, torch.tensor([1, 2]))
     assert not report.passed
     assert "nothing was checked" in str(report)
     assert "0 passed, 1 without a check" in str(report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.engines.base import EngineFault
@@ -137,20 +137,3 @@ def _call(
         return [value(part, arrays) for part in order], {**keywords, **fixed}
 
     return arguments
-
-
-def flattened(
-    result: Any, is_array: Callable[[Any], bool], name: str = "y"
-) -> Iterator[tuple[str, Any]]:
-    """Every array of a result with its name: "y" for one alone, "y[0]", "y['mask']", "y.loss"."""
-    if is_array(result):
-        yield name, result
-    elif isinstance(result, Mapping):
-        for key, part in result.items():
-            yield from flattened(part, is_array, f"{name}[{key!r}]")
-    elif hasattr(result, "_fields"):  # a named tuple
-        for key in result._fields:
-            yield from flattened(getattr(result, key), is_array, f"{name}.{key}")
-    elif isinstance(result, tuple | list):
-        for index, part in enumerate(result):
-            yield from flattened(part, is_array, f"{name}[{index}]")

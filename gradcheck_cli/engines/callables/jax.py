@@ -13,12 +13,13 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.callables.binding import BadCall, arrange, flattened
+from gradcheck_cli.engines.callables.binding import BadCall, arrange
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.casts import Cast, Watch
 from gradcheck_cli.engines.callables.jax_modes import pull_twice, pulled, push, push_pulled
 from gradcheck_cli.engines.callables.jax_random import draws
 from gradcheck_cli.engines.callables.loading import load_layer
+from gradcheck_cli.engines.callables.results import Results
 from gradcheck_cli.engines.callables.subject import (
     Call,
     Output,
@@ -45,7 +46,7 @@ class JaxSubject:
         import jax
 
         from gradcheck_cli.engines.callables.jax_settings import settings_kept
-        from gradcheck_cli.engines.callables.jax_trees import Tree
+        from gradcheck_cli.engines.callables.jax_trees import Tree, parts
 
         self.jax = jax
         self.request = request
@@ -63,6 +64,13 @@ class JaxSubject:
         with self._wide():
             self._function, args, kwargs = self._found()
             self._tree = Tree(self._function)
+            self._results = Results(
+                "floating jax.Array",
+                lambda part: isinstance(part, jax.Array | np.ndarray),
+                lambda array: jax.numpy.issubdtype(array.dtype, jax.numpy.inexact),
+                self._function,
+                parts,
+            )
             self._names = [name for name in request.values if name not in self._tree.arrays]
             self._arguments = arrange(self._function, self._names, args, kwargs)
             self._own = self._values()
@@ -169,11 +177,10 @@ class JaxSubject:
         args, kwargs = self._arguments({name: inputs[name] for name in self._names})
         result = self._tree.filled(inputs)(*args, **kwargs)
         found: dict[str, Any] = {}
-        for name, array in flattened(result, lambda y: isinstance(y, jax.Array | np.ndarray)):
+        for name, array in self._results.read(result):
             if jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):
                 array = jax.numpy.stack([array.real, array.imag], axis=-1)
-            if _floating(jax, array):
-                found[name] = jax.numpy.asarray(array)
+            found[name] = jax.numpy.asarray(array)
         self._output_names = list(found)
         return list(found.values())
 
@@ -327,7 +334,3 @@ class JaxSubject:
 
 def _differ(one: Any, other: Any) -> bool:
     return one.dtype != other.dtype or np.asarray(one).tobytes() != np.asarray(other).tobytes()
-
-
-def _floating(jax: Any, array: Any) -> bool:
-    return bool(jax.numpy.issubdtype(array.dtype, jax.numpy.floating))

@@ -4,11 +4,13 @@ module of Equinox, a struct of Flax) says which arrays are its own."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
 import numpy as np
+
+from gradcheck_cli.engines.callables.results import opened
 
 
 class Tree:
@@ -54,3 +56,12 @@ def is_floating(leaf: Any) -> bool:
     if not isinstance(leaf, jax.Array | np.ndarray):
         return False
     return bool(jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating))
+
+
+def parts(container: Any) -> Iterator[tuple[str, Any]]:
+    """The parts of a result: of what Python knows as a container, and of the user's own trees."""
+    found = list(opened(container))
+    if not found and container is not None:
+        leaves = jax.tree_util.tree_flatten_with_path(container)[0]
+        found = [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves if path]
+    yield from found

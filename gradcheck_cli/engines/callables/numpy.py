@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +14,13 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.base import Unsupported, WrongKind
-from gradcheck_cli.engines.callables.binding import flattened
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall
 from gradcheck_cli.engines.callables.numpy_casts import Kind
 from gradcheck_cli.engines.callables.numpy_pair import Run, by_input, convention, load_pair, pair_of
 from gradcheck_cli.engines.callables.numpy_state import arrays_of, get, gradient_of, put
+from gradcheck_cli.engines.callables.results import Results
 from gradcheck_cli.engines.callables.subject import (
     Call,
     Layout,
@@ -53,6 +55,12 @@ class NumpySubject:
         self._random.again()
         pair, made = pair_of(found, implementation)
         self._pair = pair.copied()
+        self._results = Results(
+            "floating numpy.ndarray",
+            lambda part: isinstance(part, np.ndarray | np.generic | float),
+            lambda part: np.asanyarray(part).dtype.kind == "f",
+            self._pair.forward,
+        )
         self._places = {} if pair.owner is None else arrays_of(self._pair.owner)
         self._own = {n: self._rounded(get(self._pair.owner, p)) for n, p in self._places.items()}
         self._own |= {n: request.values[n] for n in self._own.keys() & request.values.keys()}
@@ -157,9 +165,7 @@ class NumpySubject:
         self, pair: Any, inputs: Mapping[str, Array]
     ) -> tuple[list[tuple[str, Array]], Run]:
         run = self._convention.ran(pair, inputs)
-        found = flattened(run.output, lambda p: isinstance(p, np.ndarray | np.generic | float))
-        arrays = [(name, np.asanyarray(part)) for name, part in found]
-        return [(name, array) for name, array in arrays if array.dtype.kind == "f"], run
+        return [(n, np.asanyarray(part)) for n, part in self._results.read(run.output)], run
 
     def _backward(
         self,
@@ -377,7 +383,7 @@ def _joined(arrays: Sequence[Array]) -> Array:
 
 
 def _like(output: Any, name: str, parts: Mapping[str, Array]) -> Any:
-    """Cotangents in the structure of an output (named as `binding.flattened` names them); None for
+    """Cotangents in the structure of an output (named as `results.flattened` names them); None for
     what has none."""
     if isinstance(output, Mapping):
         return {key: _like(part, f"{name}[{key!r}]", parts) for key, part in output.items()}
@@ -386,6 +392,9 @@ def _like(output: Any, name: str, parts: Mapping[str, Array]) -> Any:
         return type(output)(*fields)
     if isinstance(output, tuple | list):
         return type(output)(_like(p, f"{name}[{i}]", parts) for i, p in enumerate(output))
+    if is_dataclass(output) and not isinstance(output, type):
+        fields = ((f.name, getattr(output, f.name, None)) for f in dataclass_fields(output))
+        return replace(output, **{f: _like(part, f"{name}.{f}", parts) for f, part in fields})
     return parts.get(name)
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -73,30 +74,68 @@ class Places:
 def returned(function: Any, index: int | None) -> Place | None:
     """The expression that a function of the user's returns last, or the part `index` of it where
     that is a tuple (None: all of it); None where its source cannot be read."""
-    try:
-        lines, first = inspect.getsourcelines(function)
-        path = inspect.getsourcefile(function) or ""
-        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
-    except (OSError, TypeError, SyntaxError):  # a lambda amid an expression is none by itself
-        return None
-    margin = len(lines[0]) - len(lines[0].lstrip())
-    code = getattr(function, "__code__", None)
-    value = None if code is None else _given_back(tree, code, margin)
-    if value is None:
+    found = _read(function)
+    value = None if found is None else _given_back(found.tree, found.code, found.margin)
+    if found is None or value is None:
         return None
     if isinstance(value, ast.Tuple) and index is not None and index < len(value.elts):
         value = value.elts[index]
-    last = value.end_lineno or value.lineno
-    text = "".join(lines[value.lineno - 1 : last])
-    source = Source(shown(path), text, first + value.lineno - 1)
-    before = textwrap.dedent("".join(lines)).splitlines()
-    span = Span(
-        first + value.lineno - 1,
-        margin + _characters(before[value.lineno - 1], value.col_offset) + 1,
-        first + last - 1,
-        margin + _characters(before[last - 1], value.end_col_offset or 0) + 1,
-    )
-    return Place(source, span, _stretch(source, span))
+    return found.place(value.lineno, value.col_offset, value.end_lineno, value.end_col_offset)
+
+
+def ending(layer: Any) -> Place | None:
+    """Where a layer returns: its last returned expression, or the line that defines it where it
+    returns nothing; None where its source cannot be read."""
+    function = layer if inspect.isroutine(layer) else type(layer).__call__
+    place = returned(function, None)
+    found = None if place else _read(function)
+    if found is None or not isinstance(found.tree, ast.FunctionDef | ast.AsyncFunctionDef):
+        return place
+    first = found.tree.lineno
+    return found.place(first, 0, first, len(found.lines[first - 1].strip().encode()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A function's source: its lines as in the file, which begin at line `first` and are indented
+    by `margin`."""
+
+    path: str
+    lines: list[str]
+    first: int
+    margin: int
+    tree: ast.AST
+    code: CodeType
+
+    def place(self, line: int, column: int, last: int | None, end: int | None) -> Place:
+        """The place of an expression, which the tree knows by lines of its own and columns in
+        bytes, without the margin."""
+        last = last or line
+        text = "".join(self.lines[line - 1 : last])
+        source = Source(shown(self.path), text, self.first + line - 1)
+        before = textwrap.dedent("".join(self.lines)).splitlines()
+        span = Span(
+            self.first + line - 1,
+            self.margin + _characters(before[line - 1], column) + 1,
+            self.first + last - 1,
+            self.margin + _characters(before[last - 1], end or 0) + 1,
+        )
+        return Place(source, span, _stretch(source, span))
+
+
+def _read(function: Any) -> _Read | None:
+    """What a function was made of, without the decorators around it; None where its source cannot
+    be read."""
+    try:
+        function = inspect.unwrap(function)  # whose file is not the decorator's
+        lines, first = inspect.getsourcelines(function)
+        path = inspect.getsourcefile(function) or ""
+        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    except (OSError, TypeError, ValueError, SyntaxError):  # a lambda amid an expression is none
+        return None
+    code = getattr(function, "__code__", None)
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    return None if code is None else _Read(path, lines, first, margin, tree, code)
 
 
 def _given_back(tree: ast.AST, code: CodeType, margin: int) -> ast.expr | None:

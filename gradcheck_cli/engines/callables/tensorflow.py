@@ -13,10 +13,11 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported, WrongKind
-from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
+from gradcheck_cli.engines.callables.binding import Arranged, arrange
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
 from gradcheck_cli.engines.callables.loading import load_layer
+from gradcheck_cli.engines.callables.results import Results
 from gradcheck_cli.engines.callables.subject import (
     Call,
     Output,
@@ -43,6 +44,7 @@ from gradcheck_cli.engines.callables.tensorflow_keras import (
 from gradcheck_cli.engines.callables.tensorflow_modes import pull_twice, push, push_pulled
 from gradcheck_cli.engines.callables.tensorflow_passes import (
     Named,
+    dense,
     described,
     differing,
     eagerly,
@@ -73,6 +75,12 @@ class TensorFlowSubject:
             self._function = self._found()
             if self._needs_a_first_call():
                 self._first_call()
+        self._results = Results(
+            "floating tf.Tensor",
+            tf.is_tensor,
+            lambda tensor: tensor.dtype.is_floating or tensor.dtype.is_complex,
+            getattr(self._function, "call", self._function),  # of a Keras layer
+        )
         found = found_in(tf, self._function)
         names = [name for name in request.values if name not in found]
         self._arguments = self._arranged(names)
@@ -221,14 +229,11 @@ class TensorFlowSubject:
         args, kwargs = self._arguments(inputs)
         result = self._function(*args, **kwargs)
         arrays = []
-        for name, array in flattened(result, tf.is_tensor):
-            if not isinstance(array, tf.Tensor | tf.Variable):
-                kind = type(array).__name__
-                raise Unsupported(f"{name} is {kind}, and only dense tensors are checked")
+        for name, array in self._results.read(result):
+            array = dense(tf, array)
             if array.dtype.is_complex:
                 array = tf.stack([tf.math.real(array), tf.math.imag(array)], axis=-1)
-            if array.dtype.is_floating:
-                arrays.append((name, array))
+            arrays.append((name, array))
         return arrays
 
     def _flat(self, arrays: Named) -> Array:

@@ -29,6 +29,16 @@ def described(arrays: Named) -> tuple[Output, ...]:
     return tuple(outputs)
 
 
+def dense(tf: Any, array: Any) -> Any:
+    """One tensor with all the numbers: those of a sparse one with its zeros, of a ragged one row
+    after row."""
+    if isinstance(array, tf.SparseTensor):
+        return tf.sparse.to_dense(array)
+    if isinstance(array, tf.RaggedTensor):
+        return array.flat_values
+    return tf.convert_to_tensor(array)
+
+
 def stacked(parts: Sequence[Any], source: Any) -> Array:
     """Gradients of several passes as rows, (k, n); a missing one is zeros."""
     size = int(np.prod(source.shape, dtype=np.int64))

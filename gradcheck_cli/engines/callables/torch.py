@@ -15,11 +15,12 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.base import Unsupported, WrongKind
-from gradcheck_cli.engines.callables.binding import Arranged, arrange, flattened
+from gradcheck_cli.engines.callables.binding import Arranged, arrange
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.recording import Recording
+from gradcheck_cli.engines.callables.results import Results
 from gradcheck_cli.engines.callables.subject import (
     Call,
     Layout,
@@ -31,7 +32,13 @@ from gradcheck_cli.engines.callables.subject import (
 )
 from gradcheck_cli.engines.callables.torch_batched import Batched, has_many_operations
 from gradcheck_cli.engines.callables.torch_memory import Watch, laid_out
-from gradcheck_cli.engines.callables.torch_modes import pull_twice, push, push_pulled, real
+from gradcheck_cli.engines.callables.torch_modes import (
+    dense,
+    pull_twice,
+    push,
+    push_pulled,
+    real,
+)
 from gradcheck_cli.engines.callables.torch_state import State, switches
 
 
@@ -54,6 +61,12 @@ class TorchSubject:
             load_layer(request.implementation)  # a module may draw numbers when it is imported
         with self.state.seeded():
             self._function, target = self._found()
+        self._results = Results(
+            "floating torch.Tensor",
+            lambda part: isinstance(part, torch.Tensor),
+            lambda tensor: tensor.is_floating_point() or tensor.is_complex(),
+            target,
+        )
         self.notes = tuple(self.state.notes)
         names = [name for name in request.values if name not in self.state.named]
         self._arguments = self._arranged(target, names)
@@ -178,20 +191,18 @@ class TorchSubject:
         return leaves, handed
 
     def called(self, inputs: Mapping[str, Any], tracking: bool) -> list[tuple[str, Any]]:
-        """The floating outputs, complex ones as pairs of real numbers."""
-        torch = self.torch
+        """The outputs of a call with these inputs."""
         args, kwargs = self._arguments(inputs)
-        with nullcontext() if tracking else torch.no_grad():
-            found = self.numbers(self._function(*args, **kwargs))
-            return [(name, real(torch, array)) for name, array in found]
+        with nullcontext() if tracking else self.torch.no_grad():
+            return self.numbers(self._function(*args, **kwargs))
 
     def numbers(self, result: Any) -> list[tuple[str, Any]]:
-        """The floating and complex tensors of a result that are outputs."""
-        found = flattened(result, lambda part: isinstance(part, self.torch.Tensor))
+        """The floating tensors of a result that are outputs, sparse ones as dense ones, complex
+        ones as pairs of real numbers."""
         return [
-            (name, array)
-            for name, array in found
-            if (array.is_floating_point() or array.is_complex()) and name not in self._apart
+            (name, real(self.torch, dense(self.torch, name, tensor)))
+            for name, tensor in self._results.read(result)
+            if name not in self._apart
         ]
 
     def _flat(self, arrays: Sequence[tuple[str, Any]]) -> Array:
@@ -236,7 +247,7 @@ class TorchSubject:
             inputs = self.inputs({}, ())[1]
 
             def at(moved: Mapping[str, Any]) -> list[Any]:
-                return [real(self.torch, array) for _, array in self.outputs_with(moved, inputs)]
+                return [array for _, array in self.outputs_with(moved, inputs)]
 
             return self._batched.values(many, at)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.callables.results import MissingOutput
 from gradcheck_cli.engines.callables.subject import Call
 from gradcheck_cli.engines.imports import without_compiler
 
@@ -38,7 +39,7 @@ def push(subject: TorchSubject, tangents: Mapping[str, Array]) -> Array:
         for _, array in result:
             primal, tangent = forward_ad.unpack_dual(array)
             tangent = torch.zeros_like(primal) if tangent is None else tangent
-            parts.append(subject.numpy(real(torch, tangent)).reshape(-1))
+            parts.append(subject.numpy(tangent).reshape(-1))
     return np.concatenate([np.zeros(0), *parts])
 
 
@@ -71,7 +72,7 @@ def pull_twice(
 def push_pulled(
     subject: TorchSubject, row: Array, tangents: Mapping[str, Array]
 ) -> dict[str, Array | None]:
-    torch, forward_ad = subject.torch, subject.torch.autograd.forward_ad
+    forward_ad = subject.torch.autograd.forward_ad
     wrt = subject.moving()
     if any(subject.by_name[name].role == "captured" for name in tangents):
         raise Unsupported("forward mode does not reach captured tensors")
@@ -82,7 +83,7 @@ def push_pulled(
             name: forward_ad.make_dual(subject.source(name, handed), subject.tensor(tangent))
             for name, tangent in tangents.items()
         }
-        arrays = [(name, real(torch, array)) for name, array in subject.outputs_with(duals, handed)]
+        arrays = subject.outputs_with(duals, handed)
         outputs, cotangents = subject.cotangents(arrays, row, Call())
         # The tangents of the gradients. A backward that is not recorded takes what was saved without
         # its tangents (prod, det, solve); `torch.func` and `create_graph=True` record it.
@@ -103,6 +104,13 @@ def _forward_mode() -> Iterator[None]:
         if any(word in str(error).lower() for word in NO_FORWARD_MODE):
             raise Unsupported(str(error).strip().splitlines()[0]) from error
         raise
+
+
+def dense(torch: Any, name: str, tensor: Any) -> Any:
+    """A tensor with all of its entries, zeros too. Raises MissingOutput where it has no numbers."""
+    if tensor.is_meta:
+        raise MissingOutput(f"`{name}` is a meta tensor, which has no numbers")
+    return tensor if tensor.layout is torch.strided else tensor.to_dense()
 
 
 def real(torch: Any, array: Any) -> Any:

@@ -26,19 +26,24 @@ _NOTES = 6  # about the user's own file, under an error
 _UNDEDUCED = re.compile(r"couldn.t (deduce|infer) template (parameter|argument)|Eigen::Ref\b")
 _OURS = Path(__file__).parent
 _REQUIREMENT = re.compile(r" due to requirement '.*': ")  # Clang: the whole condition
+_NOTHING = re.compile(r"\bvoid\b.*(expression|incomplete)")  # GCC; of Clang: an incomplete type
 _RESULT = re.compile(r"no matching function for call to .result(<T>)?(\((?P<what>.*)\))?.$")
 
 
 class CompileError(EngineFault):
     """The compiler's first error. `line` is that of the translation unit, where it is in it;
-    `place` is in a file of the user's."""
-
-    kind: FailureKind = "raised"
+    `place` is in a file of the user's; `kind` is "missing-output" where a layer returns no T."""
 
     def __init__(
-        self, message: str, detail: str, line: int | None, place: Place | None = None
+        self,
+        message: str,
+        detail: str,
+        line: int | None,
+        place: Place | None = None,
+        kind: FailureKind = "raised",
     ) -> None:
         super().__init__(message)
+        self.kind = kind
         self.detail = detail
         self.line = line
         self.place = place
@@ -81,10 +86,13 @@ def first_error(text: str, source: Path, theirs: Collection[Path] = ()) -> Compi
     ours = mine or Path(error.file).parent == _OURS
     place = None if own is None else _place(own)
     says = _REQUIREMENT.sub(": ", readable(error.says))
-    if ours and (given := _RESULT.match(says)):
+    failed: FailureKind = "raised"
+    if ours and _NOTHING.search(says):
+        failed, says = "missing-output", "the layer returns nothing: is a `return` missing?"
+    elif ours and (given := _RESULT.match(says)):
         kind = f", {given['what']}," if given["what"] else ""  # Clang does not tell
         what = f"what it gives{kind} is no T, and no array of them"
-        says = f"{what} (an object that is called is name{{}})"
+        failed, says = "missing-output", f"{what} (an object that is called is name{{}})"
     where = "" if ours or place else f" ({error.file}:{error.line})"
     detail = [] if ours or own is error else [f"in {error.file}:{error.line}"]
     if not place and not (ours and theirs):  # nothing else shows what it is about
@@ -95,6 +103,7 @@ def first_error(text: str, source: Path, theirs: Collection[Path] = ()) -> Compi
         "\n".join(detail),
         error.line if mine else None,
         place,
+        failed,
     )
 
 

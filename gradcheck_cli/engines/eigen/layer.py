@@ -16,6 +16,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Implementation, Leaf
 from gradcheck_cli.engines.base import EngineFault, Unsupported
+from gradcheck_cli.engines.callables.results import MissingOutput
 from gradcheck_cli.engines.callables.subject import (
     Call,
     Output,
@@ -99,6 +100,8 @@ class EigenSubject:
         shape = self._shape()
         self.outputs: tuple[Output, ...] = (Output("y", shape, self.dtype, 0),)
         self._size = math.prod(shape)
+        if not self._size:
+            raise MissingOutput(f"the layer returned an array of shape {shape}, without entries")
 
     def _shape(self) -> tuple[int, ...]:
         told = np.zeros(1 + _DIMENSIONS, dtype=np.int64)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from operator import methodcaller
 from typing import Any
 
+from torch.autograd.function import once_differentiable
+
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.engines.callables.places import Places, returned
+from gradcheck_cli.engines.callables.places import Places, ending, returned
 
 
 def stretch(place: Place | None) -> str:
@@ -71,6 +74,34 @@ def test_what_is_returned_last() -> None:
     check(several, 2, "g**2")
     assert returned(several, 2).span.line == returned(several, 0).span.line + 2  # type: ignore[union-attr]
     assert returned(len, 0) is None
+
+
+@once_differentiable
+def decorated(ctx: Any, g: float) -> float:
+    return 3 * g
+
+
+@lru_cache
+def kept(x: float) -> float:
+    return 4 * x
+
+
+def test_a_decorated_function_is_in_its_own_file() -> None:
+    for function, text in ((decorated, "3 * g"), (kept, "4 * x")):
+        place = returned(function, 0)
+        assert stretch(place) == text
+        assert place is not None
+        assert place.source.path.endswith("test_places.py")
+
+
+def nothing() -> None:
+    one()
+
+
+def test_a_layer_ends_where_it_returns_or_where_it_is_defined() -> None:
+    assert stretch(ending(one)) == "-x"
+    assert stretch(ending(nothing)) == "def nothing() -> None:"
+    assert ending(len) is None
 
 
 PAIR = (
