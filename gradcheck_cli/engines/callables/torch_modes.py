@@ -85,8 +85,8 @@ def push_pulled(
         }
         arrays = subject.outputs_with(duals, handed)
         outputs, cotangents = subject.cotangents(arrays, row, Call())
-        # The tangents of the gradients. A backward that is not recorded takes what was saved without
-        # its tangents (prod, det, solve); `torch.func` and `create_graph=True` record it.
+        # The tangents of the gradients. A backward that is not recorded takes what was saved
+        # without its tangents (prod, det, solve); `torch.func` and `create_graph=True` record it.
         pulled = subject.pulled(outputs, cotangents, sources, False, differentiable=True)
         found = [None if g is None else forward_ad.unpack_dual(g).tangent for g in pulled]
         return {
