@@ -158,8 +158,9 @@ class Trace:
     which, done exactly and nothing else, makes the entry right; `repaired`, its error in ulps then
     (None where no set was found). `note` says why operations are missing, where they are, `fault`
     that this is a mistake of gradcheck's own; `exactly` is what all of them give in exact
-    arithmetic, where even that is as wrong. The three that begin with `output_` say the same about
-    the output, where that was asked for.
+    arithmetic, where even that is as wrong, and `enclosed` says that no operation was left to a
+    float64 kernel in it: then rounding has no part. The three that begin with `output_` say the
+    same about the output, where that was asked for.
     """
 
     values: Mapping[int, Array]
@@ -170,6 +171,7 @@ class Trace:
     note: str = ""
     fault: Failure | None = None
     exactly: float | None = None
+    enclosed: bool = False
     output_operations: tuple[Operation, ...] = ()
     output_culprits: tuple[int, ...] = ()
     output_repaired: float | None = None

@@ -49,13 +49,14 @@ RUNS = 6
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What `Trace` says of operations; `note` says why there is nothing, where something is
-    missing."""
+    missing. `enclosed`: `exactly` is that of balls alone."""
 
     operations: tuple[Operation, ...] = ()
     culprits: tuple[int, ...] = ()
     repaired: float | None = None
     note: str = ""
     exactly: float | None = None
+    enclosed: bool = False
 
 
 Known = dict[Numbers, Alone]
@@ -88,7 +89,10 @@ def prove(
     operations = tuple(described(alone.shadow, found[i]) for i in shown)
     places = tuple(shown.index(i) for i in culprits)
     note = "" if culprits else search.unexplained
-    return Proof(operations, places, repaired, note, search.exactly if note else None)
+    if not note:
+        return Proof(operations, places, repaired)
+    enclosed = alone.shadow.encloses(needed)
+    return Proof(operations, places, repaired, note, search.exactly, enclosed)
 
 
 def _shown(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> list[int]:

@@ -57,14 +57,23 @@ class Numbers:
 
     def apply(self, step: Step, args: Sequence[High]) -> list[High]:
         """The results of an operation on high numbers. Raises what the kernel raises."""
-        if self.bits is not None and step.exact is not None:
-            from reference_engine.arithmetic.balls import NotInBalls, Undecided, precision
+        enclosed = self.enclosed(step, args)
+        return self.by_kernel(step, args) if enclosed is None else enclosed
 
-            try:
-                with precision(self.bits):
-                    return list(step.exact(args))
-            except (NotInBalls, Undecided, TypeError):  # or it does not take these arguments
-                pass
+    def enclosed(self, step: Step, args: Sequence[High]) -> list[High] | None:
+        """The results in balls; None where the operation has no enclosure of these arguments."""
+        if self.bits is None or step.exact is None:
+            return None
+        from reference_engine.arithmetic.balls import NotInBalls, Undecided, precision
+
+        try:
+            with precision(self.bits):
+                return list(step.exact(args))
+        except (NotInBalls, Undecided, TypeError):  # or it does not take these arguments
+            return None
+
+    def by_kernel(self, step: Step, args: Sequence[High]) -> list[High]:
+        """The results of the float64 kernel, on the midpoints of balls."""
         plain: list[Any] = [x if isinstance(x, (int, float)) else to_float(x) for x in args]
         results = step.wide(plain)
         return [self.lift(y) for y in results]
@@ -92,6 +101,7 @@ class Shadow:
         self._exact: dict[int, High] = {}
         self._near: dict[int, Array] = {}
         self._done: set[int] = set()  # places of steps
+        self._unenclosed: set[int] = set()  # of those that a float64 kernel did
 
     def __getitem__(self, slot: int) -> High:
         return self._exact[slot]
@@ -107,6 +117,10 @@ class Shadow:
             self._near[slot] = to_float(self._exact[slot])
         return self._near[slot]
 
+    def encloses(self, needed: Sequence[int]) -> bool:
+        """Whether every one of these steps was done in balls: no kernel rounded or absorbed."""
+        return self.numbers.balls and self._unenclosed.isdisjoint(needed)
+
     def run(self, needed: Sequence[int]) -> None:
         """Runs those of the needed steps that were not run yet."""
         exact = self._exact
@@ -118,7 +132,11 @@ class Shadow:
             for slot in step.args:
                 if slot not in exact:
                     exact[slot] = given(self.execution, slot, self.numbers)
-            results = self.numbers.apply(step, [exact[slot] for slot in step.args])
+            args = [exact[slot] for slot in step.args]
+            results = self.numbers.enclosed(step, args)
+            if results is None:
+                self._unenclosed.add(place)
+                results = self.numbers.by_kernel(step, args)
             for slot, value in zip(step.results, results, strict=True):
                 exact[slot] = shaped(value, self.execution, slot)
 

@@ -108,6 +108,13 @@ def _elu_grad(g: Any, y: Any, **how: Any) -> Any:
     return row("where")(row("less")(y, 0.0), g * (y + 1), g)
 
 
+def _selu_grad(g: Any, y: Any, **how: Any) -> Any:
+    from reference_engine.ops.activations import SELU_ALPHA, SELU_SCALE
+
+    left = g * (y + SELU_SCALE * SELU_ALPHA)
+    return row("where")(row("less")(y, 0.0), left, g * SELU_SCALE)
+
+
 def _no_nan(name: str) -> Kernel:
     """x / y or x y, which is nothing where y is 0."""
 
@@ -207,5 +214,6 @@ KERNELS: dict[str, Kernel] = {
     "ReluGrad": _relu_grad,
     "LeakyReluGrad": _leaky_grad,
     "EluGrad": _elu_grad,
+    "SeluGrad": _selu_grad,
     "UnsortedSegmentSum": _segment_sum,
 }

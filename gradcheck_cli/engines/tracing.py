@@ -83,6 +83,7 @@ def proven(
             repaired=proof.repaired,
             note=proof.note,
             exactly=proof.exactly,
+            enclosed=proof.enclosed,
         )
     if request.output_target is not None:
         execution = replace(execution, target=execution.output, place=request.output)

@@ -341,7 +341,8 @@ def _wide(case: Case, evaluation: Evaluation, name: str) -> Again | None:
 
 
 def _repairable(case: Case, evaluation: Evaluation) -> bool:
-    """Whether some operations, done exactly, repair the worst entry, or nobody knows."""
+    """Whether some operations, done exactly, repair the worst entry, or nobody knows: not where the
+    same operations were enclosed, and are as wrong."""
     traced = case.traced.get((evaluation.engine, evaluation.mode))
     unknown = case.truth is None or case.truth.output_cost is None
-    return unknown or traced is None or traced.trace is None or bool(traced.trace.culprits)
+    return unknown or traced is None or traced.trace is None or not traced.trace.enclosed

@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.spec import Tolerance
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import limits
@@ -119,6 +119,20 @@ class Again:
     values: Array
     format: FloatFormat
 
+    def speaks_of(self, g: Array, truth: Array) -> Mask:
+        """Entries of which this precision is evidence: it can hold the truth and what is off.
+
+        A truth below its normal numbers may be rounded to zero there, or an error to nothing, and
+        neither says anything about another precision.
+        """
+        with np.errstate(all="ignore"):
+            off = np.abs(g - truth)
+            held = (truth == 0) | self._holds(np.abs(truth))
+            return np.asarray(held & self._holds(off))
+
+    def _holds(self, size: Array) -> Mask:
+        return np.asarray((size >= self.format.smallest_normal) & (size <= self.format.largest))
+
 
 def judge_block(
     g: Array,
@@ -158,12 +172,9 @@ def judge_block(
     smooth_off = off & (block.kind == PointKind.SMOOTH) & np.isfinite(g)
     right_in_float32 = None
     if fmt.name == "float64" and wide is not None and wide.format.name == "float32":
-        in_float32 = error_in_ulps(wide.values, block.value, wide.format)
-        right_in_float32 = _only_off_here(ulps, in_float32, fmt)
+        right_in_float32 = _only_off_here(g, ulps, wide, block, fmt)
     if np.any(smooth_off):
-        wrong = _wrong(g, block, None if wide is None else wide.values) | (
-            False if right_in_float32 is None else right_in_float32
-        )
+        wrong = _wrong(g, block, wide) | (False if right_in_float32 is None else right_in_float32)
         if not repairable and wide is not None:
             wrong |= _zero_without_rounding(g, wide, block, fmt)
         verdict = np.where(smooth_off, _off(g, block, wrong, ulps, fmt, tolerance), verdict)
@@ -248,17 +259,21 @@ def _off(
     )
 
 
-def _only_off_here(ulps: Array, in_float32: Array, fmt: FloatFormat) -> Mask:
+def _only_off_here(
+    g: Array, ulps: Array, single: Again, block: TruthBlock, fmt: FloatFormat
+) -> Mask:
     """Entries that lose more than half of their bits in float64, and next to none in float32.
 
-    Both errors are in ulps of their format. Rounding takes about as many bits of one program in
-    each, so this is no rounding: a constant or a step of the derivative has the digits of float32
-    only, or it is the derivative of something that is nearly the same. Where one entry shows it,
-    others of the block that lost more than a quarter did so for the same reason.
+    Rounding takes about as many bits of one program in each, so this is no rounding: a constant or
+    a step of the derivative has the digits of float32 only, or it is the derivative of something
+    that is nearly the same. Where one entry shows it, others of the block that lost more than a
+    quarter did so for the same reason. Only entries count whose truth float32 can hold.
     """
+    in_float32 = error_in_ulps(single.values, block.value, single.format)
     with np.errstate(all="ignore"):
         here, there = np.log2(np.maximum(ulps, 1.0)), np.log2(np.maximum(in_float32, 1.0))
-        few = there <= limits.NOTE_BITS * FORMATS["float32"].bits
+        few = there <= limits.NOTE_BITS * single.format.bits
+        few &= single.speaks_of(g, block.value) & (block.value != 0)
         shown = np.any(few & (here > limits.ERROR_BITS * fmt.bits))
         return np.asarray(shown & few & (here > limits.NOTE_BITS * fmt.bits))
 
@@ -268,10 +283,11 @@ def _zero_without_rounding(g: Array, wide: Again, block: TruthBlock, fmt: FloatF
     finer = min(wide.format.unit_roundoff / fmt.unit_roundoff, 1.0)
     with np.errstate(all="ignore"):
         by_rounding = limits.FIRST_ORDER_SLACK * finer * block.floor
-        return np.asarray((g == 0) & (wide.values == 0) & (by_rounding < np.abs(block.value)))
+        zeros = (g == 0) & (wide.values == 0) & wide.speaks_of(g, block.value)
+        return np.asarray(zeros & (by_rounding < np.abs(block.value)))
 
 
-def _wrong(g: Array, block: TruthBlock, wide: Array | None) -> Mask:
+def _wrong(g: Array, block: TruthBlock, wide: Again | None) -> Mask:
     """Entries whose error does not come from rounding: it is there in another precision too.
 
     Two proofs: the engine gives the same wrong number in both precisions (zero does not count here:
@@ -284,13 +300,10 @@ def _wrong(g: Array, block: TruthBlock, wide: Array | None) -> Mask:
         stated = np.isfinite(change) & (change > block.error) & (change >= same)
     if wide is None:
         return np.asarray(stated)
+    again, speaks = wide.values, wide.speaks_of(g, block.value)
     with np.errstate(all="ignore"):
-        still = (
-            np.isfinite(wide)
-            & np.isfinite(block.value)
-            & (np.abs(wide - block.value) >= same)
-            & (wide != 0)
-        )
-        repeated = still & (np.abs(g - wide) <= same)
-        follows = ~np.isfinite(wide) | (np.abs(wide - block.value) >= same)
+        still = np.abs(again - block.value) >= same
+        repeated = still & np.isfinite(again) & np.isfinite(block.value) & (again != 0)
+        repeated &= speaks & (np.abs(g - again) <= same)
+        follows = ~speaks | ~np.isfinite(again) | still
     return np.asarray(repeated | (stated & follows))

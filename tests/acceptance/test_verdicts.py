@@ -103,6 +103,27 @@ def test_right_gradient_passes_whatever_its_size(
 
 
 @pytest.mark.parametrize(
+    ("formula", "x"),
+    [
+        ("(1 - (1 - sigmoid(x))) ** 2 * 1e-17", -40.0),
+        ("(1 - (1 - sigmoid(x))) ** 2", -40.0),
+        ("expm1(x)", -104.0),
+        ("expm1(x)", -60.0),
+        ("atan2(x / x, tanh(x))", 58.431),
+        ("log_softmax(stack([x, -x]))", 107.0),
+        ("1 - tanh(x) ** 2", 50.0),
+    ],
+)
+def test_what_is_absorbed_in_float64_is_no_wrong_rule(
+    judged: Callable[..., Any], formula: str, x: float
+) -> None:
+    """The truth is below float32's numbers, whose zero is right there and says nothing."""
+    made = judged(formula, {"x": x}, dtype="float64", modes=("reverse", "forward"))
+    assert "GC302" in made.codes
+    assert set(made.codes) <= {"GC301", "GC302", "GC303"}
+
+
+@pytest.mark.parametrize(
     ("formula", "x", "codes", "op"),
     [
         ("1 / exp(x)", 100.0, ["GC201"], "exp"),

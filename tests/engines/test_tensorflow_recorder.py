@@ -77,3 +77,18 @@ def test_recorder_leaves_nothing_behind(recorded: Callable[..., Any], mode: str)
     np.testing.assert_allclose(tape.gradient(y, x), np.exp(X) * (1 + X), rtol=1e-14)
     np.testing.assert_allclose(forward.jvp(y), np.exp(X) * (1 + X), rtol=1e-14)
     assert len(execution.steps) == count
+
+
+@pytest.mark.parametrize("name", ["elu", "selu"])
+def test_kernels_that_rebuild_a_derivative_are_done_exactly(
+    engine_called: Callable[[str], Engine], program: Callable[..., Any], name: str
+) -> None:
+    """At -68 the result is at its limit: what float64 absorbs as well is repaired by balls."""
+    x = {"x": np.array(-68.5)}
+    made = program(f"{name}(x)", x)
+    trace = TraceRequest(input="x", target=float(np.exp(-68.5)) * (1.758 if name == "selu" else 1))
+    problem = Problem(made, x, ("x",), "float32", "float32", "reverse", trace=trace)
+    found = engine_called("tensorflow").evaluate(problem).trace
+    assert found is not None
+    assert [found.operations[i].name for i in found.culprits] == [f"{name.capitalize()}Grad"]
+    assert not found.enclosed

@@ -318,6 +318,38 @@ def test_an_error_of_float64_that_float32_does_not_have_is_no_rounding() -> None
 
 
 @pytest.mark.parametrize(
+    ("g", "wide", "truth", "expected"),
+    [
+        # float32 holds the truth and what is off: its number is evidence
+        (0.0, 1e-30, block(1e-30), Verdict.WRONG),
+        (2e-30, 2e-30, block(1e-30), Verdict.WRONG),
+        (1e-30, 1e-30, block(0.0, scale=1e-30), Verdict.WRONG),
+        # below its normal numbers it has 0, or a few digits, for whatever the truth is
+        (0.0, 0.0, block(3.6e-52), Verdict.UNDERFLOW),
+        (0.0, 1e-40, block(1e-40), Verdict.UNDERFLOW),
+        (1e-51, 0.0, block(3.6e-52), Verdict.PRECISION),
+        (2e-40, 2e-40, block(1e-40), Verdict.PRECISION),
+        (1e-300, 0.0, block(0.0, scale=1e-300), Verdict.PRECISION),
+        # above its largest it has infinity
+        (2e200, INF, block(1e200), Verdict.PRECISION),
+    ],
+)
+def test_another_precision_is_evidence_only_of_what_it_can_hold(
+    g: float, wide: float, truth: TruthBlock, expected: Verdict
+) -> None:
+    assert verdict(g, truth, wide=wide, dtype="float64") is expected
+
+
+def test_entries_that_float32_cannot_hold_are_no_evidence_about_others() -> None:
+    """The first entry is 0 in float32 whatever the formula; the second lost digits to rounding."""
+    truth = block([[3.6e-52, 1.0]])
+    single = Again(rows([[0.0, 1 + ULP]]), FORMATS["float32"])
+    fmt, kept = FORMATS["float64"], np.zeros((1, 1), dtype=bool)
+    judged = judge_block(rows([[0.0, 1 + 1e-10]]), truth, single, kept, fmt, None)
+    assert judged.verdict.tolist() == [[Verdict.UNDERFLOW, Verdict.PRECISION]]
+
+
+@pytest.mark.parametrize(
     ("g", "truth", "expected"),
     [
         # C explains the error, and many bits are gone
