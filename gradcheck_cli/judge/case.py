@@ -340,9 +340,11 @@ def _wide(case: Case, evaluation: Evaluation, name: str) -> Again | None:
     return None if values is None else Again(values, FORMATS[other.dtype])
 
 
-def _repairable(case: Case, evaluation: Evaluation) -> bool:
-    """Whether some operations, done exactly, repair the worst entry, or nobody knows: not where the
-    same operations were enclosed, and are as wrong."""
+def _repairable(case: Case, evaluation: Evaluation) -> bool | None:
+    """Whether rounding may be what spoils the worst entry: not where its operations were enclosed
+    and are as wrong. None where nobody looked at them."""
     traced = case.traced.get((evaluation.engine, evaluation.mode))
     unknown = case.truth is None or case.truth.output_cost is None
-    return unknown or traced is None or traced.trace is None or not traced.trace.enclosed
+    if unknown or traced is None or traced.trace is None:
+        return None
+    return not traced.trace.enclosed

@@ -142,14 +142,14 @@ def judge_block(
     fmt: FloatFormat,
     tolerance: Tolerance | None,
     *,
-    repairable: bool = True,
+    repairable: bool | None = None,
 ) -> Judged:
     """The verdict of every entry of one block.
 
     `g` and every array of `block` have shape (rows, columns); `wide` is None where nobody looked
-    again. `lost` marks rows whose output is not finite, shape (rows, 1) or (rows, columns). Not
-    `repairable`: the floor is known, and no operation was found which, done exactly, makes the
-    worst entry right.
+    again. `lost` marks rows whose output is not finite, shape (rows, 1) or (rows, columns).
+    `repairable` says whether rounding may spoil the worst entry, as its operations show: where it
+    may not, the floor is known. None where nobody looked at them.
     """
     ulps = error_in_ulps(g, block.value, fmt)
     if np.all(lost):
@@ -176,7 +176,9 @@ def judge_block(
     if np.any(smooth_off):
         wrong = _wrong(g, block, wide) | (False if right_in_float32 is None else right_in_float32)
         if not repairable and wide is not None:
-            wrong |= _zero_without_rounding(g, wide, block, fmt)
+            zero = (g == 0) & (wide.values == 0) & wide.speaks_of(g, block.value)
+            seen = _of_natural_size if repairable is None else _beyond_rounding
+            wrong |= zero & seen(wide, block, fmt)
         verdict = np.where(smooth_off, _off(g, block, wrong, ulps, fmt, tolerance), verdict)
     known = block.kind != PointKind.UNDECIDED
     verdict[off & np.isnan(g)] = Verdict.NAN
@@ -278,13 +280,24 @@ def _only_off_here(
         return np.asarray(shown & few & (here > limits.NOTE_BITS * fmt.bits))
 
 
-def _zero_without_rounding(g: Array, wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
-    """Zeros in both precisions, of which the roundings of the finer one can make none."""
+def _beyond_rounding(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
+    """Entries that the roundings of the finer precision cannot make zero."""
     finer = min(wide.format.unit_roundoff / fmt.unit_roundoff, 1.0)
     with np.errstate(all="ignore"):
         by_rounding = limits.FIRST_ORDER_SLACK * finer * block.floor
-        zeros = (g == 0) & (wide.values == 0) & wide.speaks_of(g, block.value)
-        return np.asarray(zeros & (by_rounding < np.abs(block.value)))
+        return np.asarray(by_rounding < np.abs(block.value))
+
+
+def _of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
+    """Entries that differences of the finer precision see, and that are far from all that it could
+    absorb or let underflow: not small beside the derivative nearby or beside 1, with which
+    derivatives are written (1 - y^2), and of a usual exponent."""
+    finer = wide.format if wide.format.bits > fmt.bits else fmt
+    size = np.abs(block.value)
+    with np.errstate(all="ignore"):
+        felt = size >= 2.0 ** -(limits.DECIDABLE * finer.bits) * np.fmax(block.scale, 1.0)
+    usual = 2.0 ** (finer.max_exponent * limits.USUAL_EXPONENT)
+    return np.asarray(felt & (size <= usual) & ~block.certified)
 
 
 def _wrong(g: Array, block: TruthBlock, wide: Again | None) -> Mask:

@@ -35,6 +35,10 @@ A_DIGIT = 0.25
 NOTE_BITS = 0.25
 ERROR_BITS = 0.5
 
+# Numbers whose exponent is within this part of the range have a fourth power: the squares and cubes
+# that derivatives are written with (x^-2, y^3, 1 / (1 + x^2)) stay within the range.
+USUAL_EXPONENT = 0.25
+
 # Worst entries shown in a finding; the others are counted.
 SHOWN = 10
 

@@ -17,7 +17,7 @@ from gradcheck_cli.domain.evaluation import TraceRequest
 from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.recording import Recording
-from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.engines.tracebacks import is_internal, one_line
 from gradcheck_cli.engines.tracing import proven
 from gradcheck_cli.explain.blame import OF_THE_OUTPUT, blame
@@ -49,6 +49,7 @@ class Blame:
         self._recorded: tuple[bytes, Recording] | None = None  # the last row that was asked for
         self._until = time.perf_counter() + SECONDS
         self._exactly: float | None = None  # of the last entry, where that is as wrong
+        self._enclosed = False  # and no operation of it was left to a kernel of float64
         self.narrow_alone: set[str | None] = set()  # inputs that are wrong in this dtype alone
         self.notes: dict[str, None] = {}
         self.faults: dict[str, Finding] = {}
@@ -73,20 +74,35 @@ class Blame:
         )
 
     def _explained(self, finding: Finding) -> Finding:
-        self._exactly = None
+        self._exactly, self._enclosed = None, False
         cause = self._cause(finding)
         if not self._is_no_rounding(finding):
             return replace(finding, cause=cause)
-        self.narrow_alone.add(finding.input)
         wide, many = self._highest.dtype, finding.message.partition(": ")[0]
-        said = f"wrong in {self._dtype}, and not by rounding: {wide} has no such error"
+        said = "wrong in every precision, not a matter of rounding"
+        if not self._wrong_in_highest(finding):
+            self.narrow_alone.add(finding.input)
+            said = f"wrong in {self._dtype}, and not by rounding: {wide} has no such error"
         return replace(finding, code="GC101", severity="error", message=f"{many}: {said}")
+
+    def _wrong_in_highest(self, finding: Finding) -> bool:
+        """Whether the entry is as far off in the highest precision."""
+        if self._highest is self._subject:
+            return True
+        sought, worst = self._find(finding), finding.entries[0]
+        if sought is None or worst.truth is None or worst.computed is None:
+            return False
+        found = self._highest.run(Call(rows=sought.row[None])).gradients.get(sought.leaf)
+        there = 0.0 if found is None else sought.of(found[0])
+        return abs(there - worst.truth) >= SAME_ERROR * abs(worst.computed - worst.truth)
 
     def _is_no_rounding(self, finding: Finding) -> bool:
         """Whether the same operations, done exactly, give the same wrong number."""
         if finding.code not in OF_ROUNDING or finding.severity != "error":
             return False
-        if self._exactly is None or self._highest is self._subject or not finding.entries:
+        if self._exactly is None or not finding.entries:
+            return False
+        if self._highest is self._subject and not self._enclosed:
             return False
         worst = finding.entries[0]
         if worst.computed is None or worst.truth is None:
@@ -151,7 +167,7 @@ class Blame:
     ) -> Cause | None:
         narrow, wide = recording.traces(self._dtype)
         trace = proven(recording.execution, narrow, request, entry, FORMATS[self._dtype])
-        self._exactly = trace.exactly
+        self._exactly, self._enclosed = trace.exactly, trace.enclosed
         traces = traces_of(recording.program, self._dtype, "reverse", trace, wide, target)
         return blame(replace(traces, stated=recording.stated), code)
 

@@ -125,8 +125,7 @@ class WrongGradients:
             if one.call.live is None and finding.code not in WRONG:
                 continue  # digits may be lost in a right derivative
             if finding.input is None or finding.input in one.call.reaches:
-                cause = _stated_wrong(finding, one)
-                return replace(finding, cause=cause, pattern=_pattern(finding, one))
+                return _as_wrong(finding, one)
         cut = self._cut(finding)
         return finding if cut is None else replace(finding, cause=cut)
 
@@ -273,6 +272,17 @@ def _pattern(finding: Finding, one: _Wrong) -> str | None:
     if finding.pattern is not None or one.pattern is None or finding.code == "GC102":
         return finding.pattern
     return f"{one.pattern}, in `{one.call.name}` for `{one.name}`"
+
+
+def _as_wrong(finding: Finding, one: _Wrong) -> Finding:
+    """The finding as one of a wrong rule: what a wrong derivative gives is not lost by rounding,
+    even if it is nearly right, or zero."""
+    found = replace(finding, cause=_stated_wrong(finding, one), pattern=_pattern(finding, one))
+    if finding.code in WRONG:
+        return found
+    many = finding.message.partition(": ")[0]
+    said = f"the derivative that `{one.call.name}` states is wrong, not a matter of rounding"
+    return replace(found, code="GC101", message=f"{many}: {said}")
 
 
 def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:

@@ -266,7 +266,7 @@ WRONG, PRECISION = Verdict.WRONG, Verdict.PRECISION
         (1.3, 0.9, block(1.0), PRECISION),
         (0.0, 1.0, block(1.0), Verdict.UNDERFLOW),
         # zero in both is no proof: what float32 absorbs, float64 may absorb too
-        (0.0, 0.0, block(1e-30), Verdict.UNDERFLOW),
+        (0.0, 0.0, block(1e-30, scale=1.0), Verdict.UNDERFLOW),
         # nothing to compare with
         (1.3, None, block(1.0), PRECISION),
         (1.3, NAN, block(1.0), PRECISION),
@@ -303,6 +303,27 @@ def test_a_zero_that_no_rounding_makes_is_wrong() -> None:
     assert told(1.0, repairable=False) is Verdict.UNDERFLOW  # so much is lost in float64, too
     assert told(np.inf, repairable=False) is Verdict.UNDERFLOW
     assert told(1e-7, repairable=False, wide=1e-10) is Verdict.UNDERFLOW
+
+
+@pytest.mark.parametrize(
+    ("truth", "expected"),
+    [
+        (block(0.5, scale=1.0), Verdict.WRONG),
+        (block(1e-7, scale=1.0), Verdict.WRONG),
+        (block(1e-12, scale=1.0), Verdict.UNDERFLOW),  # float64 may absorb it
+        (block(1e-20, scale=1e-20), Verdict.UNDERFLOW),  # by 1 - y^2
+        (block(1e90, scale=1e90), Verdict.UNDERFLOW),  # its fourth power overflows
+        (block(0.5, scale=np.inf), Verdict.UNDERFLOW),  # nothing is known of its neighbours
+    ],
+)
+def test_a_zero_of_natural_size_is_wrong_where_nobody_saw_its_operations(
+    truth: TruthBlock, expected: Verdict
+) -> None:
+    for dtype in ("float32", "float64"):
+        inside = dtype == "float64" or abs(float(truth.value[0, 0])) < LARGEST
+        if inside and abs(float(truth.value[0, 0])) > TINY:
+            assert verdict(0.0, truth, wide=0.0, dtype=dtype) is expected
+    assert verdict(0.0, truth, wide=None, dtype="float64") is Verdict.UNDERFLOW
 
 
 def test_wrong_in_float64_is_seen_in_float32() -> None:

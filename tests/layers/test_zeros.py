@@ -45,3 +45,35 @@ def test_a_part_that_no_point_fills_is_forgotten() -> None:
 
 def test_a_part_that_only_rounding_empties_is_underflow() -> None:
     assert codes(Saturated, [20.0, 1.0], "float32") == {"GC302"}  # zero in float64, too
+
+
+class Flat(torch.autograd.Function):
+    """Right below 1, and exactly 0 above it."""
+
+    @staticmethod
+    def forward(x):
+        return torch.tanh(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def slope(ctx, given):
+        (x,) = ctx.saved_tensors
+        return torch.where(x > 1, torch.zeros_like(x), given * (1 - torch.tanh(x) ** 2))
+
+    backward = slope
+    jvp = slope
+
+
+def test_a_rule_that_is_zero_where_nothing_underflows_is_wrong_everywhere() -> None:
+    """One rule, one name: in both modes and both precisions."""
+    for dtype in ("float32", "float64"):
+        modes = ("reverse", "forward")
+        problem = layer_problem(Flat.apply, {"x": [0.3, 1.5, -0.7]}, dtype=dtype, modes=modes)
+        found = examine(torch_engine(), problem).findings
+        assert {(f.mode, f.code) for f in found} == {(mode, "GC101") for mode in modes}
+        assert {f.cause.kind for f in found if f.cause} == {"wrong rule"}
+        assert all("every precision" in f.message for f in found)
