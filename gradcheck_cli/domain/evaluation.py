@@ -42,6 +42,8 @@ class Projection:
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
     """Keep what every node had: cotangents of `row` (reverse), tangents of `column` of `input`.
+    Second order, `row` is an entry of the input `first`: the traced entry is that of d(ds/d
+    first)/d input.
 
     `target` is what the entry should be, where that is known: then the operations that were
     executed are looked at one by one, and those that spoil the entry are named (`Trace`). The same
@@ -50,6 +52,7 @@ class TraceRequest:
     """
 
     row: int = 0
+    first: str | None = None
     input: str | None = None
     column: int = 0
     target: float | None = None

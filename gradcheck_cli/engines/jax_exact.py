@@ -142,6 +142,38 @@ def _pad(x: Any, value: Any, padding_config: Any) -> Any:
     return np.pad(x, widths, constant_values=value)
 
 
+def _scatter_add(
+    x: Any, indices: Any, updates: Any, dimension_numbers: Any, mode: Any, **how: Any
+) -> Any:
+    """Of updates that go to one place, one a turn: which it is, JAX's maximum of their numbers
+    tells."""
+    from jax import lax
+
+    left = np.arange(1, updates.size + 1).reshape(updates.shape)
+    while True:
+        start = np.zeros(x.shape, left.dtype)
+        found = lax.scatter_max(start, indices, left, dimension_numbers, mode=mode)
+        taken = np.asarray(found)
+        if not np.any(taken):
+            return x
+        x = row("add")(*_numeric(x, _picked(updates, taken)))
+        left = np.where(np.isin(left, taken), 0, left)
+
+
+def _picked(x: Any, places: Any) -> Any:
+    """The elements of x by their numbers from 1 on, nothing for 0."""
+    from reference_engine.arithmetic.ball_choices import NOTHING
+    from reference_engine.arithmetic.balls import Ball
+
+    if isinstance(x, np.ndarray):
+        return np.concatenate([[0.0], x.ravel()])[places]
+    pool = np.empty(x.size + 1, dtype=object)
+    pool[0], pool[1:] = NOTHING, x.value.ravel()
+    made = np.empty(places.shape, dtype=object)
+    made[...] = pool[places]
+    return Ball(made)
+
+
 def _same(x: Any, **how: Any) -> Any:
     return x
 
@@ -220,4 +252,5 @@ KERNELS: dict[str, Kernel] = {
     "dot_general": _dot_general,
     "is_finite": _finite,
     "triangular_solve": _triangular_solve,
+    "scatter-add": _scatter_add,
 }

@@ -27,6 +27,7 @@ SCOPE = "gradcheck_node_"
 
 _NODE = re.compile(SCOPE + r"(\d+)")
 _SUMS = "add_any"  # of cotangents
+_OF_NUMBERS = ("reduce", "scatter", "select_and")  # their inner programs are about single numbers
 
 
 class _Conversions(Arrays):
@@ -112,7 +113,7 @@ class JaxRecorder:
             return self._while(params, args, run)
         if name == "scan":
             return self._scan(params, args, run)
-        inner = inner_of(params)
+        inner = inner_of(equation)
         if inner is not None:
             return run(inner, args)
         return self._primitive(equation, args, node, backward)
@@ -242,9 +243,11 @@ class JaxRecorder:
             takers.update(dict.fromkeys(step.args, step.node))
 
 
-def inner_of(params: Mapping[str, Any]) -> Any:
+def inner_of(equation: Any) -> Any:
     """What an equation calls once, and that alone: of `jit`, `checkpoint` and the like."""
-    for param in params.values():
+    if equation.primitive.name.startswith(_OF_NUMBERS):
+        return None
+    for param in equation.params.values():
         if isinstance(param, core.ClosedJaxpr):
             return param
         if isinstance(param, core.Jaxpr):

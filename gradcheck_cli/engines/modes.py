@@ -168,7 +168,8 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
         answer.gradients[name] = _gradient(fw, parts, tuple(sources[position].shape), 0, name)
     if problem.trace is not None:
         trace = _traced(fw, program, values, found)
-        answer.trace = _with_operations(fw, prepared, problem, trace, _block(problem, answer))
+        answer.trace = trace
+        _trace_operations(fw, prepared, problem, answer)
 
 
 def _with_operations(
@@ -181,9 +182,13 @@ def _with_operations(
 
 
 def _block(problem: Problem, answer: Answer) -> Array | None:
-    """The gradient that is traced."""
-    assert problem.trace is not None
-    return answer.gradients[problem.trace.input or problem.wrt[0]].values
+    """The gradient, or the block of second derivatives, that is traced."""
+    trace = problem.trace
+    assert trace is not None
+    name = trace.input or problem.wrt[0]
+    if trace.first is not None:
+        name = f"{trace.first}.{name}"
+    return answer.gradients[name].values
 
 
 def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
@@ -211,12 +216,19 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
                 found = dict(zip(floating, others, strict=True))
                 answer.trace = _traced(fw, program, values, found)
         answer.gradients[name] = _gradient(fw, parts, shape, 1, name)
+    _trace_operations(fw, prepared, problem, answer)
+
+
+def _trace_operations(
+    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
+) -> None:
+    """Adds what was executed to the trace, where there is one."""
     if answer.trace is not None:
         block = _block(problem, answer)
         answer.trace = _with_operations(fw, prepared, problem, answer.trace, block)
 
 
-def _scalar(fw: Framework, program: Program, problem: Problem) -> Any:
+def scalar(fw: Framework, program: Program, problem: Problem) -> Any:
     """The cotangent that makes a scalar of the output."""
     if problem.projection.rows is not None:
         return fw.array(problem.projection.rows[0])
@@ -253,7 +265,7 @@ class _First:
         return first, (y, values, pull.watched(0, y_bar)[1] if self.traced else None)
 
     def closed(self, problem: Problem) -> Closed:
-        y_bar = _scalar(self.fw, self.prepared.program, problem)
+        y_bar = scalar(self.fw, self.prepared.program, problem)
         return Closed(self, {**_inputs(self.fw, problem), _Y_BAR: y_bar}, self.traced)
 
     def told(self, rest: Any, answer: Answer) -> None:
@@ -284,6 +296,7 @@ def _reverse_over_reverse(
             block, along = (f"{name}.{other}", 0) if columns is None else (f"{other}.{name}", 1)
             parts = [grads[position] for grads in passes]
             answer.gradients[block] = _gradient(fw, parts, tuple(array.shape), along, block)
+    _trace_operations(fw, prepared, problem, answer)
 
 
 def _again(
@@ -316,6 +329,7 @@ def _forward_over_reverse(
             parts = [grads[position] for grads in passes]
             shape = tuple(inputs[a].shape)
             answer.gradients[f"{a}.{b}"] = _gradient(fw, parts, shape, 1, f"{a}.{b}")
+    _trace_operations(fw, prepared, problem, answer)
 
 
 MODES: dict[Mode, Callable[[Framework, Prepared, Problem, Answer], None]] = {

@@ -73,10 +73,11 @@ def prove(
     in float64, and ValueError where an exact operation is not the engine's.
     """
     if execution.target is None:
-        return Proof(note="no derivative arrives at the traced entry")
+        return Proof(note="no derivative arrives at the traced entry", exactly=0.0, enclosed=True)
     needed = execution.needed()
     if not needed:
-        return Proof()  # the derivative is a constant
+        constant = float(execution.values(execution.target).ravel()[execution.place])
+        return Proof(exactly=constant, enclosed=True)
     size = work(execution, needed)
     if size > (MOST_IN_BALLS if format.name == "float64" else MOST_AT_ALL):
         return Proof(note="the run is too large to be done again in higher precision")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import FIRST_ORDER, Phase, Problem, Trace, TraceRequest
+from gradcheck_cli.domain.evaluation import Mode, Phase, Problem, Trace, TraceRequest
 from gradcheck_cli.engines.base import EngineFault, NodeFault
 from gradcheck_cli.engines.execution import Execution, Recorder
 from gradcheck_cli.engines.framework import Framework, Results, Watch
+from gradcheck_cli.engines.modes import scalar
 from gradcheck_cli.engines.promotion import Known, prove
 from gradcheck_cli.engines.tracebacks import internal_failure, is_internal
 from gradcheck_cli.engines.walker import Prepared
@@ -25,19 +26,19 @@ def with_operations(
 ) -> Trace:
     """The trace with the operations that were executed, where a target asks for them.
 
-    `block` is the gradient (rows, columns) that the plain run gave. Second derivatives and looks in
-    another precision than the judged one are left as they are. What cannot be done again in high
-    precision costs the trace nothing but the operations; its `note` says why.
+    `block` is the gradient (rows, columns) that the plain run gave. Looks in another precision than
+    the judged one are left as they are. What cannot be done again in high precision costs the
+    trace nothing but the operations; its `note` says why.
     """
     request = problem.trace
     if request is None or (request.target is None and request.output_target is None):
         return trace
-    if problem.mode not in FIRST_ORDER or problem.dtype != problem.rounding:
+    if problem.dtype != problem.rounding:
         return trace
     entry = 0.0 if block is None else float(block[request.row, request.column])
     try:
         with np.errstate(all="ignore"), _undisturbed():
-            run = _reverse if problem.mode == "reverse" else _forward
+            run = _RUNS[problem.mode]
             execution = run(fw, prepared, problem, request.input or problem.wrt[0])
             return proven(execution, trace, request, entry, FORMATS[problem.dtype])
     except Exception as raised:  # a kernel that has no float64, a shape that is another's
@@ -183,6 +184,109 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
     execution.place = request.row
     _tell(execution, {execution.output, *primal}, "tangent")
     return execution
+
+
+def _reverse_over_reverse(
+    fw: Framework, prepared: Prepared, problem: Problem, name: str
+) -> Execution:
+    """<ds/da, v> differentiated by b, as `modes` does it: v is an entry of `first` where the whole
+    Hessian is asked for, and the direction of `name` where directions are."""
+    request = problem.trace
+    assert request is not None
+    first, columns = request.first or problem.wrt[0], problem.projection.columns
+    (a, at), (b, place) = (first, request.row), (name, request.column)
+    if columns is not None:
+        (a, at), (b, place) = (b, place), (a, at)
+    moving = list(dict.fromkeys((a, b)))
+    recorder = fw.recorder()
+    arrays = _arrays(fw, problem, moving)
+    given = None if columns is None else columns[a]
+    direction = fw.array(_direction(given, at, tuple(arrays[a].shape)))
+
+    def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
+        inputs = dict(zip(arrays, given, strict=True))
+
+        def gradient(moved: list[Any], _: Watch) -> Results:
+            own = {**inputs, **dict(zip(moving, moved, strict=True))}
+            return _pulled(fw, recorder, prepared, own, moving, y_bar)
+
+        _, y, pull = fw.vjp(gradient, [inputs[k] for k in moving])
+        return [y, pull(moving.index(a), along)[moving.index(b)]]
+
+    y_bar = scalar(fw, prepared.program, problem)
+    return _recorded(recorder, derivative, [y_bar, direction, *arrays.values()], place)
+
+
+def _forward_over_reverse(
+    fw: Framework, prepared: Prepared, problem: Problem, name: str
+) -> Execution:
+    """The tangent of ds/d first along a direction of `name`."""
+    request = problem.trace
+    assert request is not None
+    first, columns = request.first or problem.wrt[0], problem.projection.columns or {}
+    recorder = fw.recorder()
+    arrays = _arrays(fw, problem, [first, name])
+    shape = tuple(arrays[name].shape)
+    direction = fw.array(_direction(columns.get(name), request.column, shape))
+
+    def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
+        inputs = dict(zip(arrays, given, strict=True))
+
+        def gradient(dual: Any) -> Results:
+            return _pulled(fw, recorder, prepared, {**inputs, name: dual}, [first], y_bar)
+
+        _, (found,), y = fw.jvp(gradient, inputs[name], along)
+        return [y, found]
+
+    y_bar = scalar(fw, prepared.program, problem)
+    return _recorded(recorder, derivative, [y_bar, direction, *arrays.values()], request.row)
+
+
+def _arrays(fw: Framework, problem: Problem, moving: Sequence[str]) -> dict[str, Any]:
+    return {
+        name: (fw.leaf if name in moving else fw.array)(problem.values[name])
+        for name in problem.program.inputs
+    }
+
+
+def _pulled(
+    fw: Framework,
+    recorder: Recorder,
+    prepared: Prepared,
+    inputs: Mapping[str, Any],
+    names: Sequence[str],
+    y_bar: Any,
+) -> Results:
+    """The gradients of <y_bar, output> by the inputs `names`, and the output."""
+
+    def output(moved: list[Any], _: Watch) -> Results:
+        values = _walked(recorder, prepared, {**inputs, **dict(zip(names, moved, strict=True))})
+        return [values[prepared.program.output]], None
+
+    (y,), _, pull = fw.vjp(output, [inputs[name] for name in names])
+    recorder.derive()
+    return pull(0, y_bar, again=True), y
+
+
+def _recorded(
+    recorder: Recorder,
+    derivative: Callable[..., list[Any]],
+    arrays: Sequence[Any],
+    place: int,
+) -> Execution:
+    execution = recorder.execution
+    execution.output, execution.target = recorder.record(derivative, arrays)
+    execution.place = place
+    _tell(execution, {execution.output}, "backward")
+    return execution
+
+
+_RUNS: dict[Mode, Callable[[Framework, Prepared, Problem, str], Execution]] = {
+    "reverse": _reverse,
+    "forward": _forward,
+    "reverse-over-reverse": _reverse_over_reverse,
+    "forward-over-reverse": _forward_over_reverse,
+}
 
 
 def _tell(execution: Execution, primal: set[int | None], phase: Phase) -> None:

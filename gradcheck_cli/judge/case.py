@@ -68,11 +68,14 @@ def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceReques
             size, row, column = place
             target = float(block.value[row, column])
             known = np.isfinite(target) and block.kind[row, column] == PointKind.SMOOTH
+            second = evaluation.mode in SECOND
+            first, by = halves(name, case.spec.wrt) if second else (None, name)
             worst = (
                 size,
                 TraceRequest(
                     row=row,
-                    input=halves(name, case.spec.wrt)[1] if evaluation.mode in SECOND else name,
+                    first=first,
+                    input=by,
                     column=column,
                     target=target if known else None,
                 ),

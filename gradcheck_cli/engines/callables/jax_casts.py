@@ -21,7 +21,6 @@ from gradcheck_cli.engines.callables.places import Places
 from gradcheck_cli.engines.jax_recorder import inner_of
 
 _LOOPS = {"cond": ("branches",), "while": ("cond_jaxpr", "body_jaxpr"), "scan": ("jaxpr",)}
-_OWN = ("reduce", "scatter", "select_and")  # their inner programs are about single numbers
 _AS_BITS = "bitcast_convert_type"
 _ROUNDING = "reduce_precision"  # to any format, in the same dtype
 _PRODUCTS = "precision"  # what a product may round its factors to
@@ -96,7 +95,7 @@ def _equation(equation: Any, args: list[Any]) -> Sequence[Any]:
 def _called(equation: Any) -> Any:
     """What an equation does nothing but call, or None."""
     name = equation.primitive.name
-    return None if name in _LOOPS or name.startswith(_OWN) else inner_of(equation.params)
+    return None if name in _LOOPS else inner_of(equation)
 
 
 def _parameter(name: str, key: str, value: Any) -> Any:

@@ -104,7 +104,7 @@ class Walk:
     def _equation(self, equation: Any, place: Place | None, args: list[Any]) -> list[Any]:
         name = equation.primitive.name
         if name in _CALLS:
-            return self._run(inner_of(equation.params), place, *args)
+            return self._run(inner_of(equation), place, *args)
         if name == STOP and place is not None:
             self.stops[place] = None
             if place == self._opened:
