@@ -219,9 +219,7 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
     _trace_operations(fw, prepared, problem, answer)
 
 
-def _trace_operations(
-    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
-) -> None:
+def _trace_operations(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
     """Adds what was executed to the trace, where there is one."""
     if answer.trace is not None:
         block = _block(problem, answer)

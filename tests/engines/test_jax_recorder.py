@@ -123,6 +123,35 @@ def test_loops_and_branches_are_taken_apart(engine_called: Callable[[str], Engin
     assert {"cond", "while", "scan", "jit"}.isdisjoint(step.name for step in execution.steps)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_that_are_added_at_places(
+    engine_called: Callable[[str], Engine], dtype: str
+) -> None:
+    """Several at one place, and some at none; the derivative of whatever is indexed by an array."""
+    engine_called("jax")
+    import jax
+
+    from gradcheck_cli.engines.jax_recorder import JaxRecorder
+
+    def function(x: Any, u: Any) -> list[Any]:
+        places = np.array([1, 3, 1, 7])
+        return [x.at[places].add(u, mode="drop")]
+
+    with jax.enable_x64(dtype == "float64"):
+        recorder = JaxRecorder()
+        x = jax.numpy.arange(8.0).reshape(4, 2).astype(dtype)
+        u = jax.numpy.array([0.1, 0.2, 0.3, 0.4]).astype(dtype)[:, None] * jax.numpy.ones(2, dtype)
+        (slot,) = recorder.record(function, [x, u])
+        (wanted,) = function(x, u)
+        execution = recorder.execution
+        assert slot is not None
+        execution.target = slot
+        assert "scatter-add" in {step.name for step in execution.steps}
+        for numbers in (FLOAT64, Numbers(FIRST_BITS)):
+            exact = shadow(execution, execution.needed(), numbers)
+            np.testing.assert_allclose(to_float(exact[slot]), wanted, rtol=1e-6)
+
+
 CAUSES: list[tuple[str, Any, str, str, float, str, str]] = [
     ("1 / exp(x)", 100.0, "float32", "reverse", -math.exp(-100), "exp", "exp(x)"),
     ("1 / exp(x)", 60.0, "float32", "reverse", -math.exp(-60), "integer_pow", "1 / exp(x)"),

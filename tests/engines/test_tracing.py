@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.evaluation import Evaluation, TraceRequest
+from gradcheck_cli.domain.evaluation import Evaluation, Projection, TraceRequest
 from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Engine
 
@@ -84,6 +84,49 @@ def test_culprit_is_found_where_it_is_in_every_engine(
     assert {trace.operations[i].phase for i in trace.culprits} == {"forward"}
     # right to a quarter of the dtype's digits: 64 ulps in float32
     assert trace.repaired < 64
+
+
+SECOND = ("reverse-over-reverse", "forward-over-reverse")
+
+
+@pytest.mark.parametrize("mode", SECOND)
+def test_second_derivative_is_repaired_by_what_cancels(engine: Engine, ask: Ask, mode: str) -> None:
+    """p - p^2 where p rounds to 1."""
+    target = math.exp(-30) / (1 + math.exp(-30)) ** 2
+    request = TraceRequest(first="x", input="x", target=target)
+    answer = ask(engine, "log(1 + exp(x))", mode=mode, dtype="float32", trace=request, x=30.0)
+    assert answer.gradients["x.x"].values == 0
+    trace = answer.trace
+    assert not trace.note
+    assert trace.culprits
+    assert trace.repaired < 64
+
+
+@pytest.mark.parametrize("directed", [False, True], ids=["whole", "directions"])
+@pytest.mark.parametrize("mode", SECOND)
+def test_every_entry_of_a_hessian_is_the_one_that_is_written_down(
+    engine: Engine, ask: Ask, mode: str, directed: bool
+) -> None:
+    x, y = np.array([0.3, -1.2]), np.array([0.7, 1.1, -0.4])
+    columns = {"x": np.array([[1.0, 2.0]]), "y": np.array([[0.5, -1.0, 3.0], [1.0, 1.0, 2.0]])}
+    projection = Projection(columns=columns if directed else None)
+    for first, second in (("x", "x"), ("x", "y"), ("y", "x"), ("y", "y")):
+        block = None
+        for row, column in ((0, 0), (1, 0), (1, 1)):
+            if block is not None and column >= block.shape[1]:
+                continue
+            request = TraceRequest(row=row, first=first, input=second, column=column, target=1.2345)
+            answer = ask(
+                engine,
+                "sum(exp(x)) * sum(sin(y) ** 3) * x[0]",
+                mode=mode,
+                projection=projection,
+                trace=request,
+                x=x,
+                y=y,
+            )
+            block = answer.gradients[f"{first}.{second}"].values
+            assert answer.trace.exactly == pytest.approx(block[row, column], rel=1e-12)
 
 
 def test_numbers_of_the_worst_element(engine: Engine, ask: Ask) -> None:
