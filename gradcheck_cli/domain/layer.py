@@ -43,6 +43,46 @@ class Surrogate:
 
 
 @dataclass(frozen=True, slots=True)
+class ByDesign:
+    """Something inside a layer that is meant, and why. One of two:
+
+    `function`  the name of a function with a custom gradient, which is taken for its derivative;
+                with `surrogate`, it has to be the derivative of this formula
+    `detach`    where numbers leave the graph, "path.py:LINE", "path.py:NAME" or
+                "package.module:NAME": they are constants there
+
+    `engine` is the one that it is about (None: every engine).
+    """
+
+    reason: str
+    span: Span
+    function: str = ""
+    detach: str = ""
+    surrogate: str | None = None
+    engine: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.function or self.detach
+
+    def concerns(self, engine: str) -> bool:
+        return self.engine in (None, engine)
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What one `ByDesign` matched in one run of a layer: the `places` of its `calls`. `index` is
+    its place in the spec. `stops_tangents`: forward mode, too, is stopped there. `similar` is the
+    name of a function of the layer that may have been meant where nothing matched."""
+
+    index: int
+    calls: int
+    places: tuple[str, ...] = ()
+    similar: str = ""
+    stops_tangents: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Implementation:
     """A layer in one framework.
 
@@ -116,6 +156,7 @@ class LayerAnswer:
     failure: Failure | None = None
     fickle: bool = False
     duration_s: float = 0.0
+    by_design: tuple[Meant, ...] = ()
 
 
 def word_of(name: str) -> str:

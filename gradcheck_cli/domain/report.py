@@ -170,6 +170,21 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Accepted:
+    """Something inside a layer that the spec declares as meant (`layer.ByDesign`) and that was
+    there: how many `calls` of one run, and their `places`. `line` is that of the declaration."""
+
+    engine: str
+    function: str
+    detach: str
+    surrogate: str | None
+    reason: str
+    line: int
+    calls: int
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What one engine computed at one point, for people to look at: arrays as nested lists."""
 
@@ -205,6 +220,7 @@ class SpecResult:
     readings: tuple[Reading, ...] = ()
     trainings: tuple[TrainingResult, ...] = ()
     unmatched_allows: tuple[str, ...] = ()
+    by_design: tuple[Accepted, ...] = ()
     notes: tuple[str, ...] = ()
     duration_s: float = 0.0
     output_name: str = "output"  # what the formula calls its output

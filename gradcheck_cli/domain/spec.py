@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.layer import ByDesign, Implementation
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
 
@@ -92,6 +92,7 @@ class Spec:
     timeout: float | None = None
     pointed: bool = False  # the file has a `points` list
     implementations: tuple[Implementation, ...] = ()
+    by_design: tuple[ByDesign, ...] = ()
     model: Model | None = None
     constants: Mapping[str, bool | int | float] = field(default_factory=dict)
     power: float | None = None

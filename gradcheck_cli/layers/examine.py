@@ -13,6 +13,7 @@ from gradcheck_cli.domain.evaluation import SECOND, Failure, Projection
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
 from gradcheck_cli.domain.report import Check, Finding, Reading
 from gradcheck_cli.engines.base import Engine, Unsupported
+from gradcheck_cli.engines.callables.held import NotHeld
 from gradcheck_cli.engines.callables.loading import on_the_path
 from gradcheck_cli.engines.callables.subject import Stencils, Subject
 from gradcheck_cli.engines.callables.surroundings import surroundings
@@ -21,6 +22,7 @@ from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import OF_ROUNDING, Blame, Find
+from gradcheck_cli.layers.by_design import FIRST_ORDER_ONLY, Design, not_held
 from gradcheck_cli.layers.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.layers.domain import over_the_domain
 from gradcheck_cli.layers.entries import sought_in
@@ -59,6 +61,8 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
                 answer = over_the_domain(problem, answer, partial(_elsewhere, engine, blaming))
     except BadSpec as error:
         answer = error.answer(problem)
+    except NotHeld as error:
+        answer = not_held(error).answer(problem)
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
         answer = LayerAnswer(failure=_failure(error))
     return replace(answer, duration_s=time.perf_counter() - started)
@@ -95,6 +99,7 @@ class _Examination:
         self._judging = problem  # by the digits of its dtype
         self._casts: Casts | None = None  # where they were looked for
         self._uncast = False
+        self._design: Design | None = None
 
     def answer(self) -> LayerAnswer:
         try:
@@ -121,9 +126,17 @@ class _Examination:
                 highest.close()
 
     def _looked(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+        if self._design is None or self._design.subject is not highest:
+            self._design = Design(self._problem, highest)
+        design = self._design
+        self._notes.update(dict.fromkeys(f"{self._name}: {words}" for words in design.notes()))
+        self._judging = replace(self._judging, modes=design.modes(self._judging))
         self._surrogates = covered(self._problem, narrow)
         judged = self._with_surrogates if self._surrogates else self._judged
-        answer = self._with_second(judged(narrow, highest), narrow, highest)
+        answer = judged(narrow, highest)
+        answer = design.declared(answer)
+        answer = self._with_second(answer, narrow, highest)
+        answer = replace(answer, by_design=design.meant)
         return _with_stencils(answer, highest.stencils)
 
     # Casts
@@ -323,6 +336,8 @@ class _Examination:
         """The answer with that about second derivatives, where they were asked for."""
         if not any(mode in SECOND for mode in self._problem.modes):
             return answer
+        if self._design and self._design.any:
+            return replace(answer, notes=(*answer.notes, FIRST_ORDER_ONLY))
         doubt = partial(self._doubt, narrow, highest)
         wrong = {f.input for f in answer.findings if f.mode == "reverse" and f.code in WRONG}
         second = Second(self._name, self._judging, narrow, highest, self._other, doubt, wrong)

@@ -41,6 +41,11 @@ def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) 
         if f.dtype is not None
         and f.code in (EXPLAIN_FORWARD if f.mode == "forward" else EXPLAIN_MODES)
     }
+    explained |= {  # tangents pass where cotangents are meant not to
+        (engine, "GC105")
+        for engine, answer in zip(engines, answers, strict=True)
+        if not all(one.stops_tangents for one in answer.by_design)
+    }
     cut = {(f.engine, f.input) for f in findings if f.code == "GC102"}
     bent = {(f.engine, (f.input or "").replace(".", "_")) for f in findings if f.code == "GC607"}
 

@@ -29,6 +29,7 @@ from gradcheck_cli.explain.findings import unexplained
 from gradcheck_cli.explain.values import apart, number
 from gradcheck_cli.judge.limits import SAME_ERROR
 from gradcheck_cli.layers.blame import Find
+from gradcheck_cli.layers.by_design import declared_in
 from gradcheck_cli.layers.products import Product, difference, signs, wrong_products
 from gradcheck_cli.layers.subjects import Subjects
 from gradcheck_cli.layers.whole import is_small
@@ -83,6 +84,7 @@ class WrongGradients:
         self._subject = subject
         self._examine = examine
         self._codes = codes
+        self._designs = tuple(declared_in(problem).values())
         self._of_mode: dict[Mode, list[tuple[_Wrong, ...]]] = {}
         self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[Uncut]]] = {}
         self.notes: dict[str, None] = {}
@@ -137,7 +139,7 @@ class WrongGradients:
         calls = self._subject.functions()
         found: dict[str, tuple[_Wrong, ...]] = {}
         for done, call in enumerate(calls):
-            if call.name in found or not call.moving:
+            if call.name in found or not call.moving or self._is_meant(call.name):
                 continue
             if time.perf_counter() > until:
                 self.notes[f"{done} of {len(calls)} calls of custom functions were examined"] = None
@@ -147,6 +149,10 @@ class WrongGradients:
                 found[call.name] = wrong
         self._of_mode[mode] = list(found.values())
         return self._of_mode[mode]
+
+    def _is_meant(self, name: str) -> bool:
+        """Whether the spec declares the derivative of this function."""
+        return any(design.function == name for design in self._designs)
 
     def _cut(self, finding: Finding) -> Cause | None:
         """The call without which the entry would be right."""
@@ -231,6 +237,7 @@ class WrongGradients:
             points=(start,),
             wrt=call.moving,
             implementations=(alone,),
+            by_design=(),
             model=None,
             order=1,
             pointed=False,

@@ -6,7 +6,16 @@ import json
 import math
 from typing import Any, TextIO
 
-from gradcheck_cli.domain.report import Cause, Check, Finding, Fix, Report, SpecError, SpecResult
+from gradcheck_cli.domain.report import (
+    Accepted,
+    Cause,
+    Check,
+    Finding,
+    Fix,
+    Report,
+    SpecError,
+    SpecResult,
+)
 from gradcheck_cli.report.blocks import code_name
 from gradcheck_cli.report.style import Style
 from gradcheck_cli.report.summary import finding_counts, status_count
@@ -59,6 +68,21 @@ def _result(result: SpecResult) -> dict[str, Any]:
         "status": result.status,
         "checks": [_check(check) for check in result.checks],
         "findings": [_finding(finding, result) for finding in result.findings],
+        "by_design": [_accepted(one) for one in result.by_design],
+        "duration_s": _number(result.duration_s),
+    }
+
+
+def _accepted(one: Accepted) -> dict[str, Any]:
+    return {
+        "engine": one.engine,
+        "function": one.function or None,
+        "detach": one.detach or None,
+        "surrogate": one.surrogate,
+        "reason": one.reason,
+        "line": one.line,
+        "calls": one.calls,
+        "places": list(one.places),
     }
 
 

@@ -100,6 +100,29 @@ def _result() -> Schema:
             )
         ),
         findings=_list(_finding()),
+        by_design={
+            **_list(_accepted()),
+            "description": "What the spec declares as meant inside its layers, and what was there. "
+            "Checks beside it have the truth `declared`.",
+        },
+        duration_s={
+            "type": "number",
+            "minimum": 0,
+            "description": "Seconds that workers computed for this spec.",
+        },
+    )
+
+
+def _accepted() -> Schema:
+    return _object(
+        engine=_TEXT,
+        function=_TEXT_OR_NULL,
+        detach=_TEXT_OR_NULL,
+        surrogate={**_TEXT_OR_NULL, "description": "The formula that stands for the function."},
+        reason=_TEXT,
+        line={**_PLACE, "description": "Where the spec says so."},
+        calls=_COUNT,
+        places={**_list(_TEXT), "description": "Where the calls stand in the code of the layer."},
     )
 
 

@@ -48,6 +48,7 @@ def run_here(spec: Spec, options: RunOptions) -> SpecResult:
         [],
         list(dict.fromkeys(note for answer in answers for note in answer.notes)),
         time.perf_counter() - started,
+        answers,
     )
 
 

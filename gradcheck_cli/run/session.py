@@ -347,6 +347,7 @@ class _Session:
             ends,
             [*work.notes, *fallbacks(work), *compilations(work), *self._broken_engines(plan)],
             max(work.seconds.values(), default=0.0),
+            layers,
         )
 
     def _broken_engines(self, plan: Plan) -> list[str]:

@@ -14,6 +14,7 @@ from gradcheck_cli.domain.evaluation import (
     Mode,
     Training,
 )
+from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.report import (
@@ -25,6 +26,7 @@ from gradcheck_cli.domain.report import (
     TrainingResult,
 )
 from gradcheck_cli.domain.spec import Allow, Spec
+from gradcheck_cli.run.designs import accepted, unmatched
 from gradcheck_cli.run.plan import Look, Plan
 
 OF_MODES, OF_ENGINES, OF_DIFFERENCES = "GC105", "GC107", "GC304"
@@ -41,8 +43,10 @@ def settle(
     trainings: Sequence[TrainingResult],
     notes: Sequence[str],
     duration_s: float,
+    layers: Sequence[LayerAnswer] = (),
 ) -> SpecResult:
-    """`every_engine` are all that would run by default, were they installed."""
+    """`every_engine` are all that would run by default, were they installed. `layers` are the
+    answers to `plan.layers`."""
     spec = plan.spec
     found = [_completed(_allowed(one, spec.allow), plan, options) for one in findings]
     shown = tuple(finding for finding in found if _selected(finding.code, options))
@@ -57,7 +61,8 @@ def settle(
         readings=tuple(readings),
         trainings=tuple(trainings),
         unmatched_allows=tuple(_unmatched(plan, options, every_engine, findings)),
-        notes=(*plan.notes, *notes),
+        by_design=tuple(accepted(plan, layers)),
+        notes=(*plan.notes, *notes, *unmatched(plan, layers)),
         duration_s=duration_s,
         output_name=spec.program.nodes[spec.program.output].name or "output",
     )

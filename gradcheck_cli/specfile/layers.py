@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from gradcheck_cli.domain.layer import STRAIGHT_THROUGH, Implementation, Surrogate, word_of
+from gradcheck_cli.domain.layer import (
+    STRAIGHT_THROUGH,
+    ByDesign,
+    Implementation,
+    Surrogate,
+    word_of,
+)
+from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.spec import Model
 from gradcheck_cli.formula import BUILT_IN, Argument, parse
-from gradcheck_cli.specfile.collect import Collector, Path, locate
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.settings import check_engine
+from gradcheck_cli.specfile.stretches import NoStretch, is_file, stretch
 from gradcheck_cli.specfile.text import STDIN
 from gradcheck_cli.specfile.yaml_values import Scalar
 
 HEADERS = (".hpp", ".h", ".hh", ".hxx")
+WHOLE = frozenset({"numpy", "eigen"})  # engines whose layers have one derivative, from end to end
 FORMULAS_ONLY = ("train", "order")
 
 
@@ -24,8 +33,7 @@ def read_implementations(
     data: Mapping[str, Any], collector: Collector
 ) -> tuple[Implementation, ...]:
     """The implementations of a document, in its order; mistakes go to the collector."""
-    shown = collector.source.path
-    folder = "" if shown == STDIN else str(FilePath(shown).parent)
+    folder = _folder(collector)
     found = []
     for engine, form in data["implementations"].items():
         path: Path = ("implementations", engine)
@@ -47,6 +55,12 @@ def read_implementations(
     return tuple(found)
 
 
+def _folder(collector: Collector) -> str:
+    """What paths of the spec are relative to."""
+    shown = collector.source.path
+    return "" if shown == STDIN else str(FilePath(shown).parent)
+
+
 def _surrogates(
     table: Mapping[str, Any], path: Path, collector: Collector
 ) -> tuple[Surrogate, ...]:
@@ -54,15 +68,70 @@ def _surrogates(
     if form is None:
         return ()
     where: Path = (*path, "surrogate", "backward")
+    if form["backward"] == STRAIGHT_THROUGH:
+        span = collector.span(locate(collector.root, where)[1])
+    else:
+        span = _check_formula(where, collector)
+    return (Surrogate(form["backward"], form["reason"], span, form.get("input")),)
+
+
+def read_designs(
+    data: Mapping[str, Any], engines: Collection[str], collector: Collector
+) -> tuple[ByDesign, ...]:
+    """What is meant inside of the layers; mistakes go to the collector."""
+    folder = _folder(collector)
+    found = []
+    for index, form in enumerate(data.get("by_design", ())):
+        path: Path = ("by_design", index)
+        if not form["reason"].strip() or not form["reason"].isprintable():
+            collector.add(
+                "GC903", "the reason is empty, or not one line of text", (*path, "reason")
+            )
+        engine = form.get("engine")
+        if engine is not None and engine not in engines:
+            help = f"{meant(engine, engines)} implementations: {listed(engines)}".strip()
+            message = f"there is no implementation for `{engine}`"
+            collector.add("GC903", message, (*path, "engine"), help=help)
+        elif {engine} <= WHOLE if engine else set(engines) <= WHOLE:
+            message = "there is nothing inside of such a layer that could be meant by itself"
+            help = "`surrogate` declares the backward of the layer"
+            collector.add("GC903", message, path, help=help)
+        function, detach = form.get("function", ""), form.get("detach", "")
+        if function and not function.isidentifier():
+            message = f"`{function}` is not the name of a function or class"
+            collector.add("GC903", message, (*path, "function"))
+        if detach:
+            _check_detach(detach, folder, (*path, "detach"), collector)
+        if "surrogate" in form:
+            _check_formula((*path, "surrogate"), collector)
+        where = (*path, "detach" if detach else "function")
+        span = collector.span(locate(collector.root, where)[1])
+        found.append(
+            ByDesign(form["reason"], span, function, detach, form.get("surrogate"), engine)
+        )
+    return tuple(found)
+
+
+def _check_detach(target: str, folder: str, path: Path, collector: Collector) -> None:
+    """Lines of a module are known when it can be imported."""
+    if not is_file(target) and ":" in target:
+        return
+    try:
+        stretch(target, folder)
+    except NoStretch as error:
+        collector.add("GC903", str(error), path, help=error.help)
+
+
+def _check_formula(where: Path, collector: Collector) -> Span:
+    """The place of a surrogate; its syntax is checked here, names and shapes when the layer
+    runs."""
     tree = locate(collector.root, where)[1]
-    span = collector.span(tree)
-    if form["backward"] != STRAIGHT_THROUGH:
-        assert isinstance(tree, Scalar)
+    if isinstance(tree, Scalar):
         place = ScalarPlace(tree, collector.source.text, collector.lines)
         for error in parse(tree.text, place).errors:
-            if error.code == "GC904":  # names and shapes are known when the layer runs
+            if error.code == "GC904":
                 collector.add_at(error.code, error.message, error.span, where, error.help)
-    return (Surrogate(form["backward"], form["reason"], span, form.get("input")),)
+    return collector.span(tree)
 
 
 def read_model(

@@ -260,6 +260,47 @@ def _allow() -> Any:
     return _list(_table(fields, "accepted finding", "A known and accepted finding."))
 
 
+def design_form(value: Any) -> str:
+    """What a declaration is about."""
+    return "detach" if isinstance(value, dict) and "detach" in value else "function"
+
+
+def _by_design() -> Any:
+    common = {
+        "reason": _key(_text(min_length=1), "Why it is meant.", required=True),
+        "engine": _key(_text(), "Only with this engine."),
+    }
+    function = {
+        "function": _key(
+            _text(min_length=1),
+            "The name of a function with a custom gradient, which is taken for its derivative.",
+            required=True,
+        ),
+        "surrogate": _key(
+            _text(min_length=1),
+            "The formula whose derivative it has to be, over the arguments of the function.",
+        ),
+        **common,
+    }
+    detach = {
+        "detach": _key(
+            _text(min_length=1),
+            "Where numbers leave the graph, which are constants then: path.py:LINE, path.py:NAME "
+            "(a function or class), package.module:NAME.",
+            required=True,
+        ),
+        **common,
+    }
+    either = core.tagged_union_schema(
+        {
+            "function": _table(function, "function", "A function whose backward is meant."),
+            "detach": _table(detach, "detach", "Numbers that are meant to leave the graph."),
+        },
+        discriminator=design_form,
+    )
+    return _list(either)
+
+
 def _train() -> Any:
     rate = _key(_positive(), "The rate: parameter - lr * gradient.", required=True)
     sgd = _table({"lr": rate}, "sgd", "Plain gradient descent.")
@@ -364,6 +405,9 @@ def spec_schema() -> Any:
             _tolerance(), "What is accepted. The default follows from the arithmetic itself."
         ),
         "allow": _key(_allow(), "Known and accepted findings."),
+        "by_design": _key(
+            _by_design(), "What is meant inside a layer; everything else of it is still checked."
+        ),
         "train": _key(_train(), "A training path that every engine follows."),
         "timeout": _key(_positive(), "How many seconds one engine may take for this spec."),
         "memory": _key(_positive(), "How many gigabytes one engine may take for this spec."),

@@ -19,7 +19,7 @@ from gradcheck_cli.formula import Argument, parse, used_inputs
 from gradcheck_cli.specfile import model, problems, settings
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, nearest, visible
 from gradcheck_cli.specfile.inputs import Inputs, read_inputs
-from gradcheck_cli.specfile.layers import read_implementations, read_model
+from gradcheck_cli.specfile.layers import read_designs, read_implementations, read_model
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.text import STDIN, Lines, checked, load
 from gradcheck_cli.specfile.values import number
@@ -169,6 +169,9 @@ class _Sense:
             help = "model: a formula; implementations: layers that somebody wrote, by engine"
             message = "the key `model` or `implementations` is missing"
             collector.add("GC903", message, ("model",), help=help)
+        if "by_design" in data:
+            message = "`by_design` is about layers: a formula says `stop_gradient` itself"
+            collector.add("GC903", message, ("by_design",), at_key=True)
         wrt = self._wrt(inputs) if inputs is not None else ()
         program = self._program(inputs, constants, wrt)
         if program is None or inputs is None or collector.errors:
@@ -201,6 +204,7 @@ class _Sense:
         """A spec about layers: what they depend on, and their shapes, are known when they run."""
         data, collector = self.data, self.collector
         implementations = read_implementations(data, collector)
+        designs = read_designs(data, list(data["implementations"]), collector)
         if "train" in data:
             collector.add(
                 "GC903", "`train` follows a formula, not a layer", ("train",), at_key=True
@@ -224,6 +228,7 @@ class _Sense:
             description=data.get("description", ""),
             pointed=inputs.pointed,
             implementations=implementations,
+            by_design=designs,
             model=model,
             constants={n: c for n, c in constants.items() if c is not None},
             power=data.get("power"),

@@ -32,6 +32,7 @@ def check(
     power: float | None = None,
     tolerance: Mapping[str, Any] | None = None,
     surrogate: Mapping[str, str] | None = None,
+    by_design: Sequence[Mapping[str, str]] = (),
     device: str | None = None,
     matmul_precision: str | None = None,
     seed: int = 0,
@@ -62,6 +63,8 @@ def check(
     tolerance   {"ulps": 4}, or {"rtol": 1e-5, "atol": 1e-8}; the default needs none
     surrogate   {"backward": "straight_through", "reason": "...", "input": "x"}: the backward is
                 declared to be something else than the derivative
+    by_design   what is meant inside of the layer: {"function": "ATan", "reason": "..."}, or
+                {"detach": "layers.py:41", "reason": "..."}, as in a spec
     device      "cpu", "cuda", "cuda:1": where PyTorch, TensorFlow or JAX compute; default: the GPU
                 that the tensors of torch are on, else what the framework does by itself
     matmul_precision   "full" or "tf32": how a GPU that is named multiplies float32 matrices
@@ -98,6 +101,7 @@ def check(
         backward=backward,
         model=model,
         surrogate=surrogate,
+        by_design=by_design,
         engine=engine,
         domain=domain,
         seed=seed,

@@ -22,6 +22,7 @@ class Asked:
     backward: Callable[..., Any] | None
     model: str | None
     surrogate: Mapping[str, str] | None
+    by_design: Sequence[Mapping[str, str]]
     engine: str | Sequence[str] | None
     domain: Domain
     seed: int

@@ -24,6 +24,8 @@ _PATH = "formula"  # what reports show in place of a file
 
 def check_formula(asked: Asked) -> CheckReport:
     """`api.check` where the layer is a formula. Engines run in processes of their own."""
+    if asked.by_design:
+        raise UsageError("`by_design` is about layers: a formula says `stop_gradient` itself")
     spec = _spec(_text(asked))
     *_, last = session.run([spec], RunOptions(seed=asked.seed))
     assert isinstance(last, Finished)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import gradcheck_cli
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.layer import Implementation, Surrogate, as_program
+from gradcheck_cli.domain.layer import ByDesign, Implementation, Surrogate, as_program
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.spec import Input, Model, Spec
@@ -69,6 +69,7 @@ def _spec(asked: Asked, live: Any, found: Given, fixed: Mapping[str, Any], engin
         wrt=(),
         dtypes=_dtypes(found),
         implementations=(implementation,),
+        by_design=tuple(_designs(asked.by_design, span)),
         model=model,
     )
     return replace(spec, **checked_settings(asked.settings))
@@ -141,6 +142,17 @@ def _dtypes(found: Given) -> tuple[str, ...] | None:
     """Half precision where an input has it: such a layer may take no other. Else the usual."""
     half = sorted(set(FORMATS) - set(DTYPES))
     return tuple(name for name in half if name in found.dtypes) or None
+
+
+def _designs(forms: Sequence[Mapping[str, str]], span: Span) -> Iterator[ByDesign]:
+    keys = ("function", "detach", "surrogate", "reason")
+    for form in forms:
+        stray = sorted(set(form) - set(keys))
+        if stray:
+            raise UsageError(f"`by_design` has no key `{stray[0]}`", f"keys: {', '.join(keys)}")
+        if ("function" in form) == ("detach" in form) or not form.get("reason"):
+            raise UsageError("`by_design` needs a `function` or a `detach`, and a `reason`")
+        yield ByDesign(span=span, **form)
 
 
 def _surrogates(form: Mapping[str, str] | None, span: Span) -> tuple[Surrogate, ...]:

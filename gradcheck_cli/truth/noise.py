@@ -93,8 +93,10 @@ def measured_of_layer(
     noise = measured(function, values, zero, exact, dtype, grains=True)
     if dtype != "float64":
         return noise, False
-    # a few points may show less noise of float64 than there is
-    casts = _of_casts(function, values, zero, np.fmax(noise, from_size(zero, OPERATIONS)))
+    # A few points may show less noise of float64 than there is, and a value that is zero here may
+    # be a difference of numbers as large as the others.
+    sizes = np.full(zero.shape, _largest(zero))
+    casts = _of_casts(function, values, zero, np.fmax(noise, from_size(sizes, OPERATIONS)))
     return np.fmax(noise, casts), bool(np.any(casts))
 
 

@@ -56,6 +56,7 @@ EXPECTED: dict[str, dict[str, int]] = {
     "reciprocal_exp_plain": {"GC201": 4, "GC302": 4},
     "reciprocal_exp_stable": {},
     "softmax_loss_pair": {},
+    "spiking_neurons": {},
     "straight_through": {},
 }
 

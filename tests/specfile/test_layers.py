@@ -55,3 +55,70 @@ def test_a_parameter_inside_of_a_layer_has_a_name_with_dots(tmp_path: Path) -> N
         "GC903 1:18-30 inputs.dense.kernel: `dense.kernel` cannot be a name in a formula",
         "GC903 1:37-45 inputs.0.weight: `0.weight` cannot be a name in a formula",
     ]
+
+
+DESIGN = """\
+inputs: {{x: [1.0, 2.0]}}
+implementations: {{{engine}: "layers.py:f"}}
+by_design:
+  - {form}
+"""
+
+
+def designed(folder: Path, form: str, engine: str = "torch") -> list[str]:
+    (folder / "layers.py").write_text("def f(x):\n    return x.detach()\n")
+    (folder / "a.yaml").write_text(DESIGN.format(form=form, engine=engine))
+    specs, errors = read(str(folder / "a.yaml"))
+    assert errors or len(specs[0].by_design) == 1
+    return [told(error).partition(" ")[2] for error in errors]
+
+
+def test_what_is_meant_inside_of_a_layer(tmp_path: Path) -> None:
+    for form in (
+        "{function: ATan, reason: r}",
+        "{function: ATan, surrogate: atan(x) / pi, reason: r, engine: torch}",
+        "{detach: layers.py:2, reason: r}",
+        "{detach: layers.py:f, reason: r}",
+        "{detach: package.module:f, reason: r}",
+    ):
+        assert designed(tmp_path, form) == []
+
+
+def test_mistakes_in_what_is_meant(tmp_path: Path) -> None:
+    for form, *mistakes in (
+        ("{function: ATan}", "4:5-21 by_design[0].reason: the key `reason` is missing"),
+        ("{reason: r}", "4:5-16 by_design[0].function: the key `function` is missing"),
+        (
+            "{detach: layers.py:2, function: f, reason: r}",
+            "4:27-35 by_design[0].function: unknown key `function`",
+        ),
+        (
+            "{function: ATan, reason: r, engine: jax}",
+            "4:41-44 by_design[0].engine: there is no implementation for `jax`",
+        ),
+        (
+            "{detach: layers.py:g, reason: r}",
+            "4:14-25 by_design[0].detach: layers.py has no function or class `g`",
+        ),
+        (
+            "{detach: layer.py:1, reason: r}",
+            "4:14-24 by_design[0].detach: there is no file layer.py",
+        ),
+        (
+            "{function: ATan, surrogate: atan(x, reason: r}",
+            "4:37-38 by_design[0].surrogate: not valid syntax: '(' was never closed",
+        ),
+        (
+            "{function: a b, reason: r}",
+            "4:16-19 by_design[0].function: `a b` is not the name of a function or class",
+        ),
+    ):
+        assert designed(tmp_path, form) == mistakes
+    (message,) = designed(tmp_path, "{function: f, reason: r}", "numpy")
+    assert message.endswith("nothing inside of such a layer that could be meant by itself")
+
+
+def test_a_formula_has_nothing_inside() -> None:
+    text = "inputs: {x: 1}\nmodel: x\nby_design: [{function: f, reason: r}]\n"
+    _, (error,) = read("a.yaml", text)
+    assert error.message.startswith("`by_design` is about layers")

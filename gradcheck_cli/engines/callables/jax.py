@@ -16,6 +16,7 @@ from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import BadCall, arrange
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.casts import Cast, Watch
+from gradcheck_cli.engines.callables.held import Held
 from gradcheck_cli.engines.callables.jax_modes import pull_twice, pulled, push, push_pulled
 from gradcheck_cli.engines.callables.jax_random import draws
 from gradcheck_cli.engines.callables.loading import load_layer
@@ -78,6 +79,7 @@ class JaxSubject:
         names = dict.fromkeys(one.name for one, _, _ in self._captures)
         self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
         self.whole = compiled or request.uncast
+        self._held: Callable[[Mapping[str, Array]], Array] | None = None
         self._made: dict[tuple[str, tuple[str, ...]], Callable[..., Any]] = {}
         self._value = self.evaluated("value", (), self.call)
         self.outputs = self._described()
@@ -236,6 +238,8 @@ class JaxSubject:
     # What is asked
 
     def value(self, values: Mapping[str, Array]) -> Array:
+        if self._held is not None:
+            return self._held(values)
         with self.ready():
             return self.flat(self._value(self.inputs(values)))
 
@@ -308,6 +312,11 @@ class JaxSubject:
         with self._passes(row) as (call, leaves, bars):
             cuts = uncut(call, leaves, self.moving(), bars)
         return {name: None if g is None else g[0] for name, g in plain.items()}, cuts
+
+    def hold(self, held: Held) -> None:
+        from gradcheck_cli.engines.callables.jax_held import hold
+
+        self._held = hold(self, held)
 
     @contextmanager
     def _passes(

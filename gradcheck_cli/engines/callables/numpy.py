@@ -34,6 +34,7 @@ from gradcheck_cli.engines.callables.surroundings import Randomness
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.custom import Uncut
+    from gradcheck_cli.engines.callables.held import Held
     from gradcheck_cli.engines.callables.recording import Recording
 
 
@@ -342,6 +343,9 @@ class NumpySubject:
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         """None: there is no graph."""
         return {}, ()
+
+    def hold(self, held: Held) -> None:
+        """Nothing: there is nothing inside that has a derivative of its own."""
 
     def close(self) -> None:
         """Nothing of the user's is held between calls."""

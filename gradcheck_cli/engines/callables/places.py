@@ -8,7 +8,7 @@ import linecache
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import CodeType, FrameType
@@ -69,6 +69,35 @@ class Places:
         if key not in self._known:
             self._known[key] = _place(code, instruction, names)
         return self._known[key]
+
+
+def lines(stack: Iterable[tuple[CodeType, int]]) -> Iterator[tuple[str, int]]:
+    """The files and lines of a stack, innermost first, that a call can be said to stand at: the
+    innermost one of no framework, and the innermost one of the user's."""
+    theirs, found = False, False
+    for code, instruction in stack:
+        path = code.co_filename
+        if path.startswith(OURS):
+            if theirs:  # who calls the layer
+                return
+            continue  # what watches the call
+        theirs = True
+        library = path.startswith((*LIBRARIES, "<frozen"))
+        if library and (found or path.startswith("<frozen") or _in_a_framework(path)):
+            continue
+        found = True
+        line = next(islice(code.co_positions(), instruction // 2, None))[0]
+        yield path, line or 0
+        if not library:
+            return
+
+
+def running() -> Iterator[tuple[CodeType, int]]:
+    """The stack of this call, innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame.f_code, frame.f_lasti
+        frame = frame.f_back
 
 
 def returned(function: Any, index: int | None) -> Place | None:

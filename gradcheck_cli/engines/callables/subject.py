@@ -16,6 +16,7 @@ from gradcheck_cli.domain.layer import Implementation, Leaf
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.casts import Cast
     from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+    from gradcheck_cli.engines.callables.held import Held
     from gradcheck_cli.engines.callables.recording import Recording
 
 Layout = Literal["contiguous", "transposed", "expanded", "sliced"]
@@ -168,6 +169,11 @@ class Subject(Protocol):
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         """row @ J by leaf, as it is and with each call let through that takes a value out of the
         graph."""
+        ...
+
+    def hold(self, held: Held) -> None:
+        """From now on `value` and `several` are those of the layer as `held` has it. Raises
+        Unsupported, and `held.NotHeld`."""
         ...
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
+from gradcheck_cli.engines.callables.held import Held
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.results import Results
 from gradcheck_cli.engines.callables.subject import (
@@ -101,6 +102,7 @@ class TensorFlowSubject:
         )
         self.given = {n: self.tensor(request.values[n]) for n in names}
         self.graph = Graph(tf)
+        self._held: Callable[[Mapping[str, Array]], Array] | None = None
         self.asks_once = False  # for a gradient of one run
         self._bind()
 
@@ -174,11 +176,11 @@ class TensorFlowSubject:
             for name, one in self.held.items():
                 one.written = one.now() != before[name]
             self.outputs = described(arrays)
-            first = self._flat(arrays)
+            first = self.flat(arrays)
             seeded = any(one.found.seed and one.written for one in self.held.values())
             self.random = seeded or self._randomness.drawn()
         with self.ready({}):
-            second = self._flat(self.called(self.inputs({})))
+            second = self.flat(self.called(self.inputs({})))
         if not np.array_equal(first, second, equal_nan=True):
             self.random = self._randomness.streams = True
 
@@ -236,7 +238,7 @@ class TensorFlowSubject:
             arrays.append((name, array))
         return arrays
 
-    def _flat(self, arrays: Named) -> Array:
+    def flat(self, arrays: Named) -> Array:
         parts = [numbers(array).reshape(-1) for _, array in arrays]
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
 
@@ -249,13 +251,15 @@ class TensorFlowSubject:
     # What is asked
 
     def value(self, values: Mapping[str, Array]) -> Array:
+        if self._held is not None:
+            return self._held(values)
         found = None if self._request.uncast else self.graph.value(self, values)
         return self.eagerly(values) if found is None else found
 
     def eagerly(self, values: Mapping[str, Array]) -> Array:
         """The value by the layer itself."""
         with self.ready(values):
-            return self._flat(self.called(self.inputs(values)))
+            return self.flat(self.called(self.inputs(values)))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         return one_by_one(self, many)
@@ -268,7 +272,7 @@ class TensorFlowSubject:
             sources = [self.source(name, inputs) for name in wrt]
             before = self._standing() if call.watch else {}
             recorded, arrays = self.taped(inputs, sources, count, call.tracking)
-            output = self._flat(arrays)
+            output = self.flat(arrays)
             between = self._standing() if call.watch else {}
             if call.between is not None:
                 with self.ready(call.between):
@@ -382,6 +386,11 @@ class TensorFlowSubject:
                 }
 
         return uncut(run)
+
+    def hold(self, held: Held) -> None:
+        from gradcheck_cli.engines.callables.tensorflow_held import hold
+
+        self._held = hold(self, held)
 
     @contextmanager
     def _passes(self, row: Array | None = None) -> Iterator[Passes]:

@@ -20,7 +20,7 @@ from gradcheck_cli.engines.callables.tensorflow_holding import numbers
 
 MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loop has more
 
-_DECORATOR = "_eager_mode_decorator"  # tensorflow/python/ops/custom_gradient.py
+DECORATOR = "_eager_mode_decorator"  # tensorflow/python/ops/custom_gradient.py
 
 
 class Alone:
@@ -68,7 +68,7 @@ def custom_calls(passes: Passes) -> list[CustomCall]:
 @contextmanager
 def _watched(calls: list[_Call]) -> Iterator[None]:
     """Every call is written down meanwhile; those of TensorFlow and Keras themselves are not."""
-    before = getattr(custom_gradient, _DECORATOR)
+    before = getattr(custom_gradient, DECORATOR)
     places = Places(__name__)
 
     def watched(function: Any, args: Any, kwargs: Any) -> Any:
@@ -78,11 +78,11 @@ def _watched(calls: list[_Call]) -> Iterator[None]:
         calls.append(call)
         return before(_keeping(function, call), args, kwargs)
 
-    setattr(custom_gradient, _DECORATOR, watched)
+    setattr(custom_gradient, DECORATOR, watched)
     try:
         yield
     finally:
-        setattr(custom_gradient, _DECORATOR, before)
+        setattr(custom_gradient, DECORATOR, before)
 
 
 def _keeping(function: Any, call: _Call) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
+from gradcheck_cli.engines.callables.held import Held
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.recording import Recording
 from gradcheck_cli.engines.callables.results import Results
@@ -79,6 +80,7 @@ class TorchSubject:
         self.stencils = Stencils()
         self.mode: Mode = "reverse"
         self._batched = Batched(torch, self.tensor, self.value)
+        self._held: Callable[[Mapping[str, Array]], Array] | None = None
 
     # What there is
 
@@ -205,7 +207,7 @@ class TorchSubject:
             if name not in self._apart
         ]
 
-    def _flat(self, arrays: Sequence[tuple[str, Any]]) -> Array:
+    def flat(self, arrays: Sequence[tuple[str, Any]]) -> Array:
         parts = [self.numpy(array).reshape(-1) for _, array in arrays]
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
 
@@ -220,10 +222,14 @@ class TorchSubject:
     # What is asked
 
     def value(self, values: Mapping[str, Array]) -> Array:
+        if self._held is not None:
+            return self._held(values)
         with self.ready(values):
-            return self._flat(self.called(self.inputs(values, ())[1], tracking=False))
+            return self.flat(self.called(self.inputs(values, ())[1], tracking=False))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        if self._held is not None:
+            return one_by_one(self, many)
         found = self._together(many)
         if found is not None:
             self.stencils.batched += len(many)
@@ -236,7 +242,7 @@ class TorchSubject:
             for values in many:
                 self.state.again()
                 arrays = self.called(self.inputs(values, ())[1], tracking=False)
-                values_of.append(self._flat(arrays))
+                values_of.append(self.flat(arrays))
         return np.stack(values_of)
 
     def _together(self, many: Sequence[Mapping[str, Array]]) -> Array | None:
@@ -272,7 +278,7 @@ class TorchSubject:
             own = self.state.tensors()
             watch = Watch(self.torch, {**own, **handed}) if call.watch else None
             arrays = self.called(handed, call.tracking)
-            output = self._flat(arrays)
+            output = self.flat(arrays)
             changed = watch.written() if watch else ()
             if call.between is not None:
                 with self.ready(call.between):
@@ -371,6 +377,11 @@ class TorchSubject:
         return push_pulled(self, row, tangents)
 
     # What is inside
+
+    def hold(self, held: Held) -> None:
+        from gradcheck_cli.engines.callables.torch_held import hold
+
+        self._held = hold(self, held)
 
     def record(self, row: Array) -> Recording:
         from gradcheck_cli.engines.callables.torch_trace import record

@@ -26,7 +26,7 @@ _DATA = torch.Tensor.data.__get__
 _SWITCH = torch._C._set_grad_enabled  # which is a call like all others
 _NO_GRAD = "torch.no_grad()"
 _MADE_NEW = ("_like", "new_")  # they take a shape and no number
-_AS_NUMBERS = ("item", "tolist", "numpy", "__float__", "__array__")
+AS_NUMBERS = ("item", "tolist", "numpy", "__float__", "__array__")
 
 
 @dataclass(slots=True)
@@ -53,9 +53,9 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
         serial, kwargs = self._serial, kwargs or {}
         opened = self._opened
         if opened is None:
-            asks = any(_asks(a) for a in tree_leaves((args, kwargs)))
+            asking = any(asks(a) for a in tree_leaves((args, kwargs)))
             result = func(*args, **kwargs)
-            if asks:
+            if asking:
                 self._look(serial, func, result)
             return result
         if func is not _SWITCH and self._is_lifted(opened):
@@ -67,14 +67,14 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
 
     @staticmethod
     def _is_lifted(opened: _Cut) -> bool:
-        return opened.name == _NO_GRAD and not torch.is_grad_enabled() and not _in_a_function()
+        return opened.name == _NO_GRAD and not torch.is_grad_enabled() and not in_a_function()
 
     def _look(self, serial: int, func: Any, result: Any) -> None:
-        name = _name(func)
-        if name is None or not _is_cut(name, result):
+        name = name_of(func)
+        if name is None or not is_cut(name, result):
             return
         if not torch.is_grad_enabled() and name not in ("detach()", "data"):
-            if _in_a_function():
+            if in_a_function():
                 return
             name = _NO_GRAD
         place = self._places.running()
@@ -102,31 +102,31 @@ def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list
     return plain, found
 
 
-def _asks(value: Any) -> bool:
+def asks(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
-def _name(func: Any) -> str | None:
+def name_of(func: Any) -> str | None:
     """What a user wrote, if it can cut."""
     if func == _DATA:
         return "data"
     name = getattr(func, "__name__", "")
-    if name in ("detach", "detach_", *_AS_NUMBERS):
+    if name in ("detach", "detach_", *AS_NUMBERS):
         return "detach()" if name == "detach" else f"{name}()"
     if name == "__get__" or any(part in name for part in _MADE_NEW):
         return None
     return name
 
 
-def _is_cut(name: str, result: Any) -> bool:
+def is_cut(name: str, result: Any) -> bool:
     """Whether floating numbers came out that ask for no gradient."""
-    if name.removesuffix("()") in _AS_NUMBERS:
+    if name.removesuffix("()") in AS_NUMBERS:
         return True
     tensors = [y for y in tree_leaves(result) if isinstance(y, torch.Tensor)]
-    return any(y.is_floating_point() for y in tensors) and not any(map(_asks, tensors))
+    return any(y.is_floating_point() for y in tensors) and not any(map(asks, tensors))
 
 
-def _in_a_function() -> bool:
+def in_a_function() -> bool:
     """Whether the forward or backward of an `autograd.Function` is running, which is to run outside
     the graph."""
     frame: FrameType | None = sys._getframe(1)

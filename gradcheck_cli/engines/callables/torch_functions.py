@@ -50,7 +50,7 @@ class _Call:
 
 def custom_calls(passes: Passes, numpy: Callable[[Any], Array]) -> list[CustomCall]:
     """The calls of users' functions on which the outputs depend, in order, in a second run."""
-    classes = {_class_of(node) for node in _nodes(passes.call())} - {None}
+    classes = classes_of(passes.call())
     calls: list[_Call] = []
     with ExitStack() as stack:
         for cls in classes:
@@ -62,6 +62,11 @@ def custom_calls(passes: Passes, numpy: Callable[[Any], Array]) -> list[CustomCa
         for call in calls
         if call.number in numbers and _class_of(numbers[call.number]) is call.cls
     ]
+
+
+def classes_of(outputs: Sequence[Any]) -> set[Any]:
+    """The users' classes that the outputs depend on."""
+    return {_class_of(node) for node in _nodes(outputs)} - {None}
 
 
 def _nodes(outputs: Sequence[Any]) -> Iterator[Any]:
@@ -93,7 +98,7 @@ def _class_of(node: Any) -> Any:
 def _watched(cls: Any, calls: list[_Call]) -> Iterator[None]:
     """Every call of the class is written down meanwhile."""
     forward = cls.forward
-    separate = _is_separate(cls)
+    separate = is_separate(cls)
     places = Places(__name__)
 
     def watched(*args: Any) -> Any:
@@ -114,7 +119,7 @@ def _watched(cls: Any, calls: list[_Call]) -> Iterator[None]:
             cls.forward = own
 
 
-def _is_separate(cls: Any) -> bool:
+def is_separate(cls: Any) -> bool:
     """Whether the forward is without `ctx`, which `setup_context` fills."""
     return cls.setup_context is not torch.autograd.Function.setup_context
 
@@ -133,7 +138,7 @@ def _described(
         for i, value in enumerate(call.args)
         if isinstance(value, torch.Tensor) and value.is_floating_point()
     ]
-    known = _parameters(call.cls)
+    known = parameters_of(call.cls)
     called = [known[i] if i < len(known) else f"argument {i}" for i in places]
     reached = {id(getattr(n, "variable", None)) for n in _below([node])}
     own = call.cls.__dict__.get("vjp", call.cls.backward)
@@ -150,11 +155,11 @@ def _described(
     )
 
 
-def _parameters(cls: Any) -> list[str]:
+def parameters_of(cls: Any) -> list[str]:
     """The names of the forward's arguments behind `ctx`, as far as they have names."""
     found = []
     for parameter in inspect.signature(cls.forward).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             break
         found.append(parameter.name)
-    return found if _is_separate(cls) else found[1:]
+    return found if is_separate(cls) else found[1:]

@@ -32,6 +32,7 @@ from gradcheck_cli.engines.eigen.writing import REALS
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.casts import Cast
     from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+    from gradcheck_cli.engines.callables.held import Held
     from gradcheck_cli.engines.callables.recording import Recording
 
 _INCLUDED = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
@@ -197,6 +198,9 @@ class EigenSubject:
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         """None: there is no graph."""
         return {}, ()
+
+    def hold(self, held: Held) -> None:
+        """Nothing: there is nothing inside that has a derivative of its own."""
 
     def close(self) -> None:
         """Nothing of the user's is held between calls."""

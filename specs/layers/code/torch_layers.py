@@ -68,3 +68,35 @@ class Tagger(nn.Module):
     def forward(self, x):
         steps, _ = self.lstm(x)
         return self.scores(steps)
+
+
+class Spike(torch.autograd.Function):
+    """1 above the threshold; training sees an arc tangent in the place of the step."""
+
+    @staticmethod
+    def forward(ctx, over, steepness):
+        ctx.save_for_backward(over)
+        ctx.steepness = steepness
+        return (over > 0).to(over.dtype)
+
+    @staticmethod
+    def backward(ctx, upstream):
+        (over,) = ctx.saved_tensors
+        inner = torch.pi / 2 * ctx.steepness * over
+        return upstream * ctx.steepness / 2 / (1 + inner**2), None
+
+
+class LeakyNeuron(nn.Module):
+    """Leaky integrate-and-fire neurons over three steps: their spikes and their potential."""
+
+    def __init__(self):
+        super().__init__()
+        self.decay = nn.Parameter(torch.tensor(0.9))
+
+    def forward(self, current, potential):
+        spikes = []
+        for _ in range(3):
+            reset = Spike.apply(potential - 1, 2.0).detach()
+            potential = self.decay * potential + current - reset
+            spikes.append(Spike.apply(potential - 1, 2.0))
+        return torch.stack(spikes), potential

@@ -1,0 +1,248 @@
+"""What is meant inside a layer, held while differences of the layer are taken.
+
+At the layer's own point every call is written down that a declaration of the spec is about. At
+other points a number that leaves the graph is what it was there, and a function with a custom
+gradient is its value there, plus its declared derivative times what its arguments have moved by.
+Differences of such a layer are the gradient that is declared; everything else moves as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.layer import ByDesign
+from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.specfile.stretches import Stretch
+
+ROWS = 256  # backward passes for the whole derivative of one call
+ENTRIES = 2**20  # of such a derivative: 8 MB
+MOST_CALLS = 1024  # that are held; each keeps its arguments and its derivative
+DRAWS = 3  # of random signs: a derivative that is not entry by entry shows in each
+SAME = 1e-10  # of a gradient: signs change no digit but in the order of sums
+
+
+class NotHeld(EngineFault):
+    """What is declared cannot be held in this layer. The message says why."""
+
+    def __init__(self, design: ByDesign, reason: str) -> None:
+        super().__init__(f"by_design: `{design.name}` {reason}")
+        self.design = design
+
+
+Pull = Callable[[Array], Sequence[Array | None]]
+"""From a cotangent (m,) of all floating results to the gradient of each floating argument."""
+
+Formula = Callable[[Mapping[str, Any]], Array]
+"""The value of a surrogate where the arguments of the function have these values."""
+
+
+@dataclass(slots=True)
+class Given:
+    """What one call of a function was given and gave: floating `args` by their names, `others` that
+    are plain numbers, and the floating results, flat, one after the other."""
+
+    args: Mapping[str, Array]
+    others: Mapping[str, Any]
+    results: Array
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call at the layer's own point, and its declared derivative: by argument a matrix (m, n), or
+    a diagonal (n,)."""
+
+    given: Given
+    pull: Pull
+    slopes: dict[str, Array] = field(default_factory=dict)
+
+
+@dataclass
+class _One:
+    """What one declaration has matched."""
+
+    design: ByDesign
+    calls: list[_Call] = field(default_factory=list)
+    cuts: list[Any] = field(default_factory=list)
+    places: dict[str, None] = field(default_factory=dict)
+    next: int = 0
+    stops_tangents: bool = True
+
+    @property
+    def count(self) -> int:
+        return len(self.calls) + len(self.cuts)
+
+
+class Held:
+    """`designs` by their places in the spec, `stretches` the lines of those that are about some,
+    `formulas` the surrogates of those that have one."""
+
+    def __init__(
+        self,
+        designs: Mapping[int, ByDesign],
+        stretches: Mapping[int, Stretch],
+        formulas: Mapping[int, Formula],
+    ) -> None:
+        self.found = {index: _One(design) for index, design in designs.items()}
+        self._functions = {d.function: i for i, d in designs.items() if d.function}
+        self._stretches = stretches
+        self._formulas = formulas
+        self._recording = False
+        self.names: dict[str, None] = {}
+        """Of all functions with a custom gradient that were seen."""
+
+    @property
+    def any(self) -> bool:
+        """Whether something matched."""
+        return any(one.count for one in self.found.values())
+
+    @property
+    def is_recording(self) -> bool:
+        return self._recording
+
+    # Runs
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """The run at the layer's own point."""
+        self._recording = True
+        try:
+            yield
+        finally:
+            self._recording = False
+        for index, one in self.found.items():
+            if index not in self._formulas:
+                for call in one.calls:
+                    call.slopes = _slopes(one.design, call)
+
+    @contextmanager
+    def replaying(self) -> Iterator[None]:
+        """A run at another point. Raises NotHeld where it calls less than the recorded one."""
+        for one in self.found.values():
+            one.next = 0
+        yield
+        for one in self.found.values():
+            if one.next != one.count:
+                raise _other_calls(one)
+
+    # What a run meets
+
+    def function(self, name: str) -> int | None:
+        """The declaration about the function of this name."""
+        self.names[name] = None
+        return self._functions.get(name)
+
+    def line(self, lines: Iterator[tuple[str, int]]) -> int | None:
+        """The declaration about one of these lines, each with its file."""
+        for path, line in lines if self._stretches else ():
+            for index, stretch in self._stretches.items():
+                if stretch.has(path, line):
+                    return index
+        return None
+
+    def cut(
+        self, index: int, value: Any, copy: Callable[[Any], Any], place: str, stops: bool
+    ) -> Any:
+        """What a call that takes `value` out of the graph hands on; `stops`: out of forward mode,
+        too."""
+        one = self.found[index]
+        if self._recording:
+            _check_count(one)
+            one.cuts.append(copy(value))
+            one.stops_tangents &= stops
+            one.places[place] = None
+            return value
+        if one.next >= len(one.cuts):
+            raise _other_calls(one)
+        one.next += 1
+        return copy(one.cuts[one.next - 1])
+
+    def called(self, index: int, given: Given, pull: Pull, place: str) -> Array | None:
+        """What a function hands on, flat, in place of its results; None: what it gives."""
+        one = self.found[index]
+        if self._recording:
+            _check_count(one)
+            one.calls.append(_Call(given, pull))
+            one.places[place] = None
+            return None
+        if one.next >= len(one.calls):
+            raise _other_calls(one)
+        call = one.calls[one.next]
+        one.next += 1
+        if {n: a.shape for n, a in call.given.args.items()} != {
+            n: a.shape for n, a in given.args.items()
+        }:
+            raise NotHeld(one.design, "is called with arrays of other shapes nearby")
+        if index in self._formulas:
+            return self._by_formula(index, call, given)
+        found = call.given.results.copy()
+        for name, slope in call.slopes.items():
+            moved = (given.args[name] - call.given.args[name]).reshape(-1)
+            if np.any(moved):
+                found += slope @ moved if slope.ndim == 2 else slope * moved
+        return found
+
+    def _by_formula(self, index: int, call: _Call, given: Given) -> Array:
+        design, formula, before = self.found[index].design, self._formulas[index], call.given
+        there = formula({**given.others, **given.args})
+        here = formula({**before.others, **before.args})
+        if there.size != before.results.size:
+            raise NotHeld(
+                design,
+                f"has results of {before.results.size} entries, and its surrogate has {there.size}",
+            )
+        return np.asarray(before.results + (there - here).reshape(-1))
+
+
+def _check_count(one: _One) -> None:
+    if one.count >= MOST_CALLS:
+        raise NotHeld(one.design, f"is called more than {MOST_CALLS} times")
+
+
+def _other_calls(one: _One) -> NotHeld:
+    return NotHeld(one.design, "is called another number of times nearby, so it cannot be held")
+
+
+def _slopes(design: ByDesign, call: _Call) -> dict[str, Array]:
+    """The derivative that the function's own backward states: whole where it is small, else entry
+    by entry where that is what it is. Raises NotHeld."""
+    size, args = call.given.results.size, call.given.args
+    if size <= ROWS and size * sum(a.size for a in args.values()) <= ENTRIES:
+        rows = [call.pull(row) for row in np.eye(size)]
+        return {
+            name: np.stack([_filled(row[place], arg) for row in rows])
+            for place, (name, arg) in enumerate(args.items())
+            if any(row[place] is not None for row in rows)
+        }
+    diagonal = call.pull(np.ones(size))
+    found = {n: g for n, g in zip(args, diagonal, strict=True) if g is not None}
+    rng = np.random.default_rng([size, 31])
+    for _ in range(DRAWS):
+        signs = 2.0 * rng.integers(0, 2, size) - 1.0
+        for name, gradient in zip(args, call.pull(signs), strict=True):
+            if gradient is None and name not in found:
+                continue
+            slope = found.get(name)
+            if slope is None or gradient is None or slope.size != size:
+                raise _too_large(design, size)
+            scale = SAME * np.max(np.abs(slope), initial=0.0)
+            if not np.all(np.abs(gradient.reshape(-1) - signs * slope.reshape(-1)) <= scale):
+                raise _too_large(design, size)
+    return {name: slope.reshape(-1) for name, slope in found.items()}
+
+
+def _filled(gradient: Array | None, arg: Array) -> Array:
+    return np.zeros(arg.size) if gradient is None else gradient.reshape(-1)
+
+
+def _too_large(design: ByDesign, size: int) -> NotHeld:
+    return NotHeld(
+        design,
+        f"has {size} results, too many for its whole derivative: give it a `surrogate`, or check "
+        "it with fewer numbers",
+    )
