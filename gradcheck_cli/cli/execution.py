@@ -1,4 +1,4 @@
-"""Follows a run: hands its events to listeners, and survives Ctrl-C with what is finished."""
+"""Follows a run: hands its events to listeners, and survives signals with what is finished."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from gradcheck_cli.domain.errors import Stopped
 from gradcheck_cli.domain.events import Event, Finished
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ def execute(
     """Runs `specs` and tells the listeners; `specs` may still be reading (`read_specs`).
 
     `errors` is the list to which reading adds the mistakes that it finds. The report of the last
-    event has all of them. After the first Ctrl-C the report of what was finished is still handed
-    over; the second one ends everything.
+    event has all of them. After the first Ctrl-C, SIGTERM or SIGHUP the report of what was finished
+    is still handed over; the second one ends everything.
     """
     from gradcheck_cli.run import session
 
@@ -46,7 +47,8 @@ def execute(
                 else:
                     event = next(events)
                 if isinstance(event, Finished):
-                    event = Finished(replace(event.report, errors=tuple(errors), command=command))
+                    report = replace(event.report, errors=tuple(errors), command=command)
+                    event = Finished(replace(report, signal=interrupts.signal))
                 for listener in listeners:
                     listener.hear(event)
             except KeyboardInterrupt:
@@ -59,7 +61,8 @@ def execute(
 
 
 class Interrupts:
-    """Remembers Ctrl-C beside raising KeyboardInterrupt for it.
+    """Remembers Ctrl-C beside raising KeyboardInterrupt for it; SIGTERM, which `timeout`, CI and
+    containers send, and SIGHUP, of a terminal that closes, do the same.
 
     The exception alone can get lost: NumPy asks the classes of its operands for attributes, and an
     exception that strikes in code which such a question runs is taken for "there is none".
@@ -67,20 +70,26 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.pending = False
-        self._before: Any = None
+        self.signal: int = signal.SIGINT  # the first that came
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._note)
+            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+                number = getattr(signal, name, None)  # Windows has no SIGHUP
+                # what was started with `nohup` goes on
+                if number is not None and signal.getsignal(number) != signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
     def _note(self, number: int, frame: object) -> None:
-        self.pending = True
-        raise KeyboardInterrupt
+        if not self.pending:
+            self.pending, self.signal = True, number
+        raise Stopped(number)
 
 
 def read_specs(

@@ -5,7 +5,7 @@
 2  usage, configuration or spec error, or a named engine is missing
 3  internal error
 5  nothing was checked
-130  interrupted
+130  interrupted (SIGINT); 143 after SIGTERM, 129 after SIGHUP
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gradcheck_cli.cli.streams import silence, talk
-from gradcheck_cli.domain.errors import GradcheckError, Interrupted, UsageError
+from gradcheck_cli.domain.errors import GradcheckError, Interrupted, Stopped, UsageError
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.report import Report, SpecError
@@ -27,6 +27,7 @@ USAGE = UsageError.exit_code
 INTERNAL = GradcheckError.exit_code
 NOTHING_CHECKED = 5
 INTERRUPTED = Interrupted.exit_code
+SIGNALLED = 128  # and the number of the signal, as shells have it
 
 OF_SPECS = "GC9"
 """What a formula beside a layer may turn out to be when the layer is known: a mistake of the
@@ -38,7 +39,7 @@ ISSUE_HINT = "This is a mistake in gradcheck. Please report it with the lines ab
 def verdict(report: Report, fail_on: str = "error", exit_zero: bool = False) -> int:
     """The exit code that a report deserves. `exit_zero` forgives findings and nothing else."""
     if report.interrupted:
-        return INTERRUPTED
+        return SIGNALLED + report.signal
     codes = {finding.code for result in report.results for finding in result.findings}
     if report.errors or any(code.startswith(OF_SPECS) for code in codes):
         return USAGE
@@ -71,6 +72,9 @@ def guarded(app: click.Command, arguments: list[str]) -> int:
     except click.ClickException as error:
         _say(*_usage_words(error))
         return USAGE
+    except Stopped as error:
+        _say("interrupted")
+        return SIGNALLED + error.signal
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         return INTERRUPTED

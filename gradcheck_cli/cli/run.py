@@ -20,7 +20,7 @@ from gradcheck_cli.report import FORMATS
 EPILOG = """Every setting has a variable (--fail-on: GRADCHECK_FAIL_ON) and a key in
 [tool.gradcheck] of the nearest pyproject.toml (fail-on). The command line beats the environment,
 that beats the spec, that beats the configuration. Exit codes: 0 all passed, 1 findings, 2 usage or
-spec error, 3 internal error, 5 nothing checked, 130 interrupted."""
+spec error, 3 internal error, 5 nothing checked, 130 interrupted (SIGTERM: 143)."""
 
 
 @click.command(epilog=EPILOG)

@@ -23,3 +23,11 @@ class Interrupted(GradcheckError):
     """Ctrl-C."""
 
     exit_code = 130
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asks the process to end, as Ctrl-C does."""
+
+    def __init__(self, signal: int) -> None:
+        super().__init__()
+        self.signal = signal

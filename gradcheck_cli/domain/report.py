@@ -257,3 +257,4 @@ class Report:
     errors: tuple[SpecError, ...] = ()
     interrupted: bool = False
     command: str = ""
+    signal: int = 2  # that interrupted it, where one did; 2 is Ctrl-C

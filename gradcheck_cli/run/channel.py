@@ -1,15 +1,35 @@
-"""Messages over a pipe: the length in eight bytes, then a pickle. Both ends are ours."""
+"""Messages over a pipe: their length in eight bytes, then the message.
+
+Questions go to the worker as a pickle. What comes back is read without trust (`wire`): the worker
+runs code of users, and so may every process that it started.
+"""
 
 from __future__ import annotations
 
 import os
 import pickle
 import struct
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 _LENGTH = struct.Struct("!Q")
-_LARGEST = 1 << 36  # a length beyond this is not a length: something wrote into the channel
+LARGEST = 1 << 28
+"""Bytes of an answer, beside those of its questions. The largest answers are whole Jacobians of
+`directions.FULL_ENTRIES` numbers with everything that is known of each: a hundredth of this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Questions, to be answered in order; the first has this number, and each the next.
+
+    `boundary`: they are about another spec than those before. A worker that the code of the last
+    one has changed for good answers with Spent.
+    """
+
+    first: int
+    questions: Sequence[Any]
+    boundary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +49,28 @@ class Unusable:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The next answer of a task, in order."""
+class Spent:
+    """The worker answers no more: a user's code has changed `what`; the worker ends."""
 
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to the question of that number."""
+
+    number: int
     value: Any
+
+
+Message = Ready | Unusable | Spent | Answer
+_KINDS: dict[str, tuple[type[Message], tuple[type, ...]]] = {
+    "ready": (Ready, (str, float)),
+    "unusable": (Unusable, (str, str)),
+    "spent": (Spent, (str,)),
+    "answer": (Answer, (int, object)),
+}
+_NAMES = {kind: name for name, (kind, _) in _KINDS.items()}
 
 
 class BrokenChannel(Exception):
@@ -40,39 +78,51 @@ class BrokenChannel(Exception):
 
 
 def encode(message: object) -> bytes:
+    """A question as it travels."""
     body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(body)) + body
 
 
 class Decoder:
-    """Collects bytes as they come and gives messages as they are complete."""
+    """Collects the bytes of answers as they come and gives messages as they are complete."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self.largest = LARGEST
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
-    def take(self) -> Any:
+    def take(self) -> Message | None:
         """The next message, or None. Raises BrokenChannel."""
         if len(self._buffer) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer)
-        if length > _LARGEST:
+        if length > self.largest:
             raise BrokenChannel("the length of a message is impossible")
         end = _LENGTH.size + length
         if len(self._buffer) < end:
             return None
         body = bytes(self._buffer[_LENGTH.size : end])
         del self._buffer[:end]
-        try:
-            return pickle.loads(body)
-        except Exception as error:
-            raise BrokenChannel(f"a message cannot be read: {error}") from error
+        return _message(body)
+
+
+def _message(body: bytes) -> Message:
+    from gradcheck_cli.run import wire
+
+    try:
+        name, *values = wire.decode(body)
+        kind, types = _KINDS[name]
+        if not all(isinstance(*pair) for pair in zip(values, types, strict=True)):
+            raise wire.Malformed(f"the fields of a message `{name}`")
+        return kind(*values)
+    except (wire.Malformed, TypeError, ValueError, KeyError) as error:
+        raise BrokenChannel(f"a message cannot be read: {error}") from error
 
 
 def read(descriptor: int) -> Any:
-    """Blocks until a message is complete; None at the end of the pipe."""
+    """The next questions. Blocks until they are complete; None at the end of the pipe."""
     head = _read_exactly(descriptor, _LENGTH.size)
     if head is None:
         return None
@@ -90,8 +140,17 @@ def _read_exactly(descriptor: int, count: int) -> bytes | None:
     return bytes(parts)
 
 
-def write(descriptor: int, message: object) -> None:
-    """Blocks until the whole message is written."""
-    data = memoryview(encode(message))
-    while data:
-        data = data[os.write(descriptor, data) :]
+def packed(message: Message) -> bytes:
+    """An answer as it travels. Raises TypeError where the answer holds what cannot."""
+    from gradcheck_cli.run import wire
+
+    values = [getattr(message, field.name) for field in fields(message)]
+    body = wire.encode([_NAMES[type(message)], *values])
+    return _LENGTH.pack(len(body)) + body
+
+
+def write(descriptor: int, data: bytes) -> None:
+    """Blocks until all is written."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]

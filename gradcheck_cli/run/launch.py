@@ -6,11 +6,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Sequence
 
 from gradcheck_cli.engines.points import REFERENCE, targets
+from gradcheck_cli.run import family
 
 _prewarmed: dict[str, subprocess.Popen[bytes]] = {}
+_marks: dict[int, str] = {}  # of workers, by their number
 
 
 def prewarm(target: str = REFERENCE) -> None:
@@ -52,7 +55,9 @@ def spawn(target: str, where: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     # Specs are small, and several workers share the machine.
     environment.setdefault("OPENBLAS_NUM_THREADS", "1")
     environment.setdefault("PYTHONUNBUFFERED", "1")  # what was printed before a crash must come out
-    return subprocess.Popen(
+    mark = f"{os.getpid()}.{time.monotonic_ns()}.{len(_marks)}"
+    environment[family.MARK] = mark
+    process = subprocess.Popen(
         [sys.executable, "-P", "-m", "gradcheck_cli.run.worker", target, str(os.getpid()), *where],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -61,3 +66,10 @@ def spawn(target: str, where: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         env=environment,
         start_new_session=True,
     )
+    _marks[process.pid] = mark
+    return process
+
+
+def mark_of(process: subprocess.Popen[bytes]) -> str:
+    """What the environment of a worker and of all that it starts says (`family.MARK`)."""
+    return _marks.get(process.pid, "")

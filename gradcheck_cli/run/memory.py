@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gradcheck_cli.run import family
+
 USUAL_GB = 16.0  # far above what any check of a layer needs, and less than most machines have
 _SHARE = 0.75  # of a smaller machine: the rest belongs to other workers and to whoever works there
 _SCARCE = 0.03  # of the memory of the machine: the system's own killer strikes near zero
@@ -42,6 +44,27 @@ def is_scarce() -> bool:
         return False
     found = {name: int(rest.split()[0]) for name, _, rest in (s.partition(":") for s in lines)}
     return found.get("MemAvailable", 1) < _SCARCE * found.get("MemTotal", 1)
+
+
+def held(pid: int) -> int | None:
+    """Bytes that the process and all that it started hold; None where that is not told. What a
+    child shares with its parent counts once."""
+    children = family.descendants(pid)
+    if not children:
+        return resident(pid)
+    shares = [_share(one) for one in (pid, *children)]
+    return sum(shares) if any(shares) else None
+
+
+def _share(pid: int) -> int:
+    """The pages of a process, those that it shares divided by how many share them."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return resident(pid) or 0
 
 
 def resident(pid: int) -> int | None:

@@ -14,9 +14,11 @@ from typing import Any
 
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.placement import HOST, Placement
+from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.tracebacks import short_dump
 from gradcheck_cli.run import channel
-from gradcheck_cli.run.process import Died, Process, TimedOut, TookTooMuch
+from gradcheck_cli.run.process import Died, Process, Spent, TimedOut, TookTooMuch
+from gradcheck_cli.run.replies import answering
 
 IMPORT_LIMIT_S = 300.0  # a cold disk may need a minute for a framework; a hung import must end
 SECOND_CHANCE = 0.5  # of the time that each task of a group had before one of them hung
@@ -134,6 +136,8 @@ class _Keeper(threading.Thread):
         self._hopeless: Failure | None = None
         self._announced = False
         self._hung: set[Any] = set()  # groups
+        self._met: set[Any] = set()  # groups whose questions the worker was asked
+        self._last: Any = None  # of them
 
     def submit(self, task: Task) -> None:
         self._count += 1  # first in, first out within a priority
@@ -167,18 +171,32 @@ class _Keeper(threading.Thread):
                 self._process.close()
 
     def _perform(self, task: Task) -> Done:
+        """A crash counts where the worker has met no other spec: it may be what that one left."""
+        met = bool(self._met - {task.group})
+        done = self._attempt(task)
+        if met and done.failure is not None and done.failure.kind == "crashed":
+            done = self._attempt(task)
+        return done
+
+    def _attempt(self, task: Task) -> Done:
         process = self._ensure()
         if process is None:
             return Done(task, failure=self._hopeless)
+        boundary = bool(self._met) and task.group != self._last
+        self._met.add(task.group)
+        self._last = task.group
         start = time.monotonic()
         answers: list[Any] = []
         failure = None
         limit = task.timeout * (SECOND_CHANCE if task.group in self._hung else 1)
         try:
-            process.send(task.questions)
-            while len(answers) < len(task.questions):
-                message = process.receive(start + limit, task.memory * 1e9)
-                answers.append(message.value)
+            process.ask(task.questions, boundary)
+            for question in task.questions:
+                answer = process.answer(start + limit, task.memory * 1e9)
+                answers.append(answering(answer, question, self._engine))
+        except Spent:
+            self._drop()
+            return self._attempt(task)
         except TimedOut:
             self._drop()
             if task.group is not None:
@@ -187,7 +205,7 @@ class _Keeper(threading.Thread):
         except TookTooMuch as error:
             self._drop()
             failure = Failure("out-of-memory", str(error))
-        except Died as error:
+        except (Died, EngineFault) as error:
             words = short_dump(process.last_words)
             self._drop()
             failure = Failure("crashed", f"the worker process {_was(error)}", words)
@@ -235,6 +253,8 @@ class _Keeper(threading.Thread):
             what = "imported" if message.detail else "used"
             words = f"{self._engine} cannot be {what}: {message.message}"
             return Failure("raised", words, message.detail)
+        if not isinstance(message, channel.Ready):
+            return Failure("crashed", f"the worker process of {self._engine} broke its channel")
         self._hopeless = None
         if not self._announced:
             self._announced = True
@@ -244,11 +264,12 @@ class _Keeper(threading.Thread):
     def _drop(self) -> None:
         with self._lock:
             process, self._process = self._process, None
+        self._met.clear()
         if process is not None:
             process.release()
 
 
-def _was(error: Died) -> str:
+def _was(error: Died | EngineFault) -> str:
     """ "killed by SIGSEGV" reads "was killed by SIGSEGV"; the other ends are verbs already."""
-    words = str(error)
+    words = f"broke its channel: {error}" if isinstance(error, EngineFault) else str(error)
     return f"was {words}" if words.startswith("killed") else words

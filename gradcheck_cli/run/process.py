@@ -10,11 +10,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import IO, Any
 
 from gradcheck_cli.domain.placement import HOST, Placement
-from gradcheck_cli.run import channel, memory
-from gradcheck_cli.run.launch import adopt, spawn
+from gradcheck_cli.run import channel, family, memory
+from gradcheck_cli.run.launch import adopt, mark_of, spawn
 
 _TAIL = 1 << 14  # bytes of the worker's last words that are kept: faulthandler says a lot
 # How often a worker is looked at: its child may hold its pipes open when it is gone, and at some
@@ -28,6 +29,10 @@ NOTABLE = 1e9  # bytes that make a worker a suspect where the machine runs out o
 
 class Died(Exception):
     """The worker is gone; the message says how."""
+
+
+class Spent(Exception):
+    """The worker answers no more; the message says what a user's code has changed in it."""
 
 
 class TimedOut(Exception):
@@ -58,6 +63,9 @@ class Process:
         self._decoder = channel.Decoder()
         self._unsent = memoryview(b"")
         self._tail = bytearray()
+        self._mark = mark_of(self._popen)
+        self._expected = 0  # the number of the next answer
+        self._boundary = False
         self._held = 0  # bytes of memory when it was last sent something
         self._looked = 0.0
         self._stdin = _descriptor(self._popen.stdin)
@@ -79,14 +87,29 @@ class Process:
         text = bytes(self._tail).decode("utf-8", "replace").strip()
         return text if len(self._tail) < _TAIL else "... " + text
 
-    def send(self, message: object) -> None:
-        """Queues the message; it goes out while `receive` waits. What memory the worker takes is
-        counted from here."""
-        self._held = memory.resident(self.pid) or 0
-        self._unsent = memoryview(channel.encode(message))
-        self._selector.register(self._stdin, selectors.EVENT_WRITE)
+    def ask(self, questions: Sequence[Any], boundary: bool = False) -> None:
+        """Queues the questions; they go out while `receive` waits. What memory the worker takes is
+        counted from here. `boundary`: they are about another spec than those before."""
+        self._boundary = boundary
+        data = channel.encode(channel.Request(self._expected, questions, boundary))
+        self._decoder.largest = channel.LARGEST + len(data)
+        self._held = memory.held(self.pid) or 0
+        self._unsent = memoryview(data)
+        if self._stdin not in self._selector.get_map():  # what was asked before went out
+            self._selector.register(self._stdin, selectors.EVENT_WRITE)
 
-    def receive(self, deadline: float, most: float = math.inf) -> Any:
+    def answer(self, deadline: float, most: float = math.inf) -> Any:
+        """The answer to the next question. Raises as `receive` does; and Spent, where the questions
+        are about another spec."""
+        message = self.receive(deadline, most)
+        if isinstance(message, channel.Spent) and self._boundary:
+            raise Spent(message.what)
+        if not isinstance(message, channel.Answer) or message.number != self._expected:
+            raise Died("broke its channel: it answered what it was not asked")
+        self._expected += 1
+        return message.value
+
+    def receive(self, deadline: float, most: float = math.inf) -> channel.Message:
         """The next message. `deadline` is of time.monotonic, `most` the bytes of memory that the
         worker may take meanwhile. Raises Died, TimedOut or TookTooMuch."""
         while True:
@@ -111,7 +134,7 @@ class Process:
         if now - self._looked < _POLL_S or most == math.inf:
             return
         self._looked = now
-        taken = (memory.resident(self.pid) or 0) - self._held
+        taken = (memory.held(self.pid) or 0) - self._held
         if taken > most:
             raise TookTooMuch(f"took more than {most / 1e9:g} GB of memory")
         if taken > NOTABLE and memory.is_scarce():  # before the system chooses whom to kill
@@ -172,13 +195,13 @@ class Process:
 
     def kill(self) -> None:
         """Ends the worker and everything that it started, at once. May be called again."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._popen.pid, signal.SIGKILL)
-        self._popen.wait()
+        family.end(self._popen, self._mark)
 
     def close(self) -> None:
         """Lets an idle worker end in good order, for a moment, and makes sure that it has."""
         assert self._popen.stdin
+        family.end_descendants(self.pid)
+        self._mark = ""  # nothing is left that would have to be looked for
         self._popen.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(_FAREWELL_S)

@@ -11,7 +11,6 @@ import contextlib
 import faulthandler
 import gc
 import os
-import signal
 import sys
 import time
 import traceback
@@ -19,12 +18,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.engines.points import REFERENCE
-from gradcheck_cli.run import channel, output
+from gradcheck_cli.run import channel, family, output
 
 if TYPE_CHECKING:
+    from gradcheck_cli.domain.evaluation import Failure
     from gradcheck_cli.engines.base import Engine
+    from gradcheck_cli.run.state import Process
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 OURS = {
     "TruthRequest": "the truth could not be computed",
     "FixRequest": "fixes could not be screened",
@@ -34,40 +34,79 @@ OURS = {
 
 def main() -> None:
     target, parent, where = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
-    _die_with(parent)
+    family.join(parent)
     # An entry must stand there once, or every import looks twice.
     sys.path[:] = dict.fromkeys(sys.path)
-    requests, answers = _take_channel()
+    line = _Line()
     faulthandler.enable()
     sys.stdout, sys.stderr = output.bounded(1), output.bounded(2)
-    engine = _load(target, where, answers)
+    engine = _load(target, where, line)
     if engine is None:
         os._exit(1)
-    while (task := channel.read(requests)) is not None:
-        for question in task:
+    watched: Process | None = None  # as it was before the first code of a user
+    while (request := line.read()) is not None:
+        if watched is not None and request.boundary and (what := watched.changed()):
+            line.write(channel.Spent(what))
+            os._exit(0)
+        for number, question in enumerate(request.questions, request.first):
             output.refill()
-            answer = channel.Answer(_answer(engine, question))
-            try:
-                channel.write(answers, answer)
-            except BrokenPipeError:
-                os._exit(1)
+            if watched is None and type(question).__name__ == "LayerProblem":
+                watched = _watched()
+            line.answer(engine, number, question)
     with contextlib.suppress(Exception):
         engine.close()
     os._exit(0)  # a framework's own farewell can take longer than a run
 
 
-def _die_with(parent: int) -> None:
-    """No worker outlives its parent: the kernel sees to it, or else the end of the channel."""
-    if sys.platform == "linux":
-        import ctypes
+class _Line:
+    """The channel. It belongs to this process: a child that a layer forked and that comes back here
+    would answer as a second worker."""
 
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we asked
-        os._exit(1)
+    def __init__(self) -> None:
+        self._requests, self._answers = _take_channel()
+        self._owner = os.getpid()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._let_go)
+
+    def _let_go(self) -> None:
+        os.close(self._requests)
+        os.close(self._answers)
+        family.end_on_return(sys._getframe(1))
+
+    def read(self) -> channel.Request | None:
+        request: channel.Request | None = channel.read(self._requests)
+        return request
+
+    def write(self, message: channel.Message) -> None:
+        """Raises TypeError for an answer that cannot travel."""
+        data = channel.packed(message)
+        if os.getpid() != self._owner:
+            os._exit(0)
+        try:
+            channel.write(self._answers, data)
+        except BrokenPipeError:
+            os._exit(1)
+
+    def answer(self, engine: Engine, number: int, question: Any) -> None:
+        try:
+            self.write(channel.Answer(number, _answer(engine, question)))
+        except TypeError as error:
+            from gradcheck_cli.domain.evaluation import Failure
+
+            failure = Failure("raised", f"its answer cannot be sent: {error}")
+            self.write(channel.Answer(number, _failed(engine, question, failure)))
+
+
+def _watched() -> Process:
+    import gradcheck_cli.layers  # noqa: F401 - what examines is watched, too
+    from gradcheck_cli.run.state import Process
+
+    return Process()
 
 
 def _take_channel() -> tuple[int, int]:
-    """Descriptors of the channel that no child inherits; 0 reads nothing, 1 writes where 2 does."""
+    """Descriptors of the channel that no program inherits; 0 reads nothing, 1 writes where 2
+    does."""
     requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -76,7 +115,7 @@ def _take_channel() -> tuple[int, int]:
     return requests, answers
 
 
-def _load(target: str, where: Sequence[str], answers: int) -> Engine | None:
+def _load(target: str, where: Sequence[str], line: _Line) -> Engine | None:
     start = time.perf_counter()
     # An import makes many objects and no garbage; collecting meanwhile costs TensorFlow a seventh.
     gc.disable()
@@ -98,29 +137,31 @@ def _load(target: str, where: Sequence[str], answers: int) -> Engine | None:
         told = channel.Unusable(words, traceback.format_exc(limit=-4))
         if isinstance(error, EngineFault):  # it says all that there is to say
             told = channel.Unusable(str(error), "")
-        channel.write(answers, told)
+        line.write(told)
         return None
     gc.freeze()
     gc.enable()
-    channel.write(answers, channel.Ready(version, time.perf_counter() - start))
+    line.write(channel.Ready(version, time.perf_counter() - start))
     return engine
 
 
 def _answer(engine: Engine, question: Any) -> Any:
-    from gradcheck_cli.domain.evaluation import Evaluation, Training
-
-    name = engine.capabilities.name
-    # By its name: the classes of the other kinds take time to import, and most workers never
-    # meet them.
-    kind = type(question).__name__
     try:
-        return _asked(engine, kind, question)
+        return _asked(engine, question)
     except BaseException as error:  # of a user's code: nobody interrupts a worker
         from gradcheck_cli.engines.tracebacks import as_failure, internal_failure
 
+        kind = type(question).__name__
         if kind in OURS:
             return internal_failure(error, OURS[kind])
-        failure = as_failure(error, ours=True)
+        return _failed(engine, question, as_failure(error, ours=True))
+
+
+def _failed(engine: Engine, question: Any, failure: Failure) -> Any:
+    """The answer to a question that could not be answered."""
+    from gradcheck_cli.domain.evaluation import Evaluation, Training
+
+    name, kind = engine.capabilities.name, type(question).__name__
     if kind == "Problem":
         return Evaluation(name, question.dtype, question.rounding, question.mode, failure=failure)
     if kind == "TrainingProblem":
@@ -132,11 +173,13 @@ def _answer(engine: Engine, question: Any) -> Any:
     return failure
 
 
-def _asked(engine: Engine, kind: str, question: Any) -> Any:
-    """The answer to a question of the class `kind`. May raise anything."""
+def _asked(engine: Engine, question: Any) -> Any:
+    """The answer to a question. May raise anything."""
     from gradcheck_cli.engines import answers
 
-    name = engine.capabilities.name
+    # By its name: the classes of the other kinds take time to import, and most workers never
+    # meet them.
+    name, kind = engine.capabilities.name, type(question).__name__
     if kind == "TruthRequest":
         from gradcheck_cli.truth import compute
 

@@ -5,7 +5,7 @@ import click
 import pytest
 
 from gradcheck_cli.cli import exits
-from gradcheck_cli.domain.errors import Interrupted, UsageError
+from gradcheck_cli.domain.errors import Interrupted, Stopped, UsageError
 from gradcheck_cli.domain.report import Report
 from tests.report import samples
 
@@ -53,6 +53,7 @@ NOTHING = samples.report()
         (NOTHING, "error", True, 5),
         (replace(FAILING, interrupted=True), "error", False, 130),
         (replace(PASSING, interrupted=True), "error", True, 130),
+        (replace(PASSING, interrupted=True, signal=15), "error", True, 143),
     ],
 )
 def test_the_code_that_a_report_deserves(
@@ -67,6 +68,7 @@ def test_the_code_that_a_report_deserves(
         (UsageError("no such engine", "pip install it"), 2, "error: no such engine\nhelp: pip"),
         (click.UsageError("what?"), 2, "error: what?"),
         (KeyboardInterrupt(), 130, "error: interrupted"),
+        (Stopped(1), 129, "error: interrupted"),
         (Interrupted("stopped"), 130, "error: stopped"),
         (ZeroDivisionError("by zero"), 3, "error: ZeroDivisionError: by zero"),
     ],

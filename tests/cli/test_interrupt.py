@@ -1,4 +1,4 @@
-"""Ctrl-C: exit code 130, what was finished is reported, and nothing is left behind."""
+"""Ctrl-C, SIGTERM and SIGHUP: what was finished is reported, and nothing is left behind."""
 
 import json
 import signal
@@ -16,7 +16,8 @@ SPEC = "inputs: {x: {shape: [60], distribution: normal, seed: 0}}\nmodel: sum(ta
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGINT")
-def test_what_was_finished_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_what_was_finished_is_reported(tmp_path: Path, name: str) -> None:
     for number in range(COUNT):
         (tmp_path / f"spec_{number:04}.yaml").write_text(SPEC, "utf-8")
     words = ["run", ".", "--engine", "reference", "--report", "json=report.json"]
@@ -31,15 +32,57 @@ def test_what_was_finished_is_reported(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     first = process.stdout.readline()  # by now one spec is finished and many are not
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.Signals[name])
     rest, told = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == 128 + signal.Signals[name]
     assert first.startswith("ok ")
     assert "interrupted" in rest.splitlines()[-1]
     assert "Traceback" not in told
     report = json.loads((tmp_path / "report.json").read_text("utf-8"))
     assert 1 <= report["summary"]["specs"] < COUNT
     assert _workers_of(process.pid) == []
+
+
+SLEEPER = """
+import os, subprocess, time
+
+def forward(x):
+    child = subprocess.Popen(["sleep", "3600"], start_new_session=True)
+    with open("sleeper", "w") as file:
+        file.write(str(child.pid))
+    time.sleep(3600)
+
+def backward(cotangent, x):
+    return cotangent
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_a_layer_started_ends_with_the_run(tmp_path: Path) -> None:
+    (tmp_path / "layer.py").write_text(SLEEPER, "utf-8")
+    text = "inputs: {x: 1.0}\nimplementations: {numpy: layer.py}\n"
+    (tmp_path / "layer.yaml").write_text(text, "utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gradcheck_cli", "run", "layer.yaml"],
+        cwd=tmp_path,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    sleeper = tmp_path / "sleeper"
+    while not (sleeper.exists() and sleeper.read_text("utf-8")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 143
+    stat = Path("/proc", sleeper.read_text("utf-8"), "stat")
+    for _ in range(50):  # until whoever adopted it has seen its end
+        if not stat.exists():
+            break
+        time.sleep(0.1)
+    assert not stat.exists() or stat.read_text("utf-8").split()[2] == "Z"
 
 
 def _workers_of(parent: int) -> list[str]:

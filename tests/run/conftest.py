@@ -14,7 +14,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines import points, registry
 
 _ENGINES = '''
-import ctypes, os, subprocess, sys, time
+import ctypes, os, pickle, subprocess, sys, time
 from dataclasses import replace
 from gradcheck_cli.engines.reference import ReferenceEngine
 
@@ -115,6 +115,95 @@ class Vandal(_Fake):
         time.sleep(1)
 
 
+class Forking(_Fake):
+    """Forks; the child comes back as if it were the worker."""
+
+    def misbehave(self):
+        os.fork()
+
+
+class Repeating(_Fake):
+    """Sends the answer to its first question once more, as a second worker would."""
+
+    def misbehave(self):
+        from gradcheck_cli.run import channel
+
+        first = channel.packed(channel.Answer(0, None))
+        _write_everywhere(first)
+
+
+class Forging(_Fake):
+    """Writes what runs code where it is unpickled."""
+
+    def misbehave(self):
+        class Evil:
+            def __reduce__(self):
+                return os._exit, (0,)
+
+        body = pickle.dumps(Evil())
+        _write_everywhere(len(body).to_bytes(8, "big") + body)
+        time.sleep(1)
+
+
+class Announcing(_Fake):
+    """Says that a gigabyte comes."""
+
+    def misbehave(self):
+        _write_everywhere((1 << 30).to_bytes(8, "big") + b"x" * 1000)
+        time.sleep(1)
+
+
+class Runaway(_Fake):
+    """Starts a process that has left its session and its parents, and crashes in float32."""
+
+    def misbehave(self):
+        if not os.fork():
+            os.setsid()
+            if child := os.fork():
+                with open(os.environ["CHILD_PID_FILE"], "w") as file:
+                    file.write(str(child))
+                os._exit(0)
+            os.execvp("sleep", ["sleep", "3600"])
+        while not os.path.exists(os.environ["CHILD_PID_FILE"]):
+            time.sleep(0.01)
+        if os.environ.get("RUNAWAY") == "crash":
+            os.abort()
+
+
+class Growing(_Fake):
+    """A child of its takes 200 MB."""
+
+    def misbehave(self):
+        if not (child := os.fork()):
+            kept = bytearray(200_000_000)
+            kept[::4096] = b"x" * len(kept[::4096])
+            time.sleep(3600)
+        time.sleep(1)
+        os.kill(child, 9)
+
+
+class Burdened(_Fake):
+    """Crashes at a question that is not bad, where a bad one went before."""
+
+    burdened = False
+
+    def misbehave(self):
+        Burdened.burdened = True
+
+    def evaluate(self, problem):
+        if Burdened.burdened and not self.misbehaves(problem):
+            os.abort()
+        return super().evaluate(problem)
+
+
+def _write_everywhere(data):
+    for descriptor in range(3, 64):
+        try:
+            os.write(descriptor, data)
+        except OSError:
+            pass
+
+
 class Counted(_Fake):
     """Notes every import of its framework in a file."""
 
@@ -179,6 +268,13 @@ NAMES = (
     "Chatty",
     "Parent",
     "Vandal",
+    "Forking",
+    "Repeating",
+    "Forging",
+    "Announcing",
+    "Runaway",
+    "Growing",
+    "Burdened",
     "Counted",
     "Stillborn",
     "Slow",

@@ -187,6 +187,84 @@ def test_channel_cannot_be_faked(pool: Pool, fakes: dict[str, str]) -> None:
     assert _is_six(second.answers[0])
 
 
+@pytest.mark.parametrize("name", ["forging", "announcing"])
+def test_what_is_no_answer_runs_nothing_here(pool: Pool, fakes: dict[str, str], name: str) -> None:
+    first, second = _run(pool, fakes, name)
+    assert first.failure is not None
+    assert first.failure.kind == "crashed"
+    assert "broke its channel" in first.failure.message
+    assert _is_six(second.answers[0])
+
+
+def test_a_child_that_comes_back_from_a_fork_answers_nothing(
+    pool: Pool, fakes: dict[str, str]
+) -> None:
+    pool.start("forking", fakes["forking"])
+    for key in range(20):  # each forks, and asks another question
+        pool.submit(Task(key, "forking", [_power("bad", key), _power("x", key)], START_S))
+    for done in _collect(pool, 20):
+        assert done.failure is None
+        for answer in done.answers:
+            assert answer.gradients[next(iter(answer.gradients))].values[0, 0] == done.task.key
+
+
+def _power(name: str, factor: int) -> Problem:
+    """Its gradient is the factor."""
+    program = parse(f"{name} * {factor}", inputs={name: Argument(())}).program
+    assert program is not None
+    values = {name: np.array(3.0)}
+    return Problem(program, values, (name,), "float64", "float64", "reverse")
+
+
+def test_an_answer_to_another_question_is_not_taken(pool: Pool, fakes: dict[str, str]) -> None:
+    first, second = _run(pool, fakes, "repeating")
+    assert _is_six(first.answers[0])
+    assert first.failure is not None
+    assert "it answered what it was not asked" in first.failure.message
+    assert _is_six(second.answers[0])
+
+
+def test_a_crash_is_blamed_on_who_crashes_alone(pool: Pool, fakes: dict[str, str]) -> None:
+    """What the questions of one spec left in the worker is not the next one's fault."""
+    pool.start("burdened", fakes["burdened"])
+    pool.submit(Task(1, "burdened", [_problem("bad")], START_S, group=1))
+    pool.submit(Task(2, "burdened", [_problem()], START_S, group=2))
+    first, second = _collect(pool, 2)
+    assert first.failure is None
+    assert second.failure is None
+    assert _is_six(second.answers[0])
+
+
+def test_memory_is_that_of_children_too(pool: Pool, fakes: dict[str, str]) -> None:
+    pool.start("growing", fakes["growing"])
+    pool.submit(Task("few", "growing", [_problem("bad")], START_S, memory=0.1))
+    (done,) = _collect(pool, 1)
+    assert done.failure is not None
+    assert done.failure.kind == "out-of-memory"
+
+
+@pytest.mark.parametrize("how", ["close", "kill", "crash"])
+def test_what_has_left_its_session_ends_with_the_worker(
+    fakes: dict[str, str],
+    tmp_path: Path,
+    alive: Callable[[int], bool],
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    monkeypatch.setenv("RUNAWAY", how)
+    pool = Pool()
+    try:
+        _run(pool, fakes, "runaway")
+        child = int((tmp_path / "child_pid").read_text())
+        assert how == "crash" or alive(child)
+        if how == "close":
+            pool.close()
+    finally:
+        if how != "close":
+            pool.kill()
+    _wait_until(lambda: not alive(child))
+
+
 def test_worker_is_started_again_only_for_further_tasks(
     pool: Pool, fakes: dict[str, str], tmp_path: Path
 ) -> None:

@@ -1,0 +1,155 @@
+"""What the code of one spec may leave behind in a process that the next spec would meet.
+
+A fresh process for each spec would be simpler: importing a framework costs seconds, and a fork of a
+warm one costs a small layer again as much as its check (JAX, TensorFlow: four times, since what
+they compiled is lost). So the worker looks whether it is what it was. What a process can put back
+without doubt is put back; after anything else the worker ends, and the next spec gets a fresh one.
+`docs/guides/isolation.md` has the list.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import locale
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+_MISSING = object()
+_OURS = ("gradcheck_cli", "reference_engine")
+_FRAMEWORKS = ("jax", "keras", "tensorflow", "torch")
+_WATCHED = frozenset((*_OURS, *_FRAMEWORKS, "builtins", "math", "numpy", "random", "scipy"))
+"""Packages in which a function that was replaced changes the verdict about another spec."""
+_OF_FRAMEWORKS: dict[str, Callable[[Any], object]] = {
+    "torch": lambda torch: (
+        torch.get_default_device(),
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.get_num_threads(),
+        torch.get_float32_matmul_precision(),
+    ),
+    "tensorflow": lambda tf: (
+        tf.executing_eagerly(),
+        tf.config.functions_run_eagerly(),
+        tf.config.get_soft_device_placement(),
+        tf.config.experimental.tensor_float_32_execution_enabled(),
+    ),
+    "keras": lambda keras: (keras.config.floatx(), keras.config.epsilon(), _policy(keras)),
+    "jax": lambda jax: dict(jax.config.values),
+    "numpy": lambda numpy: (numpy.geterr(), numpy.geterrcall()),
+}
+"""What a framework has set for the whole process, by the module that says it."""
+
+
+class Process:
+    """This process as it is now."""
+
+    def __init__(self) -> None:
+        self._threads = set(threading.enumerate())
+        self._settings = _settings()
+        self._spaces: dict[str, _Namespace] = {}
+        self._look_for_more()
+
+    def changed(self) -> str:
+        """What user code has changed since, in words; empty where all is as it was, or was put
+        back."""
+        faulthandler.cancel_dump_traceback_later()  # nothing tells whether one is waiting
+        left = [thread for thread in threading.enumerate() if thread not in self._threads]
+        if left:
+            return f"the thread `{left[0].name}` runs"
+        for name, value in _settings().items():
+            if value != self._settings.setdefault(name, value):
+                return f"{name} is another"
+        for space in self._spaces.values():
+            if name := space.replaced():
+                return f"`{name}` is another"
+        self._look_for_more()
+        return ""
+
+    def _look_for_more(self) -> None:
+        """Modules that were imported since, and their classes, are watched from now on."""
+        for name, module in list(sys.modules.items()):
+            space = getattr(module, "__dict__", None)
+            if name not in self._spaces and _is_watched(name) and isinstance(space, dict):
+                self._spaces[name] = _Namespace(name, space)
+                for found in _classes(name, space):
+                    self._spaces.setdefault(found.name, found)
+
+
+class _Namespace:
+    """The names of a module or a class, and what they stand for."""
+
+    def __init__(self, name: str, space: Mapping[str, Any]) -> None:
+        self.name = name
+        self._space = space
+        self._keep()
+
+    def _keep(self) -> None:
+        self._names, self._values = list(self._space), list(self._space.values())
+
+    def replaced(self) -> str:
+        """A function or a class that is another one now. Counters and caches may change."""
+        try:
+            if self._values == list(self._space.values()):  # identical ones are equal
+                return ""
+        except Exception:  # arrays are not compared
+            pass
+        for name, before in zip(self._names, self._values, strict=True):
+            if self._space.get(name, _MISSING) is not before and _is_code(before):
+                return f"{self.name}.{name}"
+        self._keep()
+        return ""
+
+
+def _policy(keras: Any) -> object:
+    return keras.config.dtype_policy().name
+
+
+def _is_watched(name: str) -> bool:
+    return name.partition(".")[0] in _WATCHED
+
+
+def _classes(name: str, space: Mapping[str, Any]) -> Iterator[_Namespace]:
+    """The classes that a module defines."""
+    for value in list(space.values()):
+        if type.__instancecheck__(type, value) and value.__module__ == name:
+            yield _Namespace(f"{name}.{value.__qualname__}", vars(value))
+
+
+def _is_code(value: object) -> bool:
+    return callable(value) or isinstance(value, property | classmethod | staticmethod)
+
+
+def _settings() -> dict[str, Any]:
+    """What belongs to the whole process, by names for people."""
+    found: dict[str, Any] = {
+        "the recursion limit": sys.getrecursionlimit(),
+        "the garbage collector": (gc.isenabled(), gc.get_threshold()),
+        "sys.settrace": (sys.gettrace(), sys.getprofile()),
+        "sys.excepthook": (sys.excepthook, sys.displayhook, sys.unraisablehook),
+        "sys.stdout": (sys.stdout, sys.stderr, sys.stdin),
+        "a signal's handler": [signal.getsignal(number) for number in _signals()],
+        "the locale": locale.setlocale(locale.LC_ALL),
+    }
+    for name, settings in _OF_FRAMEWORKS.items():
+        if name in sys.modules:
+            found[f"a setting of {name}"] = settings(sys.modules[name])
+    if hasattr(signal, "getitimer"):
+        timers = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+        found["a timer"] = [signal.getitimer(timer) != (0.0, 0.0) for timer in timers]
+        found["the signals that are blocked"] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return found
+    names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+    found["a limit of resources"] = {n: resource.getrlimit(getattr(resource, n)) for n in names}
+    return found
+
+
+def _signals() -> list[signal.Signals]:
+    return sorted(signal.valid_signals() & set(signal.Signals))

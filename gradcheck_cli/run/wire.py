@@ -1,0 +1,248 @@
+"""Answers of a worker as bytes: JSON for the structure, and the numbers of arrays behind it.
+
+A worker runs code of users, so what it sends is read without trust. Reading makes plain values,
+arrays of numbers and the dataclasses of ROOTS, which are in `domain`; no byte names anything else.
+Each field of a dataclass must be what its annotation says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import EllipsisType, NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+
+_DOMAIN = "gradcheck_cli.domain."
+_CLASSES = {
+    "evaluation": ("Evaluation", "Failure", "Gradient", "Operation", "Trace", "Training"),
+    "case": ("TruthRequest",),
+    "fixes": ("Candidate", "Screened", "Target", "Trial", "TrialPoint"),
+    "layer": ("LayerAnswer",),
+    "place": ("Place", "Source", "Span"),
+    "program": ("CustomGradient", "Node", "Program"),
+    "report": ("Cause", "Check", "Entry", "Finding", "Fix", "Indexing", "Reading"),
+    "truth": ("Cost", "Guard", "Hull", "Truth", "TruthBlock"),
+}
+_MODULES = {name: module for module, names in _CLASSES.items() for name in names}
+_DTYPES = {np.dtype(name).name: np.dtype(name) for name in ("f8", "f4", "i8", "i4", "u8", "?")}
+_HEAD = struct.Struct("!Q")  # the length of the JSON
+_SCALARS = (NoneType, bool, int, float, str)
+
+
+class Malformed(Exception):
+    """What arrived is no answer."""
+
+
+def encode(value: object) -> bytes:
+    """Raises TypeError for what cannot travel."""
+    writer = _Writer()
+    root = writer.tree(value)
+    head = json.dumps([root, writer.objects, writer.shapes]).encode()
+    return b"".join((_HEAD.pack(len(head)), head, *writer.numbers))
+
+
+def decode(body: bytes) -> Any:
+    """Raises Malformed, and nothing else."""
+    try:
+        (length,) = _HEAD.unpack_from(body)
+        root, objects, shapes = json.loads(body[_HEAD.size : _HEAD.size + length])
+        reader = _Reader(body, _HEAD.size + length, shapes)
+        for name, fields in objects:
+            reader.made.append(_made(name, [reader.value(field) for field in fields]))
+        return reader.value(root)
+    except Malformed:
+        raise
+    except Exception as error:  # of JSON, of NumPy, of unpacking: all say the same
+        raise Malformed(f"{type(error).__name__}: {error}") from error
+
+
+class _Writer:
+    """Containers are lists that begin with a letter. What is there twice is sent once."""
+
+    def __init__(self) -> None:
+        self.objects: list[Any] = []
+        self.shapes: list[Any] = []
+        self.numbers: list[bytes] = []
+        self._sent: dict[int, tuple[list[Any], object]] = {}  # with the object, so that it lives
+
+    def tree(self, value: Any) -> Any:
+        if type(value) in _SCALARS:
+            return value
+        if (known := self._sent.get(id(value))) is not None:
+            return known[0]
+        if isinstance(value, np.float64 | np.float32):
+            return ["n", float(value)]
+        if isinstance(value, np.bool_ | np.integer):
+            return value.item()
+        if isinstance(value, np.ndarray):
+            return self._once(value, self._array(value))
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._once(value, self._object(value))
+        if isinstance(value, Mapping):
+            pairs = [self.tree(part) for pair in value.items() for part in pair]
+            return ["m", *pairs]
+        if isinstance(value, tuple):
+            return ["t", *map(self.tree, value)]
+        if isinstance(value, list):
+            return ["l", *map(self.tree, value)]
+        if isinstance(value, slice):
+            return ["s", *map(self.tree, (value.start, value.stop, value.step))]
+        if isinstance(value, EllipsisType):
+            return ["e"]
+        for plain in (str, float, int):  # a subclass, which is a user's perhaps
+            if isinstance(value, plain):
+                return plain(value)
+        raise TypeError(f"a {type(value).__name__} cannot be sent")
+
+    def _once(self, value: object, tree: list[Any]) -> list[Any]:
+        self._sent[id(value)] = tree, value
+        return tree
+
+    def _array(self, array: Array) -> list[Any]:
+        if array.dtype.name not in _DTYPES:
+            raise TypeError(f"an array of {array.dtype} cannot be sent")
+        self.shapes.append([array.dtype.name, list(array.shape)])
+        self.numbers.append(array.tobytes())
+        return ["a", len(self.shapes) - 1]
+
+    def _object(self, value: Any) -> list[Any]:
+        name = type(value).__name__
+        if name not in _MODULES or type(value) is not _class(name):
+            raise TypeError(f"a {name} cannot be sent")
+        fields = [self.tree(getattr(value, f.name)) for f in dataclasses.fields(value)]
+        self.objects.append([name, fields])
+        return ["o", len(self.objects) - 1]
+
+
+class _Reader:
+    """The arrays of a message, and the objects that were made so far."""
+
+    def __init__(self, body: bytes, start: int, shapes: Sequence[Any]) -> None:
+        self.made: list[Any] = []
+        self._arrays: list[Array] = []
+        for name, shape in shapes:
+            dtype = _DTYPES[name]
+            count = math.prod(shape)
+            array = np.frombuffer(body, dtype, count, start) if count else np.empty(0, dtype)
+            self._arrays.append(array.reshape(shape).copy())
+            start += count * dtype.itemsize
+        if start != len(body):
+            raise Malformed("there are more or fewer numbers than it says")
+
+    def value(self, tree: Any) -> Any:
+        if type(tree) is not list:
+            if type(tree) is dict:
+                raise Malformed("an object of JSON")
+            return tree
+        letter, *parts = tree
+        if letter == "o":
+            return self.made[_index(parts)]
+        if letter == "a":
+            return self._arrays[_index(parts)]
+        values = [self.value(part) for part in parts]
+        if letter == "m":
+            return dict(zip(values[::2], values[1::2], strict=True))
+        if letter == "t":
+            return tuple(values)
+        if letter == "l":
+            return values
+        if letter == "n":
+            return np.float64(*values)
+        if letter == "s":
+            return slice(*values)
+        if letter == "e":
+            return ...
+        raise Malformed(f"the letter {letter!r}")
+
+
+def _index(parts: Sequence[Any]) -> int:
+    (index,) = parts
+    if type(index) is not int or index < 0:
+        raise Malformed(f"the place {index!r}")
+    return index
+
+
+def _made(name: str, values: Sequence[Any]) -> Any:
+    """The dataclass with these fields, each of the right type."""
+    cls = _class(name)
+    for field, check, value in zip(dataclasses.fields(cls), _checks(name), values, strict=True):
+        if not check(value):
+            raise Malformed(f"{name}.{field.name} is a {type(value).__name__}")
+    return cls(*values)
+
+
+@cache
+def _class(name: str) -> Any:
+    module = importlib.import_module(_DOMAIN + _MODULES[name])
+    return getattr(module, name)
+
+
+Check = Callable[[Any], bool]
+
+
+@cache
+def _checks(name: str) -> tuple[Check, ...]:
+    """For each field, whether a value is what the annotation says."""
+    cls = _class(name)
+    hints = get_type_hints(cls, localns=_Names())
+    return tuple(_check(hints[field.name]) for field in dataclasses.fields(cls))
+
+
+class _Names(dict[str, Any]):
+    """What annotations name that their module imports for the type checker only."""
+
+    def __missing__(self, name: str) -> Any:
+        if name in _MODULES:
+            return _class(name)
+        if name == "Array":
+            return Array
+        found = getattr(importlib.import_module(_DOMAIN + "evaluation"), name, None)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+
+def _check(hint: Any) -> Check:
+    """Whether a value that was read is a `hint`; what is nested deeper was checked before."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any or hint is object:
+        return lambda value: True
+    if origin is np.ndarray:
+        return lambda value: isinstance(value, np.ndarray | np.floating)
+    if origin in (Union, UnionType):
+        checks = [_check(argument) for argument in arguments]
+        return lambda value: any(check(value) for check in checks)
+    if origin is Literal:
+        return lambda value: type(value) is str and value in arguments
+    if origin is tuple:
+        return _tuple_check(arguments)
+    if origin is Mapping or origin is dict:
+        key, part = map(_check, arguments)
+        return lambda value: (
+            type(value) is dict and all(key(k) and part(v) for k, v in value.items())
+        )
+    if hint is float:
+        return lambda value: isinstance(value, float) or type(value) is int
+    assert isinstance(hint, type), f"no check for {hint}"
+    return lambda value: type(value) is hint
+
+
+def _tuple_check(arguments: tuple[Any, ...]) -> Check:
+    if len(arguments) == 2 and arguments[1] is ...:
+        each = _check(arguments[0])
+        return lambda value: type(value) is tuple and all(map(each, value))
+    checks = [_check(argument) for argument in arguments]
+    return lambda value: (
+        type(value) is tuple
+        and len(value) == len(checks)
+        and all(check(part) for check, part in zip(checks, value, strict=True))
+    )
