@@ -69,13 +69,18 @@ def moved(
             places.append(x)
     everything = np.empty(len(pool), dtype=object)
     everything[:] = pool
-    return [_taken(everything, np.asarray(y).astype(np.int64)) for y in move(places)]
+    return [_taken(everything, np.asarray(y)) for y in move(places)]
 
 
 def _taken(pool: High, places: np.ndarray[Any, Any]) -> High:
-    """As `pool[places]`, but an array also where there is one place alone."""
+    """As `pool[places]`, but an array also where there is one place alone. A place that is nan is
+    no place: the operation put nan there itself."""
+    from reference_engine.arithmetic.balls import objects
+
+    filled = np.isnan(places)
     made = np.empty(places.shape, dtype=object)
-    made[...] = pool[places]
+    made[...] = pool[np.where(filled, 0, places).astype(np.int64)]
+    made[filled] = objects(np.full(int(filled.sum()), np.nan))
     return made
 
 

@@ -21,16 +21,19 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.exact_kernels import moved, on_balls
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.jax_exact import HANDED_ON, KERNELS, MOVED, MOVES
+from gradcheck_cli.engines.jax_wide import AS_THEY_WERE, as_they_were, inner_of, wide_parameters
 
 SCOPE = "gradcheck_node_"
 """What the name of a node's scope begins with; its number follows."""
 
 _NODE = re.compile(SCOPE + r"(\d+)")
 _SUMS = "add_any"  # of cotangents
-_OF_NUMBERS = ("reduce", "scatter", "select_and")  # their inner programs are about single numbers
 
 
 class _Conversions(Arrays):
+    def numpy(self, array: Any) -> Array:
+        return super().numpy(jax.random.key_data(array) if _is_key(array) else array)
+
     def native(self, values: Array, like: Any) -> Any:
         return jax.numpy.array(super().native(values, like))
 
@@ -121,6 +124,9 @@ class JaxRecorder:
     def _value(self, slot: int) -> Any:
         return self.execution.slots[slot].native
 
+    def _is_key(self, slot: int) -> bool:
+        return _is_key(self._value(slot))
+
     def _solve(
         self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
     ) -> list[int]:
@@ -137,9 +143,18 @@ class JaxRecorder:
         first, second = params["cond_nconsts"], params["body_nconsts"]
         of_condition, of_body = args[:first], args[first : first + second]
         state = list(args[first + second :])
-        while bool(self._value(run(params["cond_jaxpr"], [*of_condition, *state])[0])):
-            state = run(params["body_jaxpr"], [*of_body, *state])
-        return state
+        while True:
+            going = run(params["cond_jaxpr"], [*of_condition, *state])[0]
+            if not np.any(self._value(going)):
+                return state
+            after = run(params["body_jaxpr"], [*of_body, *state])
+            if np.all(self._value(going)):
+                state = after
+            else:  # of a batch, some are done
+                state = [
+                    self._call("select", _chosen, [going, *pair])
+                    for pair in zip(after, state, strict=True)
+                ]
 
     def _scan(
         self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
@@ -156,6 +171,10 @@ class JaxRecorder:
             self.turns = self.turns[:-1]
             state = found[:carried]
             kept.append(found[carried:])
+        if not kept:
+            empty = [(y.shape, y.dtype) for y in params["jaxpr"].out_avals[carried:]]
+            stacks = [jax.numpy.zeros((0, *shape), dtype) for shape, dtype in empty]
+            return [*state, *(self._slot(stack, structural=True) for stack in stacks)]
         if params["reverse"]:
             kept.reverse()
         stacks = [
@@ -185,6 +204,11 @@ class JaxRecorder:
             return [self._slot(y, structural=True) for y in low([])]
         made = all(self.execution.slots[i].structural for i in args)
         wide = partial(_wide, equation.primitive, params)
+        if name in AS_THEY_WERE:
+            wide = partial(_plainly, equation)
+        keys = {place: self._value(slot) for place, slot in enumerate(args) if self._is_key(slot)}
+        if keys:
+            wide = partial(_with_keys, wide, keys)
         moves = name in MOVES
         kernel = KERNELS.get(name)
         exact: Callable[[Sequence[High]], list[High]] | None = None
@@ -243,18 +267,6 @@ class JaxRecorder:
             takers.update(dict.fromkeys(step.args, step.node))
 
 
-def inner_of(equation: Any) -> Any:
-    """What an equation calls once, and that alone: of `jit`, `checkpoint` and the like."""
-    if equation.primitive.name.startswith(_OF_NUMBERS):
-        return None
-    for param in equation.params.values():
-        if isinstance(param, core.ClosedJaxpr):
-            return param
-        if isinstance(param, core.Jaxpr):
-            return core.ClosedJaxpr(param, ())
-    return None
-
-
 def _live(jaxpr: Any) -> list[Any]:
     """The equations that the results depend on, in order."""
     wanted = {x for x in jaxpr.outvars if not isinstance(x, core.Literal)}
@@ -271,6 +283,29 @@ def _results(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> 
     return list(found) if primitive.multiple_results else [found]
 
 
+def _is_key(array: Any) -> bool:
+    """Whether it holds keys of random numbers, which are no numbers to NumPy."""
+    return bool(jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key))
+
+
+def _with_keys(
+    wide: Callable[..., list[Array]], keys: Mapping[int, Any], args: Sequence[Array]
+) -> list[Array]:
+    """With the keys of the run itself in their places."""
+    return wide([keys.get(place, x) for place, x in enumerate(args)])
+
+
+def _chosen(going: Array, after: Array, before: Array) -> Array:
+    """What a turn of a loop gave where it goes on, and what was there where it does not."""
+    return np.where(going.reshape(going.shape + (1,) * (after.ndim - going.ndim)), after, before)
+
+
+def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
+    """As in the run itself, in its dtypes."""
+    arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, list(map(np.asarray, args)))]
+    return [np.asarray(y) for y in _results(equation.primitive, equation.params, arrays)]
+
+
 def _wide(primitive: Any, params: Mapping[str, Any], args: Sequence[Array]) -> list[Array]:
     """In float64: by NumPy where that has words for it, which compiles nothing."""
     kernel = KERNELS.get(primitive.name, MOVED.get(primitive.name))
@@ -280,14 +315,6 @@ def _wide(primitive: Any, params: Mapping[str, Any], args: Sequence[Array]) -> l
         except TypeError:  # it is not restated for these arguments
             pass
     arrays = [jax.numpy.asarray(x) for x in args]
-    return [np.asarray(y) for y in _results(primitive, _widened(params), arrays)]
-
-
-def _widened(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Whatever names a floating dtype names float64."""
-    return {
-        name: np.dtype(np.float64)
-        if isinstance(value, np.dtype) and format_named(value.name) is not None
-        else value
-        for name, value in params.items()
-    }
+    return [
+        np.asarray(y) for y in _results(primitive, wide_parameters(primitive.name, params), arrays)
+    ]

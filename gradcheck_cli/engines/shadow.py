@@ -132,6 +132,9 @@ class Shadow:
             for slot in step.args:
                 if slot not in exact:
                     exact[slot] = given(self.execution, slot, self.numbers)
+            if self._is_exact(step):
+                exact.update((y, given(self.execution, y, self.numbers)) for y in step.results)
+                continue
             args = [exact[slot] for slot in step.args]
             results = self.numbers.enclosed(step, args)
             if results is None:
@@ -139,6 +142,12 @@ class Shadow:
                 results = self.numbers.by_kernel(step, args)
             for slot, value in zip(step.results, results, strict=True):
                 exact[slot] = shaped(value, self.execution, slot)
+
+    def _is_exact(self, step: Step) -> bool:
+        """Whether it has integers, booleans and keys of random numbers alone, which the run has
+        exactly."""
+        slots = self.execution.slots
+        return all(slots[i].format is None for i in (*step.args, *step.results))
 
 
 def shadow(execution: Execution, needed: Sequence[int], numbers: Numbers) -> Shadow:

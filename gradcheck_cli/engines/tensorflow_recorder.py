@@ -175,8 +175,7 @@ class TensorFlowRecorder(Observer):
             if x.dtype.is_floating or x.dtype.is_bool or x._id in self._places
         ]
         results = tuple(self._slot(y) for y in outputs)
-        rest = [None if i in holes else x for i, x in enumerate(inputs)]
-        call = _Call(name, rest, holes, _stated(attributes), len(outputs))
+        call = _Call(name, inputs, holes, _stated(attributes), len(outputs))
         step = Step(
             name=name,
             args=tuple(self._slot(inputs[i]) for i in holes),
@@ -195,6 +194,9 @@ class TensorFlowRecorder(Observer):
             self._sums.update(dict.fromkeys(results, step))
 
 
+_AS_THEY_WERE = ("Bitcast",)  # the dtype of what it takes is a part of what it does
+
+
 def _stated(attributes: Any) -> tuple[Any, ...]:
     """Without those that were left at their defaults."""
     flat = tuple(attributes or ())
@@ -206,10 +208,16 @@ class _Call:
     """An operation that can be run again on other arrays in the places `holes`."""
 
     def __init__(
-        self, name: str, rest: list[Any], holes: list[int], attributes: tuple[Any, ...], count: int
+        self,
+        name: str,
+        inputs: list[Any],
+        holes: list[int],
+        attributes: tuple[Any, ...],
+        count: int,
     ) -> None:
         self._name = name
-        self._rest = rest
+        self._rest = [None if i in holes else x for i, x in enumerate(inputs)]
+        self._dtypes = [inputs[i].dtype for i in holes]
         self._holes = holes
         self._attributes = attributes
         self._count = count
@@ -231,6 +239,9 @@ class _Call:
 
     def wide(self, given: Sequence[Array]) -> list[Array]:
         tensors = [tf.constant(x) for x in given]
+        if self._name in _AS_THEY_WERE:
+            narrow = [tf.cast(x, dtype) for x, dtype in zip(tensors, self._dtypes, strict=True)]
+            return [np.asarray(y.numpy()) for y in self.low(narrow)]
         return [np.asarray(y.numpy()) for y in self._run(self._inputs(tensors), self._widened())]
 
     def _widened(self) -> tuple[Any, ...]:

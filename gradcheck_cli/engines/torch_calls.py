@@ -14,6 +14,8 @@ from gradcheck_cli.engines.exact_kernels import moved, on_balls
 from gradcheck_cli.engines.execution import High
 from gradcheck_cli.engines.torch_exact import KERNELS
 
+_AS_BITS = torch.ops.aten.view.dtype
+
 Hole = tuple[int | str, int | None]
 """An argument by its place or name; of a list of arrays, which of them."""
 
@@ -82,6 +84,9 @@ class Call:
             return list(tensors(self._func(*args, **kwargs)))
 
     def wide(self, given: Sequence[Any]) -> list[Array]:
+        if self._func is _AS_BITS:  # of the dtypes that they were
+            narrow = [as_tensor(x).to(y.dtype) for x, y in zip(given, self.given, strict=True)]
+            return [y.numpy(force=True) for y in self.low(narrow)]
         numbers = [x if isinstance(x, (int, float)) else as_tensor(x) for x in given]
         args, kwargs = self._filled(self._spared(numbers))
         args = [_widened(x) for x in args]
@@ -97,7 +102,7 @@ class Call:
 
     def exact(self, name: str, moves: bool) -> Callable[[Sequence[High]], list[High]] | None:
         """The operation on arrays of `arb`; None where it has none."""
-        if moves:
+        if moves and self._func is not _AS_BITS:
             return partial(moved, self.wide)
         kernel = KERNELS.get(name)
         if kernel is None:

@@ -20,6 +20,7 @@ from gradcheck_cli.explain.alone import Alone, alone
 from gradcheck_cli.explain.producers import UNNAMED
 from gradcheck_cli.explain.traces import LOST_BITS, Traces
 from gradcheck_cli.explain.values import element
+from reference_engine.op import Op
 
 BUDGET = 20_000.0  # scalar operations of one row in balls: a tenth of a second
 
@@ -34,6 +35,7 @@ def first_unlike(traces: Traces) -> Operation | None:
         (index, node, [np.asarray(traces.narrow.values[i]) for i in node.args])
         for index, node in enumerate(program.nodes)
         if node.op in TABLE  # a layer executes what is no row, too
+        and (not traces.executed or _is_known(TABLE[node.op], node))
         and all(i in traces.narrow.values for i in (index, *node.args))
     ]
     for index, node, args in rows:
@@ -44,6 +46,11 @@ def first_unlike(traces: Traces) -> Operation | None:
         for found in _derivative(traces, index, node, args):
             return found
     return None
+
+
+def _is_known(row: Op, node: Node) -> bool:
+    """Whether a row says by its name and arguments alone what an operation computed."""
+    return row.elementwise and not row.keywords and row.arity in (len(node.args), -1)
 
 
 def _request(traces: Traces, call: Alone, mode: Mode, projection: Projection) -> TruthRequest:

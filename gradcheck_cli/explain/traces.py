@@ -31,7 +31,9 @@ def limit_of(fmt: FloatFormat) -> float:
 class Traces:
     """`narrow` in the judged dtype, `wide` in float64 (None where the dtype is float64 itself).
     `target` is what the traced entry should be, None where that is not known. `stated` are the
-    nodes that a derivative which the user wrote consists of: they run in the backward pass."""
+    nodes that a derivative which the user wrote consists of: they run in the backward pass. Of a
+    program that was `executed` and not written, nodes have no keywords: their values are unknown.
+    """
 
     program: Program
     fmt: FloatFormat
@@ -40,6 +42,7 @@ class Traces:
     forward_mode: bool
     target: float | None = None
     stated: frozenset[int] = frozenset()
+    executed: bool = False
 
     def number(self, index: int, at: tuple[int, ...], *, derivative: bool = False) -> float | None:
         """What the run had at element `at` of node `index`; None where it had nothing there."""

@@ -169,7 +169,7 @@ class Blame:
         trace = proven(recording.execution, narrow, request, entry, FORMATS[self._dtype])
         self._exactly, self._enclosed = trace.exactly, trace.enclosed
         traces = traces_of(recording.program, self._dtype, "reverse", trace, wide, target)
-        return blame(replace(traces, stated=recording.stated), code)
+        return blame(replace(traces, stated=recording.stated, executed=True), code)
 
     def _recording(self, row: Array) -> Recording:
         key = row.tobytes()

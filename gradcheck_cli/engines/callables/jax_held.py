@@ -19,7 +19,7 @@ from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.engines.callables.held import Given, Held, Pull
 from gradcheck_cli.engines.callables.jax_walk import CUSTOM_JVP, CUSTOM_VJP, STOP
 from gradcheck_cli.engines.callables.places import Places, lines, shown
-from gradcheck_cli.engines.jax_recorder import inner_of
+from gradcheck_cli.engines.jax_wide import inner_of
 from gradcheck_cli.engines.tracebacks import LIBRARIES
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ class LayerRecorder(JaxRecorder):
         self._power: int | None = None
 
     def _slot(self, array: Any, structural: bool = False) -> int:
-        self.written.count(array.size)
+        self.written.count(array.size, array.dtype)
         return super()._slot(array, structural)
 
     def _equation(

@@ -22,7 +22,8 @@ from jax.interpreters import ad
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.callables.places import Places
 from gradcheck_cli.engines.callables.recording import TooLarge
-from gradcheck_cli.engines.jax_recorder import SCOPE, inner_of
+from gradcheck_cli.engines.jax_recorder import SCOPE
+from gradcheck_cli.engines.jax_wide import inner_of
 
 # JAX takes about three milliseconds to bind, differentiate, transpose and evaluate one: the search
 # that follows has 20 seconds for everything (`layers/blame.py`).

@@ -115,7 +115,7 @@ class NumpyRecorder:
         return self._slot(array) if isinstance(array, Noted) else None
 
     def _new(self, plain: Array) -> int:
-        self.written.count(plain.size)
+        self.written.count(plain.size, plain.dtype)
         return self.execution.add_slot(plain.copy(), format_named(plain.dtype.name))
 
     def _slot(self, value: Any) -> int:

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Trace
 from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
-from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.base import EngineFault, Unsupported
 from gradcheck_cli.engines.execution import Execution, Step
 from gradcheck_cli.engines.shadow import FLOAT64, shadow, to_float
 
@@ -43,8 +43,11 @@ class Written:
     bars: dict[int, int] = field(default_factory=dict)
     numbers: int = 0
 
-    def count(self, size: int) -> None:
-        """One more step with results of so many numbers. Raises TooLarge."""
+    def count(self, size: int, dtype: object) -> None:
+        """One more result of so many numbers. Raises TooLarge, and Unsupported for complex
+        numbers, for which there is no exact arithmetic here."""
+        if "complex" in str(dtype):
+            raise Unsupported("not traced: it computes with complex numbers")
         self.numbers += size
         if len(self.execution.steps) >= MOST_STEPS or self.numbers > MOST_NUMBERS:
             raise TooLarge(
@@ -89,7 +92,8 @@ class Recording:
 
 
 def _floats(values: Array) -> Array:
-    return np.asarray(values, dtype=np.float64)
+    """In float64; integers and booleans as they are."""
+    return values if values.dtype.kind in "biu" else values.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)

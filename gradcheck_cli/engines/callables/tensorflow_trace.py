@@ -57,7 +57,8 @@ class LayerRecorder(TensorFlowRecorder):
 
     def _slot(self, tensor: Any) -> int:
         if tensor._id not in self._places:
-            self.written.count(int(tf.size(tensor)) if tensor.shape.rank is None else _size(tensor))
+            size = int(tf.size(tensor)) if tensor.shape.rank is None else _size(tensor)
+            self.written.count(size, tensor.dtype)
         return super()._slot(tensor)
 
     def _gradient(

@@ -70,7 +70,7 @@ class LayerRecorder(TorchRecorder):
         return hook
 
     def _new(self, tensor: Any) -> int:
-        self.written.count(tensor.numel())
+        self.written.count(tensor.numel(), tensor.dtype)
         return super()._new(tensor)
 
     def _add(self, *call: Any) -> None:

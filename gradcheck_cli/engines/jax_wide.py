@@ -1,0 +1,118 @@
+"""Programs of JAX in float64: dtypes that a jaxpr names in its parameters, and programs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+LOOPS = {"cond": ("branches",), "while": ("cond_jaxpr", "body_jaxpr"), "scan": ("jaxpr",)}
+"""Primitives that run programs of their own, and the parameters that hold these."""
+
+AS_THEY_WERE = ("bitcast_convert_type", "pure_callback", "io_callback")
+"""Primitives to which the dtype of their arguments is a part of what they do."""
+
+_OWN = ("reduce", "scatter", "select_and")  # their inner programs are about single numbers
+_ROUNDING = "reduce_precision"  # to any format, in the same dtype
+_PRODUCTS = "precision"  # what a product may round its factors to
+
+
+def inner_of(equation: Any) -> Any:
+    """The program that an equation does nothing but call, of `jit`, `checkpoint` and the like; None
+    of loops, branches and everything else."""
+    name = equation.primitive.name
+    if name in LOOPS or name.startswith(_OWN):
+        return None
+    for param in equation.params.values():
+        if isinstance(param, core.ClosedJaxpr):
+            return param
+        if isinstance(param, core.Jaxpr):
+            return core.ClosedJaxpr(param, ())
+    return None
+
+
+def as_they_were(equation: Any, args: Sequence[Any]) -> list[Any]:
+    """The arguments in the dtypes that the equation was made for."""
+    return [x.astype(y.aval.dtype) for x, y in zip(args, equation.invars, strict=True)]
+
+
+def widened(closed: Any) -> Any:
+    """The same program in float64."""
+    arrays = [
+        jax.ShapeDtypeStruct(x.shape, wide(x.dtype), weak_type=getattr(x, "weak_type", False))
+        for x in closed.in_avals
+    ]
+    return jax.make_jaxpr(partial(_run, closed))(*arrays)
+
+
+def wide_parameters(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a primitive of this name for arguments in float64."""
+    return {key: _parameter(name, key, value) for key, value in params.items()}
+
+
+def wide(dtype: Any) -> Any:
+    """float64 and complex128 for floating and complex dtypes, and every other dtype itself."""
+    if jax.numpy.issubdtype(dtype, jax.numpy.floating):
+        return np.dtype(np.float64)
+    complex_ = jax.numpy.issubdtype(dtype, jax.numpy.complexfloating)
+    return np.dtype(np.complex128) if complex_ else dtype
+
+
+def _run(closed: Any, *arrays: Any) -> list[Any]:
+    """The results of a jaxpr. All floating numbers in it are float64."""
+    jaxpr = closed.jaxpr
+    known = dict(zip(jaxpr.invars, arrays, strict=True))
+    known.update((x, _in_float64(y)) for x, y in zip(jaxpr.constvars, closed.consts, strict=True))
+
+    def value(atom: Any) -> Any:
+        if isinstance(atom, core.Literal):
+            return _in_float64(jax.numpy.asarray(atom.val, atom.aval.dtype))
+        return known[atom]
+
+    for equation in jaxpr.eqns:
+        args = [value(x) for x in equation.invars]
+        with equation.ctx.manager:
+            results = [_in_float64(y) for y in _equation(equation, args)]
+        known.update(zip(equation.outvars, results, strict=True))
+    return [value(x) for x in jaxpr.outvars]
+
+
+def _equation(equation: Any, args: list[Any]) -> Sequence[Any]:
+    name, params = equation.primitive.name, equation.params
+    if name == _ROUNDING:
+        return args
+    if name == "custom_linear_solve":
+        lengths = params["const_lengths"]
+        before = lengths.matvec + lengths.vecmat
+        consts = args[before : before + lengths.solve]
+        return _run(params["jaxprs"].solve, *consts, *args[sum(lengths) :])
+    inner = inner_of(equation)
+    if inner is not None:
+        return _run(inner, *args)
+    if name in AS_THEY_WERE:
+        args, given = as_they_were(equation, args), dict(params)
+    else:
+        given = wide_parameters(name, params)
+    found = equation.primitive.bind(*args, **equation.primitive.get_bind_params(given))
+    return found if equation.primitive.multiple_results else [found]
+
+
+def _parameter(name: str, key: str, value: Any) -> Any:
+    if key == _PRODUCTS:
+        return None
+    if key in LOOPS.get(name, ()) and isinstance(value, tuple):
+        return tuple(map(widened, value))
+    if isinstance(value, core.ClosedJaxpr):
+        return widened(value)
+    if isinstance(value, core.Jaxpr):
+        return widened(core.ClosedJaxpr(value, ())).jaxpr
+    return wide(value) if isinstance(value, np.dtype) else value
+
+
+def _in_float64(array: Any) -> Any:
+    dtype = wide(array.dtype)
+    return array if dtype == array.dtype else array.astype(dtype)
