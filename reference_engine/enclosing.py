@@ -25,16 +25,21 @@ def ball_vjp(f: Callable[..., Value], xs: Sequence[Any]) -> tuple[Objects, Pull]
     Undecided and NotInBalls.
     """
     level = new_level()
-    variables = [Node(level, x if isinstance(x, Traced) else exactly(x)) for x in xs]
+    variables = [Node(level, _ball(x)) for x in xs]
     y = f(*variables)
     recorded = isinstance(y, Node) and y.level == level
 
     def pull(y_bar: Any) -> list[Objects]:
-        seed = y_bar if isinstance(y_bar, Traced) else exactly(y_bar)
+        seed = _ball(y_bar)
         reached = pull_back([(y, seed)], variables) if recorded else {}
         return [_plain(reached.get(v.record), v) for v in variables]
 
     return objects(unwrap(y.value if recorded else y)), pull
+
+
+def _ball(x: Any) -> Traced:
+    """A traced value as it is; numbers exactly."""
+    return x if isinstance(x, Traced) else exactly(x)
 
 
 def _plain(x_bar: Value, variable: Node) -> Objects:
@@ -69,7 +74,7 @@ def ball_jvp(
 ) -> tuple[Objects, Objects]:
     """f(*xs) and its derivative along the tangents, as arrays of `arb`. Raises as ball_vjp does."""
     level = new_level()
-    duals = [Dual(level, exactly(x), exactly(t)) for x, t in zip(xs, x_dots, strict=True)]
+    duals = [Dual(level, _ball(x), _ball(t)) for x, t in zip(xs, x_dots, strict=True)]
     y = f(*duals)
     if isinstance(y, Dual) and y.level == level:
         return unwrap(y.value), unwrap(y.tangent)

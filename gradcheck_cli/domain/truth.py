@@ -129,7 +129,8 @@ class Truth:
 
     `blocks` has a key (mode, block name) for every mode that was asked for. `output` is the
     program's exact value as a float64, `output_error` its error bar. `reasons` says in a sentence,
-    by the same keys, why entries are undecided, `uncertified` why not all could be enclosed.
+    by the same keys, why entries are undecided, `uncertified` why not all could be enclosed, `tied`
+    which entries hang on an operation that stands on a kink, a tie or a jump, where some do.
     """
 
     dtype: str
@@ -138,6 +139,7 @@ class Truth:
     blocks: Mapping[tuple[str, str], TruthBlock]
     reasons: Mapping[tuple[str, str], str] = field(default_factory=dict)
     uncertified: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    tied: Mapping[tuple[str, str], Array] = field(default_factory=dict)
     hulls: Mapping[str, tuple[Hull, ...]] = field(default_factory=dict)  # by mode
     guards: tuple[Guard, ...] = ()
     fallback: str = (

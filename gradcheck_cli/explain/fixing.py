@@ -32,6 +32,7 @@ from gradcheck_cli.explain.candidates import propose
 UNSTABLE = ("GC201", "GC202", "GC203", "GC301", "GC302", "GC303")
 NOT_FINITE = ("GC201", "GC202", "GC203")
 NONE_HELPS = "no rewrite of the catalogue helps here, and no stated derivative"
+NO_DERIVATIVE = "there is no derivative here: whatever a fix gave would be unproven"
 NOT_TRIED = "none could be tried: too few points around this one have a truth"
 DOES_NOT_FIT = "the exact number does not fit {}: no way of writing it helps"
 NOT_TAKEN = "a stated derivative would help, which {} does not take in {} mode"
@@ -76,10 +77,17 @@ def _wants_fix(finding: Finding) -> bool:
         return False
     if finding.allowed or finding.severity == "note":
         return False
+    if _has_no_derivative(finding):
+        return False
     kind = finding.cause.kind if finding.cause is not None else None
     if finding.code == "GC101":
         return kind == OWN_RULE
     return finding.code in UNSTABLE and kind not in HOPELESS
+
+
+def _has_no_derivative(finding: Finding) -> bool:
+    """Whether an entry of the gradient has no truth: what a fix gave there would be unproven."""
+    return finding.input is not None and any(one.truth is None for one in finding.entries)
 
 
 def problems(
@@ -179,6 +187,9 @@ def _with_fix(
     if not _wants_fix(finding):
         if finding.cause is not None and finding.cause.kind == "genuine overflow":
             return replace(finding, no_fix=DOES_NOT_FIT.format(case.dtype))
+        grave = finding.code in UNSTABLE and finding.severity != "note"
+        if grave and finding.engine is not None and _has_no_derivative(finding):
+            return replace(finding, no_fix=NO_DERIVATIVE)
         return finding
     mine = results[finding.engine, finding.mode]
     for number in best:

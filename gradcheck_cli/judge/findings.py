@@ -144,7 +144,7 @@ def entries_of(
         Entry(
             index=entry_index(case, mode, name, int(row), int(column)),
             computed=None if g is None else float(g[row, column]),
-            truth=_known(block.value[row, column]),
+            truth=_truth(block, int(row), int(column)),
             truth_error=_known(block.error[row, column]),
             finite_difference=_known(block.difference[row, column]),
             finite_difference_error=_known(block.difference_error[row, column]),
@@ -155,19 +155,28 @@ def entries_of(
     return entries, len(places) - len(entries)
 
 
+def _truth(block: TruthBlock, row: int, column: int) -> float | None:
+    """The truth of an entry, where a finite bar or the slopes of a kink make it one."""
+    known = block.kind[row, column] in (PointKind.SMOOTH, PointKind.KINK)
+    return _known(block.value[row, column]) if known else None
+
+
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def source_of(block: TruthBlock) -> str:
-    """Where the truth of a block comes from."""
-    if np.all(block.kind == PointKind.UNDECIDED):
+def source_of(block: TruthBlock, places: Array | None = None) -> str:
+    """Where the truth of a block comes from, or that of its entries at `places` (k, 2). Nothing is
+    confirmed but by a finite bar."""
+    at = (slice(None), slice(None)) if places is None else (places[:, 0], places[:, 1])
+    kind, open_ = block.kind[at], ~np.isfinite(block.error[at])
+    if np.all(kind == PointKind.UNDECIDED):
         return "undecided"
-    if np.any(block.certified):
+    if np.any(block.certified[at]):
         return "certified"
-    if np.any(block.confirmed):
+    if np.any(block.confirmed[at] & ~open_ & (kind == PointKind.SMOOTH)):
         return "confirmed"
-    if np.all((block.kind == PointKind.KINK) | (block.kind == PointKind.UNDEFINED)):
+    if np.all(np.isin(kind, (PointKind.KINK, PointKind.UNDEFINED, PointKind.JUMP))):
         return "one-sided-difference"
     return "finite-difference"
 
@@ -203,7 +212,7 @@ def engine_findings(
             input=name,
             entries=entries,
             more=more,
-            truth_source=source_of(block),
+            truth_source=source_of(block, places),
         )
 
 
@@ -305,7 +314,7 @@ def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Itera
                 input=name,
                 entries=entries,
                 more=more,
-                truth_source=source_of(block),
+                truth_source=source_of(block, places),
             )
 
 
@@ -334,5 +343,5 @@ def guard_findings(case: Case) -> Iterable[Finding]:
                 span=guard.span,
                 entries=entries,
                 more=more,
-                truth_source=source_of(block),
+                truth_source=source_of(block, places),
             )

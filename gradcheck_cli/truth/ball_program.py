@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Program
 from gradcheck_cli.truth.plain import constant, inlined, moving
+from gradcheck_cli.truth.ties import Tied, Ties, tied_elements, ties_at, with_unknown
 
 
 class BallProgram:
@@ -31,9 +32,22 @@ class BallProgram:
             self._given[name] = exactly(value) if value.dtype.kind == "f" else value
 
     def __call__(self, *xs: Any) -> Any:
+        return self._run(xs)
+
+    def _run(self, xs: Sequence[Any], ties: Ties | None = None, unknown: bool = False) -> Any:
         given = {**self._given, **dict(zip(self.wrt, xs, strict=True))}
-        (output,) = self._nodes.outputs(given[name] for name in self.program.inputs)
+        inputs = (given[name] for name in self.program.inputs)
+        (output,) = self._nodes.outputs(inputs, ties, unknown)
         return output
+
+    def ties(self, xs: Sequence[Any]) -> tuple[Any, Ties]:
+        """The output, and by node which of its elements stand on a kink, a tie or a jump."""
+        found: Ties = {}
+        return self._run(xs, found), found
+
+    def with_unknown(self, ties: Ties) -> Callable[..., Any]:
+        """The same function, whose derivative holds no number where it hangs on one of these."""
+        return lambda *xs: self._run(xs, ties, unknown=True)
 
 
 class _Nodes:
@@ -55,8 +69,11 @@ class _Nodes:
                 call = TABLE[node.op] if node.custom is None else _stated(node.custom, fmt)
                 self._calls.append((index, call))
 
-    def outputs(self, inputs: Iterable[Any]) -> list[Any]:
-        """One array an output, None where the program has none, of one array an input."""
+    def outputs(
+        self, inputs: Iterable[Any], ties: Ties | None = None, unknown: bool = False
+    ) -> list[Any]:
+        """One array an output, None where the program has none, of one array an input. Nodes on a
+        tie are noted in `ties`, or, where that is known, get an `unknown` derivative."""
         from reference_engine.arithmetic.ball_choices import noting_ties
         from reference_engine.arithmetic.balls import exactly
         from reference_engine.traced import Traced
@@ -64,6 +81,7 @@ class _Nodes:
         program, slots = self._program, self._template.copy()
         for index, value in zip(program.inputs.values(), inputs, strict=True):
             slots[index] = value
+        hidden: dict[int, tuple[Tied, ...]] = {}
         for index, call in self._calls:
             node = program.nodes[index]
             args = [slots[i] for i in node.args]
@@ -73,8 +91,22 @@ class _Nodes:
                     # the rule for a whole exponent is shorter
                     args[k] = int(args[k]) if whole else exactly(args[k])
             # a tie between numbers that do not move (a mask of zeros and ones) is none
-            with noting_ties() if index in self._still else nullcontext():
+            noted = index in self._still or ties is not None
+            noting: AbstractContextManager[set[str]] = (
+                noting_ties() if noted else nullcontext(set())
+            )
+            with noting as met:
                 slots[index] = call(*args, **node.keywords)
+            if ties is None or index in self._still:
+                continue
+            if unknown:
+                own = ties_at(node, program, args, slots[index], ties.get(index), hidden)
+                if own and node.kind == "float":
+                    slots[index] = with_unknown(slots[index], own)
+                elif own:  # a choice by these numbers passes it on
+                    hidden[index] = own
+            elif met:
+                ties[index] = tied_elements(call, args, node.keywords, slots[index])
         return [None if i is None else slots[i] for i in program.outputs]
 
 

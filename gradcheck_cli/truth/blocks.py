@@ -104,7 +104,7 @@ def merge(
     gradient: Array,
     spread: Array,
     differences: Differences,
-    structural: bool,
+    structural: Array | bool,
     ulp: Array,
     rounding: Callable[[], tuple[Array, Array]],
 ) -> Merged:
@@ -112,10 +112,11 @@ def merge(
 
     Where both agree, T is the gradient: the difference's own bar bounds its error, and so does what
     rounding may cost in float64. `spread` is how far two ways to the gradient are apart;
-    `structural` says that some operation stands exactly on a kink of its own; `ulp` is that of the
-    judged dtype around the gradient; `rounding` gives C and R in float64, asked for only where they
-    matter.
+    `structural` entries hang on an operation that stands exactly on a kink of its own; `ulp` is
+    that of the judged dtype around the gradient; `rounding` gives C and R in float64, asked for
+    only where they matter.
     """
+    structural = np.broadcast_to(np.asarray(structural, np.bool_), gradient.shape)
     kind = _settle_kinds(gradient, spread, differences, structural)
     smooth = kind == PointKind.SMOOTH
     taken = np.isfinite(differences.error) & (np.isfinite(differences.value) | differences.vouched)
@@ -146,9 +147,9 @@ def merge(
     value = np.where(better | only, differences.value, value)
     error = np.where(only, differences.error, error)
     untaken = smooth & ~taken
-    lost = (conflict & (not structural)) | untaken
+    lost = (conflict & ~structural) | untaken
     reason = ""
-    if np.any(conflict & (not structural)):
+    if np.any(conflict & ~structural):
         reason = CONTRADICTION
     elif np.any(untaken):
         reason = differences.reason or NO_DIFFERENCE
@@ -159,19 +160,19 @@ def merge(
 
 
 def _settle_kinds(
-    gradient: Array, spread: Array, differences: Differences, structural: bool
+    gradient: Array, spread: Array, differences: Differences, structural: Array
 ) -> Array:
     """Kinds after asking the program: without an operation that stands on its own kink, what looks
     rough is a kink nearby, closer than the steps, if the gradient is the slope of one side, else a
     function that changes too fast for them."""
     kind = differences.kind.copy()
-    if structural:
+    if np.all(structural):
         return kind
     with np.errstate(all="ignore"):
         near = differences.side_error + spread
         on_top = np.abs(gradient - differences.above) <= near
         one_side = on_top | (np.abs(gradient - differences.below) <= near)
-    rough = np.isin(kind, (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED))
+    rough = np.isin(kind, (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED)) & ~structural
     nearby = rough & one_side
     kind[nearby] = int(PointKind.SMOOTH)
     slope = np.where(on_top, differences.above, differences.below)

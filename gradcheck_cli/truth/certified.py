@@ -8,7 +8,7 @@ functions with correctly rounded last bit, ACM TOMS 17, 1991.)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +20,12 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Projection
 from gradcheck_cli.truth.ball_program import BallProgram, operations
 from gradcheck_cli.truth.gradients import block_shapes, numbers_asked
+from gradcheck_cli.truth.ties import Ties, sparse
 
 FIRST_BITS = 117  # 64 more than float64 has
 MOST_BITS = 4096  # x^2 beside 1 for the smallest x of float64 takes 2150; a cancelling y / y^2 more
 OUTPUT = "output"
+Seed = Callable[[Array], Any]  # from a tangent or cotangent to what is pushed or pulled
 ABSORBED = 1074 + 53  # bits in which 1 + x differs from 1 for every x of float64
 NARROW = 8  # a radius of 2^-8 ulp cannot be seen in any figure that the user gets
 
@@ -42,12 +44,13 @@ TOO_MUCH = "enclosing it would take too many operations"
 class Certificate:
     """One block, every array (rows, columns): where `sure`, the exact derivative is within `radius`
     of `value` (float64). `reason` says why others are not sure; those that have no value in exact
-    arithmetic are `nowhere`."""
+    arithmetic are `nowhere`, those that hang on an operation on a kink, a tie or a jump `tied`."""
 
     value: Array
     radius: Array
     sure: Array
     nowhere: Array
+    tied: Array
     reason: str
 
 
@@ -63,7 +66,7 @@ def certify(request: TruthRequest, budget: float = BUDGET) -> dict[tuple[Mode, s
     for mode, projection in request.projections.items():
         key = numbers_asked(mode, projection)
         if key not in known:
-            known[key] = _Blocks(request, function, mode, projection).certificates(budget)
+            known[key] = Blocks(request, function, mode, projection).certificates(budget)
         for name, certificate in known[key].items():
             found[mode, name] = certificate
     return found
@@ -98,8 +101,14 @@ def certify_output(request: TruthRequest, budget: float = BUDGET) -> Certificate
         found.radius.reshape(output),
         found.sure.reshape(output),
         found.nowhere.reshape(output),
+        found.tied.reshape(output),
         found.reason,
     )
+
+
+def has_value(ball: Any) -> bool:
+    """Whether a ball may hold a number: the whole line is a ball, of which nothing is known yet."""
+    return bool(ball.mid().is_finite())
 
 
 class _Ziv(ABC):
@@ -113,12 +122,13 @@ class _Ziv(ABC):
     ) -> None:
         self._fmt = FORMATS[request.dtype]
         self._function = function
-        self._xs = [np.asarray(request.values[name], np.float64) for name in request.wrt]
+        self._xs: list[Any] = [np.asarray(request.values[n], np.float64) for n in request.wrt]
         self._shapes = shapes
         self._value = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         self._radius = {name: np.full(shape, np.inf) for name, shape in shapes.items()}
         self._sure = {name: np.zeros(shape, np.bool_) for name, shape in shapes.items()}
         self._nowhere = {name: np.zeros(shape, np.bool_) for name, shape in shapes.items()}
+        self._tied = {name: np.zeros(shape, np.bool_) for name, shape in shapes.items()}
 
     @abstractmethod
     def _passes(self) -> int:
@@ -126,7 +136,7 @@ class _Ziv(ABC):
 
     @abstractmethod
     def _enclosed(self) -> Mapping[str, Any] | None:
-        """The arrays of balls at the precision in force; None on a kink, a tie or a jump."""
+        """The arrays of balls at the precision in force, and `_tied`; None where everything is."""
 
     def _defined(self, name: str, place: int) -> bool:
         """Whether the number has a value at all."""
@@ -140,6 +150,7 @@ class _Ziv(ABC):
                 self._radius[name],
                 self._sure[name],
                 self._nowhere[name] & (reason == DOMAIN),
+                self._tied[name],
                 reason,
             )
             for name in self._shapes
@@ -161,6 +172,7 @@ class _Ziv(ABC):
                 with precision(bits):
                     entries = self._enclosed()
                     if entries is None:
+                        self._tied = {n: np.ones(s, np.bool_) for n, s in self._shapes.items()}
                         return KINK
                     finite = self._put(entries)
             except Undecided:
@@ -168,8 +180,8 @@ class _Ziv(ABC):
                 continue
             except NotInBalls as refusal:
                 return str(refusal)
-            if all(np.all(sure) for sure in self._sure.values()):
-                return ""
+            if all(np.all(self._sure[name] | self._tied[name]) for name in self._shapes):
+                return KINK if any(np.any(tied) for tied in self._tied.values()) else ""
             if not finite and bits > ABSORBED:
                 return DOMAIN
             bits *= 2
@@ -182,9 +194,9 @@ class _Ziv(ABC):
             flat = np.reshape(np.asarray(entries[name], dtype=object), -1)
             parts = (self._value, self._radius, self._sure, self._nowhere)
             value, radius, sure, nowhere = (part[name].reshape(-1) for part in parts)
-            for i in np.flatnonzero(~sure):
+            for i in np.flatnonzero(~sure & ~self._tied[name].reshape(-1)):
                 ball = flat[i]
-                if not (ball.is_finite() and self._defined(name, int(i))):
+                if not (has_value(ball) and self._defined(name, int(i))):
                     finite, nowhere[i] = False, True
                     continue
                 nowhere[i] = False
@@ -204,6 +216,8 @@ class _Ziv(ABC):
         if not np.isfinite(value):
             beyond = not abs(ball).lower() <= np.finfo(np.float64).max
             return (value, 0.0) if beyond else None
+        if not radius.is_finite():
+            return None
         ulp = arb(float(self._fmt.ulp(value)))
         if not radius * 2**NARROW <= ulp:
             return None
@@ -227,8 +241,10 @@ class _Output(_Ziv):
         return {OUTPUT: unwrap(self._function(*map(exactly, self._xs)))}
 
 
-class _Blocks(_Ziv):
+class Blocks(_Ziv):
     """The blocks of one projection."""
+
+    _by_entries = True  # a tie spoils the entries that hang on it, and no others
 
     def __init__(
         self,
@@ -255,11 +271,13 @@ class _Blocks(_Ziv):
         return bool(self._rows_defined[row])
 
     def _enclosed(self) -> Mapping[str, Any] | None:
-        if self._stands_on_a_tie():
+        ties = self._ties()
+        if ties and (self._second or not self._by_entries):
             return None
         if self._second:
             return self._second_order()
-        return self._first_order()
+        self._tied = self._tied_entries(ties)
+        return self._first_order(self._function)
 
     def _row_count(self) -> int:
         rows = self._projection.rows
@@ -272,23 +290,32 @@ class _Blocks(_Ziv):
             for name, x in zip(self._wrt, self._xs, strict=True)
         )
 
-    def _stands_on_a_tie(self) -> bool:
-        from reference_engine.arithmetic.ball_choices import noting_ties
+    def _ties(self) -> Ties:
+        """The nodes on a kink, a tie or a jump, and which outputs have a value."""
         from reference_engine.arithmetic.balls import exactly, unwrap
 
-        with noting_ties() as ties:
-            output = unwrap(self._function(*map(exactly, self._xs)))
-        finite = np.array([ball.is_finite() for ball in output.ravel()], np.bool_)
+        output, ties = self._function.ties([exactly(x) for x in self._xs])
+        finite = np.array([has_value(ball) for ball in unwrap(output).ravel()], np.bool_)
         self._rows_defined = np.all(finite, keepdims=True) if self._whole else finite
-        return bool(ties)
+        return ties
 
-    def _by_rows(self) -> Mapping[str, Any]:
+    def _tied_entries(self, ties: Ties) -> dict[str, Array]:
+        """The entries that hang on a tie: those that are no number where its derivative is none."""
+        if not ties:
+            return {name: np.zeros(shape, np.bool_) for name, shape in self._shapes.items()}
+        found = self._first_order(self._function.with_unknown(ties), sparse)
+        return {
+            name: np.array([not b.is_finite() for b in np.ravel(found[name])], np.bool_).reshape(s)
+            for name, s in self._shapes.items()
+        }
+
+    def _by_rows(self, function: Callable[..., Any], seed: Seed) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_vjp
 
-        _, pull = ball_vjp(self._function, self._xs)
+        _, pull = ball_vjp(function, self._xs)
         rows: dict[str, list[Any]] = {name: [] for name in self._wrt}
         for cotangent in self._cotangents():
-            for name, x_bar in zip(self._wrt, pull(cotangent), strict=True):
+            for name, x_bar in zip(self._wrt, pull(seed(cotangent)), strict=True):
                 rows[name].append(self._projected(name, x_bar.reshape(-1)))
         return {name: np.array(found, dtype=object) for name, found in rows.items()}
 
@@ -316,7 +343,7 @@ class _Blocks(_Ziv):
                 moved = np.asarray(tangent, np.float64).reshape(x.shape)
                 yield name, [*still[:i], moved, *still[i + 1 :]]
 
-    def _by_columns(self) -> Mapping[str, Any]:
+    def _by_columns(self, function: Callable[..., Any], seed: Seed) -> Mapping[str, Any]:
         from reference_engine.arithmetic.balls import objects
         from reference_engine.enclosing import ball_jvp
 
@@ -324,17 +351,19 @@ class _Blocks(_Ziv):
         rows = self._projection.rows
         weights = None if rows is None else objects(np.reshape(rows, (len(rows), -1)))
         for name, tangents in self._tangents():
-            column = ball_jvp(self._function, self._xs, tangents)[1].reshape(-1)
+            column = ball_jvp(function, self._xs, [seed(t) for t in tangents])[1].reshape(-1)
             columns[name].append(column if weights is None else weights @ column)
         return {
             name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
             for name, found in columns.items()
         }
 
-    def _first_order(self) -> Mapping[str, Any]:
+    def _first_order(
+        self, function: Callable[..., Any], seed: Seed = np.asarray
+    ) -> Mapping[str, Any]:
         if self._row_count() <= self._tangent_count():
-            return self._by_rows()
-        return self._by_columns()
+            return self._by_rows(function, seed)
+        return self._by_columns(function, seed)
 
     def _second_order(self) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_hvp
@@ -352,11 +381,16 @@ class _Blocks(_Ziv):
         }
 
 
-class _Stated(_Blocks):
+class _Stated(Blocks):
     """The blocks of a derivative that may be another one in the other mode."""
+
+    _by_entries = False
 
     def _passes(self) -> int:
         return self._row_count() if self._mode == "reverse" else self._tangent_count()
 
-    def _first_order(self) -> Mapping[str, Any]:
-        return self._by_rows() if self._mode == "reverse" else self._by_columns()
+    def _first_order(
+        self, function: Callable[..., Any], seed: Seed = np.asarray
+    ) -> Mapping[str, Any]:
+        way = self._by_rows if self._mode == "reverse" else self._by_columns
+        return way(function, seed)

@@ -12,6 +12,7 @@ from gradcheck_cli.domain.truth import Hull, PointKind, TruthBlock
 from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.classify import Sides
 from gradcheck_cli.truth.directions import Sampled
+from gradcheck_cli.truth.limiting import ALIKE, Limiting
 
 RANDOM_DIRECTIONS = 5  # beside the one that moves every tied entry together
 
@@ -21,12 +22,14 @@ def hulls_of(
     differences: Mapping[str, Differences],
     sampled: Sampled,
     seed: int,
+    limits: Limiting | None = None,
 ) -> tuple[Hull, ...]:
     """Hulls along all tied entries at once and along seeded random signs of them.
 
     The one-sided derivatives bound <g, d> where the function bends the same way in every direction,
     like a maximum or a norm (Clarke 1983, proposition 2.3.6: there its generalised directional
-    derivative is the one-sided one). relu(x) - relu(y) does not; such rows are left unbounded.
+    derivative is the one-sided one). relu(x) - relu(y) and the median do not: there the `limits` of
+    the gradient bound it, where all of them are known, and other rows are left unbounded.
     """
     tied = {name: np.any(block.kind == PointKind.KINK, axis=0) for name, block in blocks.items()}
     rng = np.random.default_rng([seed, 2])
@@ -40,8 +43,24 @@ def hulls_of(
     bends += [_bend(differences[n]) * (b.kind == PointKind.KINK) for n, b in blocks.items()]
     bend = np.concatenate(bends, axis=1)
     one_way = np.all(bend >= 0, axis=1) | np.all(bend <= 0, axis=1)
+    one_way &= np.any(bend != 0, axis=1)  # a kink that shows in no direction bends in none
     hulls = (_hull(d, sides) for d, sides in zip(directions, along, strict=True))
-    return tuple(_bounded(hull, one_way) for hull in hulls)
+    bounded = (_bounded(hull, one_way) for hull in hulls)
+    return tuple(bounded if limits is None else (_limited(hull, limits) for hull in bounded))
+
+
+def _limited(hull: Hull, limits: Limiting) -> Hull:
+    """The hull between the limits of the gradient, in the rows of which all limits are known."""
+    names = hull.direction.keys()
+    along = sum(limits.gradients[name] @ hull.direction[name] for name in names)
+    size = sum(np.abs(limits.gradients[name]) @ np.abs(hull.direction[name]) for name in names)
+    known = limits.complete
+    return replace(
+        hull,
+        lower=np.where(known, np.min(along, axis=0), hull.lower),
+        upper=np.where(known, np.max(along, axis=0), hull.upper),
+        error=np.where(known, 2.0**-ALIKE * np.max(size, axis=0), hull.error),
+    )
 
 
 def _sides(direction: Mapping[str, Array], sampled: Sampled) -> Sides:

@@ -43,7 +43,7 @@ def overlaid(merged: Merged, certificate: Certificate) -> Merged:
 def remembered_output(truth: Truth) -> Certificate:
     """The certificate of the value of a truth that has one throughout (`output_certified`)."""
     everywhere = np.ones(np.shape(truth.output), np.bool_)
-    return Certificate(truth.output, truth.output_error, everywhere, ~everywhere, "")
+    return Certificate(truth.output, truth.output_error, everywhere, ~everywhere, ~everywhere, "")
 
 
 def remembered(truth: Truth) -> dict[tuple[Mode, str], Certificate]:
@@ -54,6 +54,7 @@ def remembered(truth: Truth) -> dict[tuple[Mode, str], Certificate]:
             block.error,
             block.certified,
             np.zeros_like(block.certified),  # of no further interest
+            truth.tied.get((mode, name), np.zeros_like(block.certified)),
             truth.uncertified.get((mode, name), ""),
         )
         for (mode, name), block in truth.blocks.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from gradcheck_cli.truth.conditioning import with_costs
 from gradcheck_cli.truth.gradients import block_shapes
 from gradcheck_cli.truth.guards import guards_of
 from gradcheck_cli.truth.hulls import hulls_of
+from gradcheck_cli.truth.limiting import Limiting, limiting
 from gradcheck_cli.truth.noise import from_size
 from gradcheck_cli.truth.overlay import alone, overlaid, remembered, remembered_output
 from gradcheck_cli.truth.plain import PlainFunction, inlined
@@ -82,11 +83,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
         swallowed_poles(program, at_point),
         value.nowhere,
     )
-    certificates: Mapping[tuple[Mode, str], Certificate] = {}
-    if known is not None:
-        certificates = remembered(known)
-    elif not structural:
-        certificates = certify(request)
+    certificates = certify(request) if known is None else remembered(known)
     blocks: dict[tuple[str, str], TruthBlock] = {}
     reasons: dict[tuple[str, str], str] = {}
     hulls: dict[str, tuple[Hull, ...]] = {}
@@ -96,7 +93,11 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
             blocks[mode, name] = _block(work, mode, name, merged, differences, certificate)
             if merged.reason:
                 reasons[mode, name] = merged.reason
-        hulls[mode] = _hulls(work, mode, blocks)
+        limits = limiting(request, mode, certificates, blocks)
+        if limits is not None:
+            for name in request.wrt:
+                blocks[mode, name] = limits.widened(name, blocks[mode, name])
+        hulls[mode] = _hulls(work, mode, blocks, limits)
     rough = from_size(plain, len(program.nodes))
     return Truth(
         dtype=request.dtype,
@@ -107,6 +108,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
         blocks=blocks,
         reasons=reasons,
         uncertified={key: c.reason for key, c in certificates.items() if c.reason},
+        tied={key: c.tied for key, c in certificates.items() if np.any(c.tied)},
         hulls=hulls,
         guards=guards_of(request, program, at_point, blocks) if known is None else known.guards,
         forward=work.evaluations,
@@ -194,8 +196,7 @@ def _mode_blocks(
         for name, certificate in mine.items():
             yield name, alone(certificate), Differences.empty(*names[name])
         return
-    sure = {name for name, certificate in mine.items() if np.all(certificate.sure)}
-    for name, merged, differences in _by_differences(work, mode, sure):
+    for name, merged, differences in _by_differences(work, mode, mine):
         _settle_outputs(work, mode, merged)
         if name in mine:
             merged = overlaid(merged, mine[name])
@@ -216,22 +217,37 @@ def _settle_poles(merged: Merged, certificate: Certificate, gradient: Array) -> 
 
 
 def _by_differences(
-    work: Work, mode: Mode, sure: Container[str]
+    work: Work, mode: Mode, certificates: Mapping[str, Certificate]
 ) -> Iterator[tuple[str, Merged, Differences]]:
-    """`sure` are blocks that are certified: of them no bound by rounding is asked for."""
+    """Of blocks that are certified no bound by rounding is asked for."""
+    sure = {name for name, certificate in certificates.items() if np.all(certificate.sure)}
     for name, differences in differences_of(work, mode).items():
         gradient = work.gradients.true[mode, name]
         spread = work.gradients.spread[mode, name]
         ulp = FORMATS[work.request.dtype].ulp(gradient)
         none = np.zeros_like(gradient)
         rounding = work.rounding(mode, name) if name not in sure else lambda none=none: (none, none)
-        merged = merge(gradient, spread, differences, work.structural, ulp, rounding)
+        structural = _structural(work, certificates.get(name))
+        merged = merge(gradient, spread, differences, structural, ulp, rounding)
         if mode in SECOND:
             merged = unconstrained(merged)
         yield name, merged, differences
 
 
-def _hulls(work: Work, mode: Mode, blocks: dict[tuple[str, str], TruthBlock]) -> tuple[Hull, ...]:
+def _structural(work: Work, certificate: Certificate | None) -> Array | bool:
+    """Which entries hang on a kink: exactly, where the program could be enclosed; else all, where
+    some operation stands on one in float64."""
+    if certificate is None or certificate.reason not in ("", KINK, DOMAIN):
+        return work.structural
+    return certificate.tied
+
+
+def _hulls(
+    work: Work,
+    mode: Mode,
+    blocks: dict[tuple[str, str], TruthBlock],
+    limits: Limiting | None,
+) -> tuple[Hull, ...]:
     """One-sided derivatives along directions through all entries at kinks, if there are several."""
     projection = work.request.projections[mode]
     if mode in SECOND or projection.columns is not None:
@@ -240,4 +256,4 @@ def _hulls(work: Work, mode: Mode, blocks: dict[tuple[str, str], TruthBlock]) ->
     if sum(int(np.sum(b.kind == PointKind.KINK)) for b in mine.values()) < 2:
         return ()
     _, rounded = sampled(work, mode, projection, False)
-    return hulls_of(mine, differences_of(work, mode), rounded, work.request.seed)
+    return hulls_of(mine, differences_of(work, mode), rounded, work.request.seed, limits)

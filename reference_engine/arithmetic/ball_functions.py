@@ -148,6 +148,11 @@ def _scaled_ierfc(x: Any, n: int) -> Any:
     return 2 / arb.pi().sqrt() * x.hermite_h(-n - 1)
 
 
+def _erfcx(x: Any) -> Any:
+    """By the Hermite function where exp(x^2) is large: an enclosure of erfc may hold 0 there."""
+    return _scaled_ierfc(x, 0) if x.mid() > 1 else (x * x).exp() * x.erfc()
+
+
 def _logit(x: Any) -> Any:
     return (x / (1 - x)).log()
 
@@ -287,7 +292,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "gaussian": _each(lambda x: (-x * x).exp()),
     "erf": _each(arb.erf),
     "erfc": _each(arb.erfc),
-    "erfcx": _each(lambda x: (x * x).exp() * x.erfc()),
+    "erfcx": _each(_erfcx),
     "scaled_ierfc": _with(_scaled_ierfc, "n"),
     "erfinv": _each(arb.erfinv),
     "erfinv_slope": _each(lambda x: arb.pi().sqrt() / 2 * (x.erfinv() ** 2).exp()),

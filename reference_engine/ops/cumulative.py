@@ -13,9 +13,10 @@ from reference_engine.arithmetic.floats import all_in_float32, in_float32
 from reference_engine.op import Op, Point, register
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.indexing import getitem
+from reference_engine.ops.selection import equal
 from reference_engine.ops.shape import flip, moveaxis, pad
 from reference_engine.rules import Implicit, Linear, Tangents
-from reference_engine.traced import Value, shape_of, to_array
+from reference_engine.traced import Value, shape_of
 
 FAMILY = "cumulative"
 KEYWORDS = {"axis": None}
@@ -157,10 +158,13 @@ def _running(name: str, alias: str, function: Any, adjective: str) -> Op:
         """The mean of the tangents of those elements so far that attain y_i: a running sum that
         starts anew wherever y changes."""
         axis = _axis_of(x, axis)
-        reached = np.moveaxis(to_array(y), axis, -1)
-        attained = np.equal(np.moveaxis(to_array(x), axis, -1), reached).astype(y.dtype)
+        reached = moveaxis(y, source=axis, destination=-1)
+        found = equal(moveaxis(x, source=axis, destination=-1), reached)
+        before = (..., slice(None, -1))
+        again = equal(getitem(reached, index=(..., slice(1, None))), getitem(reached, index=before))
+        attained = np.asarray(found, np.float64).astype(y.dtype)
         same = np.zeros_like(attained)
-        same[..., 1:] = np.equal(reached[..., 1:], reached[..., :-1])
+        same[..., 1:] = again
         ties = _recurrence_value(same, attained)
         moved = moveaxis(x_dot, source=axis, destination=-1) * attained
         y_dot = divide(recurrence(same, moved), ties)

@@ -92,7 +92,7 @@ def test_what_is_still_infinite_is_not_mended(judged: Judge) -> None:
     assert {finding.engine for finding in infinite} == {"reference", "torch"}
     for finding in infinite:
         assert finding.fix is None
-        assert finding.no_fix == fixing.NONE_HELPS
+        assert finding.no_fix == fixing.NO_DERIVATIVE
 
 
 def test_a_value_that_is_still_lost_is_not_mended(judged: Judge) -> None:

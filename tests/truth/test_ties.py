@@ -1,0 +1,79 @@
+"""A tie spoils the certificates of the entries that hang on it, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.truth import PointKind
+from tests.conftest import truth_of
+
+SMOOTH, KINK, JUMP, UNDEFINED = (
+    PointKind.SMOOTH,
+    PointKind.KINK,
+    PointKind.JUMP,
+    PointKind.UNDEFINED,
+)
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+@pytest.mark.parametrize(
+    ("formula", "inputs", "kinds"),
+    [
+        ("sum(relu(x) * exp(x))", {"x": [0.0, 1.0]}, {"x": [[KINK, SMOOTH]]}),
+        ("max(x, axis=1)", {"x": [[1.0, 1.0], [2.0, 0.0]]}, {"x": [[1, 1, 0, 0], [0, 0, 0, 0]]}),
+        (
+            "cummax(x, axis=1)[:, 1]",
+            {"x": [[1.0, 1.0], [2.0, 0.0]]},
+            {"x": [[1, 1, 0, 0], [0] * 4]},
+        ),
+        ("floor(x) * x", {"x": [1.0, 0.5]}, {"x": [[JUMP, SMOOTH], [SMOOTH, SMOOTH]]}),
+        ("sum(sign(x) * y)", {"x": [0.0, 2.0], "y": [3.0, 4.0]}, {"x": [[JUMP, 0]], "y": [[0, 0]]}),
+        ("sum(where(x > 0, x, 0))", {"x": [0.0, 0.5]}, {"x": [[KINK, SMOOTH]]}),
+        # differentiable although its parts are not: the change of a kink counts for nothing here
+        ("abs(x) * abs(y)", {"x": 0.0, "y": 0.0}, {"x": [[SMOOTH]], "y": [[SMOOTH]]}),
+        # but that of a jump does
+        ("(floor(x) - 1) ** 2", {"x": 1.0}, {"x": [[JUMP]]}),
+        # an infinite slope to one side
+        ("sum(xlogy(p, p))", {"p": [0.5, 0.0]}, {"p": [[SMOOTH, UNDEFINED]]}),
+        ("sum(xlogy(p, p) - xlogy(p, q))", {"p": [0.0], "q": [0.2]}, {"p": [[2]], "q": [[0]]}),
+        (
+            "sum(kl_div(log(q), p))",
+            {"p": [0.5, 0.0], "q": [0.3, 0.2]},
+            {"p": [[SMOOTH, UNDEFINED]]},
+        ),
+    ],
+)
+def test_what_hangs_on_a_tie(
+    formula: str, inputs: Mapping[str, Any], kinds: Mapping[str, Any], mode: Any
+) -> None:
+    truth = truth_of(formula, {name: np.array(x) for name, x in inputs.items()}, modes=(mode,))
+    for name, expected in kinds.items():
+        block = truth.blocks[mode, name]
+        assert np.array_equal(block.kind, expected)
+        assert np.array_equal(block.certified, np.equal(expected, SMOOTH))
+        assert not np.any(np.isfinite(block.value[np.isin(expected, (JUMP, UNDEFINED))]))
+
+
+def test_one_jump_leaves_what_a_short_period_hides_from_differences() -> None:
+    """Every step is longer than the period, so that a difference sees saw-teeth."""
+    inputs = {"x": np.array([-0.8715, 2.0]), "y": np.array([1e-30, 1.0])}
+    truth = truth_of("sum(remainder(x, y))", inputs)
+    x, y = truth.blocks["reverse", "x"], truth.blocks["reverse", "y"]
+    assert np.array_equal(x.certified, [[True, False]])
+    assert x.value[0, 0] == 1.0
+    assert y.value[0, 0] == pytest.approx(8.715e29)
+    assert x.kind[0, 1] == y.kind[0, 1] == JUMP
+
+
+@pytest.mark.parametrize("op", ["cummax", "cummin"])
+def test_running_extremes_of_what_was_computed(op: str) -> None:
+    """Balls that are not exact are equal where they are the same element."""
+    y = np.array([0.5, 4.0, 2.0])
+    block = truth_of(f"{op}(exp(y))", {"y": y}).blocks["reverse", "y"]
+    chosen = np.eye(3)[[0, 1, 1] if op == "cummax" else [0, 0, 0]]
+    assert np.all(block.certified)
+    assert np.allclose(block.value, chosen * np.exp(y), rtol=1e-15)
