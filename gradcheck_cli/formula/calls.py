@@ -20,7 +20,7 @@ from gradcheck_cli.formula.context import (
 from gradcheck_cli.formula.errors import Problem, did_you_mean
 from gradcheck_cli.formula.expressions import emit, evaluate, misfit
 from gradcheck_cli.formula.functions import call_function
-from gradcheck_cli.formula.keywords import fits
+from gradcheck_cli.formula.keywords import as_argument, fits
 from gradcheck_cli.formula.shapes import check_axes
 from gradcheck_cli.formula.usage import Signature, texts_of, usage
 from reference_engine.errors import ShapeError
@@ -136,7 +136,7 @@ def _call_several(frame: Frame, function: Several, node: ast.Call) -> Value:
         parts = function.parts(*shapes, **complete)
     except Problem as problem:
         return misfit(frame, node, shapes, problem)
-    except (ShapeError, ValueError, IndexError) as error:
+    except (ValueError, IndexError, TypeError, ArithmeticError) as error:
         reason = error.reason if isinstance(error, ShapeError) else str(error)
         return misfit(frame, node, shapes, Problem("GC906", reason, usage(function)))
     values = list(zip(refs, [part for _, part in arrays], strict=True))
@@ -160,7 +160,7 @@ def _given(
         elif name not in row.keywords:
             arrays.append((_array(frame, row, name, value, part), part))
         elif isinstance(value, Static):
-            keywords[name] = value.value
+            keywords[name] = as_argument(KEYWORDS[name], value.value)
             if not (value.value is None and _may_be_none(row, name)):
                 wrong |= not fits(frame, row.name, name, value.value, part, usage(row))
         else:

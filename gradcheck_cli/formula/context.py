@@ -97,6 +97,7 @@ class Context:
         self.functions: list[Function] = []
         self.outer_names: set[str] = set()  # variables of the formula, unseen by its functions
         self.calls: list[tuple[str, ast.expr]] = []
+        self.failures = 0  # mistakes that were met, those at a place that has one already too
         self.steps = 0
         self._depth = 0
         self._told: set[tuple[str, int, int]] = set()
@@ -109,6 +110,7 @@ class Context:
         help: str = "",
     ) -> Poison:
         """Tells a mistake, once for each place: an unrolled loop comes by many times."""
+        self.failures += 1
         key = (code, *self.positions.ends(node))
         if key not in self._told:
             self._told.add(key)

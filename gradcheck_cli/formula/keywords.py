@@ -9,6 +9,7 @@ from typing import Any
 from gradcheck_cli.domain.keywords import CHOICES, KEYWORDS, KeywordType
 from gradcheck_cli.formula.context import Frame
 from gradcheck_cli.formula.errors import did_you_mean
+from gradcheck_cli.formula.static import as_constant
 
 
 def _whole(value: Any) -> bool:
@@ -36,6 +37,12 @@ _FITS: dict[KeywordType, tuple[Callable[[Any], bool], str]] = {
     "exact": (_number, "a number"),
     "text": (lambda value: isinstance(value, str), 'a text such as "ij,jk->ik"'),
 }
+
+
+def as_argument(kind: KeywordType, value: Any) -> Any:
+    """The value of a keyword; a number that takes part in the arithmetic is held as a constant of
+    the formula is."""
+    return as_constant(value) if kind in ("number", "exact") and _number(value) else value
 
 
 def fits(frame: Frame, op: str, name: str, value: Any, part: ast.expr, usage: str) -> bool:

@@ -20,6 +20,8 @@ MAX_ENTRIES = 20_000_000
 KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
 RANK = {"bool": 0, "int": 1, "float": 2}
 _COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
+_REFUSALS = (ValueError, IndexError, TypeError, ArithmeticError)
+"""What a row raises where its arguments do not fit."""
 _DTYPES: dict[str, type[np.generic]] = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
 
@@ -73,7 +75,7 @@ def _stated_shape(row: Op, shapes: Sequence[Shape], keywords: Mapping[str, Any])
     given = {name: value for name, value in keywords.items() if name != "dtype"}
     try:
         shape = tuple(int(size) for size in row.result_shape(*shapes, **given))
-    except (ValueError, IndexError, TypeError) as error:
+    except _REFUSALS as error:
         raise Problem("GC906", _reason(row, shapes, error)) from error
     _check_size(shape)
     return shape
@@ -93,7 +95,7 @@ def _run(
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             value = row.value(*arrays, **keywords)
-    except (ValueError, IndexError, TypeError) as error:
+    except _REFUSALS as error:
         raise Problem("GC906", _reason(row, shapes, error)) from error
     kind = KINDS.get(value.dtype.kind)
     if kind is None:
@@ -111,6 +113,8 @@ def _reason(row: Op, shapes: Sequence[Shape], error: Exception) -> str:
         return "all shapes must be equal"
     if isinstance(error, ShapeError):
         return error.reason
+    if isinstance(error, OverflowError):
+        return f"a number is larger than {row.name} can take"
     text = str(error).strip().split("\n")[0]
     return text.split(": ", 1)[-1] if text.startswith(row.name) else text
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gradcheck_cli.formula.errors import Problem
 
-_LARGEST_INT = 2**1024  # beyond every floating-point number; also what keeps 9**9**9 cheap
+_LARGEST_INT = 2**1024 - 2**970  # what rounds to infinity; also what keeps 9**9**9 cheap
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

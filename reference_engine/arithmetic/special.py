@@ -206,7 +206,9 @@ def _polygamma_right(x: Array, n: int) -> Any:
 
 
 def _polygamma_left(x: Array, n: int) -> Array:
-    """For x < 0 and n > 0, reflected (DLMF 5.15.6); nan at a pole with two signs."""
+    """For x < 0 and n > 0, reflected (DLMF 5.15.6); nan at a pole with two signs. Raises
+    OverflowError where pi^(n + 1) is no double."""
+    scale = math.pi ** (n + 1)  # first: it overflows before a polynomial of degree n takes long
     from_pole = x - np.round(x)
     cotangent = 1 / np.tan(np.pi * from_pole)
     odd = (n + 1) % 2
@@ -215,7 +217,7 @@ def _polygamma_left(x: Array, n: int) -> Array:
     for c in reversed(lower):
         total = total * cotangent**2 + c
     reflected = (-1) ** n * _polygamma_right(1 - x, n)
-    y = reflected - math.pi ** (n + 1) * total * (cotangent if odd else 1)
+    y = reflected - scale * total * (cotangent if odd else 1)
     return np.where((from_pole == 0) & bool(odd), np.nan, y)
 
 

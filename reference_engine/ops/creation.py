@@ -122,9 +122,19 @@ def _like(name: str, function: Any, formula: str, **keywords: Any) -> Op:
 
 zeros_like = _like("zeros_like", np.zeros_like, "zeros in the shape and dtype of x")
 ones_like = _like("ones_like", np.ones_like, "ones in the shape and dtype of x")
+
+
+def _full_like(x: Any, fill_value: float) -> Any:
+    """Raises ValueError where whole numbers are to hold what they cannot: NumPy would give any."""
+    integers = np.asarray(x).dtype.kind == "i"
+    if integers and not -(2.0**63) <= fill_value < 2.0**63:
+        raise ValueError(f"full_like: x holds whole numbers of 64 bits, and {fill_value:g} is none")
+    return np.full_like(x, fill_value)
+
+
 full_like = _like(
     "full_like",
-    lambda x, fill_value: np.full_like(x, fill_value),
+    _full_like,
     "fill_value in the shape and dtype of x",
     fill_value=REQUIRED,
 )

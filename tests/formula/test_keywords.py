@@ -4,9 +4,9 @@ import pytest
 
 from gradcheck_cli.domain.keywords import CHOICES, KEYWORDS
 from gradcheck_cli.formula import Argument, parse
-from reference_engine.op import SEVERAL, TABLE
+from reference_engine.op import REQUIRED, SEVERAL, TABLE
 
-from .writing import SHAPES, helps, mistakes
+from .writing import SHAPES, helps, mistakes, output, program
 
 INPUTS = {**SHAPES, "A": Argument((3, 3)), "images": Argument((2, 3, 6, 6))}
 
@@ -120,3 +120,34 @@ def test_frameworks_names_lead_to_ours() -> None:
 
 def test_the_dtype_is_that_of_the_run_and_cannot_be_given() -> None:
     assert told("ones((2,), dtype=1) * x") == ("GC904 12-19 `ones` has no `dtype`", "ones(shape)")
+
+
+HUGE = ("10**20", "-(10**20)", "2**63", "-2**63", "2**62", "inf", "nan", "True", "None", '"sum"')
+
+
+@pytest.mark.parametrize("name", sorted({*TABLE, *SEVERAL} - {"getitem"}))
+def test_no_number_that_is_known_before_the_run_breaks_the_reader(name: str) -> None:
+    row = TABLE[name] if name in TABLE else SEVERAL[name]
+    needed = {k: "2" for k, default in row.keywords.items() if default is REQUIRED}
+    for keyword in row.keywords.keys() - {"dtype"}:
+        for array in ("v", "n", "3"):
+            arrays = [f"[{array}]" if one.startswith("*") else array for one in row.arrays]
+            for value in HUGE:
+                chosen = {**needed, keyword: value}
+                named = [f"{k}={v}" for k, v in chosen.items()]
+                parsed = parse(f"{name}({', '.join(arrays + named)})", inputs=INPUTS)
+                assert all(error.code.startswith("GC9") for error in parsed.errors)
+
+
+@pytest.mark.parametrize("text", ["clip(3, min=10**20)", "hardtanh(2, min=10**20)"])
+def test_a_whole_number_beyond_64_bits_is_held_as_a_constant_is(text: str) -> None:
+    (node,) = (node for node in program(f"s * {text}").nodes if "min" in node.keywords)
+    assert node.keywords["min"] == 1e20
+    assert isinstance(node.keywords["min"], float)
+
+
+@pytest.mark.parametrize("value", ["10**20", "inf", "-inf"])
+def test_whole_numbers_are_filled_with_whole_numbers_of_64_bits(value: str) -> None:
+    (told,) = mistakes(f"v * full_like(n, {value})")
+    assert "x holds whole numbers of 64 bits" in told
+    assert output(f"full_like(v, {value})").shape == (2,)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from .writing import helps, mistakes, ops, output, program
@@ -69,6 +71,18 @@ def test_a_mistake_in_a_loop_is_told_once() -> None:
     assert mistakes("t = s\nfor i in range(9):\n    t = t + x[i, 0]\nt") == [
         "GC906 3:13-20 x[i, 0]: (3, 2): the index 3 is outside axis 0, which has size 3"
     ]
+
+
+def test_a_mistake_ends_a_loop_and_what_it_would_have_made_is_not_blamed() -> None:
+    text = """
+    t = stack([s])
+    for i in range(10**30):
+        t = concatenate([t, stack([unknown])])
+    reshape(t, (7,))
+    """
+    start = time.perf_counter()
+    assert mistakes(text) == ["GC905 4:32-39 unknown name `unknown`"]
+    assert time.perf_counter() - start < 2  # 100,000 turns take longer
 
 
 def test_the_body_of_a_loop_with_wrong_bounds_is_looked_at() -> None:

@@ -37,6 +37,7 @@ def test_comparisons_of_constants_are_known_before_the_run() -> None:
         ("0 ** -1", "division by zero in a constant"),
         ("9 ** 9 ** 9", "the constant is larger than any number"),
         ("10.0 ** 400", "the constant is larger than any number"),
+        ("2**1023 + (2**1023 - 1)", "the constant is larger than any number"),
         ("(-8) ** 0.5", "the constant is a complex number"),
         ("1 & 2", "& and | combine comparisons, not numbers"),
         ("~1", "~ negates comparisons, not numbers"),
