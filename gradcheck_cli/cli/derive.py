@@ -94,7 +94,7 @@ def command(
 def _read(path: str) -> tuple[list[Spec], list[SpecError]]:
     from gradcheck_cli import specfile
 
-    files, unreadable = specfile.expand([path])
+    files, unreadable, _ = specfile.expand([path])
     specs: list[Spec] = []
     mistakes = list(unreadable)
     for file in files:

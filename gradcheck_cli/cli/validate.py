@@ -7,7 +7,7 @@ import sys
 import click
 
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for, talk
-from gradcheck_cli.cli.words import counted
+from gradcheck_cli.cli.words import counted, skipped_words
 
 
 @click.command()
@@ -29,7 +29,7 @@ def command(paths: tuple[str, ...], color: str | None, quiet: bool) -> int:
     prepare_streams()
     style = style_for(sys.stdout, color)
     console = make_console(sys.stdout, style)
-    files, errors = specfile.expand(paths)
+    files, errors, skipped = specfile.expand(paths)
     mistakes = list(errors)
     for file in files:
         specs, found = specfile.read(file)
@@ -38,6 +38,8 @@ def command(paths: tuple[str, ...], color: str | None, quiet: bool) -> int:
             names = ", ".join(spec.name for spec in specs)
             line = Text().append("ok    ", style="bold green").append(f"{file}  {names}")
             print_lines(console, [line])
+    if skipped and not quiet:
+        talk(skipped_words(skipped))
     for mistake in mistakes:
         print_lines(console, [*error_block(mistake, style), Text()])
     if mistakes:

@@ -22,3 +22,12 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def skipped_words(files: int) -> str:
+    """What is said of YAML files of folders that are no specs."""
+    them = "it is" if files == 1 else "they are"
+    return (
+        f"{counted(files, 'YAML file')} skipped: {them} not called *.gradcheck.yaml, and without "
+        "the keys `model` and `implementations`"
+    )

@@ -39,7 +39,7 @@ class JsonWriter:
 
 def as_json(report: Report) -> dict[str, Any]:
     """The report as plain lists and dictionaries, with nothing in it that JSON cannot say."""
-    return {
+    whole = {
         "schema_version": SCHEMA_VERSION,
         "tool": {
             "name": "gradcheck",
@@ -59,6 +59,19 @@ def as_json(report: Report) -> dict[str, Any]:
         "results": [_result(result) for result in report.results],
         "errors": [_error(error) for error in report.errors],
     }
+    return {key: _encodable(value) for key, value in whole.items()}
+
+
+def _encodable(value: Any) -> Any:
+    """With texts that UTF-8 can hold: a file's name may be any bytes, and many readers of JSON
+    refuse a whole report for half a character."""
+    if isinstance(value, str):
+        return value.encode("utf-8", errors="backslashreplace").decode("utf-8")
+    if isinstance(value, list):
+        return [_encodable(one) for one in value]
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(one) for key, one in value.items()}
+    return value
 
 
 def _result(result: SpecResult) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ from gradcheck_cli.domain.report import (
 from gradcheck_cli.domain.spec import Allow, Spec
 from gradcheck_cli.run.designs import accepted, unmatched
 from gradcheck_cli.run.plan import Look, Plan
+from gradcheck_cli.specfile.text import STDIN
 
 OF_MODES, OF_ENGINES, OF_DIFFERENCES = "GC105", "GC107", "GC304"
 _BASE: dict[str, Mode] = {second: first for first, second in SECOND_ORDER.items()}
@@ -135,7 +137,7 @@ def _fingerprint(finding: Finding, spec: Spec) -> str:
 
 def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
     """The command that shows the finding again. One that compares asks all that it compares."""
-    words = ["gradcheck", "run", plan.spec.source.path]
+    words = []
     if finding.engine:
         compared = plan.engines if finding.code == OF_ENGINES else [finding.engine]
         words += ["--engine", ",".join(compared)]
@@ -155,7 +157,18 @@ def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
         if limit.override is not None:
             words += [flag, str(limit.override)]
     words += ["--seed", str(plan.seed)]
-    return shlex.join(words)
+    return f"gradcheck run {_quoted(plan.spec.source.path)} {shlex.join(words)}"
+
+
+def _quoted(path: str) -> str:
+    """A path as a shell takes it, one that looks like an option or is no UTF-8 too."""
+    if path.startswith("-") and path != STDIN:
+        path = f"./{path}"
+    if path.isprintable():
+        return shlex.quote(path)
+    codes = os.fsencode(path)
+    plain = "".join(chr(c) if 32 <= c < 127 and c not in b"'\\" else f"\\x{c:02x}" for c in codes)
+    return f"$'{plain}'"
 
 
 def reading(plan: Plan, look: Look, evaluation: Evaluation) -> Reading | None:

@@ -1,7 +1,7 @@
 """YAML -> Spec, with positions: every mistake of a file at once, each with its place.
 
 read(path, text=None, *, seed=0) -> (specs, errors)
-expand(paths) -> (files, errors)
+expand(paths) -> (files, errors, skipped)
 schema() -> JSON Schema
 """
 

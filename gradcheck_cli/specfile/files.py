@@ -5,68 +5,140 @@ from __future__ import annotations
 import difflib
 import glob
 import os
-from collections.abc import Iterable
+import re
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from gradcheck_cli.domain.report import SpecError
-from gradcheck_cli.specfile.text import STDIN
+from gradcheck_cli.specfile.text import MAX_BYTES, STDIN, reason
+from gradcheck_cli.specfile.yaml_tree import documents
+from gradcheck_cli.specfile.yaml_values import Mapping
 
 ENDINGS = (".yaml", ".yml")
+OWN_ENDINGS = (".gradcheck.yaml", ".gradcheck.yml")
+"""A file of a folder that is called so is a spec, whatever is in it."""
+
+_KEYS = ("model", "implementations")
+_NAMED = re.compile(rf"^({'|'.join(_KEYS)})\s*:", re.MULTILINE)
 
 
-def expand(paths: Iterable[str]) -> tuple[list[str], list[SpecError]]:
-    """The spec files that the paths mean, in order and each once; a GC901 for what is not there.
+class Expanded(NamedTuple):
+    """What paths mean: spec files in order and each once, a GC901 for what is not there or cannot
+    be read, and how many YAML files of folders were `skipped`, since they are no specs."""
 
-    A folder means every .yaml and .yml file in it at any depth, in the order of names, without
-    hidden ones; it may hold none, and `.` does not show in their names. A name with `*`, `?` or
-    `[` that is not a file is a pattern (`**` crosses folders), and one that matches nothing is an
-    error. "-" is standard input.
+    files: list[str]
+    errors: list[SpecError]
+    skipped: int
+
+
+def expand(paths: Iterable[str]) -> Expanded:
+    """The spec files that the paths mean.
+
+    A folder means the specs in it at any depth, in the order of names, without hidden ones; it may
+    hold none, and `.` does not show in their names. They are its files *.gradcheck.yaml, and YAML
+    files with a key `model` or `implementations` at the left edge. A name with `*`, `?` or `[` that
+    is not a file is a pattern (`**` crosses folders), and one that matches nothing is an error. A
+    file that is named is a spec, whatever it is called. "-" is standard input.
     """
+    search = _Search()
     files: dict[str, None] = {}
-    errors: list[SpecError] = []
     for path in paths:
-        if path == STDIN or Path(path).is_file():
-            files[path] = None
-        elif Path(path).is_dir():
-            files.update(dict.fromkeys(_inside(path)))
-        elif Path(path).exists():  # a pipe or a device: read it as it comes
-            files[path] = None
+        if path == STDIN or _kind(path):
+            files.update(dict.fromkeys(search.specs(path)))
         elif glob.has_magic(path):
-            matches = [found for match in _matches(path) for found in match]
+            matches = [spec for match in _matches(path) for spec in search.specs(match)]
             files.update(dict.fromkeys(matches))
             if not matches:
-                errors.append(SpecError("GC901", path, "the pattern matches no spec"))
+                search.errors.append(SpecError("GC901", path, "the pattern matches no spec"))
         else:
-            errors.append(_missing(path))
-    return list(files), errors
+            search.errors.append(_missing(path))
+    return Expanded(list(files), search.errors, len(search.others - files.keys()))
 
 
-def _matches(pattern: str) -> Iterable[list[str]]:
-    for match in sorted(glob.glob(pattern, recursive=True)):
-        yield _inside(match) if Path(match).is_dir() else [match]
+def _matches(pattern: str) -> list[str]:
+    return sorted(glob.glob(pattern, recursive=True))
 
 
-def _inside(folder: str) -> list[str]:
-    found: list[str] = []
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [
-            os.path.normpath(os.path.join(root, name))
-            for name in names
-            if name.endswith(ENDINGS) and not name.startswith(".")
-        ]
-    return sorted(found)
+def _kind(path: str) -> str:
+    """Whether it is a "folder", a "file" or, a pipe for example, "something"; else nothing."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # ValueError: a name that no file can have
+        return ""
+    if stat.S_ISREG(mode):
+        return "file"
+    return "folder" if stat.S_ISDIR(mode) else "something"
+
+
+class _Search:
+    """Looks for specs, and keeps what it met: folders that cannot be read, YAML that is no spec."""
+
+    def __init__(self) -> None:
+        self.errors: list[SpecError] = []
+        self.others: set[str] = set()
+
+    def specs(self, path: str) -> list[str]:
+        """The specs of a folder; anything else as it is."""
+        if path == STDIN or _kind(path) != "folder":
+            return [path]
+        found = []
+        for name in sorted(self._yaml_files(path)):
+            if _is_spec(name):
+                found.append(name)
+            else:
+                self.others.add(name)
+        return found
+
+    def _yaml_files(self, folder: str) -> Iterator[str]:
+        for root, folders, names in os.walk(folder, onerror=self._refused):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in names:
+                if name.endswith(ENDINGS) and not name.startswith("."):
+                    yield os.path.normpath(os.path.join(root, name))
+
+    def _refused(self, error: OSError) -> None:
+        message = f"the folder cannot be read: {reason(error)}"
+        self.errors.append(SpecError("GC901", str(error.filename), message))
+
+
+def _is_spec(path: str) -> bool:
+    """Whether a YAML file of a folder is a spec, by its name or by its keys. What cannot be read is
+    one: the reader says why. A pipe or a device is none: reading it may never end."""
+    if _kind(path) == "something":
+        return False
+    if path.endswith(OWN_ENDINGS):
+        return True
+    try:
+        with Path(path).open("rb") as stream:
+            text = stream.read(MAX_BYTES).decode("utf-8-sig", errors="replace")
+    except OSError:
+        return True
+    if not any(key in text for key in _KEYS):
+        return False
+    if _NAMED.search(text):
+        return True
+    roots = (document.root for document in documents(text))
+    return any(
+        isinstance(root, Mapping) and any(key in root.values for key in _KEYS) for root in roots
+    )
 
 
 def _missing(path: str) -> SpecError:
     parent = Path(path).parent
-    message = "there is no such file or folder"
-    if not parent.is_dir():
-        return SpecError("GC901", path, message, help=f"there is no folder {parent}")
-    names = [entry.name for entry in parent.iterdir() if not entry.name.startswith(".")]
+    try:
+        names = [name for name in os.listdir(parent) if not name.startswith(".")]
+        os.stat(path)
+    except FileNotFoundError:
+        if not parent.is_dir():
+            message = "there is no such file or folder"
+            return SpecError("GC901", path, message, help=f"there is no folder {parent}")
+    except (OSError, ValueError) as error:
+        return SpecError("GC901", path, f"the file cannot be read: {reason(error)}")
     wanted = Path(path).name
     choices = [name for name in names if name.endswith(ENDINGS) or (parent / name).is_dir()]
     same_stem = [name for name in choices if Path(name).stem == wanted]
     near = same_stem or difflib.get_close_matches(wanted, choices, 1, 0.6)
     help = f"did you mean `{parent / near[0]}`?" if near else ""
-    return SpecError("GC901", path, message, help=help)
+    return SpecError("GC901", path, "there is no such file or folder", help=help)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path as FilePath
@@ -50,11 +51,11 @@ def read(
         return [], [
             SpecError("GC902", path, "there is no spec in this file", None, source, help=help)
         ]
+    stem = "stdin" if path == STDIN else _stem(path)
     specs: list[Spec] = []
     errors: list[SpecError] = []
     names: dict[str, Span] = {}
     for number_, document in enumerate(found, start=1):
-        stem = "stdin" if path == STDIN else FilePath(path).stem.removesuffix(".gradcheck")
         reader = _Reader(source, lines, document, seed)
         spec = reader.read(stem if len(found) == 1 else f"{stem}#{number_}")
         if spec is not None and spec.name in names:
@@ -75,6 +76,15 @@ def _first(errors: list[SpecError]) -> list[SpecError]:
         return errors
     last = errors[MAX_ERRORS]
     return [*errors[:MAX_ERRORS], replace(last, message=f"and {more} more mistakes", help="")]
+
+
+def _stem(path: str) -> str:
+    """The file's name as the name of a spec: what no text holds, and what steers a terminal, is
+    written as an escape. (A file's name is any bytes; what is no UTF-8 is half a character here.)
+    """
+    text = os.fsencode(FilePath(path).stem.removesuffix(".gradcheck"))
+    name = text.decode("utf-8", errors="backslashreplace")
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
 def _is_empty(document: Document) -> bool:

@@ -65,8 +65,8 @@ def load(path: str) -> Source | SpecError:
     """
     try:
         data = _bytes(path)
-    except OSError as error:
-        return SpecError("GC901", path, f"the file cannot be read: {_reason(error)}")
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        return SpecError("GC901", path, f"the file cannot be read: {reason(error)}")
     if data is None or len(data) > MAX_BYTES:
         return SpecError(
             "GC901",
@@ -137,11 +137,12 @@ def _limited(stream: BinaryIO) -> bytes:
     return b"".join(pieces)
 
 
-def _reason(error: OSError) -> str:
+def reason(error: OSError | ValueError) -> str:
+    """Why a file or a folder cannot be read."""
     if isinstance(error, IsADirectoryError):
         return "it is a folder"
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
     if isinstance(error, PermissionError):
         return "permission denied"
-    return error.strerror or type(error).__name__
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -151,3 +151,13 @@ def test_a_fix_that_was_tried() -> None:
     assert finding["fix"]["after"] == "exp(-x)"
     assert finding["fix"]["ulps_before"] == "nan"
     assert finding["fix"]["points"] == {"tried": 8, "right": 7}
+
+
+def test_a_name_that_is_no_utf_8_is_written_so_that_every_reader_takes_it() -> None:
+    stream = io.StringIO()
+    result = samples.quadratic()
+    source = replace(result.source, path="bad\udcff.yaml")
+    writer = open_writer("json", stream, Style(width=120))
+    writer.finish(samples.report(replace(result, source=source)))
+    assert "\\udcff" not in stream.getvalue().replace("\\\\udcff", "")
+    assert json.loads(stream.getvalue())["results"][0]["path"] == "bad\\udcff.yaml"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from gradcheck_cli.domain.evaluation import Training
 from gradcheck_cli.domain.options import Layered, RunOptions
@@ -137,3 +140,19 @@ def test_output_has_the_name_that_the_formula_gives_it(spec: Read) -> None:
 
 def test_training_without_an_end_is_no_result() -> None:
     assert training_result(Training("torch", "float32")) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("-dash.yaml", "./-dash.yaml"),
+        ("-", "-"),
+        ("two words.yaml", "'two words.yaml'"),
+        ("it's \udcff.yaml", r"$'it\x27s \xff.yaml'"),
+    ],
+)
+def test_a_file_of_any_name_can_be_repeated(path: str, word: str, spec: Read) -> None:
+    one = spec(TEXT)
+    one = replace(one, source=replace(one.source, path=path))
+    (bare,) = _settled(one, [_found(engine=None, dtype=None, mode=None)]).findings
+    assert bare.repeat == f"gradcheck run {word} --seed 0"

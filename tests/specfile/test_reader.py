@@ -313,7 +313,7 @@ def test_standard_input_is_read_as_utf_8(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_example_is_in_order_and_says_where_its_schema_is() -> None:
-    files, errors = expand([str(EXAMPLES)])
+    files, errors, _ = expand([str(EXAMPLES)])
     assert errors == []
     assert len(files) >= 13
     for file in files:
@@ -363,3 +363,17 @@ def test_no_text_raises_and_every_place_is_in_it(junk: str, where: int) -> None:
                 assert error.source is not None
                 line = error.source.line(error.span.line)
                 assert 1 <= error.span.column <= len(line) + 2
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("dir/bad\udcff.yaml", "bad\\xff"),
+        ("red\x1b[31m.gradcheck.yaml", "red\\x1b[31m"),
+        ("größe.yaml", "größe"),
+    ],
+)
+def test_a_file_of_any_name_names_its_spec_in_characters(path: str, name: str) -> None:
+    (spec,), _ = read(path, "inputs: {x: 1}\nmodel: x\n")
+    assert spec.name == name
+    assert spec.source.path == path
