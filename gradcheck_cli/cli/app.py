@@ -10,6 +10,7 @@ import click
 
 import gradcheck_cli
 from gradcheck_cli.cli.exits import guarded
+from gradcheck_cli.cli.streams import open_closed_streams, word_failures
 from gradcheck_cli.cli.words import did_you_mean
 
 # name: (module, what `gradcheck --help` says). A command's function is called `command`.
@@ -63,4 +64,6 @@ def app() -> None:
 
 def main() -> NoReturn:
     """Runs the command line and exits."""
+    open_closed_streams()
+    word_failures()
     sys.exit(guarded(app, sys.argv[1:]))

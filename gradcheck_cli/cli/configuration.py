@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,21 @@ class ConfigurationError(UsageError):
         self.mistakes = tuple(mistakes)
 
 
-def load_configuration(folder: Path) -> dict[str, Any]:
-    """The settings of the nearest pyproject.toml at or above `folder`; none where there is none.
+_FILES = ("output", "report")
+_GATE = ("exit-zero", "fail-on", "ignore", "select")
+"""What says which findings count. A run that is to run no code of users takes none of it, and no
+file's name, from a file that came with that code."""
 
-    Raises ConfigurationError for what is no TOML, an unknown key, or a value of the wrong type.
+
+def load_configuration(folder: Path | None = None, *, trusted: bool = True) -> dict[str, Any]:
+    """The settings of the nearest pyproject.toml at or above `folder` (None: the working folder);
+    none where there is none.
+
+    Where it is not `trusted` the settings of _FILES and _GATE are left out. Raises
+    ConfigurationError for what is no TOML, an unknown key, a value of the wrong type, or a file to
+    be written outside of the configuration's own folder.
     """
-    path = next(
-        (place for place in _candidates(folder) if place.is_file()),
-        None,
-    )
+    path = next((place for place in _candidates(folder) if place.is_file()), None)
     if path is None:
         return {}
     try:
@@ -45,10 +52,40 @@ def load_configuration(folder: Path) -> dict[str, Any]:
         ) from error
     if "gradcheck" not in text:
         return {}
-    return _parsed(Source(_shown(path), text))
+    source = Source(_shown(path), text)
+    values = _parsed(source)
+    if not trusted:
+        return {key: value for key, value in values.items() if key not in (*_FILES, *_GATE)}
+    mistakes = [_mistake(source, key, _outside(path, key)) for key in _outward(path, values)]
+    if mistakes:
+        raise ConfigurationError(mistakes)
+    return values
 
 
-def _candidates(folder: Path) -> list[Path]:
+def _outward(path: Path, values: Mapping[str, Any]) -> list[str]:
+    """The keys that name a file outside of the configuration's folder."""
+    targets = {"output": [values["output"]] if "output" in values else []}
+    targets["report"] = [text.partition("=")[2] for text in values.get("report", ())]
+    inside = path.parent.resolve()
+    return [
+        key
+        for key, files in targets.items()
+        if any(f and f != "-" and not Path(f).resolve().is_relative_to(inside) for f in files)
+    ]
+
+
+def _outside(path: Path, key: str) -> str:
+    return (
+        f"`{key}` names a file outside of {path.parent.resolve()}, where this configuration is: "
+        f"only --{key} and GRADCHECK_{key.upper()} may"
+    )
+
+
+def _candidates(folder: Path | None) -> list[Path]:
+    try:
+        folder = folder or Path.cwd()
+    except OSError:  # it was deleted: nothing is above it, either
+        return []
     return [place / "pyproject.toml" for place in (folder, *folder.parents)]
 
 
@@ -61,9 +98,13 @@ def _parsed(source: Source) -> dict[str, Any]:
     import tomllib  # only a configured project pays for it
 
     try:
-        table = tomllib.loads(source.text).get("tool", {}).get("gradcheck", {})
+        tool = tomllib.loads(source.text).get("tool", {})
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError([_toml_mistake(source, str(error))]) from error
+    except RecursionError as error:
+        mistake = SpecError("", source.path, "its lists or tables are nested too deep to be read")
+        raise ConfigurationError([mistake]) from error
+    table = tool.get("gradcheck", {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):
         raise ConfigurationError([SpecError("", source.path, "tool.gradcheck must be a table")])
     values: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gradcheck_cli.cli.streams import silence, talk
+from gradcheck_cli.cli.streams import Unwritable, silence, talk
 from gradcheck_cli.domain.errors import GradcheckError, Interrupted, Stopped, UsageError
 
 if TYPE_CHECKING:
@@ -78,6 +78,10 @@ def guarded(app: click.Command, arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         return INTERRUPTED
+    except Unwritable as error:
+        silence(sys.stdout)
+        _say(str(error))
+        return error.exit_code
     except GradcheckError as error:
         _say(str(error), getattr(error, "help", ""))
         _point(getattr(error, "mistakes", ()))
@@ -124,7 +128,7 @@ def _internal(error: Exception, arguments: list[str]) -> None:
     import gradcheck_cli
 
     if {"-v", "--verbose"} & set(arguments):
-        sys.stderr.write("".join(traceback.format_exception(error)))
+        talk("".join(traceback.format_exception(error)).rstrip())
     else:
         last = traceback.extract_tb(error.__traceback__)[-1]
         _say(f"{type(error).__name__}: {error} ({last.name}, {last.filename}:{last.lineno})")
@@ -137,7 +141,7 @@ def _internal(error: Exception, arguments: list[str]) -> None:
         f"  {versions}",
         f"  gradcheck {shlex.join(arguments)}",
     )
-    sys.stderr.write("\n".join(lines) + "\n")
+    talk("\n".join(lines))
 
 
 def _version(name: str) -> str:

@@ -5,34 +5,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from gradcheck_cli.cli.streams import silence, width
+from gradcheck_cli.cli.streams import Unwritable, silence, width
+from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
 
 if TYPE_CHECKING:
     from gradcheck_cli.cli.execution import Listener
+    from gradcheck_cli.cli.outputs import Output
     from gradcheck_cli.report import Writer
 
 
 class Printer:
-    """Feeds one report writer. A reader that goes (`| head`) ends the printing, not the run."""
+    """Feeds one report writer. A reader that goes (`| head`) ends the printing, not the run; so
+    does a disk that is full, which `failure` says."""
 
-    def __init__(self, writer: Writer, stream: TextIO) -> None:
+    def __init__(self, writer: Writer, output: Output) -> None:
         self._writer = writer
-        self._stream = stream
+        self.output = output
         self._gone = False
+        self.failure = ""
 
     def hear(self, event: Event) -> None:
         if self._gone:
             return
+        stream = self.output.stream
         try:
             if isinstance(event, SpecFinished):
                 self._writer.spec(event.result)
             elif isinstance(event, Finished):
                 self._writer.finish(event.report)
-            self._stream.flush()
+            stream.flush()
         except BrokenPipeError:
             self._gone = True
-            silence(self._stream)
+            silence(stream)
+        except (OSError, Unwritable) as error:
+            self._gone = True
+            self.failure = str(self.output.failed(error) if isinstance(error, OSError) else error)
+            silence(stream)
+
+    def end(self) -> None:
+        """After the run: puts the report where it belongs."""
+        if self._gone:
+            return
+        try:
+            self.output.keep()
+        except UsageError as error:
+            self.failure = str(error)
 
 
 class Progress:
@@ -58,8 +76,11 @@ class Progress:
             self._write(self.line()[: width(self._stream) - 1])
 
     def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:  # the terminal has gone, and nobody looks at this line
+            silence(self._stream)
 
     def _count(self, event: Event) -> None:
         if isinstance(event, Started):

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from gradcheck_cli.cli.outputs import STANDARD, Output, check_targets
 from gradcheck_cli.cli.settings import Settings, settings_options
 from gradcheck_cli.cli.streams import is_terminal, prepare_streams, style_for, talk
-from gradcheck_cli.cli.words import did_you_mean
+from gradcheck_cli.cli.words import did_you_mean, skipped_words
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.report import FORMATS
+
+if TYPE_CHECKING:
+    from gradcheck_cli.cli.execution import Listener
+    from gradcheck_cli.cli.listeners import Printer
+    from gradcheck_cli.domain.report import Report
+    from gradcheck_cli.domain.spec import Spec
 
 EPILOG = """Every setting has a variable (--fail-on: GRADCHECK_FAIL_ON) and a key in
 [tool.gradcheck] of the nearest pyproject.toml (fail-on). The command line beats the environment,
@@ -38,47 +44,68 @@ def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:
     from gradcheck_cli.cli.exits import verdict
 
     prepare_streams()
-    settings = Settings(context, load_configuration(Path.cwd()))
+    wary = bool(context.params["no_user_code"])  # the configuration comes with that code
+    settings = Settings(context, load_configuration(trusted=not wary))
     with ExitStack() as stack:
-        listeners = _listeners(settings, stack)
-        report = _checked(paths, settings, listeners)
-    code = verdict(report, settings.value("fail-on", "error"), settings.value("exit-zero", False))
-    if not (report.results or report.errors):
+        printers = _printers(settings, stack)
+        report = _checked(paths, settings, printers)
+        for printer in printers:
+            printer.end()
+    failures = [printer.failure for printer in printers if printer.failure]
+    if failures:
+        raise UsageError("; ".join(failures))
+    if not (report.results or report.errors or report.interrupted):
         talk(f"nothing was checked: no spec in {', '.join(paths)}")
-    return code
+    return verdict(report, settings.value("fail-on", "error"), settings.value("exit-zero", False))
 
 
-def _checked(paths: Sequence[str], settings: Settings, listeners: Sequence[Any]) -> Any:
+def _checked(paths: Sequence[str], settings: Settings, printers: Sequence[Printer]) -> Report:
     from gradcheck_cli import specfile
     from gradcheck_cli.cli.execution import execute, read_specs
+    from gradcheck_cli.cli.listeners import Progress
 
-    files, unreadable = specfile.expand(paths)
+    files, unreadable, skipped = specfile.expand(paths)
+    outputs = [printer.output for printer in printers]
+    check_targets(outputs, files)
     errors = list(unreadable)
     told = f"gradcheck {shlex.join(sys.argv[1:])}"
     options = settings.run_options()
     user_code = not settings.value("no-user-code", False)
     specs = read_specs(files, errors, options.seed, options.device, user_code=user_code)
-    return execute(specs, options, listeners, errors, told)
+    quiet, _ = settings.verbosity()
+    listeners: Sequence[Listener] = printers
+    if is_terminal(sys.stderr) and not quiet:
+        listeners = [Progress(printers, sys.stderr)]
+    read: list[str] = []
+    report = execute(_noted(specs, read), options, listeners, errors, told)
+    check_targets(outputs, read)
+    if skipped and not quiet:
+        talk(skipped_words(skipped))
+    return report
 
 
-def _listeners(settings: Settings, stack: ExitStack) -> list[Any]:
-    """The report that was asked for and further ones; on a terminal, the progress line around."""
-    from gradcheck_cli.cli.listeners import Printer, Progress
+def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:
+    """The specs; the files that hold their layers are added to `read`."""
+    for spec in specs:
+        read += (layer.file for layer in spec.implementations)
+        yield spec
+
+
+def _printers(settings: Settings, stack: ExitStack) -> list[Printer]:
+    """The report that was asked for and further ones."""
+    from gradcheck_cli.cli.listeners import Printer
     from gradcheck_cli.report import open_writer
 
     quiet, verbose = settings.verbosity()
     color = settings.value("color")
-    output = settings.value("output", "-")
-    targets = [(settings.value("format", "full"), output)]
+    targets = [(settings.value("format", "full"), settings.value("output", STANDARD))]
     targets += [_format_and_file(text) for text in settings.value("report", ())]
-    listeners: list[Any] = []
+    printers = []
     for name, file in targets:
-        stream = sys.stdout if file == "-" else _opened(file, stack)
-        style = style_for(stream, color, verbose=verbose, quiet=quiet)
-        listeners.append(Printer(open_writer(name, stream, style), stream))
-    if is_terminal(sys.stderr) and not quiet:
-        return [Progress(listeners, sys.stderr)]
-    return listeners
+        output = stack.enter_context(Output(file))
+        style = style_for(output.stream, color, verbose=verbose, quiet=quiet)
+        printers.append(Printer(open_writer(name, output.stream, style), output))
+    return printers
 
 
 def _format_and_file(text: str) -> tuple[str, str]:
@@ -91,10 +118,3 @@ def _format_and_file(text: str) -> tuple[str, str]:
             f"--report: {text!r} names no file", "write FORMAT=FILE, for example json=report.json"
         )
     return name, file
-
-
-def _opened(file: str, stack: ExitStack) -> TextIO:
-    try:
-        return stack.enter_context(open(file, "w", encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}") from error

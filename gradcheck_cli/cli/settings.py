@@ -214,11 +214,15 @@ def _option(setting: Setting) -> Callable[[Callable[..., Any]], Callable[..., An
     return click.option(*names, envvar=setting.variable, help=setting.help, **extra)
 
 
+_LOOSER = {"exit-zero": ("fail-on", "select"), "ignore": ("select",)}
+"""Settings of a configuration that do not count where one of these is given: it asks for findings
+which they would take back."""
+
+
 class Settings:
     """Every setting of a call, from the command line, the environment and the configuration."""
 
     def __init__(self, context: click.Context, configuration: Mapping[str, Any]) -> None:
-        self._configured = configuration
         self._given: dict[str, Any] = {}
         self._typed: set[str] = set()
         for setting in SETTINGS:
@@ -231,6 +235,11 @@ class Settings:
             self._given[setting.name] = value
             if source is ParameterSource.COMMANDLINE:
                 self._typed.add(setting.name)
+        self._configured = {
+            name: value
+            for name, value in configuration.items()
+            if self._given.keys().isdisjoint(_LOOSER.get(name, ()))
+        }
 
     def layered(self, name: str) -> Layered[Any]:
         return Layered(override=self._given.get(name), fallback=self._configured.get(name))

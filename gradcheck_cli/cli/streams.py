@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import click
+
+from gradcheck_cli.domain.errors import UsageError
 
 if TYPE_CHECKING:
     from gradcheck_cli.report.style import Style
@@ -21,12 +27,73 @@ color_option = click.option(
 )
 
 
+def open_closed_streams() -> None:
+    """Gives a standard stream that was closed before the start something to stand for it.
+
+    Reading and writing it then fail as on any closed file, and no file that is opened later can
+    take its number. Standard error alone accepts what it is given: nobody is there to read it.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        usable = os.O_RDWR if name == "stderr" else os.O_WRONLY if name == "stdin" else os.O_RDONLY
+        nowhere = os.open(os.devnull, usable)
+        if nowhere != number:
+            os.dup2(nowhere, number)
+            os.close(nowhere)
+        stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+
+
+class Unwritable(UsageError):
+    """What is written to standard output cannot be delivered: the disk is full, or it is closed."""
+
+
+class Results(io.TextIOWrapper):
+    """Standard output, which says in words why it fails. (A reader that goes is no failure.)"""
+
+    def write(self, text: str) -> int:
+        with _worded():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with _worded():
+            super().flush()
+
+
+@contextmanager
+def _worded() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unwritable(f"cannot write to standard output: {write_reason(error)}") from error
+
+
+def word_failures() -> None:
+    """Makes standard output one of Results."""
+    if type(sys.stdout) is io.TextIOWrapper:
+        old = sys.stdout
+        encoding, errors, lines = old.encoding, old.errors, old.line_buffering
+        sys.stdout = Results(old.detach(), encoding, errors, line_buffering=lines)
+
+
+def write_reason(error: OSError) -> str:
+    """Why a write failed, in words."""
+    return "it is closed" if error.errno == errno.EBADF else error.strerror or str(error)
+
+
 def prepare_streams() -> None:
     """Nothing that is printed may raise for want of a character in the stream's encoding."""
     for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
+        _escape(stream)
+
+
+def _escape(stream: TextIO) -> None:
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
 
 
 def wants_color(stream: TextIO, color: str | None = None) -> bool:
@@ -83,11 +150,15 @@ def _encodes(stream: TextIO, signs: str) -> bool:
 
 def talk(text: str, style: str = "") -> None:
     """A line to standard error, for people. `style` is bold red or nothing."""
-    prepare_streams()
     if style and wants_color(sys.stderr):
         head, separator, rest = text.partition(": ")
         text = f"\x1b[1;31m{head}{separator}\x1b[0m{rest}" if separator else text
-    sys.stderr.write(text + "\n")
+    try:
+        _escape(sys.stderr)
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:  # full, or its reader has gone: nobody can be told
+        silence(sys.stderr)
 
 
 def silence(stream: TextIO) -> None:

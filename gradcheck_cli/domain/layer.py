@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -100,6 +101,11 @@ class Implementation:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     surrogates: tuple[Surrogate, ...] = ()
     live: Any = None
+
+    @property
+    def file(self) -> str:
+        """The file that the target names, if it names one and no module."""
+        return os.path.join(self.folder, os.path.expanduser(self.target.partition(":")[0]))
 
 
 @dataclass(frozen=True, slots=True)

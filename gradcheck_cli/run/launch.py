@@ -50,8 +50,7 @@ def spawn(target: str, where: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """
     environment = dict(os.environ)
     # The worker sees the modules that we see, not those that happen to lie in the working folder.
-    paths = [os.path.abspath(path) for path in sys.path]
-    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(_import_folders()))
     # Specs are small, and several workers share the machine.
     environment.setdefault("OPENBLAS_NUM_THREADS", "1")
     environment.setdefault("PYTHONUNBUFFERED", "1")  # what was printed before a crash must come out
@@ -63,6 +62,7 @@ def spawn(target: str, where: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
+        cwd=_working_folder(),
         env=environment,
         start_new_session=True,
     )
@@ -73,3 +73,19 @@ def spawn(target: str, where: Sequence[str] = ()) -> subprocess.Popen[bytes]:
 def mark_of(process: subprocess.Popen[bytes]) -> str:
     """What the environment of a worker and of all that it starts says (`family.MARK`)."""
     return _marks.get(process.pid, "")
+
+
+def _import_folders() -> list[str]:
+    """Without those relative to a working folder that was deleted: nothing is in them."""
+    relative = _working_folder() is None
+    return [os.path.abspath(path) for path in sys.path if relative or os.path.isabs(path)]
+
+
+def _working_folder() -> str | None:
+    """Where a worker starts: here (None), or at the root where the working folder was deleted, in
+    which not every framework can be imported."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return os.path.abspath(os.sep)
+    return None

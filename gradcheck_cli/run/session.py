@@ -3,6 +3,7 @@ what is unstable, settle."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import gradcheck_cli
 from gradcheck_cli.domain.case import Suspect, TruthRequest
+from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.evaluation import (
     Evaluation,
     Problem,
@@ -64,11 +66,18 @@ def run(specs: Iterable[Spec], options: RunOptions, pool: Pool | None = None) ->
 
     `specs` may still be reading: each goes to the engines as it comes, and Started follows when all
     are known. After KeyboardInterrupt, also one thrown in between two events, Finished comes at
-    once with what was done. Raises UsageError for an engine that is named and not there.
+    once with what was done. Raises UsageError for an engine that is named and not there, and under
+    `python -OO`.
 
     The workers of `pool` are used and, where the run ends in good order, left to whoever brought
     them; `options` must be those that the pool was made with.
     """
+    if sys.flags.optimize > 1:
+        raise UsageError(
+            "gradcheck cannot run under `python -OO`, which strips docstrings: its rewrite rules "
+            "are written in them",
+            "run it under `python` or `python -O`, and without PYTHONOPTIMIZE=2",
+        )
     return _Session(options, pool).events(specs)
 
 

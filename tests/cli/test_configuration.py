@@ -68,3 +68,69 @@ def test_a_file_that_is_no_toml(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(SPEC, "utf-8")
     configured(tmp_path, "[tool.gradcheck\nseed = 1\n")
     assert_snapshot(call("run", "a.yaml", cwd=tmp_path), "configuration_no_toml")
+
+
+@pytest.mark.parametrize(
+    "line", ['output = "../out.txt"', 'report = ["json=in.json", "json=/tmp/out.json"]']
+)
+def test_a_configuration_names_no_file_outside_of_its_folder(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(configured(project, f"[tool.gradcheck]\n{line}\n"))
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration()
+    (mistake,) = caught.value.mistakes
+    assert f"outside of {project}" in mistake.message
+
+
+def test_a_link_leads_out_of_the_folder_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "link").symlink_to(tmp_path)
+    text = '[tool.gradcheck]\noutput = "link/out.txt"\n'
+    monkeypatch.chdir(configured(project, text))
+    with pytest.raises(ConfigurationError):
+        load_configuration()
+    (project / "link").unlink()
+    assert load_configuration() == {"output": "link/out.txt"}
+
+
+STRANGERS = '[tool.gradcheck]\nexit-zero = true\nignore = ["GC"]\nreport = "json=r.json"\n'
+
+
+@pytest.mark.parametrize("gate", ["--no-user-code", "--select=GC1"])
+def test_a_configuration_does_not_loosen_a_gate_that_the_call_sets(
+    gate: str, tmp_path: Path
+) -> None:
+    configured(tmp_path, STRANGERS)
+    wrong = "def double(g, a): return g\n@custom_gradient(double)\ndef f(a): return 2 * a\nf(x)"
+    text = "inputs: {x: 1}\nmodel: |\n" + "".join(f"  {line}\n" for line in wrong.split("\n"))
+    (tmp_path / "wrong.yaml").write_text(text)
+    arguments = ("run", "wrong.yaml", "--engine", "reference")
+    assert call(*arguments, cwd=tmp_path).code == 0
+    assert (tmp_path / "r.json").exists()
+    (tmp_path / "r.json").unlink()
+    assert call(*arguments, gate, cwd=tmp_path).code == 1
+    assert (tmp_path / "r.json").exists() is (gate != "--no-user-code")
+
+
+def test_brackets_without_end(tmp_path: Path) -> None:
+    configured(tmp_path, f"[tool.gradcheck]\nengine = {'[' * 5000}{']' * 5000}\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration(tmp_path)
+    assert "nested too deep" in caught.value.mistakes[0].message
+
+
+def test_a_working_folder_that_was_deleted_has_no_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert load_configuration() == {}
+    monkeypatch.chdir(tmp_path)

@@ -1,9 +1,11 @@
+import errno
 import io
 
 import pytest
 
 from gradcheck_cli.cli import listeners
 from gradcheck_cli.cli.listeners import Printer, Progress
+from gradcheck_cli.cli.outputs import Output
 from gradcheck_cli.domain.events import EngineReady, Finished, SpecFinished, Started
 from gradcheck_cli.report import open_writer
 from gradcheck_cli.report.style import Style
@@ -18,6 +20,21 @@ EVENTS = (
 )
 
 
+class Screen(Output):
+    """Standard output, seen."""
+
+    def __init__(self, stream: io.StringIO) -> None:
+        super().__init__("-")
+        self.stream = stream
+
+
+class Full(io.StringIO):
+    """A file on a disk that is full."""
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
 class Gone(io.StringIO):
     """A pipe whose reader has left."""
 
@@ -27,7 +44,7 @@ class Gone(io.StringIO):
 
 def test_each_spec_is_printed_when_it_is_finished() -> None:
     stream = io.StringIO()
-    printer = Printer(open_writer("full", stream, Style(width=120)), stream)
+    printer = Printer(open_writer("full", stream, Style(width=120)), Screen(stream))
     printer.hear(EVENTS[2])
     assert stream.getvalue().startswith("ok    quadratic")
 
@@ -38,10 +55,23 @@ def test_a_reader_that_leaves_ends_the_printing_and_nothing_else(
     silenced: list[object] = []
     monkeypatch.setattr(listeners, "silence", silenced.append)
     stream = Gone()
-    printer = Printer(open_writer("full", stream, Style(width=120)), stream)
+    printer = Printer(open_writer("full", stream, Style(width=120)), Screen(stream))
     for event in EVENTS:
         printer.hear(event)
     assert silenced == [stream]
+    assert printer.failure == ""
+
+
+def test_a_disk_that_is_full_is_remembered_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listeners, "silence", lambda stream: None)
+    stream = Full()
+    printer = Printer(open_writer("full", stream, Style(width=120)), Screen(stream))
+    for event in EVENTS:
+        printer.hear(event)
+    printer.end()
+    assert printer.failure == "cannot write to standard output: No space left on device"
 
 
 def test_the_progress_line_counts_and_leaves_nothing_behind() -> None:

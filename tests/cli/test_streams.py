@@ -1,5 +1,6 @@
 import io
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from gradcheck_cli.cli.streams import PLAIN_WIDTH, wants_color, width
 
-from .calling import call
+from .calling import call, environment
 
 
 class Terminal(io.StringIO):
@@ -109,3 +110,49 @@ def _read(descriptor: int) -> bytes:
         return os.read(descriptor, 4096)
     except OSError:  # the other end is closed
         return b""
+
+
+GOOD = "inputs: {x: 2}\nmodel: x ** 2\n"
+
+
+def shell(line: str, folder: Path) -> tuple[int, str]:
+    """The exit code of `gradcheck LINE` in a shell, and its standard error."""
+    (folder / "good.yaml").write_text(GOOD)
+    command = f"{sys.executable} -m gradcheck_cli {line}"
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        (">&-", 2, "error: cannot write to standard output: it is closed\n"),
+        ("2>&-", 0, ""),
+        (">/dev/full", 2, "error: cannot write to standard output: No space left on device\n"),
+        (">/dev/full 2>&1", 2, ""),
+        ("<&- >&- 2>&-", 2, ""),
+        ("--output good.txt <&- >&- 2>&-", 0, ""),
+        ("--output /dev/full", 2, "error: cannot write to /dev/full: No space left on device\n"),
+        (
+            "--report json=/dev/full >/dev/null",
+            2,
+            "error: cannot write to /dev/full: No space left on device\n",
+        ),
+    ],
+)
+def test_streams_that_are_closed_or_full(line: str, code: int, words: str, tmp_path: Path) -> None:
+    run = "run good.yaml --engine reference"
+    assert shell(f"{run} {line}", tmp_path) == (code, words)
+
+
+@pytest.mark.parametrize("line", ["ops", "explain GC101", "--version", "validate good.yaml"])
+def test_every_command_says_that_its_output_cannot_be_written(line: str, tmp_path: Path) -> None:
+    words = "error: cannot write to standard output: No space left on device\n"
+    assert shell(f"{line} >/dev/full", tmp_path) == (2, words)
+
+
+def test_a_closed_standard_input_is_a_spec_that_cannot_be_read(tmp_path: Path) -> None:
+    assert shell("validate - <&- >out.txt", tmp_path)[0] == 2
+    assert "the file cannot be read" in (tmp_path / "out.txt").read_text()

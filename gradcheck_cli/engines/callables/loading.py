@@ -68,8 +68,7 @@ def on_the_path(implementation: Implementation) -> Iterator[None]:
 
 
 def _file(implementation: Implementation) -> Path:
-    place = implementation.target.partition(":")[0]
-    return Path(implementation.folder, os.path.expanduser(place)).resolve()
+    return Path(implementation.file).resolve()
 
 
 def _from_file(path: Path, shown: str) -> ModuleType:

@@ -18,7 +18,7 @@ def surroundings() -> Iterator[None]:
     """Puts back what belongs to the whole process: the current directory, the environment, the
     path of imports, the filters of warnings, NumPy's handling of errors, and the random numbers of
     Python and NumPy. What belongs to a framework is put back by its own subject."""
-    folder, environment, path = os.getcwd(), dict(os.environb), list(sys.path)
+    folder, environment, path = _folder(), dict(os.environb), list(sys.path)
     errors, drawn = np.geterr(), _state()
     try:
         with warnings.catch_warnings():
@@ -30,7 +30,16 @@ def surroundings() -> Iterator[None]:
         sys.path[:] = path
         if dict(os.environb) != environment:
             _put_back(environment)
-        os.chdir(folder)
+        if folder is not None:
+            os.chdir(folder)
+
+
+def _folder() -> str | None:
+    """The current directory; None where it was deleted."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
 
 
 def _put_back(environment: Mapping[bytes, bytes]) -> None:

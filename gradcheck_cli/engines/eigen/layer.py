@@ -207,8 +207,7 @@ class EigenSubject:
 
 
 def _header(implementation: Implementation) -> Path:
-    file = implementation.target.partition(":")[0]
-    return Path(implementation.folder, file).expanduser().resolve()
+    return Path(implementation.file).resolve()
 
 
 def _included(header: Path) -> dict[Path, str]:

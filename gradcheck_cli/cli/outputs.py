@@ -1,0 +1,99 @@
+"""Where reports are written: standard output, or files, which appear when they are whole."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from gradcheck_cli.cli.streams import write_reason
+from gradcheck_cli.domain.errors import UsageError
+
+STANDARD = "-"
+_OF_PROCESSES = ("/dev/", "/proc/")
+"""Where names stand for what a process has open: a file in its place would not be that file."""
+
+
+class Output:
+    """A report's way out. `file` is "-" for standard output.
+
+    A file is written beside its place under another name, and `keep` puts it there in one step: a
+    run that is killed leaves the file of the run before. What is no regular file (a pipe, a
+    terminal, /dev/stdout) is written as the report comes. Raises UsageError for what cannot be
+    written.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.name = "standard output" if file == STANDARD else file
+        self.path: Path | None = None
+        self.replaces = False
+        self._unfinished = ""
+        try:
+            if file != STANDARD:
+                self.path = Path(os.path.realpath(file))
+            self.stream = self._opened(file)
+        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+            raise self.failed(error) from error
+
+    def _opened(self, file: str) -> TextIO:
+        if self.path is None:
+            return sys.stdout
+        direct = file.startswith(_OF_PROCESSES)
+        try:
+            mode = os.stat(file if direct else self.path).st_mode
+        except FileNotFoundError:
+            umask = os.umask(0)
+            os.umask(umask)
+            mode = stat.S_IFREG | 0o666 & ~umask
+        if direct or not stat.S_ISREG(mode):
+            return open(file, "w", encoding="utf-8", errors="backslashreplace")
+        self.replaces = True
+        name = self.path.name[:100]  # a file's name has a greatest length
+        handle, self._unfinished = tempfile.mkstemp(".unfinished", f".{name}.", self.path.parent)
+        os.chmod(self._unfinished, stat.S_IMODE(mode))
+        return open(handle, "w", encoding="utf-8", errors="backslashreplace")
+
+    def failed(self, error: OSError | ValueError) -> UsageError:
+        """What is said of an output that fails."""
+        reason = write_reason(error) if isinstance(error, OSError) else str(error)
+        return UsageError(f"cannot write to {self.name}: {reason}")
+
+    def keep(self) -> None:
+        """The end of a report that is whole. Raises UsageError."""
+        try:
+            if self.path is None:
+                self.stream.flush()
+                return
+            self.stream.close()
+            if self.replaces:
+                os.replace(self._unfinished, self.path)
+                self._unfinished = ""
+        except OSError as error:
+            raise self.failed(error) from error
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leaves nothing of a report that was not kept."""
+        if self.path is not None:
+            with suppress(OSError):  # what was written is thrown away
+                self.stream.close()
+        if self._unfinished:
+            os.unlink(self._unfinished)
+
+
+def check_targets(outputs: Iterable[Output], inputs: Iterable[str]) -> None:
+    """Raises UsageError where a report would take the place of an input or of another report."""
+    replacing = [output for output in outputs if output.replaces]
+    taken = {os.path.realpath(file): "is an input of this run" for file in inputs if replacing}
+    for output in replacing:
+        place = str(output.path)
+        if place in taken:
+            raise UsageError(f"{output.name} {taken[place]}: the report would overwrite it")
+        taken[place] = "is another report of this run"
