@@ -52,7 +52,8 @@ class ByDesign:
     `detach`    where numbers leave the graph, "path.py:LINE", "path.py:NAME" or
                 "package.module:NAME": they are constants there
 
-    `engine` is the one that it is about (None: every engine).
+    `engine` is the one that it is about (None: every engine). `shared`: a default of the file,
+    which need not match anything in each spec.
     """
 
     reason: str
@@ -61,6 +62,7 @@ class ByDesign:
     detach: str = ""
     surrogate: str | None = None
     engine: str | None = None
+    shared: bool = False
 
     @property
     def name(self) -> str:

@@ -37,7 +37,8 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """A known and accepted finding; None matches anything."""
+    """A known and accepted finding; None matches anything. `shared`: a default of the file, which
+    need not match anything in each spec."""
 
     code: str
     reason: str
@@ -45,6 +46,7 @@ class Allow:
     engine: str | None = None
     dtype: str | None = None
     input: str | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ def unmatched(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[str]:
     for design, _, found in _found(plan, answers):
         by_design.setdefault(plan.spec.by_design.index(design), []).extend(found)
     for index, found in by_design.items():
-        if found and not any(one.calls for one in found):
-            design = plan.spec.by_design[index]
+        design = plan.spec.by_design[index]
+        if found and not design.shared and not any(one.calls for one in found):
             similar = next((one.similar for one in found if one.similar), "")
             meant = f"; did you mean `{similar}`?" if similar else ""
             yield (

@@ -105,7 +105,7 @@ def _unmatched(
     for allow in spec.allow:
         ran = allow.engine in plan.engines if allow.engine else expected <= set(plan.engines)
         ran = ran and all_modes and (allow.dtype in plan.dtypes if allow.dtype else all_dtypes)
-        if ran and not any(_matches(allow, finding) for finding in findings):
+        if ran and not allow.shared and not any(_matches(allow, finding) for finding in findings):
             where = " ".join(part for part in (allow.engine, allow.dtype, allow.input) if part)
             what = f"{allow.code} {where}".strip()
             sentences.append(f"line {allow.span.line}: nothing matches `{what}` ({allow.reason})")

@@ -22,6 +22,8 @@ class Collector:
         self.lines = lines
         self.root = root
         self.errors = errors
+        self.shared: dict[str, int] = {}
+        """How many entries of a list, the first ones, are defaults of the file."""
 
     def add(
         self, code: str, message: str, path: Path, *, at_key: bool = False, help: str = ""

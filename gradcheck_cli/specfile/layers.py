@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -76,7 +76,7 @@ def _surrogates(
 
 
 def read_designs(
-    data: Mapping[str, Any], engines: Collection[str], collector: Collector
+    data: Mapping[str, Any], engines: Sequence[str], collector: Collector
 ) -> tuple[ByDesign, ...]:
     """What is meant inside of the layers; mistakes go to the collector."""
     folder = _folder(collector)
@@ -87,12 +87,15 @@ def read_designs(
             collector.add(
                 "GC903", "the reason is empty, or not one line of text", (*path, "reason")
             )
-        engine = form.get("engine")
+        engine, shared = form.get("engine"), index < collector.shared.get("by_design", 0)
+        concerned = {engine} if engine else set(engines)
+        if shared and not concerned & (set(engines) - WHOLE):
+            continue  # for other specs of the file
         if engine is not None and engine not in engines:
             help = f"{meant(engine, engines)} implementations: {listed(engines)}".strip()
             message = f"there is no implementation for `{engine}`"
             collector.add("GC903", message, (*path, "engine"), help=help)
-        elif {engine} <= WHOLE if engine else set(engines) <= WHOLE:
+        elif concerned <= WHOLE:
             message = "there is nothing inside of such a layer that could be meant by itself"
             help = "`surrogate` declares the backward of the layer"
             collector.add("GC903", message, path, help=help)
@@ -107,7 +110,7 @@ def read_designs(
         where = (*path, "detach" if detach else "function")
         span = collector.span(locate(collector.root, where)[1])
         found.append(
-            ByDesign(form["reason"], span, function, detach, form.get("surrogate"), engine)
+            ByDesign(form["reason"], span, function, detach, form.get("surrogate"), engine, shared)
         )
     return tuple(found)
 

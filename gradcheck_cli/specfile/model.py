@@ -323,10 +323,8 @@ def implementation_form(value: Any) -> str:
     return "table" if isinstance(value, dict) else "target"
 
 
-def _implementation() -> Any:
-    target = _text(min_length=1)
-    anything = core.any_schema()
-    surrogate = {
+def _surrogate() -> Any:
+    fields = {
         "backward": _key(
             _text(min_length=1),
             "`straight_through`, or a formula whose derivative the backward is to be.",
@@ -335,6 +333,15 @@ def _implementation() -> Any:
         "reason": _key(_text(min_length=1), "Why it is not the derivative.", required=True),
         "input": _key(_text(), "Only for this input. Default: every input."),
     }
+    return _key(
+        _table(fields, "surrogate", "What the backward is, instead of the derivative."),
+        "A backward that is declared to be something else than the derivative.",
+    )
+
+
+def _implementation() -> Any:
+    target = _text(min_length=1)
+    anything = core.any_schema()
     fields = {
         "target": _key(
             target, "path.py:name, package.module:name, or layer.hpp:name", required=True
@@ -343,10 +350,7 @@ def _implementation() -> Any:
         "kwargs": _key(
             core.dict_schema(_text(min_length=1), anything, strict=True), "The same, by name."
         ),
-        "surrogate": _key(
-            _table(surrogate, "surrogate", "What the backward is, instead of the derivative."),
-            "A backward that is declared to be something else than the derivative.",
-        ),
+        "surrogate": _surrogate(),
     }
     table = _table(fields, "implementation", "A layer that somebody wrote in this framework.")
     return core.tagged_union_schema(
@@ -426,6 +430,44 @@ def spec_schema() -> Any:
     either = [{"required": ["model"]}, {"required": ["implementations"]}]
     description = "A formula or layers that somebody wrote, their inputs, and what is checked."
     return _table(fields, "gradcheck spec", description, anyOf=either)
+
+
+SHARED = (
+    "dtypes",
+    "engines",
+    "modes",
+    "order",
+    "tolerance",
+    "allow",
+    "by_design",
+    "power",
+    "timeout",
+    "memory",
+    "device",
+    "matmul_precision",
+)
+"""Keys of a spec that may also stand among the defaults of a file."""
+
+
+@cache
+def defaults_schema() -> Any:
+    """A document of defaults as a pydantic-core schema."""
+    fields = spec_schema()["fields"]
+    shared = {**{key: fields[key] for key in SHARED}, "surrogate": _surrogate()}
+    description = (
+        "What holds for every spec of the file that does not say otherwise. It stands alone in "
+        "the first document; `allow` and `by_design` are added to those of a spec."
+    )
+    table = _table(shared, "defaults", description)
+    return _table(
+        {"defaults": _key(table, description, required=True)}, "defaults of a file", description
+    )
+
+
+@cache
+def defaults_validator() -> SchemaValidator:
+    """Checks a document of defaults (raises pydantic_core.ValidationError)."""
+    return SchemaValidator(defaults_schema())
 
 
 @cache

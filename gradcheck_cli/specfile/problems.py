@@ -38,10 +38,10 @@ _WANTED = {
 }
 
 
-def report(error: ValidationError, collector: Collector) -> set[Path]:
-    """Adds every problem to the collector (GC903). The paths that cannot be used are returned."""
+def report(error: ValidationError, collector: Collector, schemas: Any) -> set[Path]:
+    """Adds every problem with what `schemas` say to the collector (GC903). The paths that cannot be
+    used are returned."""
     details = error.errors(include_url=False)
-    schemas = model.spec_schema()
     places = [_walk(schemas, detail["loc"]) for detail in details]
     unknown = [
         (path[:-1], str(path[-1]))

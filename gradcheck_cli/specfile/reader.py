@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from collections.abc import Mapping as Keys
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
@@ -19,13 +20,15 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.formula import Argument, parse, used_inputs
 from gradcheck_cli.specfile import model, problems, settings
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, nearest, visible
+from gradcheck_cli.specfile.defaults import KEY as DEFAULTS
+from gradcheck_cli.specfile.defaults import LISTS, Defaults, is_defaults, read_defaults
 from gradcheck_cli.specfile.inputs import Inputs, read_inputs
 from gradcheck_cli.specfile.layers import read_designs, read_implementations, read_model
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.text import STDIN, Lines, checked, load
 from gradcheck_cli.specfile.values import number
 from gradcheck_cli.specfile.yaml_tree import Document, Problem, documents
-from gradcheck_cli.specfile.yaml_values import Scalar, plain
+from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, plain
 
 MAX_ERRORS = 100
 """A file with more mistakes has one mistake many times."""
@@ -55,8 +58,18 @@ def read(
     specs: list[Spec] = []
     errors: list[SpecError] = []
     names: dict[str, Span] = {}
+    defaults = Defaults()
+    if is_defaults(found[0].root) and not found[0].problems:
+        assert found[0].root is not None
+        defaults = read_defaults(Collector(source, lines, found[0].root, errors))
+        errors.sort(key=_place)
+        found = found[1:]
+        if not found:
+            help = "below `---`, a spec with `inputs` and `model`"
+            message = "there are defaults in this file, and no spec"
+            errors.append(SpecError("GC902", path, message, None, source, help=help))
     for number_, document in enumerate(found, start=1):
-        reader = _Reader(source, lines, document, seed)
+        reader = _Reader(source, lines, document, defaults, seed)
         spec = reader.read(stem if len(found) == 1 else f"{stem}#{number_}")
         if spec is not None and spec.name in names:
             message = f"two specs of this file are called {spec.name}"
@@ -65,7 +78,9 @@ def read(
         elif spec is not None:
             names[spec.name] = spec.span
             specs.append(spec)
-        errors += sorted(reader.errors, key=_place)
+        told = {(error.span, error.message) for error in errors}  # mistakes of the defaults
+        new = [error for error in reader.errors if (error.span, error.message) not in told]
+        errors += sorted(new, key=_place)
     return specs, _first(errors)
 
 
@@ -99,10 +114,13 @@ def _place(error: SpecError) -> tuple[int, int]:
 class _Reader:
     """Reads one document. Errors gather in `errors`; every step works on what the last one left."""
 
-    def __init__(self, source: Source, lines: Lines, document: Document, seed: int) -> None:
+    def __init__(
+        self, source: Source, lines: Lines, document: Document, defaults: Defaults, seed: int
+    ) -> None:
         self._source = source
         self._lines = lines
         self._document = document
+        self._defaults = defaults
         self._seed = seed
         self.errors: list[SpecError] = []
 
@@ -112,8 +130,16 @@ class _Reader:
             self._tell(problem)
         if self._document.root is None:
             return None
-        collector = Collector(self._source, self._lines, self._document.root, self.errors)
-        data = plain(self._document.root)
+        root = self._document.root
+        if isinstance(root, Mapping):
+            root = self._defaults.merged(root)
+        collector = Collector(self._source, self._lines, root, self.errors)
+        collector.shared = {key: self._defaults.count(key) for key in LISTS}
+        data = plain(root)
+        if isinstance(data, dict) and data.pop(DEFAULTS, None) is not None:
+            message = "`defaults` stands alone, in the first document of a file"
+            help = "`---` in a line of its own ends a document"
+            collector.add("GC903", message, (DEFAULTS,), at_key=True, help=help)
         if not isinstance(data, dict):
             message = f"a spec is a mapping of keys, not {problems.shown(self._document.root)}"
             collector.add("GC903", message, (), help=f"keys: {listed(_keys())}")
@@ -153,7 +179,7 @@ class _Sense:
         try:
             model.validator().validate_python(data)
         except ValidationError as error:
-            bad = problems.report(error, self.collector)
+            bad = problems.report(error, self.collector, model.spec_schema())
         else:
             return data
         kept = dict(data)
@@ -252,7 +278,7 @@ class _Sense:
             for name in self.data.get("constants", {})
         }
 
-    def _names(self, inputs: Inputs, constants: Mapping[str, object]) -> None:
+    def _names(self, inputs: Inputs, constants: Keys[str, object]) -> None:
         """No name may mean two things, or be a word of the formula language."""
         for section, names in (("inputs", inputs.base), ("constants", constants)):
             for name in list(names):
@@ -310,7 +336,7 @@ class _Sense:
     def _program(
         self,
         inputs: Inputs | None,
-        constants: Mapping[str, bool | int | float | None],
+        constants: Keys[str, bool | int | float | None],
         wrt: tuple[str, ...],
     ) -> Program | None:
         """The formula over these inputs; its errors, with their places in the file."""

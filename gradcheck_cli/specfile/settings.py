@@ -125,7 +125,8 @@ def _allows(
             collector.add(
                 "GC903", "the reason is empty, or not one line of text", (*path, "reason")
             )
-        if "input" in form and inputs is not None:
+        shared = index < collector.shared.get("allow", 0)
+        if "input" in form and inputs is not None and not shared:
             _known(form["input"], inputs, (*path, "input"), collector)
         _, tree = locate(collector.root, (*path, "code"))
         found.append(
@@ -136,6 +137,7 @@ def _allows(
                 form.get("engine"),
                 form.get("dtype"),
                 form.get("input"),
+                shared,
             )
         )
     return tuple(found)

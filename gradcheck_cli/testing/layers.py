@@ -152,7 +152,13 @@ def _designs(forms: Sequence[Mapping[str, str]], span: Span) -> Iterator[ByDesig
             raise UsageError(f"`by_design` has no key `{stray[0]}`", f"keys: {', '.join(keys)}")
         if ("function" in form) == ("detach" in form) or not form.get("reason"):
             raise UsageError("`by_design` needs a `function` or a `detach`, and a `reason`")
-        yield ByDesign(span=span, **form)
+        yield ByDesign(
+            form["reason"],
+            span,
+            form.get("function", ""),
+            form.get("detach", ""),
+            form.get("surrogate"),
+        )
 
 
 def _surrogates(form: Mapping[str, str] | None, span: Span) -> tuple[Surrogate, ...]:

@@ -80,7 +80,7 @@ def test_the_shipped_schema_is_the_one_of_the_reader() -> None:
 
 
 def test_every_shipped_spec_fits_the_schema() -> None:
-    files, _ = expand([str(ROOT / "specs" / "examples")])
+    files, *_ = expand([str(ROOT / "specs" / "examples")])
     rule = schema()
     for file in files:
         source = load(file)
@@ -101,6 +101,9 @@ def test_every_shipped_spec_fits_the_schema() -> None:
         ({"inputs": {"x": {"shape": [2]}}, "model": "x"}, False),
         ({"inputs": {"2x": 1}, "model": "x"}, False),
         ({"inputs": {"x": 1}}, False),
+        ({"model": "x"}, False),
+        ({"defaults": {"dtypes": ["float64"]}}, True),
+        ({"defaults": {"inputs": {"x": 1}}}, False),
         ({"inputs": {"x": 1}, "model": "x", "order": 3}, False),
         ({"inputs": {"x": 1}, "model": "x", "device": "cpu"}, True),
         ({"inputs": {"x": 1}, "model": "x", "device": "cuda:1"}, True),
@@ -137,4 +140,4 @@ def test_every_key_says_what_it_is_for() -> None:
 
 
 def test_no_key_of_the_reader_is_missing() -> None:
-    assert list(schema()["properties"]) == list(spec_schema()["fields"])
+    assert list(schema()["properties"]) == [*spec_schema()["fields"], "defaults"]
