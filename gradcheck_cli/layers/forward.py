@@ -19,10 +19,11 @@ from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 from gradcheck_cli.layers.promise import Promise
 from gradcheck_cli.layers.rounding import SLACK
-from gradcheck_cli.truth.callables import ROUNDINGS, stirred_values
+from gradcheck_cli.truth.callables import stirred_values
 from gradcheck_cli.truth.differences import Estimate, Float
 from gradcheck_cli.truth.projections import Moving, Projections
 from gradcheck_cli.truth.quick import Look
+from gradcheck_cli.truth.weighing import ROUNDINGS
 
 State = Literal["checked", "left out", "failed"]
 Bind = Callable[[str, Mapping[str, Array]], Subject | None]

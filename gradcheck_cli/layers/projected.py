@@ -21,12 +21,13 @@ from gradcheck_cli.layers.forward import Forward
 from gradcheck_cli.layers.part import Part, judged_part, output_findings_of
 from gradcheck_cli.layers.promise import Promise
 from gradcheck_cli.layers.rounding import SLACK, Rounding
-from gradcheck_cli.truth.callables import ROUNDINGS, stirred_values
+from gradcheck_cli.truth.callables import stirred_values
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.locating import Search
 from gradcheck_cli.truth.probes import MOST_DIRECTIONS, dot
 from gradcheck_cli.truth.projections import Moving, Projections
 from gradcheck_cli.truth.quick import FIRST_LEVEL, Look
+from gradcheck_cli.truth.weighing import ROUNDINGS
 
 USUAL = 2.0**-33  # of a product: what bars are where nothing is in the way of long steps
 PART = 0.37  # of a cotangent: no power of two, so that everything is rounded anew

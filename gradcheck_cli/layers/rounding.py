@@ -11,16 +11,10 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.engines.callables.subject import Call, Subject
-from gradcheck_cli.truth.callables import (
-    ROUNDINGS,
-    STIRRED,
-    move_of,
-    natural_size,
-    signs,
-    without_digits,
-)
+from gradcheck_cli.truth.callables import STIRRED, natural_size, signs
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.projections import Projections
+from gradcheck_cli.truth.weighing import ROUNDINGS, move_of, without_digits
 
 FEW = 4.0  # ulps, below which a narrow gradient is not looked at again
 SLACK = 4.0  # as in the judge: first order leaves out products of roundings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,9 +24,10 @@ from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.pushes import moving_size, output_shape, output_size
 from gradcheck_cli.layers.whole import with_layer
 from gradcheck_cli.layers.zeros import with_zeros_stated
-from gradcheck_cli.truth.callables import move_of, signs
+from gradcheck_cli.truth.callables import STIR, STIRRED, signs
 from gradcheck_cli.truth.noise import from_size
-from gradcheck_cli.truth.second import Blocks, SecondTruth
+from gradcheck_cli.truth.second import Blocks, SecondTruth, Weights
+from gradcheck_cli.truth.weighing import move_of
 
 FORWARD: Mode = "forward-over-reverse"
 COLUMNS = 16  # entries of all inputs for a whole Hessian; beyond that, DIRECTIONS a leaf
@@ -102,7 +103,7 @@ class Second:
         case = self._case(mode, mine, right, None, started)
         if suspects(case):
             self.doubt()
-            case = self._case(mode, mine, right, self._costs(right, mode), started)
+            case = self._case(mode, mine, right, self._weights(right, mode), started)
             case = self._with_never_filled(case, mode)
         if suspects(case) and self.highest is self.narrow and self.narrow.dtype == "float64":
             case = self._with_other_precision(case, mode)
@@ -141,13 +142,36 @@ class Second:
             for (first, second), block in blocks.items()
         }
 
-    def _costs(self, right: Mapping[tuple[str, str], Array | None], mode: Mode) -> Blocks | None:
-        """How far half an ulp of every number moves the second derivatives."""
+    def _weights(self, right: Mapping[tuple[str, str], Array | None], mode: Mode) -> Weights | None:
+        """How far rounding moves the second derivatives, and of which entries the gradient itself
+        is in doubt. None where the layer does not run at other numbers."""
+        own = self._filled(right)
         rng = np.random.default_rng([self.problem.seed, 31])
         move = move_of(self.highest.dtype)
-        own = self._filled(right)
-        sums = {key: np.zeros(block.shape) for key, block in own.items()}
-        for _ in range(DRAWS):
+        changes = self._changes(own, mode, move, DRAWS, rng)
+        stir = STIR * FORMATS[self.highest.dtype].unit_roundoff
+        stirred = self._changes(own, mode, stir, STIRRED, rng)
+        if changes is None or stirred is None:
+            return None
+        unit = FORMATS[self.problem.dtype].unit_roundoff
+        with np.errstate(all="ignore"):
+            costs = {
+                key: np.sqrt(np.mean((change / move) ** 2, axis=0)) * unit
+                for key, change in changes.items()
+            }
+        return Weights(
+            {key: np.where(np.isfinite(cost), cost, 0.0) for key, cost in costs.items()},
+            {key: np.max(change, axis=0) for key, change in stirred.items()},
+            self._doubtful(),
+        )
+
+    def _changes(
+        self, own: Blocks, mode: Mode, move: float, draws: int, rng: np.random.Generator
+    ) -> Blocks | None:
+        """How far each block moves, (draws, ...), when all numbers move by that part of
+        themselves."""
+        found: dict[tuple[str, str], list[Array]] = {key: [] for key in own}
+        for _ in range(draws):
             values = {
                 leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
                 for leaf in self._moving
@@ -160,12 +184,35 @@ class Second:
                 there = self._filled(self._blocks(moved, mode))
             finally:
                 moved.close()
-            with np.errstate(all="ignore"):
-                for key, block in own.items():
-                    sums[key] += ((there[key] - block) / move) ** 2
-        unit = FORMATS[self.problem.dtype].unit_roundoff
-        costs = {key: np.sqrt(total / DRAWS) * unit for key, total in sums.items()}
-        return {key: np.where(np.isfinite(cost), cost, 0.0) for key, cost in costs.items()}
+            for key, block in own.items():
+                with np.errstate(all="ignore"):
+                    change = np.abs(there[key] - block)
+                found[key].append(np.where(np.isfinite(change), change, 0.0))
+        return {key: np.stack(change) for key, change in found.items()}
+
+    def _doubtful(self) -> dict[str, Array]:
+        """Entries of the gradient that is differentiated which are contradicted; of large layers
+        none is looked for."""
+        if not self._whole:
+            return {}
+        return self._truth().doubtful(dict(self._pushed()))
+
+    def _pushed(self) -> Iterator[tuple[str, Array]]:
+        """The gradient by forward mode, of the leaves that it reaches."""
+        for leaf in self._leaves:
+            units = np.eye(leaf.size).reshape(leaf.size, *leaf.value.shape)
+            try:
+                parts = [self.highest.push({leaf.name: unit}) for unit in units]
+            except Exception:  # without a forward mode differences of the value decide alone
+                continue
+            yield leaf.name, np.array([float(self._row @ part) for part in parts])
+
+    def _truth(self) -> SecondTruth:
+        problem = self.problem
+        bounds = {n: (e.low, e.high) for n, e in problem.spec.points[problem.point].items()}
+        return SecondTruth(
+            self.highest, self._row, self._directions, bounds, problem.dtype, self.doubt
+        )
 
     # The judge
 
@@ -174,15 +221,11 @@ class Second:
         mode: Mode,
         mine: Mapping[tuple[str, str], Array | None],
         right: Mapping[tuple[str, str], Array | None],
-        costs: Blocks | None,
+        weights: Weights | None,
         started: float,
     ) -> Case:
         problem, narrow = self.problem, self.narrow
-        bounds = {n: (e.low, e.high) for n, e in problem.spec.points[problem.point].items()}
-        truth = SecondTruth(
-            self.highest, self._row, self._directions, bounds, problem.dtype, self.doubt
-        )
-        blocks = truth.blocks(self._filled(right), costs)
+        blocks, reasons = self._truth().blocks(self._filled(right), weights)
         output = self.highest.value({})
         rows = None if output_shape(narrow) == () else self._row[None]
         columns = None if self._whole else {_plain(n): d for n, d in self._directions.items()}
@@ -207,6 +250,7 @@ class Second:
                 output=output,
                 output_error=from_size(output, 16, self.highest.dtype),
                 blocks={(mode, _block_name(key)): block for key, block in blocks.items()},
+                reasons={(mode, _block_name(key)): reason for key, reason in reasons.items()},
             ),
             wide=wide,
             named=frozenset({self.name} if problem.named else ()),

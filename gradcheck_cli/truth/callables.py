@@ -8,25 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Ran, Subject
-from gradcheck_cli.truth.blocks import Differences, merge
+from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Values
 from gradcheck_cli.truth.halving import confirm
 from gradcheck_cli.truth.nearby import values_of
 from gradcheck_cli.truth.noise import OPERATIONS, from_size, measured_of_layer
 from gradcheck_cli.truth.quick import Quick
+from gradcheck_cli.truth.weighing import Rounding, move_of, weighed
 
 DRAWS = 4  # of random signs, along which inputs are moved to see how far the gradient moves
-SAME = 16.0  # times what a move of 2^-20 changes: a number that it changes so much has no digits
-MOVE = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
-ROUNDINGS = OPERATIONS**0.5  # times C: so many operations round as much as the inputs, at random
 STIR = 8.0  # roundings by which numbers are moved to have everything rounded anew
 STIRRED = 3  # times; the largest change of three is seldom below the usual one
 DIGITS = 2.0**-13  # of an entry that a direction over all of them must show, or it gets its own
@@ -226,38 +223,14 @@ class CallableTruth:
                 confirmed=confirmed,
             )
             return block, ""
-        cost = self.costs()[name]
-        ratio = FORMATS[self.subject.dtype].unit_roundoff / FORMATS[self.dtype].unit_roundoff
-        own = cost * ratio  # what rounding costs in the subject's own precision
-        ulp = FORMATS[self.dtype].ulp(gradient)
-        noise = ROUNDINGS * self.noise()[name]
-        floor = own + noise if self._is_as_good_as_its_dtype else np.full(own.shape, np.inf)
-        merged = merge(gradient, spread, found, True, ulp, lambda: (own, floor))
-        agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
-        # where a difference agrees, what is left open is how the gradient was rounded
-        error = merged.error
-        if self._is_as_good_as_its_dtype:
-            error = np.where(agreed, np.minimum(error, spread + 4 * own + noise), error)
-        # what differences cannot tell from zero, and small moves change altogether, is rounding
-        # that is there at every move: of a sum, say, that should be 1 and is not
-        none = agreed & (np.abs(gradient) <= found.error)
-        none &= without_digits(
-            gradient,
-            cost / FORMATS[self.dtype].unit_roundoff,
-            natural_size(self.output[:, None], self.values[name]),
-            self.subject.dtype,
+        rounding = Rounding(
+            cost=self.costs()[name],
+            noise=self.noise()[name],
+            natural=natural_size(self.output[:, None], self.values[name]),
+            blind=not self._is_as_good_as_its_dtype,
         )
-        error = np.where(none, np.fmax(error, np.abs(gradient)), error)
-        block = merged.block(
-            found,
-            error=error,
-            condition=cost,
-            allowance=ROUNDINGS * cost,
-            floor=ROUNDINGS * cost + noise / ratio,
-            scale=self._scale(name, found),
-            confirmed=agreed,
-        )
-        return block, merged.reason
+        scale = self._scale(name, found)
+        return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype)
 
     def _scale(self, name: str, found: Differences) -> Array:
         """How large a derivative is on any scale near the point: the steepest difference, or one as
@@ -338,32 +311,11 @@ def moved_gradients(
     return cost
 
 
-def without_digits(
-    gradient: Array, cost: Array, natural: Array, dtype: str
-) -> npt.NDArray[np.bool_]:
-    """Entries (..., n) of a gradient in `dtype` that are nothing but rounding: the moves of
-    `moved_gradients` leave nothing of them, or all n are roundings of the `natural` size.
-
-    `cost` is how far the gradient moves per part of itself that every number moves.
-    """
-    size = np.abs(gradient)
-    roundings = OPERATIONS * FORMATS[dtype].unit_roundoff * natural
-    return np.asarray(
-        (size <= SAME * cost * move_of(dtype)) | np.all(size <= roundings, axis=-1, keepdims=True)
-    )
-
-
 def natural_size(output: Array, value: Array) -> Array:
     """How large a derivative is that changes the output, (..., 1), as a whole while the input
     changes as a whole: (..., n)."""
     size = np.abs(value.reshape(-1))
     return np.asarray(np.abs(output) / np.where(size == 0, 1.0, size))
-
-
-def move_of(dtype: str) -> float:
-    """The part of themselves by which numbers move to see how far that moves a gradient: large
-    enough for the rounding of `dtype` to vanish beside it."""
-    return float(2.0 ** -round(MOVE * FORMATS[dtype].bits))
 
 
 def stirred_values(subject: Subject, seed: int = 0) -> dict[str, Array]:

@@ -201,3 +201,51 @@ def test_forward_over_reverse_has_the_tangents_of_what_was_saved(layer: Any, x: 
     answer = examined(layer, {"x": x}, modes=("reverse", FORWARD))
     assert not answer.findings
     assert {check.mode: check.status for check in answer.checks}[FORWARD] == "passed"
+
+
+def alarms(answer: Any) -> list[tuple[str | None, str]]:
+    assert answer.failure is None
+    return [(f.mode, f.code) for f in answer.findings if f.mode not in ("reverse", "forward")]
+
+
+@pytest.mark.parametrize("layer", [torch.det, lambda x: torch.linalg.lu(x)[2]], ids=["det", "lu"])
+def test_second_derivatives_that_are_zero_are_what_rounding_leaves(layer: Any) -> None:
+    """Of det within one row, say: float64 gives 3e-18, which is no truth for float32's 1e-8."""
+    x = np.array([[1.0, 2.0, 0.3], [0.4, 1.5, 0.2], [0.1, 0.7, 2.2]])
+    assert not alarms(examined(layer, {"x": x}, dtype="float32", modes=(*SECOND, FORWARD)))
+
+
+class Saturated(torch.autograd.Function):
+    """tanh with the usual backward, which gives 0 beyond 19, and a jvp that is right there."""
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return torch.tanh(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * (1 - Saturated.apply(ctx.saved_tensors[0]) ** 2)
+
+    @staticmethod
+    def jvp(ctx: Any, x_dot: Any) -> Any:
+        return x_dot / torch.cosh(ctx.saved_tensors[0]) ** 2
+
+
+@pytest.mark.parametrize(
+    ("layer", "x"),
+    [
+        (lambda x: 1e17 * Saturated.apply(x), np.array([20.0, 1.0])),
+        (lambda x: 1e30 * torch.sigmoid(x), np.array([45.0, 30.0])),
+        (lambda x: torch.softmax(x, 0), np.array([60.0, 0.0, 1.0])),
+    ],
+    ids=["tanh", "sigmoid", "softmax"],
+)
+def test_differences_of_a_gradient_that_is_lost_are_no_truth(layer: Any, x: Any) -> None:
+    """Where 1 - y^2 is 0, so is its difference; the second derivative that is right is not."""
+    found = alarms(examined(layer, {"x": x}, modes=(*SECOND, FORWARD)))
+    assert {code for _, code in found} <= {"GC501"}

@@ -1,0 +1,98 @@
+"""Derivatives of a callable in the highest precision that it runs in, put together with
+differences and with what rounding may have done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.truth.blocks import Differences, Merged, merge
+from gradcheck_cli.truth.noise import OPERATIONS
+
+ROUNDINGS = OPERATIONS**0.5  # times C: so many operations round as much as the inputs, at random
+SAME = 16.0  # times what a move of 2^-20 changes: a number that it changes so much has no digits
+MOVE = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What rounding does to a block, every array (m, n).
+
+    cost      how far it moves with half an ulp of the judged dtype in every number
+    noise     how far the roundings of the subject's own dtype move it
+    natural   how large a derivative of this function is
+    blind     values have fewer digits than their dtype, so that a difference that agrees says
+              little
+    """
+
+    cost: Array
+    noise: Array
+    natural: Array
+    blind: bool = False
+
+
+def weighed(
+    own: Array,
+    found: Differences,
+    rounding: Rounding,
+    scale: Array,
+    subject: str,
+    judged: str,
+    settle: Callable[[Merged], Merged] = lambda merged: merged,
+) -> tuple[TruthBlock, str]:
+    """The truth of a block (m, n) from the subject's `own` derivatives in the dtype `subject` and
+    differences, with costs in the dtype `judged`; and why entries are undecided. `settle` decides
+    on kinds before anything is confirmed."""
+    cost = rounding.cost
+    ratio = FORMATS[subject].unit_roundoff / FORMATS[judged].unit_roundoff
+    inner = cost * ratio  # what rounding costs in the subject's own precision
+    noise = ROUNDINGS * rounding.noise
+    spread = 4 * FORMATS[subject].ulp(own)
+    floor = np.full(own.shape, np.inf) if rounding.blind else inner + noise
+    ulp = FORMATS[judged].ulp(own)
+    merged = settle(merge(own, spread, found, True, ulp, lambda: (inner, floor)))
+    agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
+    # where a difference agrees, what is left open is how the derivative was rounded
+    error = merged.error
+    if not rounding.blind:
+        error = np.where(agreed, np.minimum(error, spread + 4 * inner + noise), error)
+    # what differences cannot tell from zero, and small moves change altogether, is rounding that is
+    # there at every move: of a sum, say, that should be 1 and is not
+    none = agreed & (np.abs(own) <= found.error)
+    relative = cost / FORMATS[judged].unit_roundoff
+    none &= without_digits(own, relative, rounding.natural, subject)
+    error = np.where(none, np.fmax(error, np.abs(own)), error)
+    noise = np.where(none, np.fmax(noise, ROUNDINGS * np.abs(own)), noise)  # it is one of it
+    block = merged.block(
+        found,
+        error=error,
+        condition=cost,
+        allowance=ROUNDINGS * cost,
+        floor=ROUNDINGS * cost + noise / ratio,
+        scale=scale,
+        confirmed=agreed,
+    )
+    return block, merged.reason
+
+
+def without_digits(gradient: Array, cost: Array, natural: Array, dtype: str) -> Array:
+    """Entries (..., n) of a gradient in `dtype` that are nothing but rounding: moves of `move_of`
+    leave nothing of them, or all n are roundings of the `natural` size.
+
+    `cost` is how far the gradient moves per part of itself that every number moves.
+    """
+    size = np.abs(gradient)
+    roundings = OPERATIONS * FORMATS[dtype].unit_roundoff * natural
+    return np.asarray(
+        (size <= SAME * cost * move_of(dtype)) | np.all(size <= roundings, axis=-1, keepdims=True)
+    )
+
+
+def move_of(dtype: str) -> float:
+    """The part of themselves by which numbers move to see how far that moves a gradient: large
+    enough for the rounding of `dtype` to vanish beside it."""
+    return float(2.0 ** -round(MOVE * FORMATS[dtype].bits))
