@@ -33,7 +33,7 @@ def _plain(name: str) -> Kernel:
     return lambda *xs, **how: row(name)(*xs)
 
 
-def _numeric(*xs: Any) -> list[Any]:
+def numeric(*xs: Any) -> list[Any]:
     """Balls, where there is one, else floats; masks and integers among them."""
     if all(isinstance(x, np.ndarray) for x in xs):
         return [x.astype(np.float64) for x in xs]
@@ -44,7 +44,7 @@ def _numbers(name: str) -> Kernel:
     def kernel(*xs: Any, **how: Any) -> Any:
         if all(isinstance(x, np.ndarray) and x.dtype.kind in "biu" for x in xs):
             raise TypeError("only operations on floating numbers are restated")
-        return row(name)(*_numeric(*xs))
+        return row(name)(*numeric(*xs))
 
     return kernel
 
@@ -98,14 +98,14 @@ def _dot_general(a: Any, b: Any, dimension_numbers: Any, **how: Any) -> Any:
     rest = [c for i, c in enumerate(first) if i not in (*summed_a, *batch_a)]
     rest += [c for i, c in enumerate(second) if i not in (*summed_b, *batch_b)]
     subscripts = f"{''.join(first)},{''.join(second)}->{''.join((*batch, *rest))}"
-    return row("einsum")(*_numeric(a, b), subscripts=subscripts)
+    return row("einsum")(*numeric(a, b), subscripts=subscripts)
 
 
 def _convert(x: Any, new_dtype: Any, **how: Any) -> Any:
     """Into a floating dtype: the rounding is the operation's own."""
     if np.dtype(new_dtype).kind in "biu":
         raise TypeError("only conversions into floating dtypes are restated")
-    return _numeric(x)[0]
+    return numeric(x)[0]
 
 
 def _finite(x: Any, **how: Any) -> Any:
@@ -140,38 +140,6 @@ def _pad(x: Any, value: Any, padding_config: Any) -> Any:
         raise TypeError("only widths outside are restated")
     widths = [(before, after) for before, after, _ in padding_config]
     return np.pad(x, widths, constant_values=value)
-
-
-def _scatter_add(
-    x: Any, indices: Any, updates: Any, dimension_numbers: Any, mode: Any, **how: Any
-) -> Any:
-    """Of updates that go to one place, one a turn: which it is, JAX's maximum of their numbers
-    tells."""
-    from jax import lax
-
-    left = np.arange(1, updates.size + 1).reshape(updates.shape)
-    while True:
-        start = np.zeros(x.shape, left.dtype)
-        found = lax.scatter_max(start, indices, left, dimension_numbers, mode=mode)
-        taken = np.asarray(found)
-        if not np.any(taken):
-            return x
-        x = row("add")(*_numeric(x, _picked(updates, taken)))
-        left = np.where(np.isin(left, taken), 0, left)
-
-
-def _picked(x: Any, places: Any) -> Any:
-    """The elements of x by their numbers from 1 on, nothing for 0."""
-    from reference_engine.arithmetic.ball_choices import NOTHING
-    from reference_engine.arithmetic.balls import Ball
-
-    if isinstance(x, np.ndarray):
-        return np.concatenate([[0.0], x.ravel()])[places]
-    pool = np.empty(x.size + 1, dtype=object)
-    pool[0], pool[1:] = NOTHING, x.value.ravel()
-    made = np.empty(places.shape, dtype=object)
-    made[...] = pool[places]
-    return Ball(made)
 
 
 def _same(x: Any, **how: Any) -> Any:
@@ -252,5 +220,4 @@ KERNELS: dict[str, Kernel] = {
     "dot_general": _dot_general,
     "is_finite": _finite,
     "triangular_solve": _triangular_solve,
-    "scatter-add": _scatter_add,
 }

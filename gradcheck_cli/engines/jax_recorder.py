@@ -20,7 +20,7 @@ from jax.extend import core
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.exact_kernels import moved, on_balls
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
-from gradcheck_cli.engines.jax_exact import HANDED_ON, KERNELS, MOVED, MOVES
+from gradcheck_cli.engines.jax_exact import HANDED_ON, KERNELS, MOVED, MOVES, numeric
 from gradcheck_cli.engines.jax_wide import AS_THEY_WERE, as_they_were, inner_of, wide_parameters
 
 SCOPE = "gradcheck_node_"
@@ -210,7 +210,7 @@ class JaxRecorder:
         if keys:
             wide = partial(_with_keys, wide, keys)
         moves = name in MOVES
-        kernel = KERNELS.get(name)
+        kernel = _KERNELS.get(name)
         exact: Callable[[Sequence[High]], list[High]] | None = None
         if moves:
             exact = partial(moved, wide)
@@ -300,6 +300,36 @@ def _chosen(going: Array, after: Array, before: Array) -> Array:
     return np.where(going.reshape(going.shape + (1,) * (after.ndim - going.ndim)), after, before)
 
 
+def _scatter_add(
+    x: Any, indices: Any, updates: Any, dimension_numbers: Any, mode: Any, **how: Any
+) -> Any:
+    """Of updates that go to one place, one a turn: which it is, JAX's maximum of their numbers
+    tells."""
+    left = np.arange(1, updates.size + 1).reshape(updates.shape)
+    while True:
+        start = np.zeros(x.shape, left.dtype)
+        found = jax.lax.scatter_max(start, indices, left, dimension_numbers, mode=mode)
+        taken = np.asarray(found)
+        if not np.any(taken):
+            return x
+        x = row("add")(*numeric(x, _picked(updates, taken)))
+        left = np.where(np.isin(left, taken), 0, left)
+
+
+def _picked(x: Any, places: Any) -> Any:
+    """The elements of x by their numbers from 1 on, nothing for 0."""
+    from reference_engine.arithmetic.ball_choices import NOTHING
+    from reference_engine.arithmetic.balls import Ball
+
+    if isinstance(x, np.ndarray):
+        return np.concatenate([[0.0], x.ravel()])[places]
+    pool = np.empty(x.size + 1, dtype=object)
+    pool[0], pool[1:] = NOTHING, x.value.ravel()
+    made = np.empty(places.shape, dtype=object)
+    made[...] = pool[places]
+    return Ball(made)
+
+
 def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
     """As in the run itself, in its dtypes."""
     arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, list(map(np.asarray, args)))]
@@ -308,7 +338,7 @@ def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
 
 def _wide(primitive: Any, params: Mapping[str, Any], args: Sequence[Array]) -> list[Array]:
     """In float64: by NumPy where that has words for it, which compiles nothing."""
-    kernel = KERNELS.get(primitive.name, MOVED.get(primitive.name))
+    kernel = _KERNELS.get(primitive.name, MOVED.get(primitive.name))
     if kernel is not None:
         try:
             return [np.asarray(kernel(*map(np.asarray, args), **params))]
@@ -318,3 +348,6 @@ def _wide(primitive: Any, params: Mapping[str, Any], args: Sequence[Array]) -> l
     return [
         np.asarray(y) for y in _results(primitive, wide_parameters(primitive.name, params), arrays)
     ]
+
+
+_KERNELS = {**KERNELS, "scatter-add": _scatter_add}

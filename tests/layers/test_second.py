@@ -239,7 +239,7 @@ class Saturated(torch.autograd.Function):
 @pytest.mark.parametrize(
     ("layer", "x"),
     [
-        (lambda x: 1e17 * Saturated.apply(x), np.array([20.0, 1.0])),
+        (lambda x: 1e17 * Saturated.apply(x), np.array([20.0])),
         (lambda x: 1e30 * torch.sigmoid(x), np.array([45.0, 30.0])),
         (lambda x: torch.softmax(x, 0), np.array([60.0, 0.0, 1.0])),
     ],
