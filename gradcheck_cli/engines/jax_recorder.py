@@ -18,7 +18,7 @@ import numpy as np
 from jax.extend import core
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.exact_kernels import moved, on_balls
+from gradcheck_cli.engines.exact_kernels import moved, on_balls, row
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.jax_exact import HANDED_ON, KERNELS, MOVED, MOVES, numeric
 from gradcheck_cli.engines.jax_wide import AS_THEY_WERE, as_they_were, inner_of, wide_parameters
