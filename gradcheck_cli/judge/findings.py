@@ -279,8 +279,10 @@ def _point_message(case: Case, code: str, key: tuple[Mode, str], place: Array) -
     if code == "GC401":
         block = truth.blocks[key]
         low, high = float(block.lower[tuple(place)]), float(block.upper[tuple(place)])
-        if np.isinf(low) or np.isinf(high):
+        if key[0] in SECOND and (np.isinf(low) or np.isinf(high)):
             return "the gradient has a kink or a jump here, so it has no derivative itself"
+        if np.isinf(low) or np.isinf(high):
+            return "a kink of many slopes, of which not all are known: any finite one is accepted"
         return f"a kink: every slope from {low:.4g} to {high:.4g} is accepted"
     if code == "GC501":
         reason = truth.reasons.get(key, "the error bar of the truth is too wide to tell")

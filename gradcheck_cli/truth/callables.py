@@ -13,7 +13,8 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Ran, Subject
-from gradcheck_cli.truth.blocks import Differences
+from gradcheck_cli.truth.blocks import Differences, Merged
+from gradcheck_cli.truth.corners import cornered
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.directions import Values
 from gradcheck_cli.truth.halving import confirm
@@ -229,8 +230,14 @@ class CallableTruth:
             natural=natural_size(self.output[:, None], self.values[name]),
             blind=not self._is_as_good_as_its_dtype,
         )
+
+        def settled(merged: Merged) -> Merged:
+            if self.subject.digits != "float64":  # a little way off others have no digits left
+                return merged
+            return cornered(merged, gradient, found, self._several, self.values, name, self.seed)
+
         scale = self._scale(name, found)
-        return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype)
+        return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled)
 
     def _scale(self, name: str, found: Differences) -> Array:
         """How large a derivative is on any scale near the point: the steepest difference, or one as
@@ -276,7 +283,7 @@ def quick_of(
     def one(at: Values) -> Float:
         return np.asarray(several([at])[0])
 
-    quick = Quick(one, values, bounds, least, zero, noise_of, many=several, measure=measure)
+    quick = Quick(one, values, bounds, least, zero, noise_of, True, many=several, measure=measure)
     return quick
 
 

@@ -84,21 +84,27 @@ def _nowhere(ladder: Ladder, values: Float) -> npt.NDArray[np.bool_]:
 
 
 def _growth(ladder: Ladder, side: int) -> tuple[Float, Float]:
-    """The smallest ratio of successive increments over the last RUN halvings, and the sign of the
-    quotient; 0 where the increments drown in rounding or values are missing."""
+    """The smallest ratio of successive increments over the deepest RUN halvings that do not drown
+    in rounding, and the sign of the quotient; 0 where values are missing, or where increments that
+    went on like this would be seen on the next smaller step, and are not."""
     values = ladder.plus if side > 0 else ladder.minus
     used = ladder.h > 0
-    h = ladder.h[used][-(RUN + 2) :]
-    if h.size < RUN + 2:
-        return np.zeros(ladder.zero.size), np.zeros(ladder.zero.size)
+    h, size = ladder.h[used][:, None], ladder.zero.size
+    if len(h) < RUN + 2:
+        return np.zeros(size), np.zeros(size)
     with np.errstate(all="ignore"):
-        quotient = side * (values[used][-(RUN + 2) :] - ladder.zero) / h[:, None]
+        quotient = side * (values[used] - ladder.zero) / h
         step = np.diff(quotient, axis=0)
-        ratio = step[1:] / step[:-1]
-        heard = (
-            np.abs(step) > 8 * ladder.noise[used][-(RUN + 1) :] / h[1:, None]
-        )  # 4 roundings a step, twice that to be sure
-    sound = np.all(np.isfinite(ratio), axis=0) & np.all(heard, axis=0)
-    return np.where(sound, np.min(np.where(np.isfinite(ratio), ratio, 0), axis=0), 0.0), np.sign(
-        np.where(np.isfinite(quotient[-1]), quotient[-1], 0.0)
-    )
+        audible = 8 * ladder.noise[used][1:] / h[1:]  # 4 roundings a step, twice that to be sure
+        heard = np.isfinite(step) & (np.abs(step) > audible)
+        last = len(step) - 1 - np.argmax(heard[::-1], axis=0)
+        last = np.maximum(np.where(np.any(heard, axis=0), last, 0), RUN)
+        window = last + np.arange(-RUN, 1)[:, None]
+        run = np.take_along_axis(step, window, axis=0)
+        sound = np.all(np.take_along_axis(heard, window, axis=0), axis=0)
+        ratio = run[1:] / run[:-1]
+        following = np.minimum(last + 1, len(step) - 1)[None]
+        gone = DIVERGES * np.abs(run[-1]) > np.take_along_axis(audible, following, axis=0)[0]
+        sound &= ~gone | (last == len(step) - 1)
+    sign = np.sign(np.take_along_axis(quotient, last[None] + 1, axis=0)[0])
+    return np.where(sound, np.min(ratio, axis=0), 0.0), np.where(sound, sign, 0.0)

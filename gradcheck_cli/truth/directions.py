@@ -13,8 +13,9 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.classify import Sides, classify
 from gradcheck_cli.truth.differences import DEEPEST, Estimate, Float, Ladder, climb
+from gradcheck_cli.truth.noise import typical
 
-CLOSER = 2.0**-DEEPEST  # where the steps from `_typical` end
+CLOSER = 2.0**-DEEPEST  # where the steps from `typical` end
 
 Values = Mapping[str, Array]
 
@@ -63,7 +64,7 @@ class Sampled:
             return _unknown(self.zero.size)
         if base != 0:
             return self._slope(moved, abs(base), low - base, high - base, base, expected)
-        scale = _typical(start)
+        scale = typical(start)
         slope = self._slope(moved, scale, low, high, base, expected)
         if expected is not None and not np.all(_agrees(slope, expected)):
             # next to 0 any step can be taken exactly: x / (|x| + 1e-12) is a line up to 1e-12 only
@@ -193,9 +194,3 @@ def steepest_of(ladder: Ladder) -> Float:
         rise = np.fmax(np.abs(ladder.plus - ladder.zero), np.abs(ladder.minus - ladder.zero))
         quotients = rise / ladder.h[:, None]
     return np.asarray(np.max(np.where(np.isfinite(quotients), quotients, 0.0), axis=0, initial=0.0))
-
-
-def _typical(values: Float) -> float:
-    """A scale for an entry that is zero: the smallest size among its neighbours, at most 1."""
-    sizes = np.abs(values[(values != 0) & np.isfinite(values)])
-    return float(min(1.0, np.min(sizes))) if sizes.size else 1.0

@@ -25,6 +25,8 @@ GROWTH = 8.0  # from one to the next: up to 2^-4 of the inputs in float64
 # Roundings of the largest input or output: what a value changes by at once is a grain of it up to
 # here (numbers on the way may be larger than both), and the function's own doing beyond.
 GRAINS = 64.0
+NEAR_0 = 2.0**-32  # of the neighbours' size: how far a zero moves, in units of their moves
+FAR = 0.21823  # about where differences take their longest steps
 # Ulps of float32 from point to point, to see whether values were float32 on their way; with no
 # fractions that come back after a few points, or grow evenly.
 CASTS = (4.382, 13.618, 43.854)
@@ -71,8 +73,8 @@ def measured(
     still = np.all(table == zero, axis=0)
     noise = _in_differences(table, ORDERS)
     if grains and np.any(still):
-        largest = max(_largest(value) for value in (zero, *values.values()))
-        limit = GRAINS * FORMATS[dtype].unit_roundoff * largest
+        sizes = (zero, *values.values(), _afar(function, values))
+        limit = GRAINS * FORMATS[dtype].unit_roundoff * max(map(_largest, sizes))
         grain = _grain(function, values, zero, factor, still, limit)
         noise = np.where(still, SLACK * grain, noise)
     if grains and exact and np.any((noise == 0) & ~still):  # moves that are whole grains
@@ -178,6 +180,16 @@ def _grain(
     return found
 
 
+def _afar(function: Callable[[Mapping[str, Array]], Float], values: Mapping[str, Array]) -> Float:
+    """The values (m,) where numbers move by their own size, and small ones by about 1: what is
+    small here may be what two numbers of that size leave."""
+    moved = {
+        name: value + FAR * np.fmax(np.abs(value), 1.0) if value.dtype.kind == "f" else value
+        for name, value in values.items()
+    }
+    return function(moved)
+
+
 def _largest(values: Array) -> float:
     sizes = np.abs(np.asarray(values, dtype=np.float64))
     return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
@@ -185,9 +197,19 @@ def _largest(values: Array) -> float:
 
 def _shift(value: Array, factor: float) -> Array:
     """Powers of two, so that nothing is rounded, times `factor`, away from 0 where that is
-    positive; equal entries stay equal."""
+    positive; equal entries stay equal. A zero moves by far less than its neighbours: next to it any
+    step can be taken exactly, and x / (|x| + 1e-12) is a line up to 1e-12 only."""
     value = np.asarray(value)
     if value.dtype.kind != "f":
         return np.zeros((), dtype=value.dtype)
-    _, exponent = np.frexp(np.where(np.isfinite(value), value, 0.0))
-    return np.ldexp(factor, exponent) * np.sign(value)
+    finite = np.isfinite(value)
+    _, exponent = np.frexp(
+        np.where(finite, np.where(value == 0, NEAR_0 * typical(value), value), 0.0)
+    )
+    return np.ldexp(factor, exponent) * np.where(finite, np.where(value < 0, -1.0, 1.0), 0.0)
+
+
+def typical(values: Array) -> float:
+    """A scale for an entry that is zero: the smallest size among its neighbours, at most 1."""
+    sizes = np.abs(values[(values != 0) & np.isfinite(values)])
+    return float(min(1.0, np.min(sizes))) if sizes.size else 1.0

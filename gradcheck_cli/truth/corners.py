@@ -1,0 +1,118 @@
+"""Kinks of a layer that show along no axis: differences next to the point, where no tie is left.
+
+At a tie of three or more numbers, as in a median, every partial derivative may exist and say
+nothing of the function. Where a gradient contradicts them, slopes are taken a little way off in
+directions drawn at random: those that stay apart as the way becomes shorter are limits of the
+gradient, and their hull is Clarke's generalised gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.truth.blocks import Differences, Merged
+from gradcheck_cli.truth.directions import Values
+from gradcheck_cli.truth.noise import typical
+
+SAMPLES = 24
+MOST = 32  # columns that are looked at: what is wrong in more of them is no tie of a few numbers
+AWAY = 2.0**-12  # of its size each number moves, and a sixteenth of that
+NEARER = 2.0**-4
+STEP = 2.0**-10  # of the way: few steps lead across another tie
+SAME = 0.125  # of its distance to the partial derivative a limit may change from way to way
+ALIKE = 2.0**-6  # of the largest: limits are no more alike than the way bends
+
+
+def cornered(
+    merged: Merged,
+    gradient: Array,
+    found: Differences,
+    several: Callable[[Sequence[Values]], Array],
+    values: Values,
+    name: str,
+    seed: int,
+) -> Merged:
+    """The block of leaf `name` where smooth entries (m, n) that contradict the `gradient` turn out
+    to be kinks: between their limits, or without bounds where not every limit was met twice.
+    `several` are the outputs (k, m) at several inputs."""
+    with np.errstate(all="ignore"):
+        apart = np.abs(gradient - found.value) > found.error
+    off = (merged.kind == PointKind.SMOOTH) & ~merged.confirmed & np.isfinite(gradient) & apart
+    columns = np.flatnonzero(np.any(off, axis=0))
+    if not 0 < len(columns) <= MOST:
+        return merged
+    rng = np.random.default_rng([seed, 43])
+    ways = [_direction(values, rng) for _ in range(SAMPLES)]
+    far, near = (
+        np.stack([_slopes(several, values, way, size, name, columns) for way in ways])
+        for size in (AWAY, AWAY * NEARER)
+    )
+    axis, rough = found.value[:, columns], np.zeros(off.shape, np.bool_)
+    with np.errstate(all="ignore"):
+        stays = np.abs(near - far) <= SAME * np.fmax(np.abs(near - axis), np.abs(far - axis))
+        largest = np.max(np.abs(near), axis=(0, 2), initial=0.0)[:, None]
+        differ = np.abs(near - axis) > ALIKE * largest
+    rough[:, columns] = np.any(differ, axis=0) & np.all(stays | ~differ, axis=0)
+    rough &= off
+    if not np.any(rough):
+        return merged
+    lower, upper = merged.lower.copy(), merged.upper.copy()
+    for row, column in np.argwhere(rough):
+        place = int(np.searchsorted(columns, column))
+        limits = np.append(near[:, row, place], found.value[row, column])
+        met = _met(near[:, row, place], ALIKE * float(largest[row, 0]))
+        lower[row, column], upper[row, column] = (
+            (np.min(limits), np.max(limits)) if met else (-np.inf, np.inf)
+        )
+    slack = ALIKE * np.broadcast_to(largest, off.shape)
+    return replace(
+        merged,
+        error=np.where(rough, slack, merged.error),
+        kind=np.where(rough, int(PointKind.KINK), merged.kind),
+        lower=lower,
+        upper=upper,
+    )
+
+
+def _direction(values: Values, rng: np.random.Generator) -> dict[str, Array]:
+    """A move of every floating number by about its own size, or by that of its neighbours."""
+    return {
+        name: rng.normal(size=value.shape) * np.where(value == 0, typical(value), np.abs(value))
+        for name, value in values.items()
+        if value.dtype.kind == "f"
+    }
+
+
+def _slopes(
+    several: Callable[[Sequence[Values]], Array],
+    values: Values,
+    way: Values,
+    size: float,
+    name: str,
+    columns: npt.NDArray[np.int64],
+) -> Array:
+    """Central differences (m, columns) at the end of a way of this size."""
+    there = {**values, **{n: values[n] + size * d for n, d in way.items()}}
+    start = there[name].reshape(-1)
+    steps = size * STEP * np.fmax(np.abs(start), typical(start))[columns]
+    moved = []
+    for column, step in zip(columns, steps, strict=True):
+        for h in (step, -step):
+            at = start.copy()
+            at[column] += h
+            moved.append({**there, name: at.reshape(there[name].shape)})
+    found = several(moved)
+    return np.asarray((found[0::2] - found[1::2]) / (2 * steps[:, None])).T
+
+
+def _met(limits: Array, alike: float) -> bool:
+    """Whether every limit was met at least twice (as in `limiting`)."""
+    ordered = np.sort(limits)
+    groups = np.split(ordered, np.flatnonzero(np.diff(ordered) > alike) + 1)
+    return all(len(group) > 1 and group[-1] - group[0] <= 2 * alike for group in groups)

@@ -1,0 +1,110 @@
+"""Layers at points where differences are led astray: narrow bends, kinks along no axis, grains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import huber_loss, softplus
+
+from tests.layers.making import examined
+
+Layer = Callable[[Any], Any]
+
+
+def codes(layer: Layer, x: Any, dtype: str = "float64") -> set[str]:
+    answer = examined(layer, {"x": x}, dtype=dtype, modes=("reverse",))
+    assert answer.failure is None
+    return {finding.code for finding in answer.findings}
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x: torch.sqrt(x[0] ** 2 + x[1] ** 2 + 1e-8),
+        lambda x: torch.sqrt(x[0] ** 2 + x[1] ** 2 + 1e-12),
+        lambda x: softplus(1e5 * x) / 1e5,
+        lambda x: (softplus(1e5 * x) + softplus(-1e5 * x)) / 1e5,
+        lambda x: torch.clamp(x.norm(), min=1e-6),
+        lambda x: torch.clamp((x**2).sum(), min=1e-12).sqrt(),
+        lambda x: huber_loss(x, torch.zeros_like(x), delta=1e-5),
+        lambda x: torch.sigmoid(1e6 * x),
+        lambda x: x / (x.abs() + 1e-12),
+    ],
+)
+def test_a_bend_that_is_narrow_is_no_kink_and_no_jump(layer: Layer) -> None:
+    assert codes(layer, [0.0, 0.0]) == set()
+
+
+@pytest.mark.parametrize(
+    ("layer", "code"),
+    [
+        (torch.relu, "GC401"),
+        (lambda x: x.abs().sum(), "GC401"),
+        (lambda x: x.norm() + 1, "GC401"),
+        (lambda x: torch.where(x >= 0, x + 1, x), "GC403"),
+        (lambda x: torch.floor(x) * (x + 2), "GC403"),
+        (lambda x: torch.sqrt(x.abs()) + 1, "GC402"),
+        (lambda x: torch.special.xlogy(x, x) + 1, "GC402"),
+    ],
+)
+def test_what_is_rough_at_every_step_stays_so(layer: Layer, code: str) -> None:
+    assert code in codes(layer, [0.0, 0.0])
+
+
+def rgb_to_lab(rgb: Any) -> Any:
+    """Near black a line, as the difference of two numbers of about 4/29."""
+    to_xyz = torch.tensor([[0.41, 0.36, 0.18], [0.21, 0.72, 0.07], [0.02, 0.12, 0.95]])
+    xyz = to_xyz.to(rgb.dtype) @ (rgb / 12.92)
+    f = torch.where(xyz > 0.008856, xyz.clamp(min=0.008856) ** (1 / 3), 7.787 * xyz + 4 / 29)
+    return torch.stack([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("x", [[0.0, 0.0, 0.0], [0.0, 1e-9, 0.0], [1e-9, 1e-9, 2e-9]])
+def test_the_grain_of_a_difference_at_zero_is_no_slope(x: list[float]) -> None:
+    assert codes(rgb_to_lab, x) == set()
+
+
+class Beside(torch.autograd.Function):
+    """A median whose gradient is none of its elements'."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.median()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * torch.tensor([2.0, 0.0, 0.0], dtype=g.dtype)
+
+
+class Steep(torch.autograd.Function):
+    """The derivative of sin(1e5 x), a tenth too large."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.sin(1e5 * x).sum()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * torch.cos(1e5 * x) * 1.1e5
+
+
+@pytest.mark.parametrize(
+    ("layer", "x", "code"),
+    [
+        (torch.median, [0.0, 0.0, 0.0], "GC401"),
+        (lambda x: x.sort().values[1], [0.5, 0.5, 0.5], "GC401"),
+        (lambda x: torch.maximum(torch.minimum(x[0], x[1]), x[2]), [1.0, 1.0, 1.0], "GC401"),
+        (lambda x: torch.relu(x[0] + x[1]) - torch.relu(x[0] - x[1]), [0.0, 0.0], "GC401"),
+        (Beside.apply, [0.3, 0.3, 0.3], "GC101"),
+        (Steep.apply, [0.3, 0.2], "GC101"),
+    ],
+)
+def test_a_tie_of_three_is_a_kink_and_a_wrong_gradient_stays_wrong(
+    layer: Layer, x: list[float], code: str
+) -> None:
+    assert codes(layer, x) == {code}
