@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -118,21 +118,31 @@ def _keep_compiled(jax: Any) -> None:
 _MODULES_A_CONTEXT = 100
 
 
+class _Kept(threading.local):
+    """A thread's own context, and for how many more modules it is good."""
+
+    context: Any = None
+    left: int = 0
+
+
 @cache
 def _share_contexts() -> None:
     """JAX makes a context of MLIR for every function that it compiles, with all its dialects: that
-    takes a third of the time until one operation has run, for nothing that differs."""
+    takes a third of the time until one operation has run, for nothing that differs. What is
+    compiled while something else is being lowered gets a context of its own."""
     from jax._src.interpreters import mlir
 
     if not hasattr(mlir, "make_ir_context"):  # not there in this version: it is only slower
         return
-    make, numbers = mlir.make_ir_context, count()
-    kept: list[Any] = []
+    make, kept = mlir.make_ir_context, _Kept()
 
     def shared() -> Any:
-        if next(numbers) % _MODULES_A_CONTEXT == 0:
-            kept[:] = [make()]
-        return kept[0]
+        if mlir.ir.Context.current is not None:  # a module amid another one would become its part
+            return make()
+        if kept.left == 0:
+            kept.context, kept.left = make(), _MODULES_A_CONTEXT
+        kept.left -= 1
+        return kept.context
 
     mlir.make_ir_context = shared
 

@@ -7,9 +7,10 @@ framework has no such device, and puts everything back at the end.
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from gradcheck_cli.domain.placement import Placement
@@ -29,14 +30,22 @@ def torch_placed(torch: Any, placement: Placement) -> Iterator[None]:
                 f"PyTorch {torch.__version__} {why} and finds {count} GPUs: "
                 "https://pytorch.org/get-started says how to install it for yours"
             )
-    with products_kept(torch):
-        full = placement.matmul == "full"
+    full = placement.matmul == "full"
+    with products_kept(torch), _convolutions(torch, tf32=not full):
         torch.set_float32_matmul_precision("highest" if full else "high")
-        torch.backends.cudnn.allow_tf32 = not full
         if full:  # sums of products of half precision, too
             for setting in _REDUCED:
                 setattr(torch.backends.cuda.matmul, setting, False)
         yield
+
+
+def _convolutions(torch: Any, tf32: bool) -> AbstractContextManager[None]:
+    """cuDNN's precision, by PyTorch's own context manager: the only way after
+    `torch.backends.disable_global_flags()`, which PyTorch's test helpers call on import."""
+    flags = torch.backends.cudnn.flags
+    unchanged = dict.fromkeys(inspect.signature(flags).parameters)
+    kept: AbstractContextManager[None] = flags(**{**unchanged, "allow_tf32": tf32})
+    return kept
 
 
 _REDUCED = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
@@ -53,7 +62,8 @@ def products_kept(torch: Any) -> Iterator[None]:
     finally:
         if _precision(torch) != before[0]:
             torch.set_float32_matmul_precision(before[0] or "highest")
-        torch.backends.cudnn.allow_tf32 = before[1]
+        if torch.backends.cudnn.allow_tf32 != before[1]:
+            torch.backends.cudnn.allow_tf32 = before[1]
         for setting, value in zip(_REDUCED, reduced, strict=True):
             setattr(products, setting, value)
 

@@ -43,6 +43,7 @@ class Subjects:
             problem.seed,
             uncast,
             forward=all(mode == "forward" for mode in problem.modes),
+            data=_data(problem),
         )
         subject = self._engine.subject(request)
         self.notes.update(dict.fromkeys(subject.notes))
@@ -104,10 +105,22 @@ class Subjects:
         return narrow or self.bound(dtype)
 
 
+def _data(problem: LayerProblem) -> frozenset[str]:
+    """The inputs whose derivatives are not checked."""
+    spec = problem.spec
+    return frozenset(
+        name
+        for name, entry in spec.points[problem.point].items()
+        if not entry.requires_grad or (spec.wrt and name not in spec.wrt)
+    )
+
+
 def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
     """The leaves; those move that the spec asks for, and data does not. Raises BadSpec."""
     spec = problem.spec
-    moving = [leaf.name for leaf in leaves if leaf.moves]
+    data = _data(problem)
+    floating = {leaf.name for leaf in leaves if leaf.value.dtype.kind == "f"}
+    moving = [leaf.name for leaf in leaves if leaf.moves or leaf.name in data & floating]
     unknown = [name for name in spec.wrt if name not in moving]
     if unknown:
         help = f"it has: {', '.join(moving)}" if moving else "it has none"
@@ -118,7 +131,6 @@ def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
                 for n in unknown
             ]
         )
-    data = {name for name, e in spec.points[problem.point].items() if not e.requires_grad}
 
     def moves(leaf: Leaf) -> bool:
         return leaf.moves and leaf.name not in data and (not spec.wrt or leaf.name in spec.wrt)

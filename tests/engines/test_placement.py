@@ -200,3 +200,16 @@ def test_a_torch_without_cuda_says_so() -> None:
     engine.place(Placement("cuda"))
     with pytest.raises(EngineFault, match=r"PyTorch .* is built (without|for) CUDA .*finds 0 GPUs"):
         engine.load()
+
+
+FROZEN = """
+import torch
+torch.backends.disable_global_flags()
+from gradcheck_cli import check
+assert check(torch.sin, torch.tensor([0.5])).passed
+assert torch.backends.cudnn.allow_tf32
+"""
+
+
+def test_settings_that_pytorch_has_frozen_are_left_to_its_own_context_manager() -> None:
+    subprocess.run([sys.executable, "-c", FROZEN], check=True)

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import torch
 
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.numpy import NumpyEngine
 from gradcheck_cli.layers import examine
-from tests.layers.making import layer_problem
+from tests.layers.making import layer_problem, torch_engine
 
 PRODUCT = SimpleNamespace(forward=lambda x, y: x * y, backward=lambda up, x, y: (up * y, up * x))
 
@@ -79,3 +80,35 @@ def test_where_random_numbers_depend_on_the_dtype_its_own_decide() -> None:
     answer = examined(SimpleNamespace(forward=forward, backward=backward), dtype="float32")
     assert answer.notes[0] == "it draws other random numbers in float64: checked in float32"
     assert [finding.code for finding in answer.findings if finding.severity == "error"] == []
+
+
+class Kernel(torch.autograd.Function):
+    """Refuses to be differentiated by its first argument."""
+
+    @staticmethod
+    def forward(ctx: Any, data: Any, scale: Any) -> Any:
+        if ctx.needs_input_grad[0]:
+            raise RuntimeError("no gradient by the data")
+        ctx.save_for_backward(data)
+        return data * scale
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (data,) = ctx.saved_tensors
+        return None, (g * data).sum()
+
+
+def test_data_requires_no_gradient() -> None:
+    problem = layer_problem(Kernel, {"data": [1.0, 2.0], "scale": 3.0}, modes=("reverse",))
+    point = problem.spec.points[0]
+    data = replace(point["data"], requires_grad=False)
+    for spec in (
+        replace(problem.spec, points=({**point, "data": data},)),
+        replace(problem.spec, wrt=("scale",)),
+    ):
+        for behaviour in (False, True):
+            asked = replace(problem, spec=spec, behaviour=behaviour)
+            answer = examine(torch_engine(), asked)
+            assert answer.failure is None
+            assert answer.findings == ()
+            assert bool(answer.checks) is not behaviour

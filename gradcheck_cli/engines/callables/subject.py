@@ -46,9 +46,10 @@ class SubjectRequest:
     `values` are float64, int64 or bool arrays whose numbers are already those of `rounding`;
     parameters are rounded to it too, before they are cast to `dtype`. The two differ where a
     float32 problem is looked at in float64. A name of `values` that is a parameter's gives that its
-    value. `uncast`: the layer runs in float64 from end to end, and where it casts to a narrower
-    dtype it goes on with the number as it is. `forward`: no other mode is asked for, so
-    that a layer without a reverse mode is no failure: rows of its Jacobian are made of columns.
+    value. `data` are inputs whose derivatives nobody requests: they require no gradient. `uncast`:
+    the layer runs in float64 from end to end, and where it casts to a narrower dtype it goes on
+    with the number as it is. `forward`: no other mode is requested, so that a layer without a
+    reverse mode is no failure: rows of its Jacobian are made of columns.
     """
 
     implementation: Implementation
@@ -58,6 +59,7 @@ class SubjectRequest:
     seed: int = 0
     uncast: bool = False
     forward: bool = False
+    data: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

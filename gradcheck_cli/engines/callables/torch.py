@@ -21,7 +21,7 @@ from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
 from gradcheck_cli.engines.callables.held import Held
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.recording import Recording
-from gradcheck_cli.engines.callables.results import Results
+from gradcheck_cli.engines.callables.results import MissingOutput, Results
 from gradcheck_cli.engines.callables.subject import (
     Call,
     Layout,
@@ -115,7 +115,7 @@ class TorchSubject:
         request = self._request
         for name in names:
             value = request.values[name]
-            yield Leaf(name, "input", value, value.dtype.kind == "f")
+            yield Leaf(name, "input", value, value.dtype.kind == "f" and name not in request.data)
         for name, held in self.state.named.items():
             given = request.values.get(name)
             own = self.numpy(held.data) if given is None else given
@@ -201,11 +201,13 @@ class TorchSubject:
     def numbers(self, result: Any) -> list[tuple[str, Any]]:
         """The floating tensors of a result that are outputs, sparse ones as dense ones, complex
         ones as pairs of real numbers."""
-        return [
-            (name, real(self.torch, dense(self.torch, name, tensor)))
-            for name, tensor in self._results.read(result)
-            if name not in self._apart
-        ]
+        found = []
+        for name, tensor in self._results.read(result):
+            if tensor.is_meta and self._device != "meta":
+                raise MissingOutput(f"`{name}` is a meta tensor, which has no numbers")
+            if name not in self._apart:
+                found.append((name, real(self.torch, dense(self.torch, tensor))))
+        return found
 
     def flat(self, arrays: Sequence[tuple[str, Any]]) -> Array:
         parts = [self.numpy(array).reshape(-1) for _, array in arrays]

@@ -10,7 +10,6 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.callables.results import MissingOutput
 from gradcheck_cli.engines.callables.subject import Call
 from gradcheck_cli.engines.imports import without_compiler
 
@@ -106,10 +105,8 @@ def _forward_mode() -> Iterator[None]:
         raise
 
 
-def dense(torch: Any, name: str, tensor: Any) -> Any:
-    """A tensor with all of its entries, zeros too. Raises MissingOutput where it has no numbers."""
-    if tensor.is_meta:
-        raise MissingOutput(f"`{name}` is a meta tensor, which has no numbers")
+def dense(torch: Any, tensor: Any) -> Any:
+    """A tensor with all of its entries, zeros too."""
     return tensor if tensor.layout is torch.strided else tensor.to_dense()
 
 

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcheck_cli import check
 from gradcheck_cli.domain.layer import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import BadCall
 from gradcheck_cli.engines.callables.jax import JaxSubject
 from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
+from gradcheck_cli.engines.jax import JaxEngine
 
 LAYERS = """
 import dataclasses
@@ -267,3 +269,24 @@ def test_what_was_compiled_with_a_captured_array_is_forgotten(
     wide = bound("scaled", {"x": X})
     np.testing.assert_array_equal(wide.value({}), X * np.array([2.0, 0.1]))
     wide.close()
+
+
+def test_a_layer_may_compile_while_it_is_lowered() -> None:
+    import jax
+    import jax.numpy as jnp
+    from jax.extend import core
+    from jax.interpreters import ad, mlir
+
+    doubled = core.Primitive("doubled")
+    doubled.def_abstract_eval(lambda x: x)
+    doubled.def_impl(lambda x: jax.jit(doubled.bind)(x))
+    ad.deflinear2(doubled, lambda y_bar, x: [doubled.bind(y_bar)])
+
+    def lower(context: Any, x: Any) -> Any:
+        two = float(jax.jit(lambda one: one + 1)(jnp.float32(1)))
+        return mlir.lower_fun(lambda y: y * two, multiple_results=False)(context, x)
+
+    mlir.register_lowering(doubled, lower)
+    JaxEngine().load()  # from now on, contexts are shared
+    report = check(lambda x: doubled.bind(jnp.sin(x)), jnp.array([0.5, 1.0]), dtypes=["float32"])
+    assert report.passed, report
