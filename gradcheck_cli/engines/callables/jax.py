@@ -17,7 +17,13 @@ from gradcheck_cli.engines.callables.binding import BadCall, arrange
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.casts import Cast, Watch
 from gradcheck_cli.engines.callables.held import Held
-from gradcheck_cli.engines.callables.jax_modes import pull_twice, pulled, push, push_pulled
+from gradcheck_cli.engines.callables.jax_modes import (
+    no_gradient,
+    pull_twice,
+    pulled,
+    push,
+    push_pulled,
+)
 from gradcheck_cli.engines.callables.jax_random import draws
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.results import Results
@@ -62,8 +68,9 @@ class JaxSubject:
             load_layer(request.implementation)
         self._output_names: list[str] = []
         self._random.again()
-        with self._wide():
+        with settings_kept():  # as for its author: `jax.random` draws other numbers in float64
             self._function, args, kwargs = self._found()
+        with self._wide():
             self._tree = Tree(self._function)
             self._results = Results(
                 "floating jax.Array",
@@ -249,10 +256,17 @@ class JaxSubject:
     def run(self, call: Call) -> Ran:
         wrt = self.moving() if call.wrt is None else call.wrt
         rows = np.zeros((0, 0)) if call.rows is None or not call.tracking else call.rows
+        unreached: frozenset[str] = frozenset()
         with self.ready():
             inputs = self.inputs(call.values)
             if len(rows) and wrt:
                 arrays, passes = pulled(self, inputs, wrt, call)
+                zeros = [
+                    n
+                    for n, parts in zip(wrt, zip(*passes, strict=True), strict=True)
+                    if not any(np.any(part) for part in parts)
+                ]
+                unreached = no_gradient(self, inputs, zeros) if zeros else unreached
             else:
                 arrays, passes = self._value(inputs), []
                 self.run_between(call)
@@ -263,7 +277,7 @@ class JaxSubject:
             parts = [np.asarray(grads[place]) for grads in passes]
             size = self._own[name].size
             flat = [part.astype(np.float64).reshape(size) for part in parts]
-            gradients[name] = np.stack(flat) if flat else None
+            gradients[name] = np.stack(flat) if flat and name not in unreached else None
             if parts:
                 dtypes[name] = parts[0].dtype.name
         return Ran(self.flat(arrays), gradients, dtypes, random=random)

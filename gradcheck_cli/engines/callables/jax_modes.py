@@ -124,6 +124,35 @@ def _of(subject: JaxSubject, names: Sequence[str], inputs: Inputs) -> Callable[.
     return lambda *moved: subject.call({**inputs, **dict(zip(names, moved, strict=True))})
 
 
+def no_gradient(subject: JaxSubject, inputs: Inputs, names: Sequence[str]) -> frozenset[str]:
+    """Those of these leaves for which the backward pass of the whole layer has no cotangent at all:
+    `None` of a custom gradient, or no path. JAX makes zeros of both; told apart from zeros that
+    were computed by `jax.custom_vjp(symbolic_zeros=True)`."""
+    if subject.mode == "forward":
+        return frozenset()
+    jax = subject.jax
+    reached: set[str] = set()
+
+    def marked(name: str, x: Any) -> Any:
+        def handed_back(_: None, y_bar: Any) -> tuple[Any]:
+            if not isinstance(y_bar, jax.custom_derivatives.SymbolicZero):
+                reached.add(name)
+            return (y_bar,)
+
+        same = jax.custom_vjp(lambda x: x)
+        same.defvjp(lambda x: (x.value, None), handed_back, symbolic_zeros=True)
+        return same(x)
+
+    def call(*moved: Any) -> list[Any]:
+        pairs = zip(names, moved, strict=True)
+        found: list[Any] = subject.call({**inputs, **{n: marked(n, x) for n, x in pairs}})
+        return found
+
+    arrays, pull = jax.vjp(call, *(inputs[name] for name in names))
+    pull([jax.numpy.ones(y.shape, y.dtype) for y in arrays])
+    return frozenset(names) - reached
+
+
 def push(subject: JaxSubject, tangents: Mapping[str, Array]) -> Array:
     """As `subject.Subject` has it, like the next two."""
     names = tuple(tangents)

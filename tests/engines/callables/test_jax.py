@@ -96,6 +96,37 @@ class Affine:  # as modules of Equinox and of Flax's struct are
 made = Affine(jnp.array([0.1, 3.0]), jnp.array([1.0, -1.0]))
 
 
+def drawn():  # makes a layer by keys, as modules of Equinox and of Flax are made
+    w = jax.random.normal(jax.random.key(0), (2,))
+    params = {"scale": jax.random.uniform(jax.random.key(1), (2,))}
+    affine = Affine(w, w)
+    return lambda x: affine(x) * params["scale"]
+
+
+def drawn_tree():
+    return Affine(*jax.random.normal(jax.random.key(0), (2, 2)))
+
+
+@jax.custom_vjp
+def forgotten(x, w):
+    return x * w
+
+
+forgotten.defvjp(lambda x, w: (x * w, x), lambda x, y_bar: (None, y_bar * x))
+
+
+@jax.custom_vjp
+def zeros(x, w):
+    return x * w
+
+
+zeros.defvjp(lambda x, w: (x * w, x), lambda x, y_bar: (jnp.zeros_like(x), y_bar * x))
+
+
+def stopped(x, w):
+    return jax.lax.stop_gradient(x) * w
+
+
 class Power:
     def __init__(self, n):
         self.n = n
@@ -290,3 +321,27 @@ def test_a_layer_may_compile_while_it_is_lowered() -> None:
     JaxEngine().load()  # from now on, contexts are shared
     report = check(lambda x: doubled.bind(jnp.sin(x)), jnp.array([0.5, 1.0]), dtypes=["float32"])
     assert report.passed, report
+
+
+@pytest.mark.parametrize("name", ["drawn", "drawn_tree"])
+def test_what_a_layer_draws_when_it_is_made_is_the_same_in_every_dtype(
+    bound: Callable[..., JaxSubject], name: str
+) -> None:
+    narrow = bound(name, {"x": X}, dtype="float32")
+    wide = bound(name, {"x": X}, rounding="float32")
+    assert [output.dtype for output in wide.outputs] == ["float64"]
+    np.testing.assert_allclose(narrow.value({}), wide.value({}), rtol=1e-6)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_gradient_that_jax_fills_with_zeros_is_none(
+    bound: Callable[..., JaxSubject], compiled: bool
+) -> None:
+    values = {"x": X, "w": X + 1}
+    for name in ("forgotten", "stopped"):
+        found = bound(name, values, compiled=compiled).run(Call(rows=np.eye(2))).gradients
+        assert found["x"] is None
+        assert found["w"] is not None
+    stated = bound("zeros", values, compiled=compiled).run(Call(rows=np.eye(2))).gradients["x"]
+    assert stated is not None
+    assert not stated.any()
