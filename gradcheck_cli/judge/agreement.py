@@ -11,6 +11,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Evaluation, Mode
 from gradcheck_cli.domain.report import Entry, Finding
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Verdict
 from gradcheck_cli.judge.findings import entry_index, finding
@@ -35,12 +36,32 @@ def modes_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
 
     Elsewhere the truth says which of them is wrong.
     """
+    for one, other in _both_modes(case):
+        yield from _compare_modes(case, one, other, verdicts)
+
+
+def apart(case: Case) -> Iterable[tuple[Evaluation, str, int, int]]:
+    """By evaluation and block, the first entry without a single truth where the modes are apart:
+    what rounding may cost has to be known before they are said to disagree."""
+    for one, other in _both_modes(case):
+        for name, a, b in _pairs(one, other):
+            block = None if case.truth is None else case.truth.blocks.get((one.mode, name))
+            if block is None or a.shape != b.shape or not np.any(block.kind):
+                continue
+            open_ = np.isin(block.kind, (PointKind.KINK, PointKind.UNDECIDED))
+            places = np.argwhere(_differ(a, b, _rounding(block), FORMATS[case.dtype]) & open_)
+            if len(places):
+                yield one, name, int(places[0, 0]), int(places[0, 1])
+
+
+def _both_modes(case: Case) -> Iterable[tuple[Evaluation, Evaluation]]:
+    """Evaluations of one engine by reverse and forward mode that were asked for the same."""
     by_key = {(e.engine, e.mode): e for e in case.evaluations}
     for (engine, mode), one in by_key.items():
         for first, second in PAIRS:
             other = by_key.get((engine, second))
             if mode == first and other is not None and _same_part(case, first, second):
-                yield from _compare_modes(case, one, other, verdicts)
+                yield one, other
 
 
 def _same_part(case: Case, first: Mode, second: Mode) -> bool:
@@ -60,12 +81,19 @@ def _compare_modes(
         if mine is None or theirs is None or not (np.any(mine) and np.any(theirs)):
             continue
         undecided = np.isin(mine, open_kinds) & np.isin(theirs, open_kinds)
-        slack = limits.FIRST_ORDER_SLACK * case.truth.blocks[one.mode, name].condition
-        places = np.argwhere(_differ(a, b, slack, FORMATS[case.dtype]) & undecided)
+        allowed = _rounding(case.truth.blocks[one.mode, name])
+        places = np.argwhere(_differ(a, b, allowed, FORMATS[case.dtype]) & undecided)
         if len(places):
             yield _disagreement(
                 case, "GC105", one, name, places, a, b, f"{one.mode}", f"{other.mode}"
             )
+
+
+def _rounding(block: TruthBlock) -> Array:
+    """How far apart rounding may leave two ways to compute the same entries: as far as each of
+    them may be off, C and R."""
+    cost = block.condition + block.floor
+    return np.asarray(2 * limits.FIRST_ORDER_SLACK * np.where(np.isfinite(cost), cost, 0.0))
 
 
 def _pairs(one: Evaluation, other: Evaluation) -> Iterable[tuple[str, Array, Array]]:
@@ -76,7 +104,7 @@ def _pairs(one: Evaluation, other: Evaluation) -> Iterable[tuple[str, Array, Arr
 
 
 def engines_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
-    """GC107: two engines differ, and the truth is undecided."""
+    """GC107: two engines differ by more than rounding, and the truth is undecided."""
     done = [e for e in case.evaluations if e.failure is None]
     for one, other in combinations(done, 2):
         if one.mode != other.mode or one.engine == other.engine or case.truth is None:
@@ -86,8 +114,8 @@ def engines_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
             if decided is None or a.shape != b.shape or not np.any(decided):
                 continue
             undecided = decided == Verdict.UNDECIDED
-            apart = _differ(a, b, np.zeros_like(a), FORMATS[case.dtype])
-            places = np.argwhere(apart & undecided)
+            allowed = _rounding(case.truth.blocks[one.mode, name])
+            places = np.argwhere(_differ(a, b, allowed, FORMATS[case.dtype]) & undecided)
             if len(places):
                 yield _disagreement(
                     case, "GC107", one, name, places, a, b, one.engine, other.engine

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest
 from gradcheck_cli.domain.report import Check, Finding, Status
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
-from gradcheck_cli.judge.agreement import engines_disagree, modes_disagree
+from gradcheck_cli.judge.agreement import apart, engines_disagree, modes_disagree
 from gradcheck_cli.judge.approximations import judge_approximation
 from gradcheck_cli.judge.entries import (
     Again,
@@ -53,7 +53,19 @@ def suspects(case: Case) -> tuple[Suspect, ...]:
             continue  # its error is its formula's
         if evaluation.failure is None and (trace := _suspicious(case, evaluation, case.truth)):
             found.append(Suspect(evaluation.engine, evaluation.mode, trace))
+    known = {(suspect.engine, suspect.mode) for suspect in found}
+    for one, name, row, column in apart(case):
+        if (one.engine, one.mode) not in known:
+            request = _traced(case, one.mode, name, row, column)
+            found.append(Suspect(one.engine, one.mode, request))
+            known.add((one.engine, one.mode))
     return tuple(found)
+
+
+def _traced(case: Case, mode: Mode, name: str, row: int, column: int) -> TraceRequest:
+    """One entry of a block, whatever it should be."""
+    first, by = halves(name, case.spec.wrt) if mode in SECOND else (None, name)
+    return TraceRequest(row=row, first=first, input=by, column=column)
 
 
 def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceRequest | None:
@@ -68,18 +80,8 @@ def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceReques
             size, row, column = place
             target = float(block.value[row, column])
             known = np.isfinite(target) and block.kind[row, column] == PointKind.SMOOTH
-            second = evaluation.mode in SECOND
-            first, by = halves(name, case.spec.wrt) if second else (None, name)
-            worst = (
-                size,
-                TraceRequest(
-                    row=row,
-                    first=first,
-                    input=by,
-                    column=column,
-                    target=target if known else None,
-                ),
-            )
+            request = _traced(case, evaluation.mode, name, row, column)
+            worst = size, replace(request, target=target if known else None)
     off = worst_output(case, evaluation)
     if off is None:
         return None if worst is None else worst[1]
