@@ -287,7 +287,8 @@ def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
     """The largest error over smooth entries; None where one of them is not a number."""
     smooth = (block.kind == PointKind.SMOOTH) & (judged.verdict != Verdict.OUTPUT_LOST)
     # what cannot be told from zero has no digits to count the error in
-    smooth &= (np.abs(block.value) > block.error) | (block.error == 0)
+    known = block.error <= FORMATS["float64"].smallest_subnormal
+    smooth &= (np.abs(block.value) > block.error) | known
     errors = judged.ulps[smooth]
     if not errors.size or not np.all(np.isfinite(errors)):
         return None

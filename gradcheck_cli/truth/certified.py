@@ -222,7 +222,10 @@ class _Ziv(ABC):
         if not radius * 2**NARROW <= ulp:
             return None
         distance = (radius + abs(middle - arb(value))).upper()
-        return value, float(distance) * (1 + 2.0**-52)
+        if distance == 0:
+            return value, 0.0
+        # rounded upwards: a distance below every float64 is not none
+        return value, max(float(distance) * (1 + 2.0**-52), FORMATS["float64"].smallest_subnormal)
 
 
 class _Output(_Ziv):

@@ -240,11 +240,11 @@ def _elu(x: Objects, alpha: float = 1.0) -> Any:
 
 
 def _selu(x: Objects) -> Any:
-    from reference_engine.ops.activations import SELU_ALPHA, SELU_SCALE
+    from reference_engine.ops.activations import SELU_LEFT, SELU_SCALE
 
-    left = SELU_SCALE * SELU_ALPHA
+    scale, left = SELU_SCALE.ball(), SELU_LEFT.ball()
     return np.frompyfunc(
-        lambda one: SELU_SCALE * one if _sign_of(one) > 0 else left * one.expm1(), 1, 1
+        lambda one: scale * one if _sign_of(one) > 0 else left * one.expm1(), 1, 1
     )(x)
 
 

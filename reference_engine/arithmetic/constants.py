@@ -33,7 +33,7 @@ class Constant(float):
         return NotImplemented if isinstance(other, Traced) else other / float(self)
 
 
-def _arb(number: int) -> Any:
+def _arb(number: int | str) -> Any:
     from flint import arb
 
     return arb(number)
@@ -49,6 +49,16 @@ LOG2_E = Constant(1 / math.log(2), lambda: 1 / _arb(2).log())
 LOG10_E = Constant(1 / math.log(10), lambda: 1 / _arb(10).log())
 TWO_OVER_SQRT_PI = Constant(2 / math.sqrt(math.pi), lambda: 2 / _pi().sqrt())
 TWO_SQRT_2_OVER_PI = Constant(2 * math.sqrt(2 / math.pi), lambda: 2 * (2 / _pi()).sqrt())
+
+
+def decimal(digits: str) -> Constant:
+    """The number that these digits are, of which a float64 has the first sixteen."""
+    return Constant(float(digits), lambda: _arb(digits))
+
+
+def product(a: Constant, b: Constant) -> Constant:
+    """a b"""
+    return Constant(float(a) * float(b), lambda: a.ball() * b.ball())
 
 
 def inverse_square_root(n: int) -> Constant:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.constants import TWO_SQRT_2_OVER_PI
+from reference_engine.arithmetic.constants import TWO_SQRT_2_OVER_PI, decimal, product
 from reference_engine.arithmetic.floats import in_float32
 from reference_engine.op import Composite, Op, Point, in_both, register
 from reference_engine.ops.exponential import exp, sigmoid, softplus, tanh
@@ -122,19 +122,20 @@ elu: Op = register(
     )
 )
 
-SELU_ALPHA = 1.6732632423543772848170429916717
-SELU_SCALE = 1.0507009873554804934193349852946
+SELU_ALPHA = decimal("1.6732632423543772848170429916717")
+SELU_SCALE = decimal("1.0507009873554804934193349852946")
+SELU_LEFT = product(SELU_SCALE, SELU_ALPHA)
 
 
 @in_float32
 def _selu_value(x: Any) -> Any:
-    left = (SELU_SCALE * SELU_ALPHA) * np.expm1(np.minimum(x, 0))
+    left = SELU_LEFT * np.expm1(np.minimum(x, 0))
     return np.where(x > 0, SELU_SCALE * x, left)
 
 
 def _selu_part(g: Value, y: Value, x: Value) -> Value:
     right = greater_equal(x, 0)
-    left = g * ((SELU_SCALE * SELU_ALPHA) * exp(where(right, 0.0, x)))
+    left = g * (SELU_LEFT * exp(where(right, 0.0, x)))
     return where(right, SELU_SCALE * g, left)
 
 
@@ -152,8 +153,8 @@ selu: Op = register(
                 "x = 0",
                 "kink",
                 (0.0,),
-                (SELU_SCALE,),
-                differs={"torch": (SELU_SCALE * SELU_ALPHA,), "jax": (SELU_SCALE * SELU_ALPHA,)},
+                (float(SELU_SCALE),),
+                differs={"torch": (float(SELU_LEFT),), "jax": (float(SELU_LEFT),)},
                 reason=LEAST,
             ),
             *in_both(
@@ -161,7 +162,7 @@ selu: Op = register(
                     "x far below 0",
                     "limit",
                     (-40.0,),
-                    (SELU_SCALE * SELU_ALPHA * math.exp(-40),),
+                    (SELU_LEFT * math.exp(-40),),
                     differs={"tensorflow": (0.0,), "jax": (0.0,)},
                     reason=REBUILT,
                 )
@@ -170,8 +171,8 @@ selu: Op = register(
                 "x just below 0",
                 "limit",
                 (-1e-300,),
-                (SELU_SCALE * SELU_ALPHA,),
-                differs={"tensorflow": (SELU_SCALE,)},
+                (float(SELU_LEFT),),
+                differs={"tensorflow": (float(SELU_SCALE),)},
                 reason="exp(x) - 1 is 0 there in TensorFlow, which looks at the sign of y",
             ),
         ),
@@ -180,6 +181,7 @@ selu: Op = register(
     )
 )
 
+GELU_CUBIC = decimal("0.044715")
 FAR = 64.0  # beyond it the cubic's sigmoid is 0 or 1 in every format, and its derivative 0
 
 
@@ -187,7 +189,7 @@ def _gelu(x: Value, approximate: bool = False) -> Value:
     if not approximate:
         return x * ndtr(x)
     t = clip(x, min=-FAR, max=FAR)
-    return x * sigmoid(TWO_SQRT_2_OVER_PI * (t * (1 + 0.044715 * (t * t))))
+    return x * sigmoid(TWO_SQRT_2_OVER_PI * (t * (1 + GELU_CUBIC * (t * t))))
 
 
 _FAR = {"approximate": True}

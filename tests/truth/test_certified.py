@@ -49,6 +49,11 @@ def one(formula: str, x: Any, dtype: str = "float64", **options: Any) -> Certifi
     return certificates(formula, {"x": x}, dtype, **options)["reverse", "x"]
 
 
+def _gelu_slope(x: mp.mpf) -> mp.mpf:
+    inner = mp.sqrt(2 / mp.pi)
+    return mp.diff(lambda v: v * (1 + mp.tanh(inner * (v + mp.mpf("0.044715") * v**3))) / 2, x)
+
+
 @seed(3)
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(formula=formulas(("x", "y")), data=st.data(), dtype=st.sampled_from(["float32", "float64"]))
@@ -241,6 +246,40 @@ def test_projections() -> None:
         "sin(x)", {"x": [0.1, 0.2, 0.3]}, modes=("forward",), projection=Projection(None, columns)
     )["forward", "x"]
     assert forward.value == pytest.approx(whole @ columns["x"].T, rel=1e-15)
+
+
+@pytest.mark.parametrize("formula", ["exp(x)", "exp(-exp(-x))"])
+def test_a_bar_below_every_float64_is_not_zero(formula: str) -> None:
+    """The derivative is no zero, so that 0 is not exactly right."""
+    found = one(formula, -800.0)
+    assert found.value == 0
+    assert found.sure
+    assert found.radius > 0
+
+
+@pytest.mark.parametrize(
+    ("formula", "x", "exact"),
+    [
+        ("selu(x)", 0.5, lambda x: mp.mpf("1.0507009873554804934193349852946")),
+        (
+            "selu(x)",
+            -0.5,
+            lambda x: (
+                mp.mpf("1.0507009873554804934193349852946")
+                * mp.mpf("1.6732632423543772848170429916717")
+                * mp.exp(x)
+            ),
+        ),
+        ("gelu(x, approximate=True)", 0.5, _gelu_slope),
+    ],
+)
+def test_constants_of_a_row_are_not_rounded(
+    formula: str, x: float, exact: Callable[[mp.mpf], mp.mpf]
+) -> None:
+    found = one(formula, x)
+    with mp.workdps(60):
+        off = abs(exact(mp.mpf(x)) - mp.mpf(float(found.value.item())))
+        assert off <= float(found.radius.item()) < 2.0**-53
 
 
 def test_what_no_float64_holds_is_an_infinity() -> None:
