@@ -269,11 +269,14 @@ _EXPONENTS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0}
 
 
 def folded_value(op: str, args: Sequence[float]) -> float | None:
-    """The value of a function of numbers."""
+    """The value of a function of numbers; None where the row is not one of each element by itself.
+    A number stands for an array of any shape, all of whose elements it is (x / x is 1)."""
     import numpy as np
 
     from reference_engine.op import TABLE
 
+    if not TABLE[op].elementwise:
+        return None
     with np.errstate(all="ignore"):
         value = TABLE[op].value(*[np.float64(arg) for arg in args])
     return float(value) if value.shape == () and value.dtype.kind == "f" else None

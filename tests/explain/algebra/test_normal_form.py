@@ -69,3 +69,11 @@ def test_a_long_chain_is_not_looked_into() -> None:
     chain = " + ".join(f"exp({i} * a)" for i in range(5 * MOST_TERMS))
     (found,) = norm(chain)
     assert len(found.parts) <= MOST_TERMS
+
+
+@pytest.mark.parametrize("call", ["{} @ {}", "sum({})", "softmax({})", "det({})"])
+def test_an_array_of_ones_is_not_the_number_one(call: str) -> None:
+    """x / x is written as the number 1, whatever its shape: rows that look at the shape keep it."""
+    ones = call.format(*["(x / x)"] * 2)
+    shop = Workshop(Forest(program_of(ones, {"x": [[0.5, 2.0], [1.0, 3.0]]})))
+    assert shop.norm(shop.forest.output).kind == "call"
