@@ -4,14 +4,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.gradcheck-installed
-TIMES := 10
+TIMES := 1
+DRAWS := 10
 
-.PHONY: help demo test fuzz snapshots lint format docs bench clean
+.PHONY: help demo test fuzz draws snapshots lint format docs bench clean
 
 help:
 	@echo "make demo    run the example specs on the reference engine, PyTorch, TensorFlow and JAX"
 	@echo "make test    run the tests"
-	@echo "make fuzz    run the tests that draw their examples, with fresh draws, TIMES=10 times"
+	@echo "make fuzz    10,000 random specs, formulas, backwards, hostile layers and signals; TIMES=10: 100,000"
+	@echo "make draws   run the tests that draw their examples, with fresh draws, DRAWS=10 times"
 	@echo "make lint    ruff, mypy and the layer contracts"
 	@echo "make format  let ruff format the code"
 	@echo "make docs    write docs/codes and docs/ops anew"
@@ -27,7 +29,10 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 fuzz: $(STAMP)
-	for _ in $$(seq $(TIMES)); do FRESH_DRAWS=1 $(BIN)/python -m pytest -q -n 2 -m hypothesis || exit 1; done
+	$(BIN)/python -m tests.fuzz --times $(TIMES)
+
+draws: $(STAMP)
+	for _ in $$(seq $(DRAWS)); do FRESH_DRAWS=1 $(BIN)/python -m pytest -q -n 2 -m hypothesis || exit 1; done
 
 snapshots: $(STAMP)
 	UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/cli

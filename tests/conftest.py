@@ -30,7 +30,7 @@ from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.truth import compute
 
-# A change is judged by its own faults: the same code has the same draws. `make fuzz` takes others.
+# A change is judged by its own faults: the same code has the same draws. `make draws` takes others.
 hypothesis.settings.register_profile("the same draws", derandomize=True)
 if "FRESH_DRAWS" not in os.environ:
     hypothesis.settings.load_profile("the same draws")

@@ -24,14 +24,15 @@ def derivative(
     scales: tuple[float, ...],
     *,
     rough: bool = False,
+    precisions: tuple[int, ...] = PRECISIONS,
 ) -> mpmath.mpf:
     """The partial derivative of the given orders at xs, right to 70 bits; to 4 where `rough`, and
     what two precisions find too small for any float is then 0.
 
     Central differences, truncation O(h^2) and rounding O(2^-bits / h^n), at steps that shrink while
-    the precision grows, until two agree. `scales` are sizes on which the function changes; a
-    singularity may be far closer: a step beyond it raises TypeError, ValueError or
-    ZeroDivisionError and is not counted. Two numbers too small for any float agree as well, but
+    the precision grows, until two of `precisions` (in bits) agree. `scales` are sizes on which the
+    function changes; a singularity may be far closer: a step beyond it raises TypeError, ValueError
+    or ZeroDivisionError and is not counted. Two numbers too small for any float agree as well, but
     only where the precision would have shown more; two that are too large agree at once.
     Raises ArithmeticError if none agree.
     """
@@ -39,7 +40,7 @@ def derivative(
     lost = sum(k * max(0, -int(mpmath.mag(scale))) for k, scale in zip(orders, scales, strict=True))
     size = function(*(mpmath.mpf(x) for x in xs))
     last = None
-    for bits in PRECISIONS:
+    for bits in precisions:
         with mpmath.workprec(bits):
             h = mpmath.ldexp(1, -(bits // (n + 2)))
             try:

@@ -1,0 +1,63 @@
+"""python -m tests.fuzz: random inputs for everything that must hold for every input.
+
+    python -m tests.fuzz                            10,000 inputs of all kinds
+    python -m tests.fuzz --times 10                 100,000
+    python -m tests.fuzz formulas --inputs 500      one kind
+    python -m tests.fuzz formulas --seed 7 --only 123    one input again
+
+The seed is drawn anew where none is given, and printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+from collections.abc import Callable
+
+from tests.fuzz.backwards import Backwards
+from tests.fuzz.driver import Fuzzer, fuzz
+from tests.fuzz.formulas import Formulas
+from tests.fuzz.layers import Layers
+from tests.fuzz.signals import Signals
+from tests.fuzz.specs import Specs
+
+FUZZERS: dict[str, tuple[Callable[[], Fuzzer], int]] = {
+    "specs": (Specs, 7000),
+    "formulas": (Formulas, 2600),
+    "backwards": (Backwards, 300),
+    "layers": (Layers, 70),
+    "signals": (Signals, 30),
+}
+"""Name -> the fuzzer, and how many of 10,000 inputs are its."""
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0 without a finding, 1 with one."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(FUZZERS))
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--times", type=float, default=1.0, help="of the 10,000 inputs")
+    parser.add_argument("--inputs", type=int, help="of each kind, in place of its share")
+    parser.add_argument("--only", type=int, help="the number of one input")
+    chosen = parser.parse_args(arguments)
+    unknown = set(chosen.kinds) - FUZZERS.keys()
+    if unknown:
+        parser.error(f"no such kind: {', '.join(sorted(unknown))}; there are {', '.join(FUZZERS)}")
+    seed = secrets.randbelow(1 << 32) if chosen.seed is None else chosen.seed
+    print(f"seed {seed}", flush=True)
+    told = []
+    for name in chosen.kinds or FUZZERS:
+        make, share = FUZZERS[name]
+        count = round(share * chosen.times) if chosen.inputs is None else chosen.inputs
+        indices = range(count) if chosen.only is None else [chosen.only]
+        told.append(fuzz(make(), seed, indices, sys.stdout))
+        print(told[-1], flush=True)
+    findings = sum(len(figures.findings) for figures in told)
+    inputs, seconds = sum(f.inputs for f in told), sum(f.seconds for f in told)
+    print(f"{inputs} inputs, {findings} findings, {seconds:.0f} s, seed {seed}")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

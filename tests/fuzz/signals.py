@@ -1,0 +1,103 @@
+"""Signals at random times of a run: it ends with the code of the signal, says what was finished,
+and leaves nothing running."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.cli.calling import environment
+from tests.fuzz.driver import Finding, drawn
+from tests.fuzz.layers import TOKEN, survivors
+
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+_LONGEST_S = 2.5  # from the start: before the first import, while workers start, in the run
+_SPECS = 400
+_AT_ONCE = 2
+_LIMIT_S = 60.0
+_SPEC = "inputs: {x: {shape: [60], distribution: normal, seed: 0}}\nmodel: sum(tanh(x) ** 2)\n"
+
+
+class Signals:
+    """The fuzzer of signals."""
+
+    name = "signals"
+
+    def __init__(self) -> None:
+        self.counted: Counter[str] = Counter()
+
+    def __enter__(self) -> Signals:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def input(self, seed: int, index: int) -> tuple[signal.Signals, float]:
+        """Which signal, and seconds after the start."""
+        rng = drawn(seed, self.name, index)
+        which = list(CODES)[int(rng.integers(len(CODES)))]
+        return which, float(rng.uniform(0.0, _LONGEST_S))
+
+    def check(self, seed: int, indices: Sequence[int]) -> Iterator[Finding]:
+        inputs = [self.input(seed, index) for index in indices]
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            faults_of_each = threads.map(lambda one: self.faults(*one), inputs)
+            for index, (which, after), faults in zip(indices, inputs, faults_of_each, strict=True):
+                if faults:
+                    says = f"{which.name} after {after:.3f} s: {'; '.join(faults)}"
+                    yield Finding(index, says, _SPEC)
+
+    def faults(self, which: signal.Signals, after: float) -> list[str]:
+        """What is wrong with how a run ends, in sentences."""
+        token = uuid.uuid4().hex
+        with TemporaryDirectory() as folder:
+            for number in range(_SPECS):
+                (Path(folder) / f"{number:03}.yaml").write_text(_SPEC, "utf-8")
+            report = Path(folder) / "report.json"
+            words = ["run", ".", "--engine", "reference", "--report", f"json={report}"]
+            process = subprocess.Popen(
+                [sys.executable, "-m", "gradcheck_cli", *words],
+                cwd=folder,
+                env=environment(**{TOKEN: token}),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            time.sleep(after)
+            process.send_signal(which)
+            try:
+                out, err = process.communicate(timeout=_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return [f"the run goes on for {_LIMIT_S:g} s", *survivors(token)]
+            return [*self._ending(which, process.returncode, out, err, report), *survivors(token)]
+
+    def _ending(
+        self, which: signal.Signals, code: int, out: str, err: str, report: Path
+    ) -> Iterator[str]:
+        if code == 0:
+            self.counted["ended before the signal"] += 1
+            return
+        early = code == -which and not out  # before the command line could listen
+        self.counted["killed while Python starts" if early else "interrupted"] += 1
+        if not early and code != CODES[which]:
+            yield f"exit code {code}: {err[-400:]}"
+        if "Traceback" in err:
+            yield f"a traceback: {err[-400:]}"
+        text = report.read_text("utf-8") if report.exists() else ""
+        if text:
+            try:
+                json.loads(text)["summary"]
+            except (ValueError, KeyError) as error:
+                yield f"the report is broken: {type(error).__name__}: {error}"
+            self.counted["reports of what was finished"] += 1
