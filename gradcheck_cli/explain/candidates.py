@@ -264,7 +264,8 @@ class _Search:
         if used_inputs(rewritten) != used_inputs(program):
             return None  # an input without a gradient where there was one
         conditions = list(dict.fromkeys(c for step in made.steps for c in step.conditions))
-        kinks = dict.fromkeys(step.rule.kink for step in made.steps if step.rule.kink)
+        kinks = [step.kink for step in made.steps if step.kink is not None]
+        told = [f"{value} where {_formula(forest.to_program(at, span))}" for value, at in kinks]
         part = forest.to_program(new, span)
         return Candidate(
             program=rewritten,
@@ -275,7 +276,7 @@ class _Search:
             part=part,
             condition=" and ".join(_formula(forest.to_program(c, span)) for c in conditions),
             holds=self._all(conditions, span),
-            kink="; ".join(kinks),
+            kink="; ".join(dict.fromkeys(told)).replace(" == ", " = "),
             custom=rewritten.has_custom_gradient and not program.has_custom_gradient,
         )
 

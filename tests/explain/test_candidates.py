@@ -36,6 +36,13 @@ def test_through_intermediate_names_and_helper_functions() -> None:
     assert proposed(formula, x=[100.0, 101.0], w=[1.0, 2.0])["softmax(x)"].before == "s / sum(s)"
 
 
+def test_where_there_was_no_derivative_is_said_in_the_users_names() -> None:
+    found = proposed("sum(p * log(p / q))", p=[0.5, 0.0], q=[0.2, 0.8])
+    assert {c.kink for c in found.values() if c.kink} == {"0 where p = 0"}
+    root = proposed("sqrt(sum(v * v))", v=[0.0])
+    assert "0 where sum(v * v) = 0" in {c.kink for c in root.values()}
+
+
 def test_two_rewrites_one_after_the_other() -> None:
     found = proposed("log(0.5 * (1 + erf(x / 1.4142135623730951)))", x=-6.0)
     assert len(found["log_ndtr(x)"].rules) == 2

@@ -163,7 +163,7 @@ RULES: tuple[Rewrite, ...] = (
         "sum((a - b) ** 2, **K)",
     ),
     rule("sqrt(relu(x))", _SAFE_ROOT, kink="0 where x <= 0"),
-    rule("sqrt(x)", _SAFE_ROOT, "x >= 0", kink="0 where x = 0", broad=True),
+    rule("sqrt(x)", _SAFE_ROOT, "x >= 0", kink="0 where x == 0", broad=True),
     rule("x ** 2 / y ** 2", "(x / y) ** 2"),
     rule("sum(x, **K) / c", "sum(x / c, **K)"),
     rule("sum(x, **K) / y", "sum(x / y, **K)"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,11 +18,13 @@ from gradcheck_cli.explain.algebra.patterns import parsed, pattern
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a rule puts in the place of an expression, and where the two are equal."""
+    """What a rule puts in the place of an expression, and where the two are equal. `kink`: what the
+    new one has, and where, at points at which the old one has no derivative."""
 
     rule: Rewrite
     new: Expr
     conditions: tuple[Expr, ...]
+    kink: tuple[str, Expr] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +54,12 @@ class Site:
 class Rewrite:
     """`left -> right`, equal in value and gradient where all conditions hold.
 
-    kink    what the right side has at a point where the left has no derivative
     last    it prepares for no other rule
     broad   it fits nearly everywhere: it stands alone
     """
 
     text: str
     conditions: tuple[str, ...]
-    kink: str
     last: bool = False
     broad: bool = False
 
@@ -69,7 +69,8 @@ class Rewrite:
 
 
 class Rule(Rewrite):
-    """A rule whose sides are formulas."""
+    """A rule whose sides are formulas. `kink`: "VALUE where FORMULA", what the right side has where
+    the left has no derivative."""
 
     def __init__(
         self,
@@ -110,9 +111,14 @@ class Rule(Rewrite):
             try:
                 new = shop.fitted(shop.instance(right, fit.bindings), fit)
                 stated = tuple(shop.instance(text, fit.bindings) for text in conditions)
+                kink = self._kink(shop, fit.bindings)
             except (Misfit, ZeroDivisionError, OverflowError):
                 continue
-            yield Proposal(self, new, stated)
+            yield Proposal(self, new, stated, kink)
+
+    def _kink(self, shop: Workshop, bindings: Mapping[str, Any]) -> tuple[str, Expr] | None:
+        value, _, place = self.kink.partition(" where ")
+        return (value, shop.instance(parsed(place), bindings)) if place else None
 
 
 Function = Callable[[Site], Iterator[Any]]
@@ -128,7 +134,6 @@ class Handwritten(Rewrite):
         assert function.__doc__ is not None
         self.text = function.__doc__.splitlines()[0].rstrip(".")
         self.conditions = ()
-        self.kink = ""
         self.broad = broad
         self._function = function
 

@@ -24,7 +24,6 @@ _MOST_TERMS = 40
 class Series(Rewrite):
     """`left` as x^lead * sum of coefficient(k) x^(step k) where |x| < 1."""
 
-    kink = "the limit where x = 0"
     last = True
 
     def __init__(
@@ -64,7 +63,7 @@ class Series(Rewrite):
                 stated = [shop.instance(parsed(text), fit.bindings) for text in self.conditions]
             except (Misfit, ZeroDivisionError, OverflowError):
                 continue
-            yield Proposal(self, new, tuple(stated))
+            yield Proposal(self, new, tuple(stated), at_zero(site, argument))
 
     def _double_where(self, site: Site, x: Expr, front: Expr, bindings: Mapping[str, Any]) -> Expr:
         shop = site.workshop
@@ -87,6 +86,11 @@ class Part:
     step: int
     lead: int
     radius: float
+
+
+def at_zero(site: Site, x: Expr) -> tuple[str, Expr]:
+    """What a series has where the form that it stands for has no derivative."""
+    return "the limit", site.call("equal", x, site.workshop.number(0))
 
 
 def double_where(site: Site, x: Expr, part: Part, front: Expr, far: Callable[[Expr], Expr]) -> Expr:

@@ -15,7 +15,7 @@ import numpy as np
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT
 from gradcheck_cli.explain.algebra.expressions import Expr, Misfit, ordered
 from gradcheck_cli.explain.rewrites.rule import Proposal, Rewrite, Site
-from gradcheck_cli.explain.rewrites.series import Part, double_where, needed
+from gradcheck_cli.explain.rewrites.series import Part, at_zero, double_where, needed
 
 TERMS = 48  # of the series; what divides it takes some away
 BITS = 512  # of which the longest of these series lose a few dozen
@@ -72,7 +72,6 @@ class Taylor(Rewrite):
 
     text = "f(x), where terms cancel near x = 0 -> its Taylor series there, in a double where"
     conditions = ()
-    kink = "the limit where x = 0"
     last = True
 
     def proposals(self, site: Site) -> Iterator[Proposal]:
@@ -87,7 +86,7 @@ class Taylor(Rewrite):
                 new = double_where(site, x, _part(site, x), one, far)
             except (_NoSeries, Misfit):
                 continue
-            yield Proposal(self, new, ())
+            yield Proposal(self, new, (), at_zero(site, x))
 
 
 def _at(site: Site, x: Expr, away: Expr) -> Expr:
