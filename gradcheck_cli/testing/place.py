@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from gradcheck_cli.domain.place import Source, Span
@@ -33,8 +34,19 @@ def place_of(layer: Any) -> tuple[Source, Span]:
 
 
 def _candidates(layer: Any) -> list[Any]:
+    """What may be defined where the layer is. Not the class of a class or of a function, and no
+    `forward` that comes from a library: these lie elsewhere, whatever the layer is."""
+    owner = getattr(layer, "__self__", None)
+    if inspect.isclass(owner) and layer.__module__ != owner.__module__:  # the `apply` of a Function
+        return [owner]
     inner = getattr(layer, "func", None) or getattr(layer, "__func__", None)
-    return [layer, inner, getattr(layer, "forward", None), type(layer)]
+    found = [layer, inner]
+    own = layer if inspect.isclass(layer) else type(layer)
+    forward = getattr(layer, "forward", None)
+    held = "forward" in getattr(layer, "__dict__", {})
+    if held or getattr(forward, "__module__", None) == own.__module__:
+        found.append(forward)
+    return found if isinstance(layer, type | FunctionType) else [*found, own]
 
 
 def _decorators(lines: list[str]) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gradcheck_cli.cli.exits import PASSED, verdict
 from gradcheck_cli.cli.streams import PLAIN_WIDTH
@@ -13,9 +15,26 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND_ORDER
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CheckReport(Report):
     """The report of `gradcheck run`, on one layer or formula. `str` gives the same screen."""
+
+    def __repr__(self) -> str:
+        """One line: `<CheckReport: GC201 nan-gradient in reciprocal_exp>`."""
+        count = len(self.result.checks)
+        checks = f"{count} {'check' if count == 1 else 'checks'}"
+        found = f"{self.result.spec} passed" if self.passed else headline(self)
+        return f"<CheckReport: {found}; {checks}>"
+
+    def _repr_html_(self) -> str:
+        """The screen, where a notebook shows it."""
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON report (`gradcheck schema report`) as dictionaries and lists."""
+        from gradcheck_cli.report.json_report import as_json
+
+        return as_json(self)
 
     @property
     def result(self) -> SpecResult:

@@ -212,7 +212,8 @@ def engine_of(layer: Any, values: Iterable[Any]) -> str:
 def gpu_of(layer: Any, values: Iterable[Any]) -> str | None:
     """The GPU on which the tensors of PyTorch are that a layer has and is given; None where they
     are on none: JAX and TensorFlow know by themselves where they compute."""
-    parameters = layer.parameters() if hasattr(layer, "parameters") else ()
+    has_own = hasattr(layer, "parameters") and not inspect.isclass(layer)
+    parameters = layer.parameters() if has_own else ()
     for tensor in chain(values, parameters if isinstance(parameters, Iterable) else ()):
         if hasattr(tensor, "is_cuda") and tensor.is_cuda:
             return str(tensor.device)

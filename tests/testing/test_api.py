@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from gradcheck_cli import GradientError, UsageError, assert_gradients, check
 from gradcheck_cli.engines import devices
+from gradcheck_cli.testing.place import place_of
 from gradcheck_cli.testing.values import gpu_of
 
 
@@ -257,3 +259,46 @@ def test_tensors_of_a_gpu_are_checked_there() -> None:
     assert gpu_of(torch.sin, [torch.ones(2), OnGpu()]) == "cuda:1"
     assert gpu_of(Module(), [torch.ones(2), 3]) == "cuda:1"
     assert gpu_of(torch.nn.Linear(1, 1), [torch.ones(2)]) is None
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(size))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+
+
+def test_a_class_is_made_with_the_arguments_of_its_constructor() -> None:
+    report = check(Scaled, torch.randn(2, 3), args=[3])
+    assert report.passed
+    assert {found.input for found in report.result.checks} == {"x", "scale"}
+    assert check(torch.nn.Linear, torch.randn(2, 3), args=[3, 2], dtypes=["float64"]).passed
+
+
+def test_a_report_is_one_line_where_it_is_shown_as_a_value() -> None:
+    report = check(lambda x: x.exp().detach(), torch.ones(2), dtypes=["float64"], name="cut")
+    assert repr(report) == "<CheckReport: GC102 missing-gradient in cut; 2 checks>"
+    assert report._repr_html_().startswith("<pre>FAIL  cut")
+    assert report.to_dict()["summary"]["failed"] == 1
+
+
+def test_what_was_typed_in_has_no_place_in_a_library() -> None:
+    scope: dict[str, Any] = {"torch": torch, "__name__": "__main__"}
+    text = """
+class Typed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * g
+class Own(torch.nn.Linear):
+    pass
+"""
+    exec(text, scope)
+    for layer in (scope["Typed"], scope["Typed"].apply, scope["Own"](2, 2)):
+        source, _ = place_of(layer)
+        assert not source.text
+        assert "/" not in source.path
