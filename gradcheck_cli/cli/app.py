@@ -26,6 +26,15 @@ COMMANDS = {
 }
 
 
+EPILOG = """\b
+First steps:
+  echo '{inputs: {x: 100}, model: 1 / exp(x)}' | gradcheck run -
+  gradcheck explain GC201
+Completion in bash (zsh, fish: zsh_source, fish_source):
+  eval "$(_GRADCHECK_COMPLETE=bash_source gradcheck)"
+"""
+
+
 class LazyGroup(click.Group):
     """Knows its commands by name and imports only the one that is asked for."""
 
@@ -55,7 +64,7 @@ class LazyGroup(click.Group):
 @click.command(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="First steps: `gradcheck run specs/examples`, then `gradcheck explain GC201`.",
+    epilog=EPILOG,
 )
 @click.version_option(gradcheck_cli.__version__, message="gradcheck %(version)s")
 def app() -> None:

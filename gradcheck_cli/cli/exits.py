@@ -60,8 +60,7 @@ def guarded(app: click.Command, arguments: list[str]) -> int:
     """Runs the command line; whatever happens in it becomes an exit code and, where something went
     wrong, a few words on standard error."""
     try:
-        with app.make_context("gradcheck", list(arguments)) as context:
-            result = app.invoke(context)
+        result = app.main(list(arguments), "gradcheck", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else PASSED
     except click.exceptions.NoArgsIsHelpError as error:
@@ -72,12 +71,10 @@ def guarded(app: click.Command, arguments: list[str]) -> int:
     except click.ClickException as error:
         _say(*_usage_words(error))
         return USAGE
-    except Stopped as error:
+    except (KeyboardInterrupt, click.Abort) as error:  # click aborts on KeyboardInterrupt
+        stopped = error.__cause__ if isinstance(error, click.Abort) else error
         _say("interrupted")
-        return SIGNALLED + error.signal
-    except (KeyboardInterrupt, click.Abort):
-        _say("interrupted")
-        return INTERRUPTED
+        return SIGNALLED + stopped.signal if isinstance(stopped, Stopped) else INTERRUPTED
     except Unwritable as error:
         silence(sys.stdout)
         _say(str(error))
@@ -87,12 +84,22 @@ def guarded(app: click.Command, arguments: list[str]) -> int:
         _point(getattr(error, "mistakes", ()))
         return error.exit_code
     except BrokenPipeError:
-        # the reader (`head`, a pager) has gone: nothing is left to say, and nobody to say it to
-        silence(sys.stdout)
-        return PASSED
+        return _unread()
+    except SystemExit as end:  # of click: a broken pipe, or the end of a completion
+        return _unread() if isinstance(end.__context__, BrokenPipeError) else _status(end)
     except Exception as error:
         _internal(error, arguments)
         return INTERNAL
+
+
+def _unread() -> int:
+    """The reader (`head`, a pager) has gone: nothing is left to say, and nobody to say it to."""
+    silence(sys.stdout)
+    return PASSED
+
+
+def _status(end: SystemExit) -> int:
+    return end.code if isinstance(end.code, int) else PASSED
 
 
 def _usage_words(error: click.ClickException) -> tuple[str, str]:

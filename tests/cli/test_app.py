@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import gradcheck_cli
+from gradcheck_cli.cli.app import EPILOG
 
 from .calling import assert_snapshot, call
 
@@ -34,3 +35,19 @@ def test_a_mistyped_flag(tmp_path: Path) -> None:
 
 def test_a_missing_argument(tmp_path: Path) -> None:
     assert_snapshot(call("run", cwd=tmp_path), "missing_argument")
+
+
+def test_completion(tmp_path: Path) -> None:
+    screen = call(cwd=tmp_path, env={"_GRADCHECK_COMPLETE": "bash_source"})
+    assert screen.code == 0
+    assert "complete -o nosort -F _gradcheck_completion gradcheck" in screen.out
+    typed = {"COMP_WORDS": "gradcheck run --fail-o", "COMP_CWORD": "2"}
+    screen = call(cwd=tmp_path, env={"_GRADCHECK_COMPLETE": "bash_complete", **typed})
+    assert (screen.code, screen.out) == (0, "plain,--fail-on\n")
+
+
+def test_the_first_step_of_the_help_is_one(tmp_path: Path) -> None:
+    arguments = ("run", "-", "--engine", "reference")
+    screen = call(*arguments, cwd=tmp_path, stdin="{inputs: {x: 100}, model: 1 / exp(x)}")
+    assert "echo '{inputs: {x: 100}, model: 1 / exp(x)}' | gradcheck run -" in EPILOG
+    assert "GC201" in screen.out
