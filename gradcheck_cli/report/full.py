@@ -39,7 +39,8 @@ class FullWriter:
             engines = "".join(f"; {name} {version}" for name, version in report.engines.items())
             told = f"gradcheck {report.version}{engines}; seed {report.seed}"
             self._paragraph([Text(told, style=DIM)], apart=False)
-        self._paragraph([summary_line(report)], apart=False)
+        summary = summary_line(report).wrap(self._console, self._style.width)
+        self._paragraph(list(summary), apart=False)
 
     def _groups(self, result: SpecResult) -> Sequence[tuple[Finding, ...]]:
         if self._style.verbose:

@@ -22,16 +22,16 @@ def table_lines(
 ) -> list[Text]:
     """Columns as wide as their widest cell.
 
-    Where that is wider than the screen, the columns `wrap` (of prose) are made narrower; if that is
-    not enough, the table is stacked, one value a line.
+    Where that is wider than the screen, the columns `wrap` (of prose) are made narrower, down to
+    their longest word; if that is not enough, the table is stacked, one value a line.
     """
     shown = [[plain(cell) for cell in row] for row in rows]
     columns = range(len(header))
     widths = [max(cell_len(row[column]) for row in (header, *shown)) for column in columns]
     room = style.width - indent - _GAP * (len(widths) - 1)
-    while sum(widths) > room and any(widths[column] > _NARROWEST for column in wrap):
-        widest = max(wrap, key=lambda column: widths[column])
-        widths[widest] -= 1
+    least = {column: max(_NARROWEST, _longest_word(header, shown, column)) for column in wrap}
+    while sum(widths) > room and (wide := [c for c in wrap if widths[c] > least[c]]):
+        widths[max(wide, key=lambda column: widths[column])] -= 1
     if sum(widths) > room:
         return _stacked(header, shown, indent, style.width)
     lines = []
@@ -41,6 +41,11 @@ def table_lines(
             line = [part[number] if number < len(part) else "" for part in parts]
             lines.append(_line(line, widths, indent, LABEL if cells is header else ""))
     return lines
+
+
+def _longest_word(header: Sequence[str], rows: Sequence[Sequence[str]], column: int) -> int:
+    words = (word for row in (header, *rows) for word in row[column].split(" "))
+    return max(map(cell_len, words))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], indent: int, style: str) -> Text:
@@ -63,5 +68,7 @@ def _stacked(
             if cell_len(margin) + column + cell_len(cell) <= screen:
                 lines.append(Text(margin).append(name.ljust(column), style=DIM).append(cell))
             else:
-                lines += [Text(margin).append(name, style=DIM), Text(f"{margin}  {cell}")]
+                below = wrapped(cell, max(screen - cell_len(margin) - 2, _NARROWEST))
+                lines.append(Text(margin).append(name, style=DIM))
+                lines += [Text(f"{margin}  {line}") for line in below]
     return lines

@@ -30,7 +30,16 @@ def test_a_table_too_wide_is_stacked() -> None:
     assert lines(30, wrap=()) == [
         "a",
         "  words",
-        "    one two three four five six seven eight",
+        "    one two three four five",
+        "    six seven eight",
         "bb",
         "  words  nine",
     ]
+
+
+def test_no_word_is_cut() -> None:
+    header, rows = ("name", "words"), [("soft_cross_entropy(logits,", "one two three")] * 2
+    for width in (24, 34, 44, 80):
+        shown = table_lines(header, rows, Style(width=width), wrap=(0, 1))
+        words = " ".join(line.plain for line in shown).split()
+        assert set(words) <= {"name", "words", "soft_cross_entropy(logits,", "one", "two", "three"}
