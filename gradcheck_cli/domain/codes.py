@@ -48,7 +48,7 @@ _ROWS: tuple[Code, ...] = (
         "GC202",
         "infinite-gradient",
         "error",
-        "The gradient is infinite where the truth is a number.",
+        "The gradient is infinite, although the derivative is a number or does not exist.",
     ),
     Code("GC203", "non-finite-output", "error", "The output itself is nan or infinite."),
     Code(

@@ -151,7 +151,8 @@ masked_attention: Composite = Composite(
     arrays=("q", "k", "v", "mask"),
     keywords={"scale": None},
     formula=f"softmax(where(mask, q @ transpose(k) scale, -inf)) @ v, {SHAPES}, a boolean mask "
-    "(..., L, S) that is true where a query sees a key; 0 for a query that sees none",
+    "(..., L, S) that is true where a query sees a key; "
+    "0 for a query that sees none in the reference engine and PyTorch, nan in TensorFlow and JAX",
     derivative=DERIVATIVE,
     points=(
         Point(
