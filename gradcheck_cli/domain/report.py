@@ -210,7 +210,7 @@ class TrainingResult:
 @dataclass(frozen=True, slots=True)
 class SpecResult:
     """Everything about one spec. `notes` are sentences for a person ("forward mode was left out
-    ...")."""
+    ..."). `ignored` counts by code the findings that --select and --ignore left out."""
 
     spec: str
     source: Source
@@ -224,11 +224,17 @@ class SpecResult:
     notes: tuple[str, ...] = ()
     duration_s: float = 0.0
     output_name: str = "output"  # what the formula calls its output
+    ignored: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def allowed(self) -> int:
+        """How many findings the spec allows."""
+        return sum(finding.allowed for finding in self.findings)
 
     @property
     def unchecked(self) -> bool:
         """Whether nothing was judged, and nothing went wrong: there is no gradient to judge."""
-        judged = self.checks or self.trainings or self.findings
+        judged = self.checks or self.trainings or self.findings or self.ignored
         return self.status == "passed" and not judged
 
 

@@ -18,7 +18,7 @@ from gradcheck_cli.domain.report import (
 )
 from gradcheck_cli.report.blocks import code_name
 from gradcheck_cli.report.style import Style
-from gradcheck_cli.report.summary import finding_counts, status_count
+from gradcheck_cli.report.summary import allowed_count, finding_counts, ignored_counts, status_count
 
 SCHEMA_VERSION = 1
 
@@ -55,6 +55,8 @@ def as_json(report: Report) -> dict[str, Any]:
             "errors": status_count(report, "error") + len(report.errors),
             "checks": sum(len(result.checks) for result in report.results),
             "findings": finding_counts(report),
+            "allowed": allowed_count(report),
+            "ignored": ignored_counts(report),
         },
         "results": [_result(result) for result in report.results],
         "errors": [_error(error) for error in report.errors],
@@ -81,6 +83,8 @@ def _result(result: SpecResult) -> dict[str, Any]:
         "status": result.status,
         "checks": [_check(check) for check in result.checks],
         "findings": [_finding(finding, result) for finding in result.findings],
+        "ignored": dict(result.ignored),
+        "unmatched_allows": list(result.unmatched_allows),
         "by_design": [_accepted(one) for one in result.by_design],
         "duration_s": _number(result.duration_s),
     }

@@ -25,6 +25,9 @@ _POINT: Schema = {
 }
 
 
+_IGNORED = "Findings by code that --select and --ignore left out."
+
+
 def report_schema() -> Schema:
     """What `--format json` writes. `schema_version` changes when this does."""
     return {
@@ -46,6 +49,8 @@ def report_schema() -> Schema:
                 errors=_COUNT,
                 checks=_COUNT,
                 findings=_mapping(_COUNT, "Findings by code, without the allowed ones."),
+                allowed={**_COUNT, "description": "How many findings specs allow."},
+                ignored=_mapping(_COUNT, _IGNORED),
             ),
             results=_list(_result()),
             errors=_list(
@@ -100,6 +105,11 @@ def _result() -> Schema:
             )
         ),
         findings=_list(_finding()),
+        ignored=_mapping(_COUNT, _IGNORED),
+        unmatched_allows={
+            **_list(_TEXT),
+            "description": "What the spec allows and nobody found, each as a sentence.",
+        },
         by_design={
             **_list(_accepted()),
             "description": "What the spec declares as meant inside its layers, and what was there. "

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
+from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.report.numbers import ulps
 from gradcheck_cli.report.style import DIM, LABEL, SEVERITY_STYLE, Style, labelled, plain, wrapped
@@ -24,7 +25,7 @@ _MARGIN = 6
 def status_lines(result: SpecResult, style: Style) -> list[Text]:
     """`ok    quadratic  z = 11, dz/dx = 8  worst error 0 ulp  reference; float64; reverse`."""
     mark, severity = _mark(result)
-    facts = [word for word in (_quality(result), _extent(result)) if word]
+    facts = [word for word in (_quality(result), _set_aside(result), _extent(result)) if word]
     lines = _laid_out(mark, severity, result.spec, _values(result, style), facts, style)
     if style.verbose:
         lines += _all_values(result, style)
@@ -44,6 +45,10 @@ def _mark(result: SpecResult) -> tuple[str, str]:
         return "warn", SEVERITY_STYLE["warning"]
     if result.unchecked:
         return "none", SEVERITY_STYLE["warning"]
+    if any(CODES[code].severity != "note" for code in result.ignored):
+        return "part", SEVERITY_STYLE["warning"]
+    if any(found.severity != "note" for found in result.findings):  # all of them are allowed
+        return "known", SEVERITY_STYLE["note"]
     return "ok", "bold green"
 
 
@@ -75,6 +80,14 @@ def _quality(result: SpecResult) -> str:
         return f"nothing was checked{why}"
     known = [check.max_ulps for check in result.checks if check.max_ulps is not None]
     return f"worst error {ulps(max(known))}" if known else ""
+
+
+def _set_aside(result: SpecResult) -> str:
+    """What was found and does not count."""
+    ignored = sum(result.ignored.values())
+    parts = [f"{result.allowed} allowed"] if result.allowed else []
+    parts += [f"{ignored} ignored ({', '.join(result.ignored)})"] if ignored else []
+    return ", ".join(parts)
 
 
 def _extent(result: SpecResult) -> str:

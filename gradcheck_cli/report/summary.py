@@ -22,6 +22,19 @@ def finding_counts(report: Report) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
+def ignored_counts(report: Report) -> dict[str, int]:
+    """Findings by code that --select and --ignore left out."""
+    counts: Counter[str] = Counter()
+    for result in report.results:
+        counts.update(result.ignored)
+    return dict(sorted(counts.items()))
+
+
+def allowed_count(report: Report) -> int:
+    """The findings that specs allow."""
+    return sum(result.allowed for result in report.results)
+
+
 def status_count(report: Report, status: str) -> int:
     return sum(result.status == status for result in report.results)
 
@@ -48,4 +61,11 @@ def summary_line(report: Report) -> Text:
     if counts:
         told = ", ".join(f"{code} {code_name(code)} {number}" for code, number in counts.items())
         line.append(f"; {told}")
+    if allowed_count(report):
+        line.append(f"; {allowed_count(report)} allowed")
+    ignored = ignored_counts(report)
+    if ignored:
+        codes = ", ".join(ignored)
+        words = f"{sum(ignored.values())} ignored ({codes})"
+        line.append("; ").append(words, style="bold yellow")
     return line.append(f"; {seconds(report.duration_s)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -52,6 +53,7 @@ def settle(
     spec = plan.spec
     found = [_completed(_allowed(one, spec.allow), plan, options) for one in findings]
     shown = tuple(finding for finding in found if _selected(finding.code, options))
+    ignored = Counter(finding.code for finding in found if not _selected(finding.code, options))
     grave = any(finding.severity == "error" and not finding.allowed for finding in shown)
     status: Status = "failed" if grave else "passed"
     return SpecResult(
@@ -60,6 +62,7 @@ def settle(
         status=status,
         checks=tuple(checks),
         findings=shown,
+        ignored=dict(sorted(ignored.items())),
         readings=tuple(readings),
         trainings=tuple(trainings),
         unmatched_allows=tuple(_unmatched(plan, options, every_engine, findings)),

@@ -191,3 +191,50 @@ def test_code_of_users_is_refused_where_that_is_asked_for(tmp_path: Path) -> Non
     assert "this run is to run no code of users" in screen.out
     assert "ok    b" in screen.out
     assert not (tmp_path / "ran").exists()
+
+
+def test_what_is_ignored_is_said_and_is_not_ok(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("inputs: {x: 0}\nmodel: sqrt(x)\n")
+    arguments = ("run", "s.yaml", "--engine", "reference", "--dtype", "float64", "--mode=reverse")
+    screen = call(*arguments, "--ignore", "GC", cwd=tmp_path)
+    head, *_, summary = screen.out.splitlines()
+    assert screen.code == 0
+    assert head.startswith("part  s  value = 0, d/dx = inf  2 ignored (GC202, GC402)")
+    assert "1 spec: 1 passed; 2 ignored (GC202, GC402); " in summary
+    screen = call(*arguments, "--select", "GC1", "--format", "json", cwd=tmp_path)
+    report = json.loads(screen.out)
+    assert report["summary"]["ignored"] == {"GC202": 1, "GC402": 1}
+    assert report["results"][0]["ignored"] == {"GC202": 1, "GC402": 1}
+    with (tmp_path / "s.yaml").open("a") as file:
+        file.write("allow: [{code: GC202, reason: a}, {code: GC402, reason: b}]\n")
+    head, *_ = call(*arguments, cwd=tmp_path).out.splitlines()
+    assert head.startswith("known s  value = 0, d/dx = inf  2 allowed")
+
+
+def test_a_folder_with_other_yaml(tmp_path: Path) -> None:
+    (tmp_path / "compose.yaml").write_text("services: {}\n")
+    screen = call("run", ".", "--engine", "reference", cwd=tmp_path)
+    assert screen.code == 5
+    assert "1 YAML file skipped: " in screen.err
+    (tmp_path / "s.yaml").write_text("inputs: {x: 1}\nmodel: x\n")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / os.fsdecode(b"bad\xff.yaml")).write_text("inputs: {x: 1}\nmodel: x\n")
+    screen = call("run", ".", "--engine", "reference", cwd=tmp_path)
+    assert (screen.code, screen.out.count("ok  ")) == (0, 2)
+    assert "2 YAML files skipped: " in screen.err
+
+
+def test_a_working_folder_that_was_deleted(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("inputs: {x: 1}\nmodel: x\n")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f"rmdir ../gone; {sys.executable} -m gradcheck_cli run ../s.yaml --engine reference"
+    done = subprocess.run(command, shell=True, cwd=gone, env=environment(), capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_without_docstrings_there_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("inputs: {x: 1}\nmodel: x\n")
+    screen = call("run", "s.yaml", cwd=tmp_path, env={"PYTHONOPTIMIZE": "2"})
+    assert screen.code == 2
+    assert screen.err.startswith("error: gradcheck cannot run under `python -OO`")

@@ -101,7 +101,7 @@ def test_an_allowed_finding_gives_its_reason() -> None:
     result = replace(samples.reciprocal_exp(), status="passed", findings=(finding,))
     text = only(result)
     assert "  allow accepted: we never get there\n" in text
-    assert text.splitlines()[-1] == "1 spec: 1 passed; 3.21 s"
+    assert text.splitlines()[-1] == "1 spec: 1 passed; 1 allowed; 3.21 s"
 
 
 def test_warnings_alone_are_marked() -> None:

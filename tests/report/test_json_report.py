@@ -51,6 +51,8 @@ def test_the_keys_of_the_contract() -> None:
         "errors": 1,
         "checks": 20,
         "findings": {"GC101": 3, "GC201": 2, "GC401": 3},
+        "allowed": 0,
+        "ignored": {},
     }
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from gradcheck_cli.report.summary import finding_counts, summary_line
 
 from . import samples
@@ -12,3 +14,10 @@ def test_the_closing_line_counts_everything() -> None:
 
 def test_codes_are_in_order() -> None:
     assert list(finding_counts(samples.everything())) == ["GC101", "GC201", "GC401"]
+
+
+def test_what_does_not_count_is_counted() -> None:
+    allowed = replace(samples.reciprocal_exp().findings[0], allowed=True)
+    result = replace(samples.quadratic(), findings=(allowed,), ignored={"GC201": 2, "GC402": 1})
+    line = summary_line(samples.report(result)).plain
+    assert "; 1 allowed; 3 ignored (GC201, GC402); " in line
