@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input: its value (float64, int64 or bool), and where it may vary."""
+    """One input: its value (float64, int64 or bool), and where it may vary. `kind`: what it has to
+    stay where a layer is called with it ("rotation"; empty: anything)."""
 
     name: str
     value: Array
@@ -24,6 +25,7 @@ class Input:
     low: float = float("-inf")
     high: float = float("inf")
     seed: int | None = None
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

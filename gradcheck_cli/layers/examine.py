@@ -20,6 +20,7 @@ from gradcheck_cli.engines.callables.surroundings import surroundings
 from gradcheck_cli.engines.tracebacks import as_failure, internal_failure, is_internal
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
+from gradcheck_cli.layers.admissible import kinds_of
 from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import OF_ROUNDING, Blame, Find
 from gradcheck_cli.layers.by_design import FIRST_ORDER_ONLY, Design, not_held
@@ -205,11 +206,16 @@ class _Examination:
         wrong = model.wrong_output() if model else None
         if wrong:
             self._doubt(narrow, highest)
-        if model and wrong is None:
+        if model and wrong is None and not self._has_own_derivative():
             return self._against(model, narrow, highest)
         # what computes something else is held against what it does compute
         answer = self._against(None, narrow, highest)
         return replace(answer, findings=(wrong, *answer.findings)) if wrong else answer
+
+    def _has_own_derivative(self) -> bool:
+        """Whether the derivative that is to be is another than that of the formula beside it."""
+        declared = self._design is not None and self._design.any
+        return declared or bool(kinds_of(self._problem.spec.points[self._problem.point]))
 
     def _model(self, narrow: Subject, highest: Subject) -> Model | None:
         if self._problem.spec.model is None:

@@ -12,6 +12,7 @@ from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.engines.base import Engine, EngineFault
 from gradcheck_cli.engines.callables.subject import Call, Subject, SubjectRequest
 from gradcheck_cli.formula import FormulaError
+from gradcheck_cli.layers.admissible import Admissible, kinds_of, moved
 from gradcheck_cli.layers.mistakes import BadSpec
 
 
@@ -29,15 +30,18 @@ class Subjects:
             for name, entry in problem.spec.points[problem.point].items()
         }
 
+        self._kinds = kinds_of(problem.spec.points[problem.point])
+
     def bound(
         self, dtype: str, values: Mapping[str, Array] | None = None, uncast: bool = False
     ) -> Subject:
         """The layer in `dtype`, with other `values` for some of its inputs; `uncast`: without its
         casts to narrower ones. Raises what the layer raises, and BadSpec."""
         problem = self._problem
+        there = moved(self._kinds, self._inputs, values or {})
         request = SubjectRequest(
             problem.implementation,
-            {**self._inputs, **(values or {})},
+            {**self._inputs, **there},
             dtype,
             problem.dtype,
             problem.seed,
@@ -45,7 +49,9 @@ class Subjects:
             forward=all(mode == "forward" for mode in problem.modes),
             data=_data(problem),
         )
-        subject = self._engine.subject(request)
+        subject: Subject = self._engine.subject(request)
+        if self._kinds:
+            subject = Admissible(subject, self._kinds, self._inputs)
         self.notes.update(dict.fromkeys(subject.notes))
         subject.leaves = _asked(subject.leaves, problem)
         return subject

@@ -18,6 +18,7 @@ from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import judge
+from gradcheck_cli.layers.admissible import kinds_of
 from gradcheck_cli.layers.pushes import output_shape, output_size
 from gradcheck_cli.layers.whole import ENTRIES, PASSES, with_layer
 from gradcheck_cli.truth import compute
@@ -35,6 +36,7 @@ class BadSurrogate(EngineFault):
 def covered(problem: LayerProblem, subject: Subject) -> dict[str, Surrogate]:
     """The surrogate of every leaf that has one. Raises BadSurrogate for a name that is none."""
     moving = {leaf.name: leaf for leaf in subject.leaves if leaf.moves}
+    kinds = kinds_of(problem.spec.points[problem.point])
     found: dict[str, Surrogate] = {}
     for surrogate in problem.implementation.surrogates:
         if surrogate.input is not None and surrogate.input not in moving:
@@ -44,7 +46,11 @@ def covered(problem: LayerProblem, subject: Subject) -> dict[str, Surrogate]:
                 f"{known}"
             )
         names = [n for n, leaf in moving.items() if leaf.role == "input"]
-        found.update(dict.fromkeys([surrogate.input] if surrogate.input else names, surrogate))
+        names = [surrogate.input] if surrogate.input else names
+        of_a_kind = [name for name in names if name in kinds]
+        if of_a_kind:
+            raise BadSurrogate(f"`{of_a_kind[0]}` has a kind, and cannot have a surrogate as well")
+        found.update(dict.fromkeys(names, surrogate))
     return found
 
 

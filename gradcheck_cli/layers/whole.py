@@ -15,6 +15,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projecti
 from gradcheck_cli.domain.layer import LayerProblem, as_program
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.callables.subject import Call, Subject
+from gradcheck_cli.layers.admissible import Admissible
 from gradcheck_cli.layers.pushes import Pushes, moving_size, output_shape, output_size
 from gradcheck_cli.truth.callables import CallableTruth, stirred_values
 
@@ -88,6 +89,9 @@ class Whole:
         if self._highest is not narrow:
             wide[self._name, "reverse"] = self._wide()
             wide |= self.pushed_again(self._highest) if costs else {}
+        truth = model.truth(projections, costs) if model else self._truth.truth(modes, costs)
+        if costs and isinstance(self._highest, Admissible):
+            truth = self._highest.costing(truth)
         return Case(
             spec=with_layer(problem, narrow),
             point=problem.point if problem.spec.pointed else None,
@@ -95,7 +99,7 @@ class Whole:
             values={leaf.name: leaf.value for leaf in narrow.leaves},
             projections=projections,
             evaluations=tuple(self._evaluations),
-            truth=model.truth(projections, costs) if model else self._truth.truth(modes, costs),
+            truth=truth,
             wide=wide,
             named=frozenset({self._name} if problem.named else ()),
             named_modes=frozenset(problem.modes if problem.named_modes else ()),

@@ -13,10 +13,11 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.specfile import values
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant
+from gradcheck_cli.specfile.kinds import KINDS, wrong_shape, wrong_value
 from gradcheck_cli.specfile.model import INFINITE
 
-KINDS = {"f": "float", "i": "int", "b": "bool"}
-_ONLY_ONCE = ("dtype", "requires_grad", "domain")
+_WORDS = {"f": "float", "i": "int", "b": "bool"}
+_ONLY_ONCE = ("dtype", "requires_grad", "domain", "kind")
 
 
 @dataclass(slots=True)
@@ -31,7 +32,7 @@ class Inputs:
     def kind(self, name: str) -> str | None:
         """ "float", "int" or "bool"; None where the input could not be read."""
         found = self.base[name]
-        return None if found is None else KINDS[found.value.dtype.kind]
+        return None if found is None else _WORDS[found.value.dtype.kind]
 
 
 def read_inputs(
@@ -76,7 +77,9 @@ class _Reader:
 
     def allowed(self, form: Any, path: Path) -> bool:
         """Whether a point's input leaves alone what only `inputs` may say."""
-        stray = [key for key in _ONLY_ONCE if isinstance(form, dict) and key in form]
+        given = isinstance(form, dict) and "value" not in form and "kind" in form  # which draws it
+        once = [key for key in _ONLY_ONCE if not (given and key == "kind")]
+        stray = [key for key in once if isinstance(form, dict) and key in form]
         for key in stray:
             message = (
                 f"`{key}` belongs to the input itself, under `inputs`: it is the same everywhere"
@@ -95,13 +98,28 @@ class _Reader:
         low, high = (INFINITE.get(end, end) for end in about.get("domain", (-math.inf, math.inf)))
         floating = value.dtype.kind == "f"
         if not floating and about.get("requires_grad") is True:
-            message = f"`{name}` holds {KINDS[value.dtype.kind]} values, which have no gradient"
+            message = f"`{name}` holds {_WORDS[value.dtype.kind]} values, which have no gradient"
             help = "requires_grad: false, or a floating dtype"
             self.collector.add("GC903", message, (*path, "requires_grad"), help=help)
         requires_grad = floating and about.get("requires_grad", True)
-        seed = self._seed(form)
-        found = Input(name, value, requires_grad, float(low), float(high), seed)
+        kind = about.get("kind", "")
+        if kind and not self._is_of(kind, value, path):
+            return None
+        if kind and "domain" in about:
+            message = f"`{name}` stays of its kind, and has no `domain` beside that"
+            self.collector.add("GC903", message, (*path, "domain"), at_key=True)
+        found = Input(name, value, requires_grad, float(low), float(high), self._seed(form), kind)
         return found if self._inside(found, path) else None
+
+    def _is_of(self, kind: str, value: Array, path: Path) -> bool:
+        """Whether the value is of its kind."""
+        why = wrong_shape(kind, value.shape)
+        if not why and value.dtype.kind != "f":
+            why = f"a value of kind {kind} has floating numbers"
+        why = why or wrong_value(kind, value)
+        if why:
+            self.collector.add("GC903", why, path)
+        return not why
 
     def at_point(self, base: Input, form: Any, path: Path, point: int) -> Input | None:
         """One input with the value that it has at a point (counted from 1)."""
@@ -113,12 +131,19 @@ class _Reader:
             message = f"`{base.name}` has shape {value.shape} at this point, {wanted}"
             self.collector.add("GC903", message, path)
             return None
+        kind = form.get("kind", base.kind) if isinstance(form, dict) else base.kind
+        if kind != base.kind:
+            message = f"`{base.name}` is of kind {base.kind or 'none'} under `inputs`"
+            self.collector.add("GC903", message, (*path, "kind"))
+            return None
+        if kind and not self._is_of(kind, value, path):
+            return None
         found = replace(base, value=value, seed=self._seed(form))
         return found if self._inside(found, path) else None
 
     def _seed(self, form: Any) -> int | None:
         """The seed of a recipe; None where the value is written out."""
-        if not isinstance(form, dict) or "distribution" not in form:
+        if not isinstance(form, dict) or "shape" not in form:
             return None
         return int(form.get("seed", self.seed))
 
@@ -136,6 +161,14 @@ class _Reader:
         if not self.budget.take(tuple(form["shape"]), (*path, "shape"), self.collector):
             return None
         stream = [seed, *name.encode(), *([point] if point else [])]
+        if "kind" in form:
+            shape = tuple(form["shape"])
+            why = wrong_shape(form["kind"], shape)
+            if why:
+                self.collector.add("GC903", why, (*path, "shape"))
+                return None
+            drawn = KINDS[form["kind"]].drawn(np.random.default_rng(stream), shape)
+            return values.as_float(drawn, dtype, path, self.collector)
         return values.drawn(form, stream, dtype, path, self.collector)
 
     def _inside(self, found: Input, path: Path) -> bool:

@@ -18,6 +18,7 @@ from gradcheck_cli.domain.placement import DEVICE, MATMULS, is_device
 FLOAT_TYPES = ("float16", "bfloat16", "float32", "float64")
 INPUT_TYPES = (*FLOAT_TYPES, "int64", "bool")
 DISTRIBUTIONS = ("normal", "uniform", "log_uniform", "integers")
+KINDS = ("rotation", "orthogonal", "symmetric", "positive_definite", "simplex", "unit_vector")
 MODES = ("reverse", "forward")
 INFINITE = {"inf": float("inf"), "+inf": float("inf"), "-inf": float("-inf")}
 WORDS = {**INFINITE, "nan": float("nan")}
@@ -138,27 +139,56 @@ def _about() -> dict[str, Any]:
 
 
 def _recipe(distribution: str, parameters: dict[str, Any], description: str) -> Any:
-    size = core.int_schema(ge=1, strict=True)
     fields = {
-        "shape": _key(
-            _list(size, max_length=MAX_AXES),
-            "The size of every axis; [] is one number.",
-            required=True,
-        ),
+        "shape": _shape(),
         "distribution": _key(_words(distribution), description, required=True),
         **parameters,
-        "seed": _key(
-            core.int_schema(ge=0, le=2**63 - 1, strict=True),
-            "The same seed gives the same numbers for ever. They come from NumPy's "
-            "`rng = default_rng([seed, *name.encode()])`, so every input has its own stream. "
-            "Default: the seed of the run.",
-        ),
+        "seed": _seed(),
         **_about(),
     }
     table = _table(fields, distribution, description)
     if "low" not in parameters:
         return table
     return core.no_info_after_validator_function(_range, table)
+
+
+def _kind() -> Any:
+    return _key(
+        _words(*KINDS),
+        "What the value is, and stays wherever a layer is called: its gradient is compared along "
+        "the directions that keep it so.",
+    )
+
+
+def _of_a_kind() -> Any:
+    """A value that is drawn of its kind."""
+    about = _about()
+    fields = {
+        "kind": {**_kind(), "required": True},
+        "shape": _shape(),
+        "seed": _seed(),
+        "dtype": _key(_words(*FLOAT_TYPES), "Rounds the value to that format first."),
+        "requires_grad": about["requires_grad"],
+    }
+    return _table(fields, "kind", "A random value of a kind.")
+
+
+def _shape() -> Any:
+    size = core.int_schema(ge=1, strict=True)
+    return _key(
+        _list(size, max_length=MAX_AXES),
+        "The size of every axis; [] is one number.",
+        required=True,
+    )
+
+
+def _seed() -> Any:
+    return _key(
+        core.int_schema(ge=0, le=2**63 - 1, strict=True),
+        "The same seed gives the same numbers for ever. They come from NumPy's "
+        "`rng = default_rng([seed, *name.encode()])`, so every input has its own stream. "
+        "Default: the seed of the run.",
+    )
 
 
 def _ends(schema: Any) -> dict[str, Any]:
@@ -173,6 +203,8 @@ def input_form(value: Any) -> str | None:
     if isinstance(value, dict):
         if "value" in value:
             return "value"
+        if "kind" in value and "distribution" not in value:
+            return "kind"
         distribution = value.get("distribution")
         return distribution if distribution in DISTRIBUTIONS else None
     if isinstance(value, list):
@@ -192,7 +224,12 @@ def _input() -> Any:
         {
             "number": _any(_NUMBER_JSON),
             "list": _any(_LIST_JSON),
-            "value": _table({"value": value, **_about()}, "value", "An input that is written out."),
+            "value": _table(
+                {"value": value, "kind": _kind(), **_about()},
+                "value",
+                "An input that is written out.",
+            ),
+            "kind": _of_a_kind(),
             "normal": _recipe("normal", normal, "mean + std * rng.standard_normal(shape)"),
             "uniform": _recipe(
                 "uniform", _ends(_finite()), "low + (high - low) * rng.random(shape)"

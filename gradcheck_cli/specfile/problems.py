@@ -155,7 +155,7 @@ def _recipe_keys() -> list[str]:
     """Every key that an input written as a mapping may have."""
     inputs = model.spec_schema()["fields"]["inputs"]["schema"]["values_schema"]
     keys: dict[str, None] = {}
-    for form in ("value", *model.DISTRIBUTIONS):
+    for form in ("value", "kind", *model.DISTRIBUTIONS):
         keys.update(dict.fromkeys(_fields(_inner(inputs["choices"][form]))))
     return list(keys)
 

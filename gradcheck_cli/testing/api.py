@@ -33,6 +33,7 @@ def check(
     tolerance: Mapping[str, Any] | None = None,
     surrogate: Mapping[str, str] | None = None,
     by_design: Sequence[Mapping[str, str]] = (),
+    kinds: Mapping[str, str] | None = None,
     device: str | None = None,
     matmul_precision: str | None = None,
     seed: int = 0,
@@ -65,6 +66,7 @@ def check(
                 declared to be something else than the derivative
     by_design   what is meant inside of the layer: {"function": "ATan", "reason": "..."}, or
                 {"detach": "layers.py:41", "reason": "..."}, as in a spec
+    kinds       what inputs stay wherever the layer is called: {"R": "rotation"}, as in a spec
     device      "cpu", "cuda", "cuda:1": where PyTorch, TensorFlow or JAX compute; default: the GPU
                 that the tensors of torch are on, else what the framework does by itself
     matmul_precision   "full" or "tf32": how a GPU that is named multiplies float32 matrices
@@ -102,6 +104,7 @@ def check(
         model=model,
         surrogate=surrogate,
         by_design=by_design,
+        kinds=kinds or {},
         engine=engine,
         domain=domain,
         seed=seed,

@@ -23,6 +23,7 @@ class Asked:
     model: str | None
     surrogate: Mapping[str, str] | None
     by_design: Sequence[Mapping[str, str]]
+    kinds: Mapping[str, str]
     engine: str | Sequence[str] | None
     domain: Domain
     seed: int

@@ -26,6 +26,8 @@ def check_formula(asked: Asked) -> CheckReport:
     """`api.check` where the layer is a formula. Engines run in processes of their own."""
     if asked.by_design:
         raise UsageError("`by_design` is about layers: a formula says `stop_gradient` itself")
+    if asked.kinds:
+        raise UsageError("`kinds` are about layers: a formula has a derivative everywhere around")
     spec = _spec(_text(asked))
     *_, last = session.run([spec], RunOptions(seed=asked.seed))
     assert isinstance(last, Finished)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import gradcheck_cli
-from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.layer import ByDesign, Implementation, Surrogate, as_program
 from gradcheck_cli.domain.options import RunOptions
@@ -18,6 +18,7 @@ from gradcheck_cli.domain.spec import Input, Model, Spec
 from gradcheck_cli.engines.registry import Registered, engines
 from gradcheck_cli.run.here import run_here
 from gradcheck_cli.run.plan import DTYPES
+from gradcheck_cli.specfile.kinds import KINDS, wrong_shape, wrong_value
 from gradcheck_cli.specfile.settings import checked_settings
 from gradcheck_cli.testing.asked import Asked
 from gradcheck_cli.testing.place import name_of, place_of
@@ -124,9 +125,11 @@ def _registered(asked: Asked, live: Any) -> Registered:
 
 
 def _inputs(found: Given, asked: Asked) -> dict[str, Input]:
-    for name in asked.domain if isinstance(asked.domain, Mapping) else ():
-        if name not in found.arrays:
-            raise UsageError(f"`domain` names `{name}`", f"inputs: {', '.join(found.arrays)}")
+    domain = asked.domain if isinstance(asked.domain, Mapping) else {}
+    for key, names in (("domain", domain), ("kinds", asked.kinds)):
+        for name in names:
+            if name not in found.arrays:
+                raise UsageError(f"`{key}` names `{name}`", f"inputs: {', '.join(found.arrays)}")
     asking = asked.settings.get("wrt") or found.asking
     made = {}
     for name, array in found.arrays.items():
@@ -134,8 +137,21 @@ def _inputs(found: Given, asked: Asked) -> dict[str, Input]:
         if not low < high:
             raise UsageError(f"the domain of `{name}` is ({low}, {high})", "(low, high)")
         moves = array.dtype.kind == "f" and (not asking or name in asking)
-        made[name] = Input(name, array, moves, float(low), float(high))
+        kind = _kind(name, array, asked)
+        made[name] = Input(name, array, moves, float(low), float(high), kind=kind)
     return made
+
+
+def _kind(name: str, array: Array, asked: Asked) -> str:
+    kind = asked.kinds.get(name, "")
+    if not kind:
+        return ""
+    if kind not in KINDS:
+        raise UsageError(f"there is no kind `{kind}`", f"kinds: {', '.join(KINDS)}")
+    why = wrong_shape(kind, array.shape) or wrong_value(kind, array)
+    if why:
+        raise UsageError(f"`{name}`: {why}")
+    return kind
 
 
 def _dtypes(found: Given) -> tuple[str, ...] | None:

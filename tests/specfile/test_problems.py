@@ -16,7 +16,7 @@ from .writing import helps, mistakes
         (
             "{shape: [2], distributon: normal}",
             "GC903 1:26-37 inputs.x.distributon: unknown key `distributon`",
-            "did you mean `distribution`? valid keys: value, dtype",
+            "did you mean `distribution`? valid keys: value, kind, dtype",
         ),
         (
             "{shape: [2], distribution: normal, men: 1}",
@@ -43,7 +43,7 @@ from .writing import helps, mistakes
         (
             "{value: 1, shape: [2]}",
             "GC903 1:24-29 inputs.x.shape: unknown key `shape`",
-            "valid keys: value, dtype, requires_grad, domain",
+            "valid keys: value, kind, dtype, requires_grad, domain",
         ),
         (
             "{shape: 3, distribution: normal}",

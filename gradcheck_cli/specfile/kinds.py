@@ -1,0 +1,269 @@
+"""Kinds of values: rotations, positive definite matrices and others that must stay what they are.
+
+A value of a kind moves on a surface. Its coordinates there have its own shape, and are zero at the
+value itself; what one of them does is the `motion` of its kind. The last axes hold one value (two
+of a matrix, one of a vector), all others are several of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+
+SLACK = 1e-5
+"""What a value may be off its kind, beside its size: written numbers are float32 ones mostly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind. `axes` of the value are one of it; `motion` says what the entry [i, j] of the
+    gradient is about.
+
+    drawn(rng, shape)   a random value
+    off(x)              how far x is off this kind, beside its size
+    moved(x, t)         the value at the coordinates t, x where they are zero
+    along(x, u)         its derivative by t at 0, along u
+    pulled(x, g)        the transpose: the gradient by t from that by the entries
+    spread(x, e)        how far errors e >= 0 of the entries of g move what `pulled` gives, at most
+    """
+
+    name: str
+    axes: int
+    motion: str
+    drawn: Callable[[np.random.Generator, tuple[int, ...]], Array]
+    off: Callable[[Array], float]
+    moved: Callable[[Array, Array], Array]
+    along: Callable[[Array, Array], Array]
+    pulled: Callable[[Array, Array], Array]
+    spread: Callable[[Array, Array], Array]
+
+
+def _t(x: Array) -> Array:
+    return np.swapaxes(x, -1, -2)
+
+
+def _symmetric_part(t: Array) -> Array:
+    """Entries [i, j] and [j, i] by the sum of both coordinates, the diagonal by its own."""
+    return t + _t(t) - t * np.eye(t.shape[-1])
+
+
+def _turned(x: Array, t: Array) -> Array:
+    """x @ exp(t - t'), by the eigenvalues of a Hermitian matrix; they are exact turns."""
+    angles, axes = np.linalg.eigh(1j * (t - _t(t)))
+    turn = (axes * np.exp(-1j * angles)[..., None, :]) @ np.conj(_t(axes))
+    return np.asarray(x @ turn.real)
+
+
+def _stretched(x: Array, t: Array) -> Array:
+    """L exp(L^-1 S L^-T) L' with S of the coordinates: definite however long the way is."""
+    low = np.linalg.cholesky(x)
+    inner = np.linalg.solve(low, _t(np.linalg.solve(low, _symmetric_part(t))))
+    sizes, axes = np.linalg.eigh((inner + _t(inner)) / 2)
+    found = low @ (axes * np.expm1(sizes)[..., None, :]) @ _t(axes) @ _t(low)
+    return np.asarray(x + (found + _t(found)) / 2)
+
+
+def _size(x: Array) -> Array:
+    return np.asarray(np.sqrt(np.sum(x * x, axis=-1, keepdims=True)))
+
+
+def _on_the_sphere(x: Array, t: Array) -> Array:
+    size = _size(x)
+    there = x / size + t
+    return np.asarray(size * there / _size(there))
+
+
+def _off_the_normal(x: Array, u: Array) -> Array:
+    size = _size(x)
+    return np.asarray(size * u - x * np.sum(x * u, axis=-1, keepdims=True) / size)
+
+
+def _shared_out(x: Array, t: Array) -> Array:
+    total = np.sum(x, axis=-1, keepdims=True)
+    there = x * np.exp(t - np.max(t, axis=-1, keepdims=True))
+    return np.asarray(total * there / np.sum(there, axis=-1, keepdims=True))
+
+
+def _between_shares(x: Array, u: Array) -> Array:
+    mean = np.sum(x * u, axis=-1, keepdims=True) / np.sum(x, axis=-1, keepdims=True)
+    return np.asarray(x * (u - mean))
+
+
+def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    q, r = np.linalg.qr(rng.standard_normal(shape))
+    return np.asarray(q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[..., None, :])
+
+
+def _rotation(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    found = _orthogonal(rng, shape)
+    found[..., 0] *= np.linalg.det(found)[..., None]
+    return found
+
+
+def _definite(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    drawn = rng.standard_normal(shape)
+    return np.asarray(drawn @ _t(drawn) / shape[-1] + np.eye(shape[-1]) / 2)
+
+
+def _simplex(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    drawn = rng.standard_exponential(shape)
+    return np.asarray(drawn / np.sum(drawn, axis=-1, keepdims=True))
+
+
+def _unit(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    drawn = rng.standard_normal(shape)
+    return np.asarray(drawn / _size(drawn))
+
+
+def _symmetric(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    drawn = rng.standard_normal(shape)
+    return np.asarray((drawn + _t(drawn)) / 2)
+
+
+def _largest(x: Array) -> float:
+    return float(np.max(np.abs(x), initial=0.0))
+
+
+def _off_orthogonal(x: Array) -> float:
+    return _largest(_t(x) @ x - np.eye(x.shape[-1]))
+
+
+def _off_rotation(x: Array) -> float:
+    return max(_off_orthogonal(x), _largest(np.linalg.det(x) - 1))
+
+
+def _off_symmetric(x: Array) -> float:
+    return _largest(x - _t(x)) / (_largest(x) or 1.0)
+
+
+def _off_definite(x: Array) -> float:
+    least = np.min(np.linalg.eigvalsh(x), initial=np.inf)
+    return _off_symmetric(x) if least > 0 else np.inf
+
+
+def _off_simplex(x: Array) -> float:
+    return max(_largest(np.sum(x, axis=-1) - 1), -float(np.min(x, initial=0.0)) / SLACK)
+
+
+def _turns(x: Array, u: Array) -> Array:
+    return np.asarray(x @ (u - _t(u)))
+
+
+def _turning(x: Array, g: Array) -> Array:
+    inner = _t(x) @ g
+    return np.asarray(inner - _t(inner))
+
+
+def _spread_by_turning(x: Array, e: Array) -> Array:
+    inner = _t(np.abs(x)) @ e
+    return np.asarray(inner + _t(inner))
+
+
+def _spread_on_the_sphere(x: Array, e: Array) -> Array:
+    size = _size(x)
+    return np.asarray(size * e + np.abs(x) * np.sum(np.abs(x) * e, axis=-1, keepdims=True) / size)
+
+
+def _spread_over_shares(x: Array, e: Array) -> Array:
+    mean = np.sum(x * e, axis=-1, keepdims=True) / np.sum(x, axis=-1, keepdims=True)
+    return np.asarray(x * (e + mean))
+
+
+def _same(x: Array, t: Array) -> Array:
+    return _symmetric_part(t)
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "rotation",
+            2,
+            "turns column i against column j",
+            _rotation,
+            _off_rotation,
+            _turned,
+            _turns,
+            _turning,
+            _spread_by_turning,
+        ),
+        Kind(
+            "orthogonal",
+            2,
+            "turns column i against column j",
+            _orthogonal,
+            _off_orthogonal,
+            _turned,
+            _turns,
+            _turning,
+            _spread_by_turning,
+        ),
+        Kind(
+            "symmetric",
+            2,
+            "moves the entries [i, j] and [j, i] together",
+            _symmetric,
+            _off_symmetric,
+            lambda x, t: x + _symmetric_part(t),
+            _same,
+            _same,
+            _same,
+        ),
+        Kind(
+            "positive_definite",
+            2,
+            "moves the entries [i, j] and [j, i] together",
+            _definite,
+            _off_definite,
+            _stretched,
+            _same,
+            _same,
+            _same,
+        ),
+        Kind(
+            "simplex",
+            1,
+            "grows entry i in proportion to itself, at the cost of all",
+            _simplex,
+            _off_simplex,
+            _shared_out,
+            _between_shares,
+            _between_shares,
+            _spread_over_shares,
+        ),
+        Kind(
+            "unit_vector",
+            1,
+            "turns the vector towards axis i",
+            _unit,
+            lambda x: _largest(_size(x) - 1),
+            _on_the_sphere,
+            _off_the_normal,
+            _off_the_normal,
+            _spread_on_the_sphere,
+        ),
+    )
+}
+
+
+def wrong_shape(kind: str, shape: tuple[int, ...]) -> str:
+    """Why no value of this kind has this shape; empty where one has."""
+    if KINDS[kind].axes == 2 and (len(shape) < 2 or shape[-1] != shape[-2]):
+        return f"a {kind.replace('_', ' ')} matrix is square, and the shape is {shape}"
+    if not shape or shape[-1] < 2:
+        return f"a value of kind {kind} has at least two entries, and the shape is {shape}"
+    return ""
+
+
+def wrong_value(kind: str, value: Array) -> str:
+    """Why a value is not of this kind; empty where it is."""
+    if not np.all(np.isfinite(value)):
+        return f"the value is not of kind {kind}: it is not finite"
+    off = KINDS[kind].off(value)
+    if off <= SLACK:
+        return ""
+    return f"the value is not of kind {kind}" + (f": it is {off:.2g} off" if off < 1 else "")
