@@ -12,7 +12,7 @@ from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Program
 from gradcheck_cli.truth.plain import constant, inlined, moving
-from gradcheck_cli.truth.ties import Tied, Ties, tied_elements, ties_at, with_unknown
+from gradcheck_cli.truth.ties import Ties, at_a_kink, tied_elements, with_unknown
 
 
 class BallProgram:
@@ -46,7 +46,7 @@ class BallProgram:
         return self._run(xs, found), found
 
     def with_unknown(self, ties: Ties) -> Callable[..., Any]:
-        """The same function, whose derivative holds no number where it hangs on one of these."""
+        """The same function; its derivative holds no number where it hangs on one of the kinks."""
         return lambda *xs: self._run(xs, ties, unknown=True)
 
 
@@ -81,7 +81,6 @@ class _Nodes:
         program, slots = self._program, self._template.copy()
         for index, value in zip(program.inputs.values(), inputs, strict=True):
             slots[index] = value
-        hidden: dict[int, tuple[Tied, ...]] = {}
         for index, call in self._calls:
             node = program.nodes[index]
             args = [slots[i] for i in node.args]
@@ -100,11 +99,9 @@ class _Nodes:
             if ties is None or index in self._still:
                 continue
             if unknown:
-                own = ties_at(node, program, args, slots[index], ties.get(index), hidden)
-                if own and node.kind == "float":
-                    slots[index] = with_unknown(slots[index], own)
-                elif own:  # a choice by these numbers passes it on
-                    hidden[index] = own
+                if index in ties:
+                    kinks = at_a_kink(node, args, ties[index])
+                    slots[index] = with_unknown(slots[index], kinks)
             elif met:
                 ties[index] = tied_elements(call, args, node.keywords, slots[index])
         return [None if i is None else slots[i] for i in program.outputs]

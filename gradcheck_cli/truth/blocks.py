@@ -225,7 +225,8 @@ def is_on_a_kink(program_nodes: list[Array], program: Program, wrt: Iterable[str
         row = TABLE.get(node.op)
         if row is None or moved.isdisjoint(node.args):
             continue
-        at = row.at_kink(*[program_nodes[i] for i in node.args], **node.keywords)
+        with np.errstate(all="ignore"):
+            at = row.at_kink(*[program_nodes[i] for i in node.args], **node.keywords)
         if at is not None and np.any(at):
             return True
     return False

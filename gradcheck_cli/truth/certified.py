@@ -20,12 +20,11 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Projection
 from gradcheck_cli.truth.ball_program import BallProgram, operations
 from gradcheck_cli.truth.gradients import block_shapes, numbers_asked
-from gradcheck_cli.truth.ties import Ties, sparse
+from gradcheck_cli.truth.ties import Ties, around_jumps, is_mild
 
 FIRST_BITS = 117  # 64 more than float64 has
 MOST_BITS = 4096  # x^2 beside 1 for the smallest x of float64 takes 2150; a cancelling y / y^2 more
 OUTPUT = "output"
-Seed = Callable[[Array], Any]  # from a tangent or cotangent to what is pushed or pulled
 ABSORBED = 1074 + 53  # bits in which 1 + x differs from 1 for every x of float64
 NARROW = 8  # a radius of 2^-8 ulp cannot be seen in any figure that the user gets
 
@@ -303,22 +302,33 @@ class Blocks(_Ziv):
         return ties
 
     def _tied_entries(self, ties: Ties) -> dict[str, Array]:
-        """The entries that hang on a tie: those that are no number where its derivative is none."""
-        if not ties:
-            return {name: np.zeros(shape, np.bool_) for name, shape in self._shapes.items()}
-        found = self._first_order(self._function.with_unknown(ties), sparse)
-        return {
-            name: np.array([not b.is_finite() for b in np.ravel(found[name])], np.bool_).reshape(s)
-            for name, s in self._shapes.items()
-        }
+        """The entries that hang on a tie: on a kink those that are no number where its derivative
+        is none, on a jump all between what comes before it and after."""
+        program = self._function.program
+        tied = {name: np.zeros(shape, np.bool_) for name, shape in self._shapes.items()}
+        kinks = {index: mask for index, mask in ties.items() if is_mild(program, index)}
+        if kinks:
+            found = self._first_order(self._function.with_unknown(kinks))
+            for name, mask in tied.items():
+                mask.ravel()[:] = [not ball.is_finite() for ball in np.ravel(found[name])]
+        if len(kinks) < len(ties):
+            after, before = around_jumps(program, ties)
+            rows = np.full(1, np.any(after)) if self._whole else after.ravel()
+            for name, mask in tied.items():
+                given = (self._projection.columns or {}).get(name)
+                columns = before[name].ravel()
+                if given is not None:
+                    columns = np.any((np.asarray(given) != 0) & columns, axis=1)
+                mask |= rows[:, None] & columns
+        return tied
 
-    def _by_rows(self, function: Callable[..., Any], seed: Seed) -> Mapping[str, Any]:
+    def _by_rows(self, function: Callable[..., Any]) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_vjp
 
         _, pull = ball_vjp(function, self._xs)
         rows: dict[str, list[Any]] = {name: [] for name in self._wrt}
         for cotangent in self._cotangents():
-            for name, x_bar in zip(self._wrt, pull(seed(cotangent)), strict=True):
+            for name, x_bar in zip(self._wrt, pull(cotangent), strict=True):
                 rows[name].append(self._projected(name, x_bar.reshape(-1)))
         return {name: np.array(found, dtype=object) for name, found in rows.items()}
 
@@ -346,7 +356,7 @@ class Blocks(_Ziv):
                 moved = np.asarray(tangent, np.float64).reshape(x.shape)
                 yield name, [*still[:i], moved, *still[i + 1 :]]
 
-    def _by_columns(self, function: Callable[..., Any], seed: Seed) -> Mapping[str, Any]:
+    def _by_columns(self, function: Callable[..., Any]) -> Mapping[str, Any]:
         from reference_engine.arithmetic.balls import objects
         from reference_engine.enclosing import ball_jvp
 
@@ -354,19 +364,17 @@ class Blocks(_Ziv):
         rows = self._projection.rows
         weights = None if rows is None else objects(np.reshape(rows, (len(rows), -1)))
         for name, tangents in self._tangents():
-            column = ball_jvp(function, self._xs, [seed(t) for t in tangents])[1].reshape(-1)
+            column = ball_jvp(function, self._xs, tangents)[1].reshape(-1)
             columns[name].append(column if weights is None else weights @ column)
         return {
             name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
             for name, found in columns.items()
         }
 
-    def _first_order(
-        self, function: Callable[..., Any], seed: Seed = np.asarray
-    ) -> Mapping[str, Any]:
+    def _first_order(self, function: Callable[..., Any]) -> Mapping[str, Any]:
         if self._row_count() <= self._tangent_count():
-            return self._by_rows(function, seed)
-        return self._by_columns(function, seed)
+            return self._by_rows(function)
+        return self._by_columns(function)
 
     def _second_order(self) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_hvp
@@ -392,8 +400,6 @@ class _Stated(Blocks):
     def _passes(self) -> int:
         return self._row_count() if self._mode == "reverse" else self._tangent_count()
 
-    def _first_order(
-        self, function: Callable[..., Any], seed: Seed = np.asarray
-    ) -> Mapping[str, Any]:
+    def _first_order(self, function: Callable[..., Any]) -> Mapping[str, Any]:
         way = self._by_rows if self._mode == "reverse" else self._by_columns
-        return way(function, seed)
+        return way(function)

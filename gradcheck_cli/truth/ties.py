@@ -1,8 +1,10 @@
 """Which entries of a derivative hang on an operation that stands on a kink, a tie or a jump.
 
-There a rule gives a convention, and nothing proves it. So each such element of a node gets an
-unknown derivative by everything that may move it: balls that hold no number, which spread to the
-entries that depend on them and to no others.
+There a rule gives a convention, and nothing proves it. At a kink a number moves by no more than
+what goes in, so each such element of a node gets an unknown derivative by everything that may move
+it: balls that hold no number, which spread to the entries that depend on them and to no others. A
+jump may also change what is chosen later on: there whatever comes after hangs on whatever comes
+before.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.program import Node, Program
-from gradcheck_cli.truth.plain import elementwise
+from gradcheck_cli.truth.plain import STOP, elementwise
 
 Mask = npt.NDArray[np.bool_]
 Spread = Callable[[Mask], Mask]
@@ -35,13 +37,12 @@ LIPSCHITZ = frozenset(
 class Tied:
     """Elements of a node that stand on a tie, `mask` in its shape, and the argument `source` that
     moves them: `moved` says which elements of the node an element of the argument may move,
-    `moving` the other way round. `mild`: no faster than the argument itself."""
+    `moving` the other way round."""
 
     mask: Mask
     source: Any
     moved: Spread
     moving: Spread
-    mild: bool = False
 
 
 def tied_elements(row: Any, args: Sequence[Any], keywords: Mapping[str, Any], y: Any) -> Mask:
@@ -63,39 +64,52 @@ def tied_elements(row: Any, args: Sequence[Any], keywords: Mapping[str, Any], y:
         return found
     if not hasattr(row, "at_kink") or row.kinds:
         return np.ones(shape, np.bool_)
-    at = row.at_kink(*(midpoints(a) if isinstance(a, Ball) else a for a in args), **keywords)
+    with np.errstate(all="ignore"):
+        at = row.at_kink(*(midpoints(a) if isinstance(a, Ball) else a for a in args), **keywords)
     if at is None or np.shape(at) != shape or not np.any(at):
         return np.ones(shape, np.bool_)
     return np.asarray(at, np.bool_)
 
 
-def ties_at(
-    node: Node,
-    program: Program,
-    args: Sequence[Any],
-    y: Any,
-    mask: Mask | None,
-    hidden: Mapping[int, tuple[Tied, ...]],
-) -> tuple[Tied, ...]:
-    """What a node's result hangs on: its own tie, and those `hidden` in arguments that are no
-    floating numbers, such as the condition of a choice."""
-    from reference_engine.traced import Traced, shape_of
+def at_a_kink(node: Node, args: Sequence[Any], mask: Mask) -> tuple[Tied, ...]:
+    """What moves the elements in `mask` of a node that is at a kink there."""
+    from reference_engine.traced import Traced
 
-    shape = shape_of(y)
     alike = elementwise(node.op)
-    found = []
-    if mask is not None:
-        for i, arg in zip(node.args, args, strict=True):
-            if program.nodes[i].kind == "float" and isinstance(arg, Traced):
-                spread = related(node, alike, arg.shape, shape)
-                found.append(Tied(mask, arg, *spread, mild=node.op in LIPSCHITZ))
-    for i in node.args:
-        for tie in hidden.get(i, ()):
-            near = alike and _broadcasts(tie.mask.shape, shape)
-            at = np.broadcast_to(tie.mask, shape) if near else np.full(shape, True)
-            source = tie.source.shape
-            found.append(Tied(at, tie.source, *related(node, near, source, shape)))
-    return tuple(found)
+    return tuple(
+        Tied(mask, arg, *related(node, alike, arg.shape, mask.shape))
+        for arg in args
+        if isinstance(arg, Traced)
+    )
+
+
+def is_mild(program: Program, index: int) -> bool:
+    """Whether a tie of this node is a kink, and no jump and no steep place."""
+    return program.nodes[index].op in LIPSCHITZ
+
+
+def around_jumps(program: Program, ties: Ties) -> tuple[Mask, dict[str, Mask]]:
+    """Which elements of the output come after a jump, and which of every input before one."""
+    jumps = {index: mask for index, mask in ties.items() if not is_mild(program, index)}
+    after = {i: np.zeros(node.shape, np.bool_) for i, node in enumerate(program.nodes)}
+    before = {i: mask.copy() for i, mask in after.items()}
+    for index, node in enumerate(program.nodes):
+        after[index] |= jumps.get(index, np.False_)
+        for i in () if node.op == STOP else node.args:
+            moved, _ = _relation(program, index, i)
+            after[index] |= moved(after[i])
+    for index in range(len(program.nodes) - 1, -1, -1):
+        node = program.nodes[index]
+        reached = before[index] | jumps.get(index, np.False_)
+        for i in () if node.op == STOP else node.args:
+            _, moving = _relation(program, index, i)
+            before[i] |= moving(reached)
+    return after[program.output], {name: before[i] for name, i in program.inputs.items()}
+
+
+def _relation(program: Program, index: int, argument: int) -> tuple[Spread, Spread]:
+    node = program.nodes[index]
+    return related(node, elementwise(node.op), program.nodes[argument].shape, node.shape)
 
 
 def _alone(like: Any, one: Any) -> Any:
@@ -147,12 +161,12 @@ def with_unknown(y: Any, ties: Sequence[Tied]) -> Any:
     from reference_engine.custom import custom_gradient
 
     def pull(y_bar: Any, *_: Any) -> tuple[Any, ...]:
-        return (y_bar, *(_unknown(t.moving(t.mask & _hot(y_bar, t.mild))) for t in ties))
+        return (y_bar, *(_unknown(t.moving(t.mask & _hot(y_bar))) for t in ties))
 
     def push(y_dot: Any, *others: Any) -> Any:
         total = y_dot
         for tie, x_dot in zip(ties, others, strict=False):
-            total = total + _unknown(tie.mask & tie.moved(_hot(x_dot, tie.mild)))
+            total = total + _unknown(tie.mask & tie.moved(_hot(x_dot)))
         return total
 
     @custom_gradient(pull, push)
@@ -162,26 +176,11 @@ def with_unknown(y: Any, ties: Sequence[Tied]) -> Any:
     return same(y, *(tie.source for tie in ties))
 
 
-def _hot(x: Any, mild: bool) -> Mask:
-    """Where a change reaches a tie: everywhere but on paths that were not taken. A change of higher
-    order, exactly 0 here, moves what is `mild` by no more; elsewhere it may make it jump."""
-    from reference_engine.arithmetic.ball_choices import Nothing
+def _hot(x: Any) -> Mask:
+    """Which balls are anything but exactly 0: a change of higher order moves a kink by no more."""
     from reference_engine.arithmetic.balls import unwrap
 
-    def still(one: Any) -> bool:
-        return isinstance(one, Nothing) or (mild and one == 0)
-
-    return ~np.asarray(np.frompyfunc(still, 1, 1)(unwrap(x)), np.bool_)
-
-
-def sparse(direction: Any) -> Any:
-    """A tangent or cotangent whose zeros are paths that are not taken."""
-    from reference_engine.arithmetic.ball_choices import NOTHING
-    from reference_engine.arithmetic.balls import Ball, objects
-
-    made = objects(direction)
-    made[np.asarray(direction) == 0] = NOTHING
-    return Ball(made)
+    return ~np.asarray(np.frompyfunc(lambda one: one == 0, 1, 1)(unwrap(x)), np.bool_)
 
 
 def _unknown(hot: Mask) -> Any:

@@ -37,6 +37,12 @@ SMOOTH, KINK, JUMP, UNDEFINED = (
         ("abs(x) * abs(y)", {"x": 0.0, "y": 0.0}, {"x": [[SMOOTH]], "y": [[SMOOTH]]}),
         # but that of a jump does
         ("(floor(x) - 1) ** 2", {"x": 1.0}, {"x": [[JUMP]]}),
+        # and changes what is chosen: the middle one of 2, -0.04 and 1, or of 0, -0.04 and 1
+        (
+            "median(remainder(x, 2))",
+            {"x": [2.0, -0.04, 1.0]},
+            {"x": [[JUMP, SMOOTH, SMOOTH]]},
+        ),
         # an infinite slope to one side
         ("sum(xlogy(p, p))", {"p": [0.5, 0.0]}, {"p": [[SMOOTH, UNDEFINED]]}),
         ("sum(xlogy(p, p) - xlogy(p, q))", {"p": [0.0], "q": [0.2]}, {"p": [[2]], "q": [[0]]}),
