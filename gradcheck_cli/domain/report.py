@@ -144,12 +144,50 @@ class Finding:
     place: Place | None = None
 
 
+Rule = Literal[
+    "kink",
+    "undefined point",
+    "jump",
+    "undecided",
+    "lost output",
+    "overflow",
+    "flushed",
+    "flushed input",
+    "tolerance",
+    "error bar",
+    "conditioning",
+    "rounding",
+    "few digits",
+    "some digits",
+    "zero",
+    "small",
+    "invisible",
+    "no gradient",
+    "approximation",
+    "products",
+    "path",
+    "none",
+]
+"""What lets a number pass that is not the truth to a few ulps; `judge.gate` has a sentence for
+each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """How many `entries` of a check passed by a rule, and the largest of their errors in ulps (None
+    where one is no number)."""
+
+    rule: Rule
+    entries: int
+    ulps: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One engine, dtype, mode and input that was judged. `truth_error_ulps` is the widest error bar
     of the truth of a smooth entry, the radius where the truth is certified. Where not every entry
     was looked at, an error of `caught` in any single one would have been found with probability
-    `power`."""
+    `power`. `passed_by` has the rules by which numbers passed that are more than a few ulps off."""
 
     engine: str
     dtype: str
@@ -158,6 +196,7 @@ class Check:
     status: Status
     point: int | None = None
     max_ulps: float | None = None
+    passed_by: tuple[Pass, ...] = ()
     truth: str = "undecided"
     truth_error_ulps: float | None = None
     caught: float | None = None

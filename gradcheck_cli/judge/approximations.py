@@ -7,9 +7,9 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Evaluation
-from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.report import Check, Finding, Pass
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge.entries import accepted, error_in_ulps
+from gradcheck_cli.judge.entries import Mask, accepted, error_in_ulps
 from gradcheck_cli.judge.findings import entries_of, finding, source_of
 
 
@@ -25,8 +25,8 @@ def judge_approximation(case: Case, evaluation: Evaluation) -> tuple[list[Check]
         ulps = error_in_ulps(g, block.value, FORMATS[case.dtype])
         known = block.kind == PointKind.SMOOTH
         worst = float(np.max(ulps[known])) if np.any(known) else None
-        checks.append(_check(case, evaluation, name, worst, source_of(block)))
         off = ~accepted(g, block, FORMATS[case.dtype], case.spec.tolerance)
+        checks.append(_check(case, evaluation, name, worst, source_of(block), off))
         if not np.any(off):
             continue
         entries, more = entries_of(case, evaluation.mode, name, block, np.argwhere(off), g, ulps)
@@ -58,7 +58,15 @@ def _size(g: np.ndarray, block: TruthBlock) -> str:
     return f"off by {error:.2g}, {error / largest:.1g} of the gradient"
 
 
-def _check(case: Case, evaluation: Evaluation, name: str, worst: float | None, truth: str) -> Check:
+def _check(
+    case: Case,
+    evaluation: Evaluation,
+    name: str,
+    worst: float | None,
+    truth: str,
+    off: Mask,
+) -> Check:
+    passed_by = (Pass("approximation", int(np.count_nonzero(off))),) if np.any(off) else ()
     return Check(
         engine=evaluation.engine,
         dtype=case.dtype,
@@ -67,6 +75,7 @@ def _check(case: Case, evaluation: Evaluation, name: str, worst: float | None, t
         status="passed",
         point=case.point,
         max_ulps=worst if worst is not None and np.isfinite(worst) else None,
+        passed_by=passed_by,
         truth=truth,
         forward=evaluation.forward,
         duration_s=evaluation.duration_s,

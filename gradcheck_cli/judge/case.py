@@ -10,8 +10,9 @@ import numpy as np
 from gradcheck_cli.domain.case import Case, Suspect
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest
-from gradcheck_cli.domain.report import Check, Finding, Status
+from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
+from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.agreement import apart, engines_disagree, modes_disagree
 from gradcheck_cli.judge.approximations import judge_approximation
 from gradcheck_cli.judge.entries import (
@@ -38,6 +39,7 @@ from gradcheck_cli.judge.findings import (
     source_of,
 )
 from gradcheck_cli.judge.flushing import flushed_finding
+from gradcheck_cli.judge.gate import rules_of
 from gradcheck_cli.judge.kinks import outside_hull
 from gradcheck_cli.judge.outputs import lost_rows, output_findings, worst_output
 
@@ -148,7 +150,9 @@ def judge(case: Case) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
         elif case.truth is None:
             lost = case.no_truth is not None and case.no_truth.kind == "internal"
             got.checks.extend(
-                _check(case, evaluation, name, "error" if lost else "passed", None, "undecided")
+                _check(case, evaluation, name, "error", None, "undecided")
+                if lost
+                else _unjudged(case, evaluation, name, "undecided")
                 for name in _names(case, evaluation)
             )
         else:
@@ -197,6 +201,7 @@ def _check(
     ulps: float | None,
     truth: str,
     known: float | None = None,
+    passed_by: Sequence[Pass] = (),
 ) -> Check:
     return Check(
         engine=evaluation.engine,
@@ -206,12 +211,21 @@ def _check(
         status=status,
         point=case.point,
         max_ulps=ulps,
+        passed_by=tuple(passed_by),
         truth=truth,
         truth_error_ulps=known,
         forward=evaluation.forward,
         backward=evaluation.backward,
         duration_s=evaluation.duration_s,
     )
+
+
+def _unjudged(case: Case, evaluation: Evaluation, name: str, rule: Rule) -> Check:
+    """A check of which no number was compared with a truth, and by which rule it passes."""
+    gradient = evaluation.gradients.get(name)
+    values = None if gradient is None else gradient.values
+    passed_by = [Pass(rule, 0 if values is None else int(values.size))]
+    return _check(case, evaluation, name, "passed", None, "undecided", None, passed_by)
 
 
 def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> None:
@@ -224,8 +238,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
     if taken is not None:
         got.findings.append(taken)
         got.checks.extend(
-            _check(case, evaluation, name, "passed", None, "undecided")
-            for name in _names(case, evaluation)
+            _unjudged(case, evaluation, name, "flushed input") for name in _names(case, evaluation)
         )
         return
     lost = lost_rows(case, evaluation)
@@ -258,16 +271,18 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
         got.findings.extend(findings)
         _merge_point(got, evaluation.mode, name, block, judged)
         bad = failed or any(f.severity == "error" for f in findings)
-        ulps = _max_ulps(judged, block)
+        fmt = FORMATS[case.dtype]
+        passes = rules_of(gradient.values, block, judged, fmt, case.spec.tolerance)
         got.checks.append(
             _check(
                 case,
                 evaluation,
                 name,
                 "failed" if bad else "passed",
-                ulps,
+                _max_ulps(judged, block),
                 source_of(block),
-                _widest_bar(block, FORMATS[case.dtype]),
+                _widest_bar(block, fmt),
+                [one for one in passes if not (bad and one.rule == "none")],
             )
         )
 
@@ -284,15 +299,17 @@ def _widest_bar(block: TruthBlock, fmt: FloatFormat) -> float | None:
 
 
 def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
-    """The largest error over smooth entries; None where one of them is not a number."""
+    """The largest error over smooth entries; None where one of them is not a number, or where there
+    are none."""
     smooth = (block.kind == PointKind.SMOOTH) & (judged.verdict != Verdict.OUTPUT_LOST)
     # what cannot be told from zero has no digits to count the error in
     known = block.error <= FORMATS["float64"].smallest_subnormal
+    known |= judged.ulps <= limits.FEW_ULPS
     smooth &= (np.abs(block.value) > block.error) | known
     errors = judged.ulps[smooth]
-    if not errors.size or not np.all(np.isfinite(errors)):
+    if not np.all(np.isfinite(errors)) or (block.value.size and not errors.size):
         return None
-    return float(np.max(errors))
+    return float(np.max(errors, initial=0.0))
 
 
 def _merge_point(got: _Collected, mode: Mode, name: str, block: TruthBlock, judged: Judged) -> None:
@@ -335,7 +352,9 @@ def _judge_missing(
             )
         )
     status: Status = "failed" if missing else "passed"
-    got.checks.append(_check(case, evaluation, name, status, None, source_of(block)))
+    passed_by = () if missing else [Pass("no gradient", int(block.value.size))]
+    source = source_of(block)
+    got.checks.append(_check(case, evaluation, name, status, None, source, None, passed_by))
 
 
 def _wide(case: Case, evaluation: Evaluation, name: str) -> Again | None:

@@ -38,12 +38,16 @@ class Verdict(IntEnum):
 class Judged:
     """One block: a Verdict and the error in ulps for every entry, shape (rows, columns).
 
-    `in_float32` marks the wrong ones which are right in float32, to its digits.
+    `in_float32` marks the wrong ones which are right in float32, to its digits. Where some are off,
+    `felt` marks those whose error is large beside the derivatives of this function, `hidden` those
+    whose error is nothing beside the largest entry of their row and column.
     """
 
     verdict: npt.NDArray[np.int64]
     ulps: Array
     in_float32: Mask | None = None
+    felt: Mask | None = None
+    hidden: Mask | None = None
 
 
 def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
@@ -170,7 +174,7 @@ def judge_block(
     off = ~right
     verdict[off & (block.kind == PointKind.KINK)] = Verdict.WRONG
     smooth_off = off & (block.kind == PointKind.SMOOTH) & np.isfinite(g)
-    right_in_float32 = None
+    right_in_float32 = felt = hidden = None
     if fmt.name == "float64" and wide is not None and wide.format.name == "float32":
         right_in_float32 = _only_off_here(g, ulps, wide, block, fmt)
     if np.any(smooth_off):
@@ -179,13 +183,16 @@ def judge_block(
             zero = (g == 0) & (wide.values == 0) & wide.speaks_of(g, block.value)
             seen = _of_natural_size if repairable is None else _beyond_rounding
             wrong |= zero & seen(wide, block, fmt)
-        verdict = np.where(smooth_off, _off(g, block, wrong, ulps, fmt, tolerance), verdict)
+        felt = _felt(g, block, ulps, fmt, tolerance)
+        hidden = _hidden(g, block, fmt)
+        off_by = _off(g, block, wrong, ulps, felt, fmt, tolerance)
+        verdict = np.where(smooth_off, off_by, verdict)
     known = block.kind != PointKind.UNDECIDED
     verdict[off & np.isnan(g)] = Verdict.NAN
     verdict[off & np.isinf(g) & known] = Verdict.INFINITE
     verdict[overflow] = Verdict.OVERFLOW
     verdict = np.where(np.broadcast_to(lost, g.shape), int(Verdict.OUTPUT_LOST), verdict)
-    return Judged(verdict, ulps, right_in_float32)
+    return Judged(verdict, ulps, right_in_float32, felt, hidden)
 
 
 def _few_digits(g: Array, block: TruthBlock) -> Mask:
@@ -211,43 +218,95 @@ def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
     return np.asarray(wide & ~zero & (block.kind == PointKind.SMOOTH))
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """How large an error each rule lets pass, for every entry: the error bar of the truth and a few
+    ulps or what the user accepts; that and what rounding the inputs does; that and what rounding
+    each operation once may cost."""
+
+    base: Array
+    conditioning: Array
+    rounding: Array
+
+
+def accepted_errors(block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None) -> Accepted:
+    """The largest errors that are explained.
+
+    Where the truth cannot be told from zero, there are no digits to lose: what rounding leaves of
+    terms that cancel is right as long as it is small beside the derivative nearby.
+    """
+    slack = limits.FIRST_ORDER_SLACK
+    with np.errstate(all="ignore"):
+        base = block.error + _tolerated(block.value, fmt, tolerance)
+        small = block.floor <= 2.0 ** -(limits.DECIDABLE * fmt.bits) * block.scale
+        left = np.fmax(np.where(small, block.floor, block.allowance), fmt.ulp(block.scale))
+        allowance = np.where(_is_zero(block), left, block.allowance)
+        return Accepted(base, base + slack * block.condition, base + slack * allowance)
+
+
+def _is_zero(block: TruthBlock) -> Mask:
+    """Entries whose truth cannot be told from zero."""
+    return np.asarray(np.abs(block.value) <= block.error)
+
+
+def _felt(
+    g: Array, block: TruthBlock, ulps: Array, fmt: FloatFormat, tolerance: Tolerance | None
+) -> Mask:
+    """Entries that lost more than a quarter of their digits, and whose error is large beside the
+    derivatives of this function, or beside all other entries, too: an entry whose terms cancel has
+    few digits at any accuracy. With a tolerance, all."""
+    if has_tolerance(fmt, tolerance):
+        return np.ones(g.shape, dtype=np.bool_)
+    with np.errstate(all="ignore"):
+        truth = np.abs(block.value)
+        size = np.fmin(block.scale, np.max(truth, initial=0.0, where=np.isfinite(truth)))
+        large = np.abs(g - block.value) > 2.0 ** (limits.NOTE_BITS * fmt.bits) * fmt.ulp(size)
+        return np.asarray(large & _lossy(ulps, fmt, limits.NOTE_BITS))
+
+
+def _lossy(ulps: Array, fmt: FloatFormat, part: float) -> Mask:
+    """Entries that lost more than this part of their digits."""
+    return np.asarray(np.log2(np.maximum(ulps, 1.0)) > part * fmt.bits)
+
+
+def _hidden(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
+    """Entries whose error is a few roundings of the largest entry of their row or column: the
+    gradient of that output, or what that input does to all outputs, is right as a whole to the
+    digits of the dtype."""
+    known = np.where(np.isfinite(block.value), np.abs(block.value), 0.0)
+    across = [np.max(known, axis=axis, keepdims=True, initial=0.0) for axis in (0, 1)]
+    with np.errstate(all="ignore"):
+        return np.asarray(
+            np.abs(g - block.value) <= limits.HIDDEN_ULPS * fmt.ulp(np.maximum(*across))
+        )
+
+
 def _off(
     g: Array,
     block: TruthBlock,
     wrong: Mask,
     ulps: Array,
+    felt: Mask,
     fmt: FloatFormat,
     tolerance: Tolerance | None,
 ) -> Array:
     """Verdicts for finite entries of smooth points that are off: wrong, unstable or
     ill-conditioned."""
     with np.errstate(all="ignore"):
-        truth, error = block.value, np.abs(g - block.value)
-    base = block.error + _tolerated(truth, fmt, tolerance)
-    slack = limits.FIRST_ORDER_SLACK
-    bits = np.log2(np.maximum(ulps, 1.0))
-    by_conditioning = error <= base + slack * block.condition
-    # where the truth cannot be told from zero, there are no digits to lose: what rounding leaves of
-    # terms that cancel is right as long as it is small beside the derivative nearby
-    zero_truth = np.abs(truth) <= block.error
-    small = block.floor <= 2.0 ** -(limits.DECIDABLE * fmt.bits) * block.scale
-    left = np.fmax(np.where(small, block.floor, block.allowance), fmt.ulp(block.scale))
-    allowance = np.where(zero_truth, left, block.allowance)
-    fine = error <= base + slack * allowance
-    lossy = bits > limits.NOTE_BITS * fmt.bits
-    # an entry whose terms cancel has few digits at any accuracy; it is worth a word where the error
-    # is large beside the derivatives of this function, or beside all other entries, too
-    size = np.fmin(block.scale, np.max(np.abs(truth), initial=0.0, where=np.isfinite(truth)))
-    felt = lossy & (error > 2.0 ** (limits.NOTE_BITS * fmt.bits) * fmt.ulp(size))
-    if has_tolerance(fmt, tolerance):
-        lossy = felt = np.ones_like(lossy)
-    underflow = (g == 0) & (np.abs(truth) >= fmt.smallest_normal)
+        truth, error = np.abs(block.value), np.abs(g - block.value)
+    most = accepted_errors(block, fmt, tolerance)
+    by_conditioning, by_rounding = error <= most.conditioning, error <= most.rounding
+    lossy = _lossy(ulps, fmt, limits.NOTE_BITS) | has_tolerance(fmt, tolerance)
+    # what well-behaved operations may cost is a few times what rounding the inputs does: where that
+    # is half of the digits, the problem is ill-conditioned, too
+    half = _lossy(ulps, fmt, limits.ERROR_BITS)
+    sensitive = (by_conditioning | by_rounding & half) & felt & ~_is_zero(block)
     return np.select(
         [
-            by_conditioning & felt & ~zero_truth,
-            by_conditioning | fine,
+            sensitive,
+            by_conditioning | by_rounding,
             wrong,
-            underflow,
+            (g == 0) & (truth >= fmt.smallest_normal),
             lossy,
         ],
         [

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Entry, Finding, Indexing, Severity
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import limits
-from gradcheck_cli.judge.entries import Judged, Verdict
+from gradcheck_cli.judge.entries import Judged, Mask, Verdict, accepted_errors
 
 # Verdicts that speak of an engine; those of the point itself are reported once a dtype.
 OF_THE_ENGINE: dict[Verdict, str] = {
@@ -187,6 +187,9 @@ def genuine_overflow(what: str, exact: float, fmt: FloatFormat) -> str:
     return f"genuine overflow: {what}, {size}, does not fit {fmt.name}"
 
 
+BESIDE = "invisible beside the largest entry of its row or column"
+
+
 def engine_findings(
     case: Case, evaluation: Evaluation, name: str, block: TruthBlock, judged: Judged
 ) -> Iterable[Finding]:
@@ -199,14 +202,15 @@ def engine_findings(
     for verdict, code in OF_THE_ENGINE.items():
         if not counts[verdict]:
             continue
-        places = np.argwhere(judged.verdict == verdict)
+        places = np.argwhere(_told(verdict, judged))
         if verdict is Verdict.WRONG and evaluation.mode in SECOND:
             code = "GC106"
         entries, more = entries_of(case, evaluation.mode, name, block, places, g, judged.ulps)
         yield finding(
             case,
             code,
-            _message(case, code, evaluation.mode, name, block, judged, places),
+            _message(case, code, evaluation.mode, name, block, judged, places)
+            + (f"; {BESIDE}" if _are_hidden(verdict, judged, places) else ""),
             severity=_severity(case, verdict, judged, places),
             evaluation=evaluation,
             input=name,
@@ -216,9 +220,30 @@ def engine_findings(
         )
 
 
+OF_ROUNDING = (Verdict.PRECISION, Verdict.UNDERFLOW)
+
+
+def _told(verdict: Verdict, judged: Judged) -> Mask:
+    """The entries with this verdict; without those whose error is nothing beside the others, unless
+    there are no more."""
+    mine = np.asarray(judged.verdict == verdict)
+    if verdict not in OF_ROUNDING or judged.hidden is None:
+        return mine
+    seen = np.asarray(mine & ~judged.hidden)
+    return seen if np.any(seen) else mine
+
+
+def _are_hidden(verdict: Verdict, judged: Judged, places: Array) -> bool:
+    if verdict not in OF_ROUNDING or judged.hidden is None:
+        return False
+    return bool(np.all(judged.hidden[places[:, 0], places[:, 1]]))
+
+
 def _severity(case: Case, verdict: Verdict, judged: Judged, places: Array) -> Severity | None:
     if verdict is Verdict.OVERFLOW:
         return "warning"  # no defect: no way of computing does better
+    if _are_hidden(verdict, judged, places):
+        return "note"  # no training sees it
     if verdict is not Verdict.PRECISION:
         return None
     lost = np.log2(np.nanmax(judged.ulps[places[:, 0], places[:, 1]]))
@@ -262,8 +287,19 @@ def _message(
         "GC202": f"{many}: infinite {where}",
         "GC301": f"{many}: {bits:.0f} of {fmt.bits} bits lost in {case.dtype}",
         "GC302": f"{many}: zero, although {case.dtype} can hold the truth",
-        "GC502": f"{many}: rounding the inputs alone moves it by as much",
+        "GC502": f"{many}: {_sensitive(case, block, judged, at)}",
     }[code]
+
+
+def _sensitive(case: Case, block: TruthBlock, judged: Judged, at: tuple[Array, ...]) -> str:
+    """What moves an ill-conditioned entry by as much as its error."""
+    fmt = FORMATS[case.dtype]
+    with np.errstate(all="ignore"):
+        errors = judged.ulps[at] * fmt.ulp(block.value[at])
+        by_inputs = accepted_errors(block, fmt, case.spec.tolerance).conditioning[at]
+    if np.all(errors <= by_inputs):
+        return "rounding the inputs alone moves it by as much"
+    return "rounding the inputs, and each operation once, moves it by as much"
 
 
 _POINT_MESSAGES = {

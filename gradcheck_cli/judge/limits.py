@@ -35,6 +35,10 @@ A_DIGIT = 0.25
 NOTE_BITS = 0.25
 ERROR_BITS = 0.5
 
+# An error of so many ulps of the largest entry of a row is what a few operations at that size cost:
+# those that an entry may be off by itself, times what first order leaves out.
+HIDDEN_ULPS = FEW_ULPS * FIRST_ORDER_SLACK
+
 # Numbers whose exponent is within this part of the range have a fourth power: the squares and cubes
 # that derivatives are written with (x^-2, y^3, 1 / (1 + x^2)) stay within the range.
 USUAL_EXPONENT = 0.25

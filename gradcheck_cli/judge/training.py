@@ -8,7 +8,7 @@ from gradcheck_cli.domain.case import TrainingCase
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Training
-from gradcheck_cli.domain.report import Check, Entry, Finding
+from gradcheck_cli.domain.report import Check, Entry, Finding, Pass
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 
@@ -34,6 +34,7 @@ def judge_training(case: TrainingCase) -> tuple[tuple[Check, ...], tuple[Finding
 
 
 def _check(case: TrainingCase, path: Training, name: str, status: str, ulps: float | None) -> Check:
+    passed_by = (Pass("path", 1, ulps),) if status == "passed" and ulps != 0 else ()
     return Check(
         engine=path.engine,
         dtype=case.dtype,
@@ -41,6 +42,7 @@ def _check(case: TrainingCase, path: Training, name: str, status: str, ulps: flo
         input=name,
         status=status,  # type: ignore[arg-type]
         max_ulps=ulps,
+        passed_by=passed_by,
         truth="reference-path" if case.exact and not case.exact.failure else "undecided",
         forward=case.problem.steps + 1,
         backward=case.problem.steps,

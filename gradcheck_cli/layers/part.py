@@ -146,7 +146,9 @@ def judged_part(
     if not _is_known(part):
         blocks = _with_never_filled(layer, part, narrow, blocks)
     case = _case(layer, part, narrow, blocks, again, dtype)
-    _, findings = judge(case)
+    checks, findings = judge(case)
+    for check in checks:
+        layer.passed[check.input] += check.passed_by
     told = []
     for finding in findings:
         if finding.input is not None:

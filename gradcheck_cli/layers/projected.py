@@ -14,8 +14,9 @@ from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.layer import LayerProblem
-from gradcheck_cli.domain.report import Check, Finding, Status
+from gradcheck_cli.domain.report import Check, Finding, Pass, Status
 from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.judge.gate import merged
 from gradcheck_cli.layers.entries import Sought
 from gradcheck_cli.layers.forward import Forward
 from gradcheck_cli.layers.part import Part, judged_part, output_findings_of
@@ -59,6 +60,8 @@ class Projected:
         self._value = self._truth.output
         self._truth.output = np.where(np.isfinite(self._truth.output), self._truth.output, 0.0)
         self._rounding = Rounding(self.problem, self.narrow, self._truth)
+        self._sound = False  # whether differences agree with every product
+        self.passed: dict[str, list[Pass]] = {name: [] for name in self._leaves}
         self._missing: set[str] = set()
         self._strange: dict[str, Array] = {}
         self._findings: list[Finding] = []
@@ -78,8 +81,8 @@ class Projected:
         value = self._value if self.narrow is self.highest else self.narrow.value({})
         if value is not self._value or not np.all(np.isfinite(value)):
             self._findings += output_findings_of(self, value, self._value)
-        sound = self._confirm()
-        if sound:
+        self._sound = self._confirm()
+        if self._sound:
             self._caught = self._promise.caught(self.problem.power)
             self.notes += self._promise.words(self.name, self.narrow.dtype, self.problem.power)
             self._findings += self._of_rounding()
@@ -256,10 +259,11 @@ class Projected:
         if self.narrow is self.highest or not part.columns:
             return False
         self._source = "finite-difference"
-        self.notes.append(
-            f"{self.name}: the gradient in {self.highest.dtype} is wrong, so that in "
-            f"{self.narrow.dtype} was held against differences of a few entries alone"
+        reason = (
+            f"the gradient in {self.highest.dtype} is wrong, so only a few entries of that in "
+            f"{self.narrow.dtype} were compared with differences"
         )
+        self._findings.append(self._undecided(reason))
         return True
 
     def _unlocated(self, number: int, k: int, found: Look, expected: Float) -> Iterator[Finding]:
@@ -351,6 +355,13 @@ class Projected:
             told.update({off.leaf.name} if found else ())
             yield from found
 
+    def _passed_by(self, name: str, mode: Mode) -> Iterator[Pass]:
+        """By which rules the entries of a leaf pass, each rule once."""
+        if self._sound:
+            yield Pass("products", self._leaves[name].size)
+        if mode == self.mode:
+            yield from merged([*self._rounding.explained[name], *self.passed[name]])
+
     def _checks(self, seconds: float) -> Iterator[Check]:
         failed = {f.input for f in self._findings if f.severity == "error" and f.mode == self.mode}
         if any(f.code == "GC501" for f in self._findings):
@@ -374,6 +385,7 @@ class Projected:
                     status=worse if bad else "passed",
                     point=self.point,
                     max_ulps=self._rounding.ulps[name] if mode == self.mode and not bad else None,
+                    passed_by=() if bad else tuple(self._passed_by(name, mode)),
                     truth="finite-difference" if name in failed else self._source,
                     caught=caught.get(name),
                     power=self.problem.power if caught else None,

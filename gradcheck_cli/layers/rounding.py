@@ -10,7 +10,10 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
+from gradcheck_cli.domain.report import Pass, Rule
 from gradcheck_cli.engines.callables.subject import Call, Subject
+from gradcheck_cli.judge.entries import Mask
+from gradcheck_cli.judge.limits import ERROR_BITS
 from gradcheck_cli.truth.callables import STIRRED, natural_size, signs
 from gradcheck_cli.truth.differences import Float
 from gradcheck_cli.truth.projections import Projections
@@ -36,8 +39,8 @@ class Off:
 
 
 class Rounding:
-    """Collects what is `off`, the largest error in `ulps` a leaf, and how many `backward` passes of
-    the narrow layer that took."""
+    """Collects what is `off`, the largest error in `ulps` a leaf, what is a few ulps off and
+    `explained`, and how many `backward` passes of the narrow layer that took."""
 
     def __init__(self, problem: LayerProblem, narrow: Subject, truth: Projections) -> None:
         self._problem = problem
@@ -46,6 +49,7 @@ class Rounding:
         self._leaves = {leaf.name: leaf for leaf in truth.leaves}
         self.off: list[Off] = []
         self.ulps: dict[str, float] = dict.fromkeys(self._leaves, 0.0)
+        self.explained: dict[str, list[Pass]] = {name: [] for name in self._leaves}
         self.backward = 0
 
     def compare(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> None:
@@ -74,26 +78,48 @@ class Rounding:
                 continue
             costs = self._moved(k, row, wide) if costs is None else costs
             cost = ROUNDINGS * costs[name]
-            if np.any(~(off <= SLACK * cost + FEW * fmt.ulp(right))):
+            half = felt > 2.0 ** (ERROR_BITS * fmt.bits)
+            zero = np.zeros_like(half)
+            if np.any(half | ~(off <= SLACK * cost + FEW * fmt.ulp(right))):
                 noise = self._noise(k, row, wide) if noise is None else noise
-                # zero in exact arithmetic, an entry is nothing but rounding: what that leaves in
-                # the narrow dtype is right. Elsewhere it is no excuse: stable programs have less.
-                own = FORMATS[self._truth.subject.dtype].unit_roundoff
-                left = ROUNDINGS * noise[name] * (fmt.unit_roundoff / own)
-                cost = np.where(np.abs(right) <= SLACK * noise[name], cost + left, cost)
-                size = np.asarray(np.linalg.norm(row * self._truth.output))
-                natural = natural_size(size, self._leaves[name].value)
-                dtype = self._truth.subject.dtype
-                none = without_digits(right, costs[name] / fmt.unit_roundoff, natural, dtype)
-                cost = np.where(none, np.fmax(cost, fmt.ulp(natural)), cost)
-            self._keep(k, name, mine, right, ulps, cost)
+                cost, zero = self._weighed(name, row, right, costs[name], noise[name])
+            with np.errstate(all="ignore"):
+                odd = (half & ~zero) | ~(off <= SLACK * cost + FEW * fmt.ulp(right))
+                odd &= np.isfinite(right)
+            self._explain(name, "zero", felt[(felt > FEW) & ~odd & zero])
+            self._explain(name, "rounding", felt[(felt > FEW) & ~odd & ~zero])
+            self._keep(k, name, mine, right, ulps, cost, odd)
 
-    def _keep(self, k: int, name: str, mine: Float, right: Float, ulps: Float, cost: Float) -> None:
-        fmt = FORMATS[self._problem.dtype]
-        with np.errstate(all="ignore"):
-            allowed = SLACK * cost + FEW * fmt.ulp(right)
-            off = ~(np.abs(mine - right) <= allowed) & np.isfinite(right)
-        places = np.flatnonzero(off)
+    def _weighed(
+        self, name: str, row: Float, right: Float, moved: Float, noise: Float
+    ) -> tuple[Float, Mask]:
+        """What rounding costs entries of row @ J, and which of them are zero in exact arithmetic.
+
+        Those are nothing but rounding: what that leaves in the narrow dtype is right. Elsewhere it
+        is no excuse: stable programs have less. What a few ulps move by half of the digits of a
+        derivative is no rounding either: it is another gradient next door.
+        """
+        fmt, wide = (FORMATS[d] for d in (self._problem.dtype, self._truth.subject.dtype))
+        size = np.asarray(np.linalg.norm(row * self._truth.output))
+        natural = natural_size(size, self._leaves[name].value)
+        jumps = noise > 2.0 ** (-wide.bits / 2) * np.fmax(natural, np.abs(right))
+        cost = np.where(jumps, 0.0, ROUNDINGS * moved)
+        zero = (np.abs(right) <= SLACK * noise) & ~jumps
+        left = ROUNDINGS * noise * (fmt.unit_roundoff / wide.unit_roundoff)
+        none = without_digits(right, moved / fmt.unit_roundoff, natural, wide.name) & ~jumps
+        cost = np.where(zero, cost + left, cost)
+        return np.where(none, np.fmax(cost, fmt.ulp(natural)), cost), zero | none
+
+    def _explain(self, name: str, rule: Rule, felt: Float) -> None:
+        """Entries with these errors pass by a rule."""
+        if felt.size:
+            self.explained[name].append(Pass(rule, felt.size, float(np.max(felt))))
+
+    def _keep(
+        self, k: int, name: str, mine: Float, right: Float, ulps: Float, cost: Float, odd: Array
+    ) -> None:
+        """Keeps the worst of the `odd` entries for the judge."""
+        places = np.flatnonzero(odd)
         if not places.size:
             return
         size = np.where(np.isnan(ulps[places]), np.inf, ulps[places])

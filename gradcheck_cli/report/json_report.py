@@ -112,6 +112,10 @@ def _check(check: Check) -> dict[str, Any]:
         "point": check.point,
         "status": check.status,
         "max_ulps": _number(check.max_ulps),
+        "passed_by": [
+            {"rule": one.rule, "entries": one.entries, "ulps": _number(one.ulps)}
+            for one in check.passed_by
+        ],
         "truth": check.truth,
         "truth_error_ulps": _number(check.truth_error_ulps),
         "caught": _number(check.caught),

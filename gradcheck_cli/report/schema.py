@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from gradcheck_cli.domain.report import CauseKind
+from gradcheck_cli.domain.report import CauseKind, Rule
 from gradcheck_cli.report.json_report import SCHEMA_VERSION
 
 Schema = dict[str, Any]
@@ -80,6 +80,17 @@ def _result() -> Schema:
                 point=_POINT,
                 status={"enum": ["passed", "failed", "error"]},
                 max_ulps=_NUMBER_OR_NULL,
+                passed_by={
+                    **_list(
+                        _object(
+                            rule={"enum": list(get_args(Rule))},
+                            entries=_COUNT,
+                            ulps=_NUMBER_OR_NULL,
+                        )
+                    ),
+                    "description": "The rules by which numbers passed that are more than a few "
+                    "ulps off: how many, and the largest of their errors.",
+                },
                 truth={**_TEXT, "description": "Where the truth came from."},
                 truth_error_ulps={
                     **_NUMBER_OR_NULL,

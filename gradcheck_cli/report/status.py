@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
 from gradcheck_cli.domain.codes import CODES
-from gradcheck_cli.domain.report import SpecResult
+from gradcheck_cli.domain.report import Check, SpecResult
 from gradcheck_cli.report.numbers import ulps
 from gradcheck_cli.report.style import DIM, LABEL, SEVERITY_STYLE, Style, labelled, plain, wrapped
 from gradcheck_cli.report.values import (
@@ -29,6 +29,7 @@ def status_lines(result: SpecResult, style: Style) -> list[Text]:
     lines = _laid_out(mark, severity, result.spec, _values(result, style), facts, style)
     if style.verbose:
         lines += _all_values(result, style)
+        lines += _all_rules(result, style)
     for note in result.notes:
         lines += labelled("note", note, style)
     for allow in result.unmatched_allows:
@@ -78,8 +79,46 @@ def _quality(result: SpecResult) -> str:
     if result.unchecked:
         why = "" if result.notes else ": no gradient was there to check"
         return f"nothing was checked{why}"
-    known = [check.max_ulps for check in result.checks if check.max_ulps is not None]
-    return f"worst error {ulps(max(known))}" if known else ""
+    return "; ".join(filter(None, (_worst(result), _other_rules(result))))
+
+
+OF_DIGITS = ("few digits", "some digits", "rounding", "path")
+"""Rules that let a few digits go: their error counts. What another rule is about is no error."""
+UNSAID = ("flushed", "tolerance", "error bar", "zero", "small")
+"""Rules of which no finding speaks."""
+FEW = 5.0  # ulps, that need no rule
+MANY = 1000.0  # ulps, from which on a part of the number says more
+
+
+def _worst(result: SpecResult) -> str:
+    """The largest error of what passed by its digits: in ulps, or as a part of the number."""
+    known = [(worst, check.dtype) for check in result.checks for worst in _errors(check)]
+    if not known:
+        return ""
+    worst = max(errors for errors, _ in known)
+    if worst < MANY:
+        return f"worst error {ulps(worst)}"
+    from gradcheck_cli.domain.dtypes import FORMATS
+
+    part = max(errors * 2.0 ** (1 - FORMATS[dtype].bits) for errors, dtype in known)
+    return f"worst error {part:.1g} of its size"
+
+
+def _errors(check: Check) -> Iterator[float]:
+    small = check.max_ulps is not None and check.max_ulps < FEW
+    if check.max_ulps is not None and (small or not check.passed_by):
+        yield check.max_ulps
+    for passed in check.passed_by:
+        if passed.rule in OF_DIGITS and passed.ulps is not None:
+            yield passed.ulps
+
+
+def _other_rules(result: SpecResult) -> str:
+    """The rules by which numbers passed that are not their digits, and of which nothing else
+    speaks."""
+    found = [one.rule for check in result.checks for one in check.passed_by]
+    others = dict.fromkeys(rule for rule in found if rule in UNSAID)
+    return f"passed by rule: {', '.join(others)}" if others else ""
 
 
 def _set_aside(result: SpecResult) -> str:
@@ -125,6 +164,26 @@ def _laid_out(
 def _head(mark: str, severity: str, name: str, words: list[str]) -> Text:
     head = Text().append(mark.ljust(_MARGIN), style=severity).append(plain(name), style=LABEL)
     return head.append("".join(f"  {plain(word)}" for word in words))
+
+
+def _all_rules(result: SpecResult, style: Style) -> list[Text]:
+    """By which rules numbers passed that are more than a few ulps off, each check by itself."""
+    from gradcheck_cli.judge.gate import RULES  # NumPy, which no other line of a report needs
+
+    lines = []
+    for check in result.checks:
+        if not check.passed_by:
+            continue
+        where = "" if check.point is None else f" points[{check.point}]"
+        who = f"{check.engine} {check.dtype} {check.mode} {check.input}{where} passed by rule"
+        lines.append(Text(" " * _MARGIN + plain(who), style=DIM))
+        for one in check.passed_by:
+            noun = "entry" if one.entries == 1 else "entries"
+            off = "" if one.ulps is None else f", {ulps(one.ulps)} off at most"
+            told = f"{one.rule}: {RULES[one.rule].says} ({one.entries} {noun}{off})"
+            body = wrapped(told, max(style.width - _MARGIN - 2, 24))
+            lines += [Text(" " * (_MARGIN + 2) + line) for line in body]
+    return lines
 
 
 def _all_values(result: SpecResult, style: Style) -> list[Text]:

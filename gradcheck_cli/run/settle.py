@@ -28,6 +28,7 @@ from gradcheck_cli.domain.report import (
     TrainingResult,
 )
 from gradcheck_cli.domain.spec import Allow, Spec
+from gradcheck_cli.judge.gate import unexplained
 from gradcheck_cli.run.designs import accepted, unmatched
 from gradcheck_cli.run.plan import Look, Plan
 from gradcheck_cli.specfile.text import STDIN
@@ -51,6 +52,7 @@ def settle(
     """`every_engine` are all that would run by default, were they installed. `layers` are the
     answers to `plan.layers`."""
     spec = plan.spec
+    checks, findings = _through_the_gate(plan, checks, findings)
     found = [_completed(_allowed(one, spec.allow), plan, options) for one in findings]
     shown = tuple(finding for finding in found if _selected(finding.code, options))
     ignored = Counter(finding.code for finding in found if not _selected(finding.code, options))
@@ -71,6 +73,34 @@ def settle(
         duration_s=duration_s,
         output_name=spec.program.nodes[spec.program.output].name or "output",
     )
+
+
+def _through_the_gate(
+    plan: Plan, checks: Sequence[Check], findings: Sequence[Finding]
+) -> tuple[Sequence[Check], Sequence[Finding]]:
+    """The checks, of which those that nothing explains are errors, and the findings with GC706 for
+    each of them."""
+    broken = dict(unexplained(checks, findings))
+    if not broken:
+        return checks, findings
+    program = plan.spec.program
+    span = program.nodes[program.output].span
+    mistakes = [
+        Finding(
+            code="GC706",
+            severity="error",
+            message=f"{why}, and no finding; please report this mistake of gradcheck",
+            span=span,
+            engine=check.engine,
+            dtype=check.dtype,
+            mode=check.mode,
+            input=check.input,
+            point=check.point,
+        )
+        for check, why in broken.items()
+    ]
+    held = [replace(check, status="error") if check in broken else check for check in checks]
+    return held, [*findings, *mistakes]
 
 
 def _selected(code: str, options: RunOptions) -> bool:

@@ -26,10 +26,10 @@ _CLASSES = {
     "evaluation": ("Evaluation", "Failure", "Gradient", "Operation", "Trace", "Training"),
     "case": ("TruthRequest",),
     "fixes": ("Candidate", "Screened", "Target", "Trial", "TrialPoint"),
-    "layer": ("LayerAnswer",),
+    "layer": ("LayerAnswer", "Meant"),
     "place": ("Place", "Source", "Span"),
     "program": ("CustomGradient", "Node", "Program"),
-    "report": ("Cause", "Check", "Entry", "Finding", "Fix", "Indexing", "Reading"),
+    "report": ("Cause", "Check", "Entry", "Finding", "Fix", "Indexing", "Pass", "Reading"),
     "truth": ("Cost", "Guard", "Hull", "Truth", "TruthBlock"),
 }
 _MODULES = {name: module for module, names in _CLASSES.items() for name in names}

@@ -15,6 +15,7 @@ from gradcheck_cli.truth.noise import OPERATIONS
 
 ROUNDINGS = OPERATIONS**0.5  # times C: so many operations round as much as the inputs, at random
 SAME = 16.0  # times what a move of 2^-20 changes: a number that it changes so much has no digits
+STEADY = 0.5  # of what a move of 2^-20 changes: a move of 2^-49 changes 2^-29 of that, if any
 MOVE = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
 
 
@@ -47,7 +48,7 @@ def weighed(
     """The truth of a block (m, n) from the subject's `own` derivatives in the dtype `subject` and
     differences, with costs in the dtype `judged`; and why entries are undecided. `settle` decides
     on kinds before anything is confirmed."""
-    cost = rounding.cost
+    cost = _steady(own, found, rounding, subject, judged)
     ratio = FORMATS[subject].unit_roundoff / FORMATS[judged].unit_roundoff
     inner = cost * ratio  # what rounding costs in the subject's own precision
     noise = ROUNDINGS * rounding.noise
@@ -77,6 +78,18 @@ def weighed(
         confirmed=agreed,
     )
     return block, merged.reason
+
+
+def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, judged: str) -> Array:
+    """The cost; 0 where a few ulps move a derivative as far as a millionth does, by half of its
+    digits or more: that is no rounding, but another derivative next door, and excuses nothing. One
+    that may be zero is nothing but rounding, and keeps its own."""
+    change = rounding.cost / FORMATS[judged].unit_roundoff * move_of(subject)
+    half = 2.0 ** (-FORMATS[subject].bits / 2) * np.abs(own)
+    with np.errstate(all="ignore"):
+        jumps = rounding.noise > np.fmax(STEADY * change, half)
+        jumps &= np.abs(own) > found.error
+    return np.where(jumps, 0.0, rounding.cost)
 
 
 def without_digits(gradient: Array, cost: Array, natural: Array, dtype: str) -> Array:

@@ -483,3 +483,62 @@ def test_findings_and_checks_have_one_order() -> None:
     assert [(c.engine, c.input) for c in checks] == [
         (e, i) for e in ("tensorflow", "torch", "reference") for i in ("x", "y")
     ]
+
+
+@pytest.mark.parametrize(
+    ("g", "truth", "code"),
+    [
+        # a row: the gradient of one output is right as a whole
+        ([[1.0, 6e-7]], block([[1.0, 1e-15]]), "GC301"),
+        ([[1.0, 0.0]], block([[1.0, 1e-20]]), "GC302"),
+        # a column: what one input does to all outputs
+        ([[0.5], [8e-8]], block([[0.5], [1e-12]]), "GC301"),
+    ],
+)
+def test_an_error_that_is_nothing_beside_its_row_or_column_is_a_note(
+    g: Any, truth: TruthBlock, code: str
+) -> None:
+    made = several(g, truth, wide=truth.value)
+    assert found(made) == [(code, "note")]
+    assert statuses(made) == ["passed"]
+    assert "invisible" in judge(made)[1][0].message
+    # a wrong rule is wrong however small it looks beside the others
+    assert found(several(g, truth, wide=g if code == "GC301" else None)) in (
+        [("GC101", "error")],
+        [("GC302", "note")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("g", "truth"),
+    [
+        ([[1.0, 1e-4]], block([[1.0, 2e-4]])),  # a thousand roundings of 1
+        ([[1.0, 0.0], [0.0, 0.0]], block([[1.0, 0.0], [0.0, 1e-20]])),  # no larger one beside it
+        ([[1e-20, 0.0]], block([[1e-20, 1e-21]])),
+    ],
+)
+def test_an_error_that_shows_beside_its_row_and_column_stays_one(g: Any, truth: TruthBlock) -> None:
+    assert statuses(several(g, truth, wide=truth.value)) == ["failed"]
+
+
+def test_hidden_entries_are_left_out_where_others_show() -> None:
+    truth = block([[1.0, 1e-20], [0.0, 1e-20]])
+    made = several([[1.0, 0.0], [0.0, 0.0]], truth, wide=truth.value)
+    ((finding),) = judge(made)[1]
+    assert (finding.code, finding.severity) == ("GC302", "error")
+    assert [entry.index for entry in finding.entries] == [(1, 1)]
+    ((check),) = judge(made)[0]
+    assert [(one.rule, one.entries) for one in check.passed_by] == [("invisible", 1)]
+
+
+def several(g: Any, truth: TruthBlock, *, wide: Any) -> Case:
+    """Several outputs, or one, of an input with several entries."""
+    rows, columns = truth.value.shape
+    return case(
+        [answer({"x": g}, output=np.ones(rows))],
+        {"x": truth},
+        formula="concatenate([x, x])" if columns == 1 else "x",
+        inputs={"x": np.ones(columns)},
+        wide=None if wide is None else {"x": wide},
+        output=np.ones(rows),
+    )

@@ -376,7 +376,9 @@ def test_entries_that_float32_cannot_hold_are_no_evidence_about_others() -> None
         # C explains the error, and many bits are gone
         (1.001, block(1.0, condition=1e-3), Verdict.ILL_CONDITIONED),
         (1.01, block(1.0, condition=1e-3), Verdict.PRECISION),  # ten times what C explains
-        (1.01, block(1.0, condition=1e-3, allowance=1e-2), Verdict.CORRECT),
+        # what operations cost is told where it is more than half of the digits
+        (1.01, block(1.0, condition=1e-3, allowance=1e-2), Verdict.ILL_CONDITIONED),
+        (1.0003, block(1.0, condition=1e-5, allowance=1e-3), Verdict.CORRECT),
         # few bits are gone: not worth a word
         (1 + 40 * ULP, block(1.0, condition=10 * ULP), Verdict.CORRECT),
         # C comes before "the same in every precision": the inputs are rounded in both

@@ -77,3 +77,32 @@ def test_a_rule_that_is_zero_where_nothing_underflows_is_wrong_everywhere() -> N
         assert {(f.mode, f.code) for f in found} == {(mode, "GC101") for mode in modes}
         assert {f.cause.kind for f in found if f.cause} == {"wrong rule"}
         assert all("every precision" in f.message for f in found)
+
+
+POINT = [0.3, 1.2, -0.7, 0.5]
+
+
+class Elsewhere(torch.autograd.Function):
+    """Right in float64 at one point, and two thirds of that next door and in float32, as where a
+    compiled function is run by another program when it is watched or moved."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, y_bar):
+        (x,) = ctx.saved_tensors
+        first = torch.tensor(POINT, dtype=torch.float32).double()
+        here = x.dtype == torch.float64 and torch.equal(x[:4], first)
+        return y_bar * (2.0 if here else 4 / 3) * x
+
+
+def test_a_gradient_that_is_another_one_next_door_is_not_excused_by_its_own_moves() -> None:
+    for x in (POINT, POINT + [0.25] * 2000):
+        problem = layer_problem(Elsewhere.apply, {"x": x}, dtype="float32", modes=("reverse",))
+        found = examine(torch_engine(), problem)
+        codes = {f.code for f in found.findings if f.severity == "error"}
+        assert codes & {"GC101", "GC301"}, [f.message for f in found.findings]
+        assert {check.status for check in found.checks} == {"failed"}

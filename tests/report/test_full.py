@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.domain.report import Pass, Report, SpecResult
 from gradcheck_cli.report import open_writer
 from gradcheck_cli.report.style import Style
 
@@ -30,6 +30,40 @@ def test_a_pass_is_one_line_with_its_numbers() -> None:
         "reference, torch, tensorflow; float32, float64; reverse"
     )
     assert last == "1 spec: 1 passed; 3.21 s"
+
+
+def passed(*passes: Pass, worst: float | None = None) -> SpecResult:
+    right = samples.quadratic()
+    checks = [replace(check, max_ulps=worst, passed_by=passes) for check in right.checks]
+    return replace(right, checks=tuple(checks))
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (passed(worst=2.5), "worst error 2.5 ulp  "),
+        (passed(Pass("few digits", 1, 40.0), worst=40.0), "worst error 40 ulp  "),
+        # what is no error is not shown as one of 1e16 ulp
+        (passed(Pass("zero", 3, 1.1e16), worst=1.1e16), "d/dx = 8  passed by rule: zero  "),
+        (
+            passed(Pass("few digits", 1, 6.0), Pass("flushed", 3, 7.1e44), worst=None),
+            "worst error 6 ulp; passed by rule: flushed  ",
+        ),
+        (passed(Pass("rounding", 1, 2.0**22), worst=2.0**22), "worst error 0.5 of its size  "),
+        (passed(Pass("kink", 1, 8e6), worst=0.0), "worst error 0 ulp  "),
+    ],
+)
+def test_the_worst_error_is_one_that_means_something(result: SpecResult, said: str) -> None:
+    assert said.replace("d/dx", "dz/dx") in only(result).splitlines()[0]
+
+
+def test_verbose_says_by_which_rule_numbers_passed() -> None:
+    shown = only(passed(Pass("zero", 3, 1.1e16), Pass("kink", 1, None)), verbose=True)
+    assert "torch float32 reverse x passed by rule" in shown
+    assert (
+        "zero: what rounding leaves of terms that cancel to zero (3 entries, 1.1e+16 ulp" in shown
+    )
+    assert "kink: between the one-sided derivatives of a kink (1 entry)" in shown
 
 
 def test_a_trained_spec_shows_its_parameters_to_the_last_digit() -> None:

@@ -7,8 +7,8 @@ import pickle
 import random
 import struct
 from contextlib import suppress
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Failure, Gradient, Opera
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.program import Node
-from gradcheck_cli.domain.report import Check, Finding, Reading
+from gradcheck_cli.domain.report import Check, Finding, Pass, Reading
 from gradcheck_cli.domain.truth import Truth, TruthBlock
 from gradcheck_cli.run import wire
 
@@ -43,7 +43,17 @@ ANSWERS = (
         trace=Trace({1: np.arange(3)}, {}, (OPERATION,) * 40),
     ),
     LayerAnswer(
-        checks=(Check("torch", "float64", "reverse", "x", "passed", max_ulps=np.float64(0.25)),),
+        checks=(
+            Check(
+                "torch",
+                "float64",
+                "reverse",
+                "x",
+                "passed",
+                max_ulps=np.float64(0.25),
+                passed_by=(Pass("kink", 2), Pass("zero", 1, np.float64(1e16))),
+            ),
+        ),
         findings=(Finding("GC101", "error", "wrong", SPAN, place=PLACE),),
         readings=(Reading("torch", "float64", "reverse", 0, [1.0], {"x": [[1.0]]}),),
         notes=("a note",),
@@ -166,3 +176,21 @@ def test_bytes_that_are_flipped_give_an_answer_or_are_refused() -> None:
             body[random_bytes.randrange(min(len(body), 1500))] = random_bytes.randrange(256)
         with suppress(wire.Malformed):
             wire.decode(bytes(body[: random_bytes.choice((None, 100, -8))]))
+
+
+def reached(hint: Any, seen: set[str]) -> set[str]:
+    """The names of the dataclasses that a value of this type may hold."""
+    for part in get_args(hint):
+        reached(part, seen)
+    if isinstance(hint, type) and is_dataclass(hint) and hint.__name__ not in seen:
+        seen.add(hint.__name__)
+        names = wire._Names()
+        for one in get_type_hints(hint, localns=names).values():
+            reached(one, seen)
+    return seen
+
+
+def test_whatever_an_answer_may_hold_can_travel() -> None:
+    kept_here = {"FloatFormat"}
+    for answer in (Evaluation, LayerAnswer, Truth):
+        assert reached(answer, set()) - kept_here <= set(wire._MODULES), answer

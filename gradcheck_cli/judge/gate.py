@@ -1,0 +1,215 @@
+"""The last gate: no number that differs from the truth it is shown beside is passed without a rule
+that allows it.
+
+Every check says by which rules its numbers passed (`rules_of`), from the numbers themselves and not
+from the way in which they were judged. When all is known of a spec, each check is compared once
+more with its rules and its findings (`unexplained`): what passes without either is a mistake of
+gradcheck's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.report import Check, Finding, Pass, Rule
+from gradcheck_cli.domain.spec import Tolerance
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.judge import limits
+from gradcheck_cli.judge.entries import (
+    Judged,
+    Mask,
+    Verdict,
+    accepted_errors,
+    has_tolerance,
+    legitimately_flushed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowing:
+    """What a rule says, the part of a dtype's digits that it lets pass (None: all), and the codes
+    of which one has to say so (none: it goes without saying)."""
+
+    says: str
+    digits: float | None = None
+    codes: tuple[str, ...] = ()
+
+
+RULES: Mapping[Rule, Allowing] = {
+    "kink": Allowing("between the one-sided derivatives of a kink", codes=("GC401",)),
+    "undefined point": Allowing("there is no finite derivative", codes=("GC402",)),
+    "jump": Allowing("the function jumps", codes=("GC403",)),
+    "undecided": Allowing(
+        "the truth is not known well enough", codes=("GC501", "GC105", "GC107", "GC706")
+    ),
+    "lost output": Allowing("the output itself is nan or infinite", codes=("GC203",)),
+    "overflow": Allowing("the truth does not fit the dtype", codes=("GC202",)),
+    "flushed": Allowing("the truth is below the smallest normal number"),
+    "flushed input": Allowing("the engine takes subnormal inputs for 0", codes=("GC402",)),
+    "tolerance": Allowing("within the tolerance of the spec"),
+    "error bar": Allowing("within the error bar of the truth", limits.DECIDABLE),
+    "conditioning": Allowing(
+        "rounding, that of the inputs above all, moves the truth by as much", codes=("GC502",)
+    ),
+    "rounding": Allowing("what rounding each operation once may cost", limits.ERROR_BITS),
+    "few digits": Allowing("fewer than a quarter of the digits are lost", limits.NOTE_BITS),
+    "some digits": Allowing(
+        "fewer than half of the digits are lost", limits.ERROR_BITS, ("GC301",)
+    ),
+    "zero": Allowing("what rounding leaves of terms that cancel to zero"),
+    "small": Allowing("explained by rounding, and nothing beside the other derivatives"),
+    "invisible": Allowing(
+        "invisible beside the largest entry of its row or column", codes=("GC301", "GC302")
+    ),
+    "no gradient": Allowing("there is no gradient, and the derivative is zero"),
+    "approximation": Allowing("a difference quotient was asked for", codes=("GC304",)),
+    "products": Allowing("random products agree with differences of the output"),
+    "path": Allowing("what rounding does to a training path"),
+    "none": Allowing("no rule allows it", 0.0),
+}
+"""In the order in which they are asked; `none` is left."""
+
+OF_VERDICT: Mapping[Verdict, Rule] = {
+    Verdict.OUTPUT_LOST: "lost output",
+    Verdict.KINK: "kink",
+    Verdict.UNDEFINED: "undefined point",
+    Verdict.JUMP: "jump",
+    Verdict.UNDECIDED: "undecided",
+    Verdict.OVERFLOW: "overflow",
+    Verdict.ILL_CONDITIONED: "conditioning",
+}
+
+
+def rules_of(
+    g: Array, block: TruthBlock, judged: Judged, fmt: FloatFormat, tolerance: Tolerance | None
+) -> tuple[Pass, ...]:
+    """By which rules the entries of a block, shape (rows, columns), pass that are more than a few
+    ulps off, or not smooth. `none` has what no rule allows: what is reported as an error, or what
+    the judge missed."""
+    with np.errstate(all="ignore"):
+        error = np.abs(g - block.value)
+        left = ~(error <= limits.FEW_ULPS * fmt.ulp(block.value))
+    rough = (block.kind != PointKind.SMOOTH) | (judged.verdict != Verdict.CORRECT)
+    if not (np.any(left) or np.any(rough)):
+        return ()
+    left |= rough
+    found: list[Pass] = []
+    for rule, mask in _masks(g, error, block, judged, fmt, tolerance):
+        mine = mask & left
+        if np.any(mine):
+            found.append(_pass(rule, judged.ulps[mine]))
+            left &= ~mine
+    if np.any(left):
+        found.append(_pass("none", judged.ulps[left]))
+    return tuple(found)
+
+
+def _pass(rule: Rule, ulps: Array) -> Pass:
+    known = ulps[np.isfinite(ulps)]
+    worst = float(np.max(known)) if known.size == ulps.size else None
+    return Pass(rule, int(ulps.size), worst)
+
+
+def merged(passes: Iterable[Pass]) -> tuple[Pass, ...]:
+    """Each rule once, with all of its entries."""
+    by_rule: dict[Rule, list[Pass]] = {}
+    for one in passes:
+        by_rule.setdefault(one.rule, []).append(one)
+    return tuple(
+        Pass(
+            rule,
+            sum(one.entries for one in several),
+            None
+            if any(one.ulps is None for one in several)
+            else max(one.ulps or 0.0 for one in several),
+        )
+        for rule, several in by_rule.items()
+    )
+
+
+def _masks(
+    g: Array,
+    error: Array,
+    block: TruthBlock,
+    judged: Judged,
+    fmt: FloatFormat,
+    tolerance: Tolerance | None,
+) -> Iterator[tuple[Rule, Mask]]:
+    """The entries that each rule allows, each rule from the numbers that it is about."""
+    verdict = judged.verdict
+    for one, rule in OF_VERDICT.items():
+        yield rule, np.asarray(verdict == one)
+    smooth = block.kind == PointKind.SMOOTH
+    yield "flushed", smooth & legitimately_flushed(g, block.value, fmt)
+    hidden = np.zeros_like(smooth) if judged.hidden is None else judged.hidden
+    lost = np.isin(verdict, (Verdict.PRECISION, Verdict.UNDERFLOW))
+    yield "invisible", lost & hidden
+    yield "some digits", (verdict == Verdict.PRECISION) & _fewer(judged, fmt, limits.ERROR_BITS)
+    correct = smooth & (verdict == Verdict.CORRECT)
+    most = accepted_errors(block, fmt, tolerance)
+    if has_tolerance(fmt, tolerance):
+        yield "tolerance", correct & (error <= most.base)
+    yield "error bar", correct & (error <= block.error + limits.FEW_ULPS * fmt.ulp(block.value))
+    yield "few digits", correct & _fewer(judged, fmt, limits.NOTE_BITS)
+    zero = np.abs(block.value) <= block.error
+    yield "zero", correct & zero & (error <= most.rounding)
+    half = _fewer(judged, fmt, limits.ERROR_BITS)
+    yield "rounding", correct & half & (error <= most.rounding)
+    felt = np.ones_like(correct) if judged.felt is None else judged.felt
+    explained = (error <= most.conditioning) | (error <= most.rounding)
+    yield "small", correct & ~felt & explained
+
+
+def _fewer(judged: Judged, fmt: FloatFormat, part: float) -> Mask:
+    """Entries that lost no more than this part of the digits."""
+    with np.errstate(all="ignore"):
+        return np.asarray(judged.ulps <= 2.0 ** (part * fmt.bits))
+
+
+def unexplained(
+    checks: Iterable[Check], findings: Sequence[Finding]
+) -> Iterator[tuple[Check, str]]:
+    """The checks that passed with numbers that no rule and no finding explains, and why not."""
+    for check in checks:
+        if check.status == "passed":
+            about = [finding for finding in findings if _speaks_of(finding, check)]
+            why = _unexplained(check, about)
+            if why:
+                yield check, why
+
+
+def _unexplained(check: Check, about: Sequence[Finding]) -> str:
+    codes = {finding.code for finding in about}
+    if any(finding.severity == "error" and finding.dtype is None for finding in about):
+        return ""  # of its behaviour: its numbers mean nothing
+    digits = FORMATS[check.dtype].bits
+    for passed in check.passed_by:
+        rule = RULES[passed.rule]
+        off = "not a number" if passed.ulps is None else f"{passed.ulps:.3g} ulp off"
+        many = f"{passed.entries} entries, {off}"
+        if rule.digits is not None and (passed.ulps or 0.0) > 2.0 ** (rule.digits * digits):
+            return f"{many}, passed by the rule `{passed.rule}`: {rule.says}"
+        if rule.codes and codes.isdisjoint(rule.codes):
+            return f"{many}, passed by the rule `{passed.rule}` and not reported"
+    if check.passed_by or codes:
+        return ""
+    if check.max_ulps is None:
+        return "its error is not known"
+    if check.max_ulps > limits.FEW_ULPS:
+        return f"an error of {check.max_ulps:.3g} ulp"
+    return ""
+
+
+def _speaks_of(finding: Finding, check: Check) -> bool:
+    """Whether the finding is about the numbers of the check. What is about the point, or compares,
+    is reported once: of any engine and mode."""
+    return (
+        finding.dtype in (check.dtype, None)
+        and finding.point == check.point
+        and finding.input in (check.input, None)
+        and (finding.engine in (check.engine, None) or finding.code in ("GC105", "GC107"))
+    )
