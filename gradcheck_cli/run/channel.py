@@ -56,6 +56,13 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Compiling:
+    """A compiler begins its work for the question, or is done: meanwhile the clock stands."""
+
+    begins: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to the question of that number."""
 
@@ -63,11 +70,12 @@ class Answer:
     value: Any
 
 
-Message = Ready | Unusable | Spent | Answer
+Message = Ready | Unusable | Spent | Compiling | Answer
 _KINDS: dict[str, tuple[type[Message], tuple[type, ...]]] = {
     "ready": (Ready, (str, float)),
     "unusable": (Unusable, (str, str)),
     "spent": (Spent, (str,)),
+    "compiling": (Compiling, (bool,)),
     "answer": (Answer, (int, object)),
 }
 _NAMES = {kind: name for name, (kind, _) in _KINDS.items()}

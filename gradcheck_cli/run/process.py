@@ -24,6 +24,9 @@ _POLL_S = 0.1
 _FAREWELL_S = 0.5  # for an idle worker to end by itself before it is killed
 
 
+COMPILING_LIMIT_S = 300.0
+"""For a compiler, which has 120 s of its own, and for the one of another process before it."""
+
 NOTABLE = 1e9  # bytes that make a worker a suspect where the machine runs out of memory
 
 
@@ -66,6 +69,7 @@ class Process:
         self._mark = mark_of(self._popen)
         self._expected = 0  # the number of the next answer
         self._boundary = False
+        self._compiled_s = 0.0  # what compilers took since it was asked
         self._held = 0  # bytes of memory when it was last sent something
         self._looked = 0.0
         self._stdin = _descriptor(self._popen.stdin)
@@ -91,6 +95,7 @@ class Process:
         """Queues the questions; they go out while `receive` waits. What memory the worker takes is
         counted from here. `boundary`: they are about another spec than those before."""
         self._boundary = boundary
+        self._compiled_s = 0.0
         data = channel.encode(channel.Request(self._expected, questions, boundary))
         self._decoder.largest = channel.LARGEST + len(data)
         self._held = memory.held(self.pid) or 0
@@ -100,8 +105,16 @@ class Process:
 
     def answer(self, deadline: float, most: float = math.inf) -> Any:
         """The answer to the next question. Raises as `receive` does; and Spent, where the questions
-        are about another spec."""
-        message = self.receive(deadline, most)
+        are about another spec. `deadline` is put off by the time that compilers took."""
+        while True:
+            message = self.receive(deadline + self._compiled_s, most)
+            if message != channel.Compiling(begins=True):
+                break
+            start = time.monotonic()
+            message = self.receive(start + COMPILING_LIMIT_S, most)
+            if message != channel.Compiling(begins=False):
+                break
+            self._compiled_s += time.monotonic() - start
         if isinstance(message, channel.Spent) and self._boundary:
             raise Spent(message.what)
         if not isinstance(message, channel.Answer) or message.number != self._expected:

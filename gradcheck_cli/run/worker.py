@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gradcheck_cli.engines import patience
 from gradcheck_cli.engines.points import REFERENCE
 from gradcheck_cli.run import channel, family, output
 
@@ -43,6 +44,7 @@ def main() -> None:
     engine = _load(target, where, line)
     if engine is None:
         os._exit(1)
+    patience.tell = lambda begins: line.write(channel.Compiling(begins))
     watched: Process | None = None  # as it was before the first code of a user
     while (request := line.read()) is not None:
         if watched is not None and request.boundary and (what := watched.changed()):

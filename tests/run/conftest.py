@@ -16,6 +16,7 @@ from gradcheck_cli.engines import points, registry
 _ENGINES = '''
 import ctypes, os, pickle, subprocess, sys, time
 from dataclasses import replace
+from gradcheck_cli.engines.patience import off_the_clock
 from gradcheck_cli.engines.reference import ReferenceEngine
 
 
@@ -222,6 +223,14 @@ class Stillborn(Counted):
         ctypes.string_at(0)
 
 
+class Compiler(_Fake):
+    """Compiles for longer than the tasks of its tests may take."""
+
+    def misbehave(self):
+        with off_the_clock():
+            time.sleep(1.2)
+
+
 class Slow(_Fake):
     def load(self):
         time.sleep(1.5)
@@ -257,6 +266,7 @@ OneMode.capabilities = replace(ReferenceEngine.capabilities, name="onemode", mod
 '''
 
 NAMES = (
+    "Compiler",
     "Raising",
     "Segfault",
     "Aborting",

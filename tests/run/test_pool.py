@@ -126,6 +126,23 @@ def test_a_machine_that_runs_out_of_memory_ends_who_takes_it(
     assert done.failure.message.endswith("and the machine has hardly any left")
 
 
+def test_what_a_compiler_takes_does_not_count(
+    pool: Pool, fakes: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool.start("compiler", fakes["compiler"])
+    pool.submit(Task("warm", "compiler", [_problem()], START_S))
+    _collect(pool, 1)
+    pool.submit(Task("long", "compiler", [_problem("bad"), _problem(), _problem("bad")], 1.0))
+    (done,) = _collect(pool, 1)
+    assert done.failure is None
+    assert all(map(_is_six, done.answers))
+    monkeypatch.setattr(process_module, "COMPILING_LIMIT_S", 0.3)  # nor is it without end
+    pool.submit(Task("stuck", "compiler", [_problem("bad")], 1.0))
+    (done,) = _collect(pool, 1)
+    assert done.failure is not None
+    assert done.failure.kind == "timed-out"
+
+
 @pytest.mark.parametrize("name", ["hanging", "deaf"])
 def test_time_is_up(pool: Pool, fakes: dict[str, str], name: str) -> None:
     pool.start(name, fakes[name])

@@ -1,9 +1,9 @@
 """The machine's compiler, and a cache of what it made.
 
 What was compiled lies in the user's cache directory, one folder a translation unit, named by the
-hash of everything that it depends on. A folder is put in its place at once, complete, so that two
-runs at a time do each other no harm; a library whose checksum is not the one beside it is compiled
-anew.
+hash of everything that it depends on. A folder is put in its place at once, complete. Of several
+runs that need the same program one compiles it, and the others wait (`_alone`). A library whose
+checksum is not the one beside it is compiled anew.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,6 +25,12 @@ from pathlib import Path
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.eigen.diagnostics import first_error
 from gradcheck_cli.engines.eigen.tools import COMPILER
+from gradcheck_cli.engines.patience import off_the_clock
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 # Arithmetic as it is written: no fused multiply-add, no reassociation.
 FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-shared", "-w")
@@ -94,9 +100,34 @@ def compiled(text: str, theirs: Collection[Path] = ()) -> Compiled:
     if _whole(folder):
         return Compiled(library, 0.0)
     start = time.monotonic()
-    made = _compile(text, theirs, program, eigen)
-    seconds = time.monotonic() - start
-    return Compiled(_keep(made, folder) / _LIBRARY, seconds)
+    with off_the_clock(), _alone(_part(folder.name)) as locked:
+        if not _whole(folder):  # another run may have compiled it meanwhile
+            _sweep(_part(folder.name) if locked else "")
+            made = _compile(text, theirs, program, eigen, _part(folder.name))
+            library = _keep(made, folder) / _LIBRARY
+    return Compiled(library, time.monotonic() - start)
+
+
+def _part(name: str) -> str:
+    """Which lock stands for a program, or for the folder `new-PART-...` in which it is made."""
+    return name.removeprefix(_NEW)[:2]
+
+
+@contextmanager
+def _alone(part: str, wait: bool = True) -> Iterator[bool]:
+    """Keeps others from compiling what has this lock; the lock of a process that ends is free.
+    False where there is none to be had: another has it and nobody is to `wait`, Windows has no
+    `fcntl`, a file system may know no locks, and there may be no place for a cache."""
+    with ExitStack() as stack:
+        try:
+            cache_folder().mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context((cache_folder() / f"lock-{part}").open("wb"))
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            locked = fcntl is not None
+        except OSError:
+            locked = False
+        yield locked
 
 
 def _key(text: str, program: Sequence[str], eigen: Path) -> str:
@@ -110,13 +141,14 @@ def _key(text: str, program: Sequence[str], eigen: Path) -> str:
     return hashlib.sha256(own + "\0".join(map(str, parts)).encode()).hexdigest()[:40]
 
 
-def _compile(text: str, theirs: Collection[Path], program: Sequence[str], eigen: Path) -> Path:
+def _compile(
+    text: str, theirs: Collection[Path], program: Sequence[str], eigen: Path, part: str
+) -> Path:
     """A new folder, beside the cache's, with the library and its checksum."""
     parent = cache_folder()
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        _sweep(parent)
-        folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
+        folder = Path(tempfile.mkdtemp(prefix=f"{_NEW}{part}-", dir=parent))
     except OSError:  # no place to keep it: this process alone will have it
         folder = Path(tempfile.mkdtemp(prefix="gradcheck-"))
     source = folder / "program.cpp"
@@ -143,11 +175,17 @@ def _compile(text: str, theirs: Collection[Path], program: Sequence[str], eigen:
     return folder
 
 
-def _sweep(parent: Path) -> None:
-    """What processes left that were ended amid a compilation: no other is as old."""
-    for folder in parent.glob(f"{_NEW}*"):
+def _sweep(own: str) -> None:
+    """Removes what processes left that were ended amid a compilation: nobody has its lock (this
+    process has `own`), or it is older than any compilation."""
+    for folder in cache_folder().glob(f"{_NEW}*"):
         with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > 2 * LIMIT_S:
+            if _part(folder.name) != own and time.time() - folder.stat().st_mtime < 2 * LIMIT_S:
+                with _alone(_part(folder.name), wait=False) as locked:
+                    left = locked
+            else:
+                left = True
+            if left:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -168,7 +206,7 @@ def _keep(made: Path, folder: Path) -> Path:
 
 def _whole(folder: Path) -> bool:
     try:
-        return (folder / _SUM).read_text() == _checksum(folder / _LIBRARY)
+        return (folder / _SUM).read_bytes() == _checksum(folder / _LIBRARY).encode()
     except OSError:
         return False
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from pathlib import Path
 
 import pytest
 
+from gradcheck_cli.engines import patience
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.eigen import compiling
 from gradcheck_cli.engines.eigen.compiling import cache_folder, compiled
@@ -41,6 +43,11 @@ def times(log: Path) -> int:
     return len(log.read_text().splitlines())
 
 
+def made() -> list[str]:
+    """The folders in which something is being compiled, or was."""
+    return sorted(folder.name for folder in cache_folder().glob("new-*"))
+
+
 def test_the_same_text_is_compiled_once(calls: Path) -> None:
     first = compiled("int a;")
     again = compiled("int a;")
@@ -63,7 +70,7 @@ def test_another_compiler_or_header_is_another_program(
 def test_what_is_broken_is_compiled_anew(what: str, calls: Path) -> None:
     library = compiled("int a;").library
     whole = library.read_bytes()
-    (library.parent / what).write_bytes(b"half")
+    (library.parent / what).write_bytes(b"\xffhalf")
     again = compiled("int a;")
     assert again.library.read_bytes() == whole
     (library.parent / what).unlink()
@@ -71,7 +78,7 @@ def test_what_is_broken_is_compiled_anew(what: str, calls: Path) -> None:
     assert times(calls) == 3
 
 
-def test_several_at_a_time_do_each_other_no_harm(calls: Path) -> None:
+def test_of_several_at_a_time_one_compiles_and_the_others_wait(calls: Path) -> None:
     found: list[bytes] = []
     threads = [
         threading.Thread(target=lambda: found.append(compiled("int a;").library.read_bytes()))
@@ -82,7 +89,8 @@ def test_several_at_a_time_do_each_other_no_harm(calls: Path) -> None:
     for thread in threads:
         thread.join()
     assert found == [b"int a;"] * 6
-    assert [folder for folder in cache_folder().iterdir() if folder.name.startswith("new-")] == []
+    assert times(calls) == 1
+    assert made() == []
 
 
 def test_no_place_for_a_cache_is_no_obstacle(
@@ -101,7 +109,8 @@ def test_an_error_is_the_first_one_with_its_line(calls: Path) -> None:
     with pytest.raises(CompileError, match="'nonsense' was not declared") as caught:
         compiled("nonsense")
     assert caught.value.line == 7
-    assert list(cache_folder().iterdir()) == []
+    assert made() == []
+    assert [one for one in cache_folder().iterdir() if one.is_dir()] == []
 
 
 def test_the_variable_says_which_compiler_and_may_have_arguments(
@@ -119,13 +128,39 @@ def test_the_variable_says_which_compiler_and_may_have_arguments(
 
 
 def test_what_an_ended_process_left_is_swept_away(calls: Path) -> None:
-    old, new = cache_folder() / "new-old", cache_folder() / "new-new"
-    for folder in (old, new):
-        folder.mkdir(parents=True)
-    os.utime(old, (0, 0))
+    for name in ("new-aa-left", "new-zz-alive", "new-old"):
+        (cache_folder() / name).mkdir(parents=True)
+    with (cache_folder() / "lock-zz").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        compiled("int a;")
+        assert made() == ["new-zz-alive"]
+    compiled("int b;")
+    assert made() == []
+
+
+def test_without_locks_only_what_is_old_is_swept_away(
+    calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "fcntl", None)
+    for name in ("new-aa-old", "new-bb-young"):
+        (cache_folder() / name).mkdir(parents=True)
+    os.utime(cache_folder() / "new-aa-old", (0, 0))
     compiled("int a;")
-    assert new.exists()
-    assert not old.exists()
+    assert made() == ["new-bb-young"]
+
+
+def test_the_clock_stands_while_a_compiler_works(
+    calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[bool] = []
+    monkeypatch.setattr(patience, "tell", told.append)
+    compiled("int a;")
+    assert told == [True, False]
+    compiled("int a;")
+    assert told == [True, False]
+    with pytest.raises(CompileError):
+        compiled("nonsense")
+    assert told == [True, False, True, False]
 
 
 def test_no_compiler_is_told_with_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
