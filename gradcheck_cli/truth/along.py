@@ -50,6 +50,12 @@ class Derivatives:
         with np.errstate(all="ignore"):
             return self._blocks(mode, duals, seen)
 
+    def stirred(self, mode: Mode | None, part: float, rng: np.random.Generator) -> dict[str, Array]:
+        """Every block where all inputs are off by `part` of themselves, at random up or down."""
+        xs = [x * (1 + part * rng.choice([-1.0, 1.0], size=x.shape)) for x in self.xs]
+        with np.errstate(all="ignore"):
+            return self._blocks(mode, xs, np.asarray)
+
     def perturbed(
         self, mode: Mode | None, part: float, rng: np.random.Generator
     ) -> dict[str, Array]:

@@ -43,6 +43,9 @@ EXACT_NODES = 600  # and the longest program for that
 # Random sign vectors for larger blocks. Where all of them happen to move an entry little, its
 # roundings look like instability: of 4, one entry in 1000 did; of 8, one in a million should.
 SAMPLES = 8
+# Roundings by which all inputs move so that everything is rounded anew, and how often: the largest
+# change of three is seldom below the usual one.
+STIR, STIRRED = 2.0, 3
 # Of the norm of what is factorised: far above float64's rounding, far below where second order
 # counts.
 PERTURBATION = 2.0**-26
@@ -170,8 +173,9 @@ def _gathered(shape: tuple[int, int], sensitivities: Callable[[int, int], Sums])
 def _sampled(
     request: TruthRequest, mode: Mode | None, true: Mapping[str, Array], u: float
 ) -> dict[str, _Raw]:
-    """C from derivatives along random signs of the inputs; each operation is taken to cost as much.
-    With no mode, of the output."""
+    """C from derivatives along random signs of the inputs; each operation is taken to cost as much,
+    and all together what is left when everything is rounded anew: a derivative that is 0 in exact
+    arithmetic does not move, and yet is nothing but rounding. With no mode, of the output."""
     rng = np.random.default_rng([request.seed, 1])
     derivatives = Derivatives(request)
     moved = {name: np.zeros_like(block) for name, block in true.items()}
@@ -186,13 +190,17 @@ def _sampled(
             _enlarge(norms, derivatives.along(mode, whole), 0.0, u)
             there = derivatives.perturbed(mode, PERTURBATION, rng)
             _enlarge(backward, there, true, u / PERTURBATION)
+    left = {name: np.zeros_like(block) for name, block in true.items()}
+    single = FORMATS["float64"].unit_roundoff
+    for _ in range(STIRRED):
+        _enlarge(left, derivatives.stirred(mode, STIR * single, rng), true, u / single)
     operations = float(sum(1 for node in request.program.nodes if node.args))
     result: dict[str, _Raw] = {}
     for name, block in true.items():
         condition = 2 * moved[name]
         # roundings are independent: together they cost about the root of their number
         part = np.sqrt(2 * operations) * (condition + u * np.abs(block))
-        result[name] = _Raw(condition, [part], 2 * backward[name], 2 * norms[name])
+        result[name] = _Raw(condition, [part, left[name]], 2 * backward[name], 2 * norms[name])
     return result
 
 

@@ -18,16 +18,18 @@ def scale(work: Work, name: str, differences: Differences) -> Array:
 
 def _natural_size(work: Work, name: str, shape: tuple[int, ...]) -> Array:
     """|output| / |input| by entry, in `shape`: a derivative as large as the function itself; second
-    order, |output| / (|one input| |other input|). Where values cancel, the output is as large as
-    those on the way."""
+    order, |output| / (|one input| |other input|), where the function may bend on the scale of 1
+    although an input is larger: softmax does. Where values cancel, the output is as large as those
+    on the way."""
     outputs = np.abs(work.output).reshape(-1, 1)
     first, _, second = name.rpartition(".")
     if first or outputs.shape[0] != shape[0]:  # rows are projections
         outputs = np.full((1, 1), _largest(outputs))
     outputs = np.fmax(outputs, work.on_the_way)
-    size = outputs / _sizes(work, second, shape[1]).T
+    largest = 1.0 if first else np.inf
+    size = outputs / np.fmin(_sizes(work, second, shape[1]), largest).T
     if first:
-        size = size / _sizes(work, first, shape[0])
+        size = size / np.fmin(_sizes(work, first, shape[0]), largest)
     return np.broadcast_to(np.where(np.isfinite(size), size, 0.0), shape)
 
 

@@ -124,3 +124,11 @@ def test_a_factorisation_is_granted_what_its_own_matrix_explains() -> None:
     of_an_input = block_of(logdet.format("x"), {"x": x @ x.T})
     assert np.all(of_a_product.floor >= 30 * of_a_product.allowance)
     assert np.all(of_an_input.floor <= 3 * of_an_input.allowance)
+
+
+def test_what_is_zero_in_exact_arithmetic_rounds_like_the_rest() -> None:
+    """The trace, as a sum of eigenvalues: no direction moves its gradient by more than rounding."""
+    x = np.random.default_rng(2).normal(size=(9, 9))
+    block = block_of("sum(eigvalsh(x + transpose(x)))", {"x": x})
+    off_diagonal = ~np.eye(9, dtype=bool).reshape(1, -1)
+    assert np.all(block.floor[off_diagonal] > U / 16)
