@@ -27,24 +27,28 @@ def execute(
     listeners: Sequence[Listener],
     errors: list[SpecError],
     command: str,
+    interrupts: Interrupts | None = None,
 ) -> Report:
     """Runs `specs` and tells the listeners; `specs` may still be reading (`read_specs`).
 
     `errors` is the list to which reading adds the mistakes that it finds. The report of the last
     event has all of them. After the first Ctrl-C, SIGTERM or SIGHUP the report of what was finished
-    is still handed over; the second one ends everything.
+    is still handed over; the second one ends everything. `interrupts` may have noted one before.
     """
     from gradcheck_cli.run import session
 
-    events = cast("Generator[Event, None, None]", session.run(specs, options))
-    told = False
-    with Interrupts() as interrupts:
+    interrupts = interrupts or Interrupts()
+    events = cast("Generator[Event, None, None]", session.run(_until(interrupts, specs), options))
+    begun = told = False
+    with interrupts:
+        interrupts.raises = True
         while True:
             try:
-                if interrupts.pending and not told:
+                if interrupts.pending and begun and not told:
                     told = True  # the run ends its workers and hands over what it has
                     event = events.throw(KeyboardInterrupt())
                 else:
+                    begun = True
                     event = next(events)
                 if isinstance(event, Finished):
                     report = replace(event.report, errors=tuple(errors), command=command)
@@ -60,21 +64,31 @@ def execute(
                 return event.report
 
 
+def _until(interrupts: Interrupts, specs: Iterable[Spec]) -> Iterator[Spec]:
+    """The specs, of which none is begun after an interrupt: one that came before the run."""
+    if interrupts.pending:
+        raise KeyboardInterrupt
+    yield from specs
+
+
 class Interrupts:
     """Remembers Ctrl-C beside raising KeyboardInterrupt for it; SIGTERM, which `timeout`, CI and
     containers send, and SIGHUP, of a terminal that closes, do the same.
 
     The exception alone can get lost: NumPy asks the classes of its operands for attributes, and an
-    exception that strikes in code which such a question runs is taken for "there is none".
+    exception that strikes in code which such a question runs is taken for "there is none". Before
+    the run there is no exception (`raises`): what it would strike is an import, and the run itself
+    asks first. The second signal raises one always.
     """
 
     def __init__(self) -> None:
         self.pending = False
+        self.raises = False
         self.signal: int = signal.SIGINT  # the first that came
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread() and not self._before:
             for name in ("SIGINT", "SIGTERM", "SIGHUP"):
                 number = getattr(signal, name, None)  # Windows has no SIGHUP
                 # what was started with `nohup` goes on
@@ -85,11 +99,14 @@ class Interrupts:
     def __exit__(self, *_: object) -> None:
         for number, before in self._before.items():
             signal.signal(number, before)
+        self._before = {}
 
     def _note(self, number: int, frame: object) -> None:
-        if not self.pending:
+        again = self.pending
+        if not again:
             self.pending, self.signal = True, number
-        raise Stopped(number)
+        if self.raises or again:
+            raise Stopped(number)
 
 
 def read_specs(

@@ -18,7 +18,7 @@ from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.report import FORMATS
 
 if TYPE_CHECKING:
-    from gradcheck_cli.cli.execution import Listener
+    from gradcheck_cli.cli.execution import Interrupts, Listener
     from gradcheck_cli.cli.listeners import Printer
     from gradcheck_cli.domain.report import Report
     from gradcheck_cli.domain.spec import Spec
@@ -35,6 +35,13 @@ spec error, 3 internal error, 5 nothing checked, 130 interrupted (SIGTERM: 143).
 @click.pass_context
 def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:
     """Check the gradients of specs: files, folders, globs or - (standard input)."""
+    from gradcheck_cli.cli.execution import Interrupts
+
+    with Interrupts() as interrupts:
+        return _run(context, paths, interrupts)
+
+
+def _run(context: click.Context, paths: tuple[str, ...], interrupts: Interrupts) -> int:
     from gradcheck_cli.run.launch import prewarm, prewarm_named
 
     prewarm()  # the reference engine's process starts while this one is still importing
@@ -48,7 +55,7 @@ def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:
     settings = Settings(context, load_configuration(trusted=not wary))
     with ExitStack() as stack:
         printers = _printers(settings, stack)
-        report = _checked(paths, settings, printers)
+        report = _checked(paths, settings, printers, interrupts)
         for printer in printers:
             printer.end()
     failures = [printer.failure for printer in printers if printer.failure]
@@ -59,7 +66,12 @@ def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:
     return verdict(report, settings.value("fail-on", "error"), settings.value("exit-zero", False))
 
 
-def _checked(paths: Sequence[str], settings: Settings, printers: Sequence[Printer]) -> Report:
+def _checked(
+    paths: Sequence[str],
+    settings: Settings,
+    printers: Sequence[Printer],
+    interrupts: Interrupts,
+) -> Report:
     from gradcheck_cli import specfile
     from gradcheck_cli.cli.execution import execute, read_specs
     from gradcheck_cli.cli.listeners import Progress
@@ -77,7 +89,7 @@ def _checked(paths: Sequence[str], settings: Settings, printers: Sequence[Printe
     if is_terminal(sys.stderr) and not quiet:
         listeners = [Progress(printers, sys.stderr)]
     read: list[str] = []
-    report = execute(_noted(specs, read), options, listeners, errors, told)
+    report = execute(_noted(specs, read), options, listeners, errors, told, interrupts)
     check_targets(outputs, read)
     if skipped and not quiet:
         talk(skipped_words(skipped))

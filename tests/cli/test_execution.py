@@ -1,11 +1,11 @@
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.cli.execution import execute, read_specs
+from gradcheck_cli.cli.execution import Interrupts, execute, read_specs
 from gradcheck_cli.domain.events import Event, Finished, SpecFinished, Started
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import SpecError
@@ -59,6 +59,25 @@ def test_after_ctrl_c_the_run_still_hands_over_its_report() -> None:
     report = execute([], RunOptions(), [heard], [], "")
     assert report.results == ()
     assert isinstance(heard.events[-1], Finished)
+
+
+def test_ctrl_c_before_the_run_interrupts_no_import_and_ends_the_run_at_its_first_spec(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def reading(specs: Iterable[object], options: object) -> Iterator[Event]:
+        try:
+            yield Started(len(list(specs)), ())
+        except KeyboardInterrupt:
+            yield Finished(samples.report())
+
+    monkeypatch.setattr(session, "run", reading)
+    heard = Heard()
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGTERM)  # nothing is raised here
+        report = execute([], RunOptions(), [heard], [], "", interrupts)
+    assert [type(event) for event in heard.events] == [Finished]
+    assert report.signal == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_second_ctrl_c_ends_everything() -> None:
