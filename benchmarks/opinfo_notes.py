@@ -15,6 +15,7 @@ NOTES: dict[str, str] = {
         "torch asks for the gradient through the mean alone, which comes out as zero; here every "
         "output has a cotangent in each pass, and a missing one is a matter of behaviour (GC608)"
     ),
+    "narrow_copy": "a sample takes no entries at all (GC109): there is nothing to compare",
     "nn.functional.hardsigmoid": (
         "its backward multiplies by 1/6 as float32 has it, 0.16666667163, in float64 too"
     ),

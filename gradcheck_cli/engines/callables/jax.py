@@ -78,6 +78,7 @@ class JaxSubject:
                 lambda array: jax.numpy.issubdtype(array.dtype, jax.numpy.inexact),
                 self._function,
                 parts,
+                empty=request.empty,
             )
             self._names = [name for name in request.values if name not in self._tree.arrays]
             self._arguments = arrange(self._function, self._names, args, kwargs)

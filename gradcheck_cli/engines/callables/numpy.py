@@ -61,6 +61,7 @@ class NumpySubject:
             lambda part: isinstance(part, np.ndarray | np.generic | float),
             lambda part: np.asanyarray(part).dtype.kind == "f",
             self._pair.forward,
+            empty=request.empty,
         )
         self._places = {} if pair.owner is None else arrays_of(self._pair.owner)
         self._own = {n: self._rounded(get(self._pair.owner, p)) for n, p in self._places.items()}

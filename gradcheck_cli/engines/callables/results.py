@@ -32,7 +32,8 @@ class Results:
 
     `noun` names an array that carries a derivative ("floating torch.Tensor"); `is_array` and
     `is_floating` recognise the framework's arrays and those with a derivative; `parts` opens its
-    containers; `layer` is the function whose results these are.
+    containers; `layer` is the function whose results these are. Where an input is `empty`, an
+    output without entries is what was meant.
     """
 
     def __init__(
@@ -42,12 +43,15 @@ class Results:
         is_floating: Callable[[Any], bool],
         layer: Any,
         parts: Parts | None = None,
+        *,
+        empty: bool = False,
     ) -> None:
         self._noun = noun
         self.is_array = is_array
         self._is_floating = is_floating
         self._layer = layer
         self._parts = parts or opened
+        self._empty = empty
         self._first: dict[str, tuple[Any, ...]] | None = None  # shapes, of the first result
 
     def read(self, result: Any) -> list[tuple[str, Any]]:
@@ -57,7 +61,7 @@ class Results:
         found = [(name, array) for name, array in every if self._is_floating(array)]
         shapes = {name: tuple(getattr(array, "shape", ())) for name, array in found}
         if self._first is None:
-            if all(0 in shape for shape in shapes.values()):
+            if not found or (not self._empty and all(0 in shape for shape in shapes.values())):
                 raise self._missing(result, found)
             self._first = shapes
         elif not _agree(self._first, shapes):

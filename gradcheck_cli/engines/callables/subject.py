@@ -61,6 +61,11 @@ class SubjectRequest:
     forward: bool = False
     data: frozenset[str] = frozenset()
 
+    @property
+    def empty(self) -> bool:
+        """Whether an input has no entries."""
+        return any(value.size == 0 for value in self.values.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -72,7 +77,8 @@ class Call:
     where a loss does not use them). Without `tracking` the layer runs as in inference, with no
     graph. `layout` is how the cotangents lie in memory, `inputs` how the given inputs do.
     `between`: after the forward run, another one at these values; then the backward passes of the
-    first. `watch`: what the call writes to is looked at, and whether it draws random numbers.
+    first. `retained`: every row goes back through one graph, whatever a second pass raises.
+    `watch`: what the call writes to is looked at, and whether it draws random numbers.
     """
 
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -83,6 +89,7 @@ class Call:
     layout: Layout = "contiguous"
     inputs: Layout = "contiguous"
     between: Mapping[str, Array] | None = None
+    retained: bool = False
     watch: bool = False
 
 

@@ -81,6 +81,7 @@ class TensorFlowSubject:
             tf.is_tensor,
             lambda tensor: tensor.dtype.is_floating or tensor.dtype.is_complex,
             getattr(self._function, "call", self._function),  # of a Keras layer
+            empty=request.empty,
         )
         found = found_in(tf, self._function)
         names = [name for name in request.values if name not in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.placement import HOST
-from gradcheck_cli.engines.base import Unsupported, WrongKind
+from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import Arranged, arrange
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
@@ -32,6 +32,7 @@ from gradcheck_cli.engines.callables.subject import (
     one_by_one,
 )
 from gradcheck_cli.engines.callables.torch_batched import Batched, has_many_operations
+from gradcheck_cli.engines.callables.torch_compiled import NOTE, as_written, is_compiled
 from gradcheck_cli.engines.callables.torch_memory import Watch, laid_out
 from gradcheck_cli.engines.callables.torch_modes import (
     dense,
@@ -40,6 +41,7 @@ from gradcheck_cli.engines.callables.torch_modes import (
     push_pulled,
     real,
 )
+from gradcheck_cli.engines.callables.torch_passes import Way, gathered, passes_of, pulled
 from gradcheck_cli.engines.callables.torch_state import State, switches
 
 
@@ -67,6 +69,7 @@ class TorchSubject:
             lambda part: isinstance(part, torch.Tensor),
             lambda tensor: tensor.is_floating_point() or tensor.is_complex(),
             target,
+            empty=request.empty,
         )
         self.notes = tuple(self.state.notes)
         names = [name for name in request.values if name not in self.state.named]
@@ -79,6 +82,7 @@ class TorchSubject:
         self.outputs = self._first_outputs()
         self.stencils = Stencils()
         self.mode: Mode = "reverse"
+        self.way = Way()
         self._batched = Batched(torch, self.tensor, self.value)
         self._held: Callable[[Mapping[str, Array]], Array] | None = None
 
@@ -127,7 +131,11 @@ class TorchSubject:
         moving = self.moving()
         with self.ready({}):
             arrays = self.called(self.inputs({}, moving)[1], tracking=bool(moving))
-            self._long = has_many_operations([array for _, array in arrays])
+            made = [array for _, array in arrays]
+            self.compiled = is_compiled(made)
+            self._long = not self.compiled and has_many_operations(made)
+            if self.compiled:
+                self.notes += (NOTE,)
             apart = [name for name, array in arrays if not array.requires_grad]
             if 0 < len(apart) < len(arrays):
                 self._apart = frozenset(apart)
@@ -159,7 +167,10 @@ class TorchSubject:
             return nullcontext()
         from gradcheck_cli.engines.callables.torch_casts import Uncast
 
-        return Uncast()
+        stack = ExitStack()
+        stack.enter_context(as_written(self.torch))
+        stack.enter_context(Uncast())
+        return stack
 
     # Arrays
 
@@ -286,14 +297,15 @@ class TorchSubject:
                 with self.ready(call.between):
                     self.called(self.inputs(call.between, moving)[1], call.tracking)
             sources = [self.source(name, leaves) for name in wrt]
-            passes, spoilt = [], False
-            for i, row in enumerate(rows):
-                outputs, cotangents = self.cotangents(arrays, row, call)
-                marked = {str(place): tensor for place, tensor in enumerate(cotangents)}
-                given = Watch(self.torch, marked) if call.watch else None
-                passes.append(self.pulled(outputs, cotangents, sources, i + 1 < len(rows)))
-                spoilt |= bool(given and given.written())
-            ran = self._gathered(output, wrt, sources, passes)
+
+            def anew() -> tuple[list[tuple[str, Any]], list[Any]]:
+                with self.ready(call.values):
+                    leaves, handed = self.inputs(call.values, moving, call.inputs)
+                    arrays = self.called(handed, call.tracking)
+                return arrays, [self.source(name, leaves) for name in wrt]
+
+            passes, spoilt = passes_of(self, call, rows, arrays, sources, anew)
+            ran = gathered(self, output, wrt, sources, passes)
             if watch is None:
                 return ran
             return replace(
@@ -301,60 +313,9 @@ class TorchSubject:
                 changed=changed,
                 changed_later=watch.written(),
                 upstream_changed=spoilt,
-                accumulated=self.state.accumulated(),
+                accumulated=() if self.way.accumulating else self.state.accumulated(),
                 random=self.state.drawn(),
             )
-
-    def _gathered(
-        self, output: Array, wrt: Sequence[str], sources: Sequence[Any], passes: Sequence[list[Any]]
-    ) -> Ran:
-        gradients: dict[str, Array | None] = {}
-        dtypes: dict[str, str] = {}
-        for place, (name, source) in enumerate(zip(wrt, sources, strict=True)):
-            parts = [grads[place] for grads in passes]
-            known = [part for part in parts if part is not None]
-            gradients[name] = self._stacked(parts, source) if known else None
-            if known:
-                dtypes[name] = str(known[0].dtype).removeprefix("torch.")
-        return Ran(output, gradients, dtypes)
-
-    def _stacked(self, parts: Sequence[Any], source: Any) -> Array:
-        torch = self.torch
-        if len(parts) == 1:  # without a copy: it may be as large as the layer
-            return self.numpy(parts[0]).reshape(1, source.numel())
-        whole = [torch.zeros_like(source) if part is None else part for part in parts]
-        return self.numpy(torch.stack(whole)).reshape(len(parts), source.numel())
-
-    def pulled(
-        self,
-        outputs: Sequence[Any],
-        cotangents: Sequence[Any],
-        sources: Sequence[Any],
-        again: bool,
-        differentiable: bool = False,
-    ) -> list[Any]:
-        """One backward pass: a gradient a source, None where there is none. `differentiable`: the
-        backward itself is recorded."""
-        wanted = [i for i, source in enumerate(sources) if source.requires_grad]
-        result: list[Any] = [None] * len(sources)
-        if not outputs or not wanted:
-            return result
-        try:
-            grads = self.torch.autograd.grad(
-                outputs,
-                [sources[i] for i in wanted],
-                cotangents,
-                retain_graph=again or differentiable,
-                create_graph=differentiable,
-                allow_unused=True,
-            )
-        except RuntimeError as error:
-            if "returned an invalid gradient at index" in str(error):
-                raise WrongKind(str(error).strip().splitlines()[0]) from error
-            raise
-        for i, grad in zip(wanted, grads, strict=True):
-            result[i] = grad
-        return result
 
     def cotangents(
         self, arrays: Sequence[tuple[str, Any]], row: Array, call: Call
@@ -406,12 +367,13 @@ class TorchSubject:
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         from gradcheck_cli.engines.callables.torch_cuts import uncut
 
-        return uncut(lambda: _first(self.run(Call(rows=row[None]))))
+        with as_written(self.torch):
+            return uncut(lambda: _first(self.run(Call(rows=row[None]))))
 
     @contextmanager
     def _passes(self, row: Array | None = None) -> Iterator[Passes]:
         wrt = self.moving()
-        with self.ready({}):
+        with self.ready({}), as_written(self.torch):
             inputs, handed = self.inputs({}, wrt)
             leaves = {leaf.name: self.source(leaf.name, inputs) for leaf in self.leaves}
             named: list[tuple[str, Any]] = []
@@ -424,7 +386,7 @@ class TorchSubject:
             def pull() -> list[Any]:
                 assert row is not None
                 outputs, cotangents = self.cotangents(named, row, Call())
-                return self.pulled(outputs, cotangents, [leaves[name] for name in wrt], False)
+                return pulled(self, outputs, cotangents, [leaves[name] for name in wrt], False)
 
             yield Passes(leaves, wrt, call, pull)
 

@@ -11,6 +11,9 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.subject import Call
+from gradcheck_cli.engines.callables.torch_compiled import NO_FORWARD_MODE as DROPPED
+from gradcheck_cli.engines.callables.torch_compiled import NO_SECOND_ORDER
+from gradcheck_cli.engines.callables.torch_passes import pulled
 from gradcheck_cli.engines.imports import without_compiler
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ def push(subject: TorchSubject, tangents: Mapping[str, Array]) -> Array:
     torch, forward_ad = subject.torch, subject.torch.autograd.forward_ad
     if any(subject.by_name[name].role == "captured" for name in tangents):
         raise Unsupported("forward mode does not reach captured tensors")
+    if subject.compiled:
+        raise Unsupported(DROPPED)
     with subject.ready({}), forward_ad.dual_level(), without_compiler():
         inputs = subject.inputs({}, ())[1]
         held = {name: held.data for name, held in subject.state.named.items()}
@@ -47,6 +52,8 @@ def pull_twice(
 ) -> dict[str, Array | None]:
     torch = subject.torch
     wrt = subject.moving()
+    if subject.compiled:
+        raise Unsupported(NO_SECOND_ORDER)
     with subject.ready({}):
         inputs, handed = subject.inputs({}, wrt)
         outputs, cotangents = subject.cotangents(subject.called(handed, True), row, Call())
@@ -75,6 +82,8 @@ def push_pulled(
     wrt = subject.moving()
     if any(subject.by_name[name].role == "captured" for name in tangents):
         raise Unsupported("forward mode does not reach captured tensors")
+    if subject.compiled:
+        raise Unsupported(DROPPED)
     with subject.ready({}), forward_ad.dual_level(), without_compiler(), _forward_mode():
         inputs, handed = subject.inputs({}, wrt)
         sources = [subject.source(name, inputs) for name in wrt]
@@ -86,8 +95,8 @@ def push_pulled(
         outputs, cotangents = subject.cotangents(arrays, row, Call())
         # The tangents of the gradients. A backward that is not recorded takes what was saved
         # without its tangents (prod, det, solve); `torch.func` and `create_graph=True` record it.
-        pulled = subject.pulled(outputs, cotangents, sources, False, differentiable=True)
-        found = [None if g is None else forward_ad.unpack_dual(g).tangent for g in pulled]
+        grads = pulled(subject, outputs, cotangents, sources, False, differentiable=True)
+        found = [None if g is None else forward_ad.unpack_dual(g).tangent for g in grads]
         return {
             name: None if part is None else subject.numpy(part).reshape(-1)
             for name, part in zip(wrt, found, strict=True)

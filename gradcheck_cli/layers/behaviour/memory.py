@@ -70,7 +70,7 @@ def _after_another(bench: Bench) -> Fault | None:
 def _over_one_graph(bench: Bench) -> Fault | None:
     """Two backward passes, as of two losses."""
     try:
-        ran = bench.subject.run(Call(rows=np.stack([bench.row, bench.row])))
+        ran = bench.subject.run(Call(rows=np.stack([bench.row, bench.row]), retained=True))
     except Exception as error:
         return raised("GC605", "in a second backward pass over one graph", error)
     for row in (0, 1):

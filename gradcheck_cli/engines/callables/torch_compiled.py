@@ -1,0 +1,44 @@
+"""Layers of PyTorch that `torch.compile` has compiled: judged as compiled, watched as written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+_COMPILER = "torch._dynamo"
+_NODE = "CompiledFunction"  # what the name of a compiled function's autograd node begins with
+
+NOTE = (
+    "compiled by torch.compile: its gradients are judged as compiled; casts and causes are looked "
+    "for in the layer as it was written"
+)
+NO_FORWARD_MODE = "what torch.compile has compiled loses tangents"
+NO_SECOND_ORDER = "PyTorch does not differentiate twice what torch.compile has compiled"
+
+
+def is_compiled(arrays: Sequence[Any]) -> bool:
+    """Whether the graph of these outputs has a part that was compiled."""
+    if _COMPILER not in sys.modules:
+        return False
+    pending = [array.grad_fn for array in arrays]
+    seen: set[Any] = set()
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        if type(node).__name__.startswith(_NODE):
+            return True
+        seen.add(node)
+        pending.extend(following for following, _ in node.next_functions)
+    return False
+
+
+def as_written(torch: Any) -> AbstractContextManager[Any]:
+    """Meanwhile, what was compiled runs as it was written. The compiler would else compile, or
+    leave out, the modes that watch a layer."""
+    if _COMPILER not in sys.modules:
+        return nullcontext()
+    kept: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return kept
