@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.place import Place, Span
 
 
 class PointKind(IntEnum):
@@ -115,12 +115,14 @@ class Hull:
 class Guard:
     """A clip that keeps a number away from a pole (of `pole`, a row of the op table) and makes
     entries of the gradient exactly 0. `without` has what they would be if that operation got the
-    number itself, by the keys of `Truth.blocks`; nan for all other entries."""
+    number itself, by the keys of `Truth.blocks`; nan for all other entries. `place` is where it
+    stands in a file of the user's code."""
 
     text: str
     span: Span
     pole: str
     without: Mapping[tuple[str, str], Array]
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

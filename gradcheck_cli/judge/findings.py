@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -373,7 +374,7 @@ def guard_findings(case: Case) -> Iterable[Finding]:
                 f"`{name}`: a bound by the pole of `{guard.pole}` cuts the gradient off, "
                 f"{number:.4g} without it"
             )
-            yield finding(
+            found = finding(
                 case,
                 "GC404",
                 message,
@@ -383,3 +384,4 @@ def guard_findings(case: Case) -> Iterable[Finding]:
                 more=more,
                 truth_source=source_of(block, places),
             )
+            yield replace(found, place=guard.place)

@@ -18,7 +18,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+from gradcheck_cli.engines.callables.custom import CustomCall, Unbounded, Uncut
 from gradcheck_cli.engines.callables.subject import Call, Ran, Subject
 from gradcheck_cli.specfile.kinds import KINDS, Kind
 
@@ -174,6 +174,12 @@ class Admissible:
             if cut.gradients is None
             else replace(cut, gradients=self._pulled(cut.gradients, {}))
             for cut in cuts
+        ]
+
+    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+        return [
+            replace(one, gradients=self._pulled(one.gradients, {}))
+            for one in self._subject.unbounded(rows)
         ]
 
     def hold(self, held: Held) -> None:

@@ -23,6 +23,7 @@ from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.admissible import kinds_of
 from gradcheck_cli.layers.behaviour import behave
 from gradcheck_cli.layers.blame import OF_ROUNDING, Blame, Find
+from gradcheck_cli.layers.bounds import with_guards
 from gradcheck_cli.layers.by_design import FIRST_ORDER_ONLY, Design, not_held
 from gradcheck_cli.layers.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.layers.domain import over_the_domain
@@ -240,6 +241,8 @@ class _Examination:
         if suspected:
             doubt()
             case = self._weighed(made, looked, narrow, highest)
+        if isinstance(looked, Whole):
+            case = with_guards(case, narrow)
         checks, findings = judge(case)
         if findings:
             doubt()

@@ -20,13 +20,12 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.program import INPUT, Node, Program
 from gradcheck_cli.domain.truth import Guard, PointKind, TruthBlock
+from gradcheck_cli.engines.callables.custom import NEAR_POLES
 from gradcheck_cli.truth.certified import certify
 from gradcheck_cli.truth.plain import moving
 
 CLIPS = ("clip", "maximum", "minimum")
 SINGULAR = ("pole", "vertical tangent")
-# An epsilon is written as 1e-3 or smaller; a floor of 1e-2 is a choice.
-NEAR = 2.0**-9
 _MASK = "beyond the bound"
 
 
@@ -105,7 +104,7 @@ def _poles_nearby(program: Program, values: list[Array], start: int) -> Iterator
         for which, at in _singular(node.op):
             if node.args[which] in reached:
                 off = np.abs(values[node.args[which]] - at)
-                yield index, (off > 0) & (off <= NEAR)
+                yield index, (off > 0) & (off <= NEAR_POLES)
 
 
 @cache

@@ -265,3 +265,8 @@ def leaky(current, potential):
     """The decay forgets its derivative."""
     potential = potential - reset(potential) + current - 0.1 * potential.detach()
     return Spike.apply(potential - 1), potential
+
+
+def distance(x, y):
+    """Of two points of a circle; constant where they are nearer than the bound."""
+    return torch.acos((x * y).sum().clamp(-1 + 1e-7, 1 - 1e-7))

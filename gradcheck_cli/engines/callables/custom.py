@@ -54,6 +54,23 @@ class Uncut:
     overwrites: bool = False
 
 
+MOST_BOUNDS = 16  # that are lifted, each in a run of its own
+
+NEAR_POLES = 2.0**-9
+"""How far from a pole a bound stands that is there for its sake. An epsilon is written as 1e-3 or
+smaller; a floor of 1e-2 is a choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """A bound that keeps a number away from the `pole` of an operation, and the layer's `gradients`
+    (k, n) by leaf (None: none at all) where the number goes on as it was."""
+
+    pole: str
+    place: Place
+    gradients: Mapping[str, Array | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Passes:
     """A layer, made ready: `call` makes the forward pass and gives its floating outputs, `pull` the

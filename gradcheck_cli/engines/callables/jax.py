@@ -38,7 +38,7 @@ from gradcheck_cli.engines.callables.subject import (
 from gradcheck_cli.engines.callables.surroundings import Randomness
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+    from gradcheck_cli.engines.callables.custom import CustomCall, Unbounded, Uncut
     from gradcheck_cli.engines.callables.recording import Recording
 
 
@@ -327,6 +327,10 @@ class JaxSubject:
         with self._passes(row) as (call, leaves, bars):
             cuts = uncut(call, leaves, self.moving(), bars)
         return {name: None if g is None else g[0] for name, g in plain.items()}, cuts
+
+    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+        """None: bounds are not looked for."""
+        return ()
 
     def hold(self, held: Held) -> None:
         from gradcheck_cli.engines.callables.jax_held import hold

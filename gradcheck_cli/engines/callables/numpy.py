@@ -33,7 +33,7 @@ from gradcheck_cli.engines.callables.subject import (
 from gradcheck_cli.engines.callables.surroundings import Randomness
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.callables.custom import Uncut
+    from gradcheck_cli.engines.callables.custom import Unbounded, Uncut
     from gradcheck_cli.engines.callables.held import Held
     from gradcheck_cli.engines.callables.recording import Recording
 
@@ -344,6 +344,10 @@ class NumpySubject:
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         """None: there is no graph."""
         return {}, ()
+
+    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+        """None: bounds are not looked for."""
+        return ()
 
     def hold(self, held: Held) -> None:
         """Nothing: there is nothing inside that has a derivative of its own."""

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.layer import Implementation, Leaf
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.casts import Cast
-    from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+    from gradcheck_cli.engines.callables.custom import CustomCall, Unbounded, Uncut
     from gradcheck_cli.engines.callables.held import Held
     from gradcheck_cli.engines.callables.recording import Recording
 
@@ -178,6 +178,11 @@ class Subject(Protocol):
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         """row @ J by leaf, as it is and with each call let through that takes a value out of the
         graph."""
+        ...
+
+    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+        """rows @ J by leaf with each bound lifted that keeps a number away from a pole, as far as
+        they are seen."""
         ...
 
     def hold(self, held: Held) -> None:

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange
 from gradcheck_cli.engines.callables.casts import Cast
-from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
+from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Unbounded, Uncut
 from gradcheck_cli.engines.callables.held import Held
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.results import Results
@@ -387,6 +387,10 @@ class TensorFlowSubject:
                 }
 
         return uncut(run)
+
+    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+        """None: bounds are not looked for."""
+        return ()
 
     def hold(self, held: Held) -> None:
         from gradcheck_cli.engines.callables.tensorflow_held import hold

@@ -17,7 +17,7 @@ from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import Arranged, arrange
 from gradcheck_cli.engines.callables.casts import Cast
-from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Uncut
+from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Unbounded, Uncut
 from gradcheck_cli.engines.callables.held import Held
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.recording import Recording
@@ -340,6 +340,11 @@ class TorchSubject:
         return push_pulled(self, row, tangents)
 
     # What is inside
+
+    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+        from gradcheck_cli.engines.callables.torch_bounds import unbounded
+
+        return unbounded(lambda: self.run(Call(rows=rows)).gradients)
 
     def hold(self, held: Held) -> None:
         from gradcheck_cli.engines.callables.torch_held import hold

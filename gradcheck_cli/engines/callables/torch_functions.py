@@ -71,10 +71,10 @@ def classes_of(outputs: Sequence[Any]) -> set[Any]:
 
 def _nodes(outputs: Sequence[Any]) -> Iterator[Any]:
     """Autograd's nodes that the outputs depend on."""
-    yield from _below([y.grad_fn for y in outputs if y.grad_fn is not None])
+    yield from below([y.grad_fn for y in outputs if y.grad_fn is not None])
 
 
-def _below(nodes: Sequence[Any]) -> Iterator[Any]:
+def below(nodes: Sequence[Any]) -> Iterator[Any]:
     """These nodes, and those that they hand cotangents to, each once."""
     waiting = list(dict.fromkeys(nodes))
     seen = set(waiting)
@@ -140,7 +140,7 @@ def _described(
     ]
     known = parameters_of(call.cls)
     called = [known[i] if i < len(known) else f"argument {i}" for i in places]
-    reached = {id(getattr(n, "variable", None)) for n in _below([node])}
+    reached = {id(getattr(n, "variable", None)) for n in below([node])}
     own = call.cls.__dict__.get("vjp", call.cls.backward)
     return CustomCall(
         name=call.cls.__name__,

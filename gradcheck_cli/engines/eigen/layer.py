@@ -31,7 +31,7 @@ from gradcheck_cli.engines.eigen.writing import REALS
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.casts import Cast
-    from gradcheck_cli.engines.callables.custom import CustomCall, Uncut
+    from gradcheck_cli.engines.callables.custom import CustomCall, Unbounded, Uncut
     from gradcheck_cli.engines.callables.held import Held
     from gradcheck_cli.engines.callables.recording import Recording
 
@@ -198,6 +198,10 @@ class EigenSubject:
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         """None: there is no graph."""
         return {}, ()
+
+    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+        """None: bounds are not looked for."""
+        return ()
 
     def hold(self, held: Held) -> None:
         """Nothing: there is nothing inside that has a derivative of its own."""
