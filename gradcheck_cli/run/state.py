@@ -16,13 +16,24 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 _MISSING = object()
-_OURS = ("gradcheck_cli", "reference_engine")
-_FRAMEWORKS = ("jax", "keras", "tensorflow", "torch")
-_WATCHED = frozenset((*_OURS, *_FRAMEWORKS, "builtins", "math", "numpy", "random", "scipy"))
-"""Packages in which a function that was replaced changes the verdict about another spec."""
+_OF_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE: the attributes of other classes cannot be set
+_OURS = ("domain", "engines", "explain", "judge", "layers", "run", "truth")
+_PUBLIC = {
+    "builtins": (),
+    "math": (),
+    "random": (),
+    "jax": ("lax", "nn", "numpy", "random"),
+    "numpy": ("fft", "linalg", "random"),
+    "tensorflow": ("linalg", "math", "nn", "random"),
+    "torch": ("autograd", "fft", "func", "linalg", "nn", "special"),
+    "torch.nn": ("functional",),
+}
+"""Where a function that was replaced changes the verdict about another spec: in our own modules,
+and in what a person writes as `torch.sin` or `torch.autograd.grad`, classes included."""
 _OF_FRAMEWORKS: dict[str, Callable[[Any], object]] = {
     "torch": lambda torch: (
         torch.get_default_device(),
@@ -72,12 +83,13 @@ class Process:
 
     def _look_for_more(self) -> None:
         """Modules that were imported since, and their classes, are watched from now on."""
-        for name, module in list(sys.modules.items()):
-            space = getattr(module, "__dict__", None)
-            if name not in self._spaces and _is_watched(name) and isinstance(space, dict):
-                self._spaces[name] = _Namespace(name, space)
-                for found in _classes(name, space):
-                    self._spaces.setdefault(found.name, found)
+        for name, module in _modules():
+            if name in self._spaces:
+                continue
+            space = vars(module)
+            self._spaces[name] = _Namespace(name, space)
+            for found in _classes(name.partition(".")[0], space):
+                self._spaces.setdefault(found.name, found)
 
 
 class _Namespace:
@@ -109,15 +121,27 @@ def _policy(keras: Any) -> object:
     return keras.config.dtype_policy().name
 
 
-def _is_watched(name: str) -> bool:
-    return name.partition(".")[0] in _WATCHED
+def _modules() -> Iterator[tuple[str, ModuleType]]:
+    """Those that are watched."""
+    for name, module in list(sys.modules.items()):
+        package, _, rest = name.partition(".")
+        ours = package == "gradcheck_cli" and rest.partition(".")[0] in _OURS
+        if (ours or package == "reference_engine") and isinstance(module, ModuleType):
+            yield name, module
+    for name, parts in _PUBLIC.items():
+        if name in sys.modules:
+            yield name, sys.modules[name]
+            space = vars(sys.modules[name])
+            yield from ((f"{name}.{part}", space[part]) for part in parts if part in space)
 
 
-def _classes(name: str, space: Mapping[str, Any]) -> Iterator[_Namespace]:
-    """The classes that a module defines."""
+def _classes(package: str, space: Mapping[str, Any]) -> Iterator[_Namespace]:
+    """The classes of that package among the values of a module, where they can be changed."""
     for value in list(space.values()):
-        if type.__instancecheck__(type, value) and value.__module__ == name:
-            yield _Namespace(f"{name}.{value.__qualname__}", vars(value))
+        if isinstance(value, type) and value.__flags__ & _OF_PYTHON:
+            place = str(value.__module__)
+            if place.partition(".")[0] == package:
+                yield _Namespace(f"{place}.{value.__qualname__}", vars(value))
 
 
 def _is_code(value: object) -> bool:
