@@ -15,7 +15,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -26,6 +29,7 @@ MARK = "GRADCHECK_FAMILY"
 PROC = Path("/proc")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+_inside: set[int] = set()  # threads in which a layer is examined
 _ROUNDS = 100  # of looking for more: a process that is about to be killed may start another
 
 
@@ -51,6 +55,28 @@ def end_on_return(frame: FrameType | None) -> None:
     if frame is not None:
         frame.f_trace = _end
         sys.settrace(_ignore)  # without any trace function those of frames are not called
+
+
+@contextmanager
+def children_end() -> Iterator[None]:
+    """A child that this thread forks meanwhile ends when it comes back to gradcheck, where layers
+    are examined in the process of their user."""
+    _guard()
+    _inside.add(threading.get_ident())
+    try:
+        yield
+    finally:
+        _inside.discard(threading.get_ident())
+
+
+@cache
+def _guard() -> None:
+    def end() -> None:
+        if threading.get_ident() in _inside:
+            end_on_return(sys._getframe(1))
+
+    if hasattr(os, "register_at_fork"):  # what is registered stays
+        os.register_at_fork(after_in_child=end)
 
 
 def _end(*_: Any) -> Any:

@@ -16,6 +16,7 @@ from gradcheck_cli.engines.base import Engine, EngineFault
 from gradcheck_cli.engines.registry import engines, usual
 from gradcheck_cli.layers.examine import examine
 from gradcheck_cli.layers.failures import told_once, with_failure
+from gradcheck_cli.run.family import children_end
 from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.run.settle import settle
 
@@ -35,7 +36,7 @@ def run_here(spec: Spec, options: RunOptions) -> SpecResult:
         engine = registered[problem.implementation.engine].engine
         assert engine is not None  # make_plan has seen to it
         # In a worker nobody hears a warning; here one might be an error (`pytest -W error`).
-        with warnings.catch_warnings(), _there(engine, plan.placement):
+        with warnings.catch_warnings(), _there(engine, plan.placement), children_end():
             warnings.simplefilter("ignore")
             answers.append(with_failure(problem, examine(engine, problem)))
     return settle(
