@@ -49,6 +49,8 @@ def is_scarce() -> bool:
 def held(pid: int) -> int | None:
     """Bytes that the process and all that it started hold; None where that is not told. What a
     child shares with its parent counts once."""
+    if not family.PROC.exists():
+        return None
     children = family.descendants(pid)
     if not children:
         return resident(pid)

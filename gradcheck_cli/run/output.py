@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import codecs
 import io
+import re
 import sys
 
 SHOWN = 1 << 20  # characters of each stream that come out for one question
+# and what turns the direction of text around
+_CONTROL = re.compile(r"[^\n\t\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\U0010ffff]")
+
+
+class Shown:
+    """Turns bytes that a worker printed into text for a terminal, piece by piece. What would move
+    the cursor, change colours or ring is written out; a carriage return begins a line."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+
+    def __call__(self, data: bytes) -> str:
+        text = re.sub("\r\n?", "\n", self._decoder.decode(data))
+        return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 class Bounded(io.TextIOWrapper):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
-import selectors
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import Any
 
 from gradcheck_cli.domain.placement import HOST, Placement
-from gradcheck_cli.run import channel, family, memory
+from gradcheck_cli.run import channel, family, memory, output
 from gradcheck_cli.run.launch import adopt, mark_of, spawn
+from gradcheck_cli.run.pipes import pipes_of
 
 _TAIL = 1 << 14  # bytes of the worker's last words that are kept: faulthandler says a lot
 # How often a worker is looked at: its child may hold its pipes open when it is gone, and at some
@@ -46,11 +45,6 @@ class TookTooMuch(Exception):
     """The worker holds more memory than it may; the message says how much."""
 
 
-def _descriptor(stream: IO[bytes] | None) -> int:
-    assert stream is not None  # `spawn` makes all three
-    return stream.fileno()
-
-
 class Process:
     """A worker, its channel, and the tail of what it printed.
 
@@ -63,23 +57,17 @@ class Process:
         else:
             self._popen = spawn(target, (placement.device, placement.matmul))
         self._show_output = show_output
+        self._shown = output.Shown()
         self._decoder = channel.Decoder()
-        self._unsent = memoryview(b"")
         self._tail = bytearray()
         self._mark = mark_of(self._popen)
         self._expected = 0  # the number of the next answer
         self._boundary = False
         self._compiled_s = 0.0  # what compilers took since it was asked
+        self._over = False  # nothing more comes
         self._held = 0  # bytes of memory when it was last sent something
         self._looked = 0.0
-        self._stdin = _descriptor(self._popen.stdin)
-        self._stdout = _descriptor(self._popen.stdout)
-        self._stderr = _descriptor(self._popen.stderr)
-        self._selector = selectors.DefaultSelector()
-        for descriptor in (self._stdin, self._stdout, self._stderr):
-            os.set_blocking(descriptor, False)
-        self._selector.register(self._stdout, selectors.EVENT_READ)
-        self._selector.register(self._stderr, selectors.EVENT_READ)
+        self._pipes = pipes_of(self._popen)
 
     @property
     def pid(self) -> int:
@@ -99,9 +87,7 @@ class Process:
         data = channel.encode(channel.Request(self._expected, questions, boundary))
         self._decoder.largest = channel.LARGEST + len(data)
         self._held = memory.held(self.pid) or 0
-        self._unsent = memoryview(data)
-        if self._stdin not in self._selector.get_map():  # what was asked before went out
-            self._selector.register(self._stdin, selectors.EVENT_WRITE)
+        self._pipes.send(data)
 
     def answer(self, deadline: float, most: float = math.inf) -> Any:
         """The answer to the next question. Raises as `receive` does; and Spent, where the questions
@@ -132,15 +118,21 @@ class Process:
                 raise Died(f"broke its channel: {error}") from error
             if message is not None:
                 return message
+            if self._over:
+                raise Died(self._how_it_ended())
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimedOut
             self._look_at_memory(most)
             ended = self._popen.poll() is not None
-            events = self._selector.select(0 if ended else min(left, _POLL_S))
-            closed = [self._handle(key.fd) for key, _ in events]
-            if any(closed) or (ended and not events):
-                raise Died(self._how_it_ended())
+            found = self._pipes.wait(0 if ended else min(left, _POLL_S))
+            for name, data in found:
+                if name == "words":
+                    self._keep(data)
+                    continue
+                self._decoder.feed(data)
+                self._over = not data
+            self._over |= ended and not found
 
     def _look_at_memory(self, most: float) -> None:
         now = time.monotonic()
@@ -154,46 +146,17 @@ class Process:
             words = f"took {taken / 1e9:.1f} GB of memory, and the machine has hardly any left"
             raise TookTooMuch(words)
 
-    def _handle(self, descriptor: int) -> bool:
-        """Moves bytes one way or the other; True where the channel is closed."""
-        if descriptor == self._stdin:
-            return self._write()
-        try:
-            data = os.read(descriptor, 1 << 16)
-        except BlockingIOError:
-            return False
-        if descriptor == self._stdout:
-            self._decoder.feed(data)
-            return not data
-        if not data:
-            self._selector.unregister(self._stderr)
-        self._keep(data)
-        return False
-
-    def _write(self) -> bool:
-        try:
-            self._unsent = self._unsent[os.write(self._stdin, self._unsent) :]
-        except BlockingIOError:
-            return False
-        except BrokenPipeError:
-            self._unsent = memoryview(b"")  # the end of the other pipe tells the rest
-        if not self._unsent:
-            self._selector.unregister(self._stdin)
-        return False
-
     def _keep(self, data: bytes) -> None:
         self._tail = (self._tail + data)[-_TAIL:]
         if self._show_output and data:
             with contextlib.suppress(OSError, ValueError):
-                sys.stderr.write(data.decode("utf-8", "replace"))
+                sys.stderr.write(self._shown(data))
                 sys.stderr.flush()
 
     def _how_it_ended(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(1.0)  # the channel closes a moment before the process is gone
-        with contextlib.suppress(OSError):
-            while data := os.read(self._stderr, 1 << 16):
-                self._keep(data)
+        self._keep(self._pipes.rest())
         code = self._popen.returncode
         if code is None:
             return "closed its channel"
@@ -223,7 +186,4 @@ class Process:
     def release(self) -> None:
         """Kills what is left and gives the descriptors back."""
         self.kill()
-        self._selector.close()
-        for stream in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
-            if stream is not None:
-                stream.close()
+        self._pipes.close()

@@ -18,7 +18,7 @@ def surroundings() -> Iterator[None]:
     """Puts back what belongs to the whole process: the current directory, the environment, the
     path of imports, the filters of warnings, NumPy's handling of errors, and the random numbers of
     Python and NumPy. What belongs to a framework is put back by its own subject."""
-    folder, environment, path = _folder(), dict(os.environb), list(sys.path)
+    folder, environment, path = _folder(), dict(os.environ), list(sys.path)
     errors, drawn = np.geterr(), _state()
     try:
         with warnings.catch_warnings():
@@ -28,7 +28,7 @@ def surroundings() -> Iterator[None]:
         np.random.set_state(drawn[1])
         np.seterr(**errors)
         sys.path[:] = path
-        if dict(os.environb) != environment:
+        if dict(os.environ) != environment:
             _put_back(environment)
         if folder is not None:
             os.chdir(folder)
@@ -42,12 +42,12 @@ def _folder() -> str | None:
         return None
 
 
-def _put_back(environment: Mapping[bytes, bytes]) -> None:
-    for name in os.environb.keys() - environment.keys():
-        del os.environb[name]
+def _put_back(environment: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
     for name, value in environment.items():
-        if os.environb.get(name) != value:
-            os.environb[name] = value
+        if os.environ.get(name) != value:
+            os.environ[name] = value
 
 
 class Randomness:

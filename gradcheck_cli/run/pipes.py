@@ -1,0 +1,152 @@
+"""The three pipes of a worker, without waiting for any of them alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import selectors
+import subprocess
+import sys
+import threading
+from typing import IO, Literal, Protocol
+
+_PIECE = 1 << 16
+_AHEAD = 64  # pieces that are read before anybody takes them
+
+Name = Literal["answers", "words"]
+"""Standard output, which is the channel, and standard error."""
+
+
+class Pipes(Protocol):
+    def send(self, data: bytes) -> None:
+        """Queues bytes for the worker; they go out during `wait`."""
+        ...
+
+    def wait(self, seconds: float) -> list[tuple[Name, bytes]]:
+        """What has come, after that time at the latest. No bytes: that pipe is closed."""
+        ...
+
+    def rest(self) -> bytes:
+        """What stands in standard error when the worker has ended."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def pipes_of(process: subprocess.Popen[bytes]) -> Pipes:
+    """Windows cannot wait for pipes: there each has a thread."""
+    return Threaded(process) if sys.platform == "win32" else Polled(process)
+
+
+def _stream(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None  # `spawn` makes all three
+    return stream
+
+
+class Polled:
+    """One thread waits for all of them."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._streams = (_stream(process.stdin), _stream(process.stdout), _stream(process.stderr))
+        self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in self._streams)
+        self._unsent = memoryview(b"")
+        self._selector = selectors.DefaultSelector()
+        for descriptor in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(descriptor, False)
+        self._selector.register(self._stdout, selectors.EVENT_READ)
+        self._selector.register(self._stderr, selectors.EVENT_READ)
+
+    def send(self, data: bytes) -> None:
+        self._unsent = memoryview(data)
+        if self._stdin not in self._selector.get_map():  # else what was sent before is not out yet
+            self._selector.register(self._stdin, selectors.EVENT_WRITE)
+
+    def wait(self, seconds: float) -> list[tuple[Name, bytes]]:
+        found: list[tuple[Name, bytes]] = []
+        for key, _ in self._selector.select(seconds):
+            if key.fd == self._stdin:
+                self._write()
+                continue
+            with contextlib.suppress(BlockingIOError):
+                data = os.read(key.fd, _PIECE)
+                if not data:
+                    self._selector.unregister(key.fd)
+                found.append(("answers" if key.fd == self._stdout else "words", data))
+        return found
+
+    def _write(self) -> None:
+        try:
+            self._unsent = self._unsent[os.write(self._stdin, self._unsent) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._unsent = memoryview(b"")  # the end of the other pipe tells the rest
+        if not self._unsent:
+            self._selector.unregister(self._stdin)
+
+    def rest(self) -> bytes:
+        parts = []
+        with contextlib.suppress(OSError):
+            while data := os.read(self._stderr, _PIECE):
+                parts.append(data)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self._selector.close()
+        for stream in self._streams:
+            stream.close()
+
+
+class Threaded:
+    """A thread for each of them. Whoever reads stops while nobody takes what was read."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._streams = (_stream(process.stdin), _stream(process.stdout), _stream(process.stderr))
+        self._found: queue.Queue[tuple[Name, bytes]] = queue.Queue(_AHEAD)
+        self._unsent: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._closed = False
+        targets = (self._write, lambda: self._read("answers", 1), lambda: self._read("words", 2))
+        for target in targets:
+            threading.Thread(target=target, name="pipe of a worker", daemon=True).start()
+
+    def _read(self, name: Name, place: int) -> None:
+        data = b"more"
+        while data and not self._closed:
+            try:
+                data = os.read(self._streams[place].fileno(), _PIECE)
+            except (OSError, ValueError):  # closed here
+                data = b""
+            while not self._closed:
+                with contextlib.suppress(queue.Full):
+                    self._found.put((name, data), timeout=0.1)
+                    break
+
+    def _write(self) -> None:
+        while (data := self._unsent.get()) is not None:
+            left = memoryview(data)
+            try:
+                while left:
+                    left = left[os.write(self._streams[0].fileno(), left) :]
+            except (OSError, ValueError):  # the end of the other pipe tells the rest
+                return
+
+    def send(self, data: bytes) -> None:
+        self._unsent.put(data)
+
+    def wait(self, seconds: float) -> list[tuple[Name, bytes]]:
+        found = []
+        with contextlib.suppress(queue.Empty):
+            found.append(self._found.get(timeout=max(seconds, 0.001)))
+            while True:
+                found.append(self._found.get_nowait())
+        return found
+
+    def rest(self) -> bytes:
+        return b"".join(data for name, data in self.wait(0.1) if name == "words")
+
+    def close(self) -> None:
+        self._closed = True
+        self._unsent.put(None)
+        for stream in self._streams:
+            stream.close()
