@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -29,6 +30,7 @@ MARK = "GRADCHECK_FAMILY"
 PROC = Path("/proc")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+_BEGINS_S = 0.05  # a process that begins a program has no environment for a moment
 _inside: set[int] = set()  # threads in which a layer is examined
 _ROUNDS = 100  # of looking for more: a process that is about to be killed may start another
 
@@ -175,7 +177,9 @@ def end(worker: subprocess.Popen[bytes], mark: str = "") -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()
-    if died and mark:
+    if mark and (died or worker.returncode != -signal.SIGKILL):
+        _end_all(lambda: _marked(mark))
+        time.sleep(_BEGINS_S)
         _end_all(lambda: _marked(mark))
 
 

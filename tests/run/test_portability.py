@@ -74,6 +74,7 @@ FOUND = {
 }
 
 
+OPTIONS = ["--engine", "reference,numpy", "--dtype", "float64", "--format", "json"]
 NOTES = {"GC705"}  # NumPy takes layers and no formulas
 
 
@@ -89,8 +90,7 @@ def test_formulas_and_layers_are_checked(tmp_path: Path, system: str) -> None:
     environment["OURS"] = os.pathsep.join(map(os.path.abspath, sys.path))
     environment["PYTHONPATH"] = os.pathsep.join([str(start), environment["OURS"]])
     done = subprocess.run(
-        [sys.executable, "-m", "gradcheck_cli", "run", *SPECS, "--format", "json"]
-        + ["--engine", "reference,numpy", "--dtype", "float64"],
+        [sys.executable, "-m", "gradcheck_cli", "run", *SPECS, *OPTIONS],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
