@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from gradcheck_cli.cli.outputs import Output, check_targets
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
 from gradcheck_cli.domain.errors import UsageError
 
@@ -165,16 +165,11 @@ def _draw(path: str, dtype: str, output: str | None, color: str | None) -> int:
             click.echo()
         print_lines(make_console(sys.stdout, style), curve_lines(curve, style))
         if output is not None:
-            _write(output, curve_svg(curve))
+            with Output(output) as picture:
+                check_targets([picture], [path])
+                picture.put(curve_svg(curve))
     _show(mistakes)
     return USAGE if mistakes else PASSED
-
-
-def _write(file: str, text: str) -> None:
-    try:
-        Path(file).write_text(text, "utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}") from error
 
 
 def _no_formula(spec: Spec) -> SpecError:

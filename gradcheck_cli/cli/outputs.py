@@ -63,6 +63,14 @@ class Output:
         reason = write_reason(error) if isinstance(error, OSError) else str(error)
         return UsageError(f"cannot write to {self.name}: {reason}")
 
+    def put(self, text: str) -> None:
+        """Writes a whole file at once. Raises UsageError."""
+        try:
+            self.stream.write(text)
+        except OSError as error:
+            raise self.failed(error) from error
+        self.keep()
+
     def keep(self) -> None:
         """The end of a report that is whole. Raises UsageError."""
         try:

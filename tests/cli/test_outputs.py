@@ -81,3 +81,14 @@ def test_a_spec_and_a_layer_are_there_after_a_run_that_names_them_as_reports(
         screen = call("run", "s.yaml", flag.format(name), cwd=tmp_path)
         assert (screen.code, (tmp_path / name).read_text()) == (2, before)
         assert f"{name} is an input of this run" in screen.err
+
+
+def test_a_picture_takes_the_place_of_no_spec(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(SPEC)
+    screen = call("derive", "s.yaml", "--numeric", "--output", "s.yaml", cwd=tmp_path)
+    assert (screen.code, (tmp_path / "s.yaml").read_text()) == (2, SPEC)
+    screen = call("derive", "s.yaml", "--numeric", "--output", "/dev/full", cwd=tmp_path)
+    assert (screen.code, screen.err) == (
+        2,
+        "error: cannot write to /dev/full: No space left on device\n",
+    )
