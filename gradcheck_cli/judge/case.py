@@ -339,6 +339,8 @@ def _judge_missing(
     missing = bool(np.any(nonzero))
     if missing:
         code, what = "GC102", f"no gradient for `{name}`, whose derivative is not zero"
+        if evaluation.mode == "forward":
+            what = f"no tangent arrives from `{name}`, whose derivative is not zero"
         if evaluation.mode in SECOND:
             code, what = "GC106", f"no second derivative for `{name}`, which is not zero"
         got.findings.append(

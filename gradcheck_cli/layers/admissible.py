@@ -142,7 +142,7 @@ class Admissible:
                 )
         return replace(truth, blocks=blocks)
 
-    def push(self, tangents: Mapping[str, Array]) -> Array:
+    def push(self, tangents: Mapping[str, Array]) -> Array | None:
         return self._subject.push(
             {
                 name: self._kinds[name].along(self._own[name], u.reshape(self._own[name].shape))

@@ -90,7 +90,8 @@ class Forward:
         """J @ direction, (m,); zeros where the output itself is no number."""
         shapes = {leaf.name: leaf.value.shape for leaf in subject.leaves}
         pushed = subject.push({name: part.reshape(shapes[name]) for name, part in along.items()})
-        return np.where(np.any(self.truth.rows != 0, axis=0), pushed, 0.0)
+        known = 0.0 if pushed is None else pushed
+        return np.where(np.any(self.truth.rows != 0, axis=0), known, 0.0)
 
     def _widened(self, seen: Look, along: Mapping[str, Float], mine: Float, pushed: Float) -> Look:
         """With what rounding leaves open of J @ direction, where it is off by less than half of its

@@ -49,7 +49,8 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
             direction = signs(rng, leaf.value)
             gradient = gradients.get(leaf.name)
             if mode == "forward":
-                stated = float(row @ subject.push({leaf.name: direction}))
+                pushed = subject.push({leaf.name: direction})
+                stated = 0.0 if pushed is None else float(row @ pushed)
             else:
                 stated = 0.0 if gradient is None else float(gradient[0] @ direction.reshape(-1))
             right, bar = difference(subject, leaf.name, leaf.value, direction, row)

@@ -63,8 +63,8 @@ class Pushes:
                     continue
                 found = self._pushed(subject, leaf.name, leaf.value.shape, refusals)
                 if found is not None:
-                    gradients[leaf.name] = Gradient(found)
-                    passes += found.shape[1]
+                    gradients[leaf.name] = found
+                    passes += self._columns(leaf.name, leaf.size)
             output = subject.value({}) if output is None else output
         except Exception as error:
             return replace(evaluation, failure=as_failure(error))
@@ -85,7 +85,9 @@ class Pushes:
 
     def _pushed(
         self, subject: Subject, name: str, shape: tuple[int, ...], refusals: dict[str, None]
-    ) -> Array | None:
+    ) -> Gradient | None:
+        """The columns by one leaf, without values where no output ever has a tangent; None where
+        there is no such mode."""
         directions = self.directions
         along = np.eye(math.prod(shape)) if directions is None else directions[name]
         try:
@@ -93,7 +95,14 @@ class Pushes:
         except Unsupported as error:
             refusals[str(error)] = None
             return None
-        return np.stack(columns, axis=1) if columns else np.zeros((output_size(subject), 0))
+        size = output_size(subject)
+        if columns and all(column is None for column in columns):
+            return Gradient(None)
+        known = [np.zeros(size) if column is None else column for column in columns]
+        return Gradient(np.stack(known, axis=1) if known else np.zeros((size, 0)))
+
+    def _columns(self, name: str, size: int) -> int:
+        return size if self.directions is None else len(self.directions[name])
 
 
 def output_size(subject: Subject) -> int:

@@ -205,7 +205,10 @@ class Second:
                 parts = [self.highest.push({leaf.name: unit}) for unit in units]
             except Exception:  # without a forward mode differences of the value decide alone
                 continue
-            yield leaf.name, np.array([float(self._row @ part) for part in parts])
+            yield (
+                leaf.name,
+                np.array([0.0 if part is None else float(self._row @ part) for part in parts]),
+            )
 
     def _truth(self) -> SecondTruth:
         problem = self.problem

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gradcheck_cli.layers import examine
-from tests.layers.making import layer_problem, torch_engine
+from tests.layers.making import examined, layer_problem, torch_engine
 
 
 class Squared(torch.autograd.Function):
@@ -49,3 +49,14 @@ def test_an_input_without_numbers_has_a_gradient_without_numbers() -> None:
     assert answer.failure is None
     assert {check.status for check in answer.checks} == {"passed"}
     assert not answer.findings
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_tangent_that_never_arrives_is_missing_as_a_gradient_is(dtype: str) -> None:
+    def layer(x: Any, w: Any) -> Any:
+        return torch.sin(w) + torch.from_numpy(np.cos(x.detach().numpy()))
+
+    inputs = {"x": np.array([0.3, 1.2]), "w": np.array([0.5, 1.0])}
+    answer = examined(layer, inputs, dtype=dtype)
+    found = {(f.mode, f.code, f.input) for f in answer.findings if f.severity == "error"}
+    assert found == {("reverse", "GC102", "x"), ("forward", "GC102", "x")}

@@ -150,8 +150,9 @@ class Subject(Protocol):
 
     def run(self, call: Call) -> Ran: ...
 
-    def push(self, tangents: Mapping[str, Array]) -> Array:
-        """J @ tangents by the framework's forward mode, (m,). Raises Unsupported."""
+    def push(self, tangents: Mapping[str, Array]) -> Array | None:
+        """J @ tangents by the framework's forward mode, (m,); None where no output has a tangent.
+        Raises Unsupported."""
         ...
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:

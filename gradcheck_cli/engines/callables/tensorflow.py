@@ -346,7 +346,7 @@ class TensorFlowSubject:
 
     # Other modes
 
-    def push(self, tangents: Mapping[str, Array]) -> Array:
+    def push(self, tangents: Mapping[str, Array]) -> Array | None:
         return push(self, tangents)
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:

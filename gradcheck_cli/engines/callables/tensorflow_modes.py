@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.tensorflow import TensorFlowSubject
 
 
-def push(subject: TensorFlowSubject, tangents: Mapping[str, Array]) -> Array:
+def push(subject: TensorFlowSubject, tangents: Mapping[str, Array]) -> Array | None:
     """As `subject.Subject` has it, like the next two."""
     tf = subject.tf
     with subject.ready({}), forward_mode():
@@ -24,6 +24,8 @@ def push(subject: TensorFlowSubject, tangents: Mapping[str, Array]) -> Array:
         with _accumulating(subject, inputs, tangents) as accumulator:
             arrays = subject.called(inputs)
         pushed = [accumulator.jvp(array) for _, array in arrays]
+        if pushed and all(part is None for part in pushed):
+            return None
         return np.concatenate(
             [np.zeros(0)]
             + [

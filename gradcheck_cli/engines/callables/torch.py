@@ -330,7 +330,7 @@ class TorchSubject:
                 cotangents.append(laid_out(self.torch, part.to(array.dtype), call.layout))
         return outputs, cotangents
 
-    def push(self, tangents: Mapping[str, Array]) -> Array:
+    def push(self, tangents: Mapping[str, Array]) -> Array | None:
         return push(self, tangents)
 
     def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NO_FORWARD_MODE = ("jvp", "forward", "stateless api")
 
 
-def push(subject: TorchSubject, tangents: Mapping[str, Array]) -> Array:
+def push(subject: TorchSubject, tangents: Mapping[str, Array]) -> Array | None:
     """As `subject.Subject` has it, like the next two."""
     torch, forward_ad = subject.torch, subject.torch.autograd.forward_ad
     if any(subject.by_name[name].role == "captured" for name in tangents):
@@ -39,11 +39,13 @@ def push(subject: TorchSubject, tangents: Mapping[str, Array]) -> Array:
         }
         with _forward_mode():
             result = subject.outputs_with(duals, inputs)
-        parts = []
-        for _, array in result:
-            primal, tangent = forward_ad.unpack_dual(array)
-            tangent = torch.zeros_like(primal) if tangent is None else tangent
-            parts.append(subject.numpy(tangent).reshape(-1))
+        duals_of = [forward_ad.unpack_dual(array) for _, array in result]
+        if duals_of and all(tangent is None for _, tangent in duals_of):
+            return None
+        parts = [
+            subject.numpy(torch.zeros_like(primal) if tangent is None else tangent).reshape(-1)
+            for primal, tangent in duals_of
+        ]
     return np.concatenate([np.zeros(0), *parts])
 
 

@@ -30,6 +30,8 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
     except Exception as error:
         yield raised("GC105", "in forward mode", error)
         return
+    if pushed is None:  # which is a missing gradient, and not one that disagrees
+        return
     by_forward = float(bench.row @ pushed)
     terms = {n: bench.gradient(bench.first, n) @ t.reshape(-1) for n, t in tangents.items()}
     by_reverse = float(sum(terms.values()))
