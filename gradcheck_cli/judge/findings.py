@@ -270,8 +270,11 @@ def _message(
     if np.all(np.isinf(rounded)):
         largest = block.value[at][np.argmax(np.abs(block.value[at]))]
         where = f"by {genuine_overflow('the truth', float(largest), fmt)}"
-    if np.all(np.isin(block.kind[at], (PointKind.UNDEFINED, PointKind.JUMP))):
+    rough = np.isin(block.kind[at], (PointKind.UNDEFINED, PointKind.JUMP))
+    if np.all(rough):
         where = "at a point without a derivative"
+    elif np.any(rough):
+        where = "at a point without a derivative, and where the truth is a number"
     elif np.all(block.kind[at] == PointKind.KINK):
         where = "at a kink"
     elif np.all(block.kind[at] == PointKind.UNDECIDED):

@@ -21,7 +21,7 @@ from gradcheck_cli.truth.halving import confirm
 from gradcheck_cli.truth.nearby import values_of
 from gradcheck_cli.truth.noise import OPERATIONS, from_size, measured_of_layer
 from gradcheck_cli.truth.quick import Quick
-from gradcheck_cli.truth.weighing import Rounding, move_of, weighed
+from gradcheck_cli.truth.weighing import Rounding, blurred, move_of, weighed
 
 DRAWS = 4  # of random signs, along which inputs are moved to see how far the gradient moves
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
@@ -232,12 +232,20 @@ class CallableTruth:
         )
 
         def settled(merged: Merged) -> Merged:
-            if self.subject.digits != "float64":  # a little way off others have no digits left
-                return merged
-            return cornered(merged, gradient, found, self._several, self.values, name, self.seed)
+            if self.subject.digits == "float64":  # a little way off others have no digits left
+                at, seed = self.values, self.seed
+                merged = cornered(merged, gradient, found, self._several, at, name, seed)
+            return blurred(merged, gradient, found, self._last_digit)
 
         scale = self._scale(name, found)
         return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled)
+
+    @property
+    def _last_digit(self) -> Array:
+        """Which outputs (m, 1) are below the last digit of the largest input."""
+        sizes = [np.max(np.abs(v), initial=0.0, where=np.isfinite(v)) for v in self.values.values()]
+        digit = FORMATS[self.subject.digits].unit_roundoff * max(sizes, default=0.0)
+        return np.asarray(np.abs(self.output) <= digit)[:, None]
 
     def _scale(self, name: str, found: Differences) -> Array:
         """How large a derivative is on any scale near the point: the steepest difference, or one as

@@ -4,7 +4,7 @@ differences and with what rounding may have done to them."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,11 @@ ROUNDINGS = OPERATIONS**0.5  # times C: so many operations round as much as the 
 SAME = 16.0  # times what a move of 2^-20 changes: a number that it changes so much has no digits
 STEADY = 0.5  # of what a move of 2^-20 changes: a move of 2^-49 changes 2^-29 of that, if any
 MOVE = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
+
+BLURRED = (
+    "the value is below the last digit of the inputs, so that its differences may lack a term; "
+    "they contradict the gradient"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,24 @@ def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, ju
         jumps = rounding.noise > np.fmax(STEADY * change, half)
         jumps &= np.abs(own) > found.error
     return np.where(jumps, 0.0, rounding.cost)
+
+
+def blurred(merged: Merged, own: Array, found: Differences, below: Array) -> Merged:
+    """The block where a difference contradicts the subject's `own` derivative by no more than half
+    of it, and the outputs (m, 1) lie `below` the last digit of the inputs: there a term may be lost
+    in the value alone, as 1 - p in a softmax, and it does not show."""
+    with np.errstate(all="ignore"):
+        gap = np.abs(own - found.value)
+        open_ = below & (gap > found.error) & (gap <= np.abs(own) / 2)
+    open_ &= (merged.kind == PointKind.SMOOTH) & ~merged.confirmed
+    if not np.any(open_):
+        return merged
+    return replace(
+        merged,
+        kind=np.where(open_, int(PointKind.UNDECIDED), merged.kind),
+        error=np.where(open_, np.inf, merged.error),
+        reason=BLURRED,
+    )
 
 
 def without_digits(gradient: Array, cost: Array, natural: Array, dtype: str) -> Array:

@@ -163,13 +163,25 @@ def test_message_where_there_is_no_derivative(kind: PointKind) -> None:
     [
         ((-1, 1), "`x`: a kink: every slope from -1 to 1 is accepted"),
         ((0.25, 1 / 3), "`x`: a kink: every slope from 0.25 to 0.3333 is accepted"),
-        ((0, INF), "`x`: the gradient has a kink or a jump here, so it has no derivative itself"),
+        (
+            (0, INF),
+            "`x`: a kink of many slopes, of which not all are known: any finite one is accepted",
+        ),
     ],
 )
 def test_message_of_a_kink(slopes: tuple[float, float], message: str) -> None:
     made = case([answer({"x": 0.25})], {"x": block(0.25, kind=KINK, between=slopes)})
     (finding,) = findings(made)
     assert finding.message == message
+
+
+def test_message_of_a_kink_of_the_gradient() -> None:
+    mode = "reverse-over-reverse"
+    made = case(
+        [answer({"x.x": 0.25}, mode=mode)], {"x.x": block(0.25, kind=KINK, between=(-INF, INF))}
+    )
+    (finding,) = findings(made)
+    assert "the gradient has a kink or a jump here" in finding.message
 
 
 def test_second_derivative_is_called_by_its_name() -> None:

@@ -108,3 +108,17 @@ def test_a_tie_of_three_is_a_kink_and_a_wrong_gradient_stays_wrong(
     layer: Layer, x: list[float], code: str
 ) -> None:
     assert codes(layer, x) == {code}
+
+
+def entropy(logits: Any) -> Any:
+    log_p = torch.log_softmax(logits, -1)
+    return -(torch.exp(log_p) * log_p).sum()
+
+
+def test_a_value_that_may_have_lost_a_term_is_no_evidence() -> None:
+    """log_softmax rounds -1e-87 to 0, and with it a two-hundredth of the entropy; its gradient by
+    the first two logits is right all the same."""
+    answer = examined(entropy, {"x": [0.3, -0.5, 200.0]}, modes=("reverse",))
+    assert "GC501" in {finding.code for finding in answer.findings}
+    accused = [e.index for f in answer.findings if f.severity == "error" for e in f.entries]
+    assert not {(0,), (1,)} & set(accused)
