@@ -385,7 +385,8 @@ def _implementation() -> Any:
         ),
         "args": _key(_list(anything), "Arguments of the constructor, or of every call."),
         "kwargs": _key(
-            core.dict_schema(_text(min_length=1), anything, strict=True), "The same, by name."
+            core.dict_schema(_text(min_length=1), anything, strict=True),
+            "The same, by name. What a constructor lacks and the call has is for every call.",
         ),
         "surrogate": _surrogate(),
     }

@@ -54,6 +54,17 @@ def arrange(
     return _by_name(parameters, names, args, fixed, keywords)
 
 
+def for_the_call(cls: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keyword arguments of a class's constructor, and those that only the call of its objects has
+    (`call` of Keras, `forward` of PyTorch): `training` is no argument of a constructor."""
+    named = (getattr(cls, name, None) for name in ("call", "forward"))
+    call = next((method for method in named if method is not None), cls.__call__)
+    known = {p.name for p in _parameters(call) or ()}
+    own = {p.name for p in _parameters(cls) or ()}
+    later = {name: v for name, v in kwargs.items() if name in known and name not in own}
+    return {n: v for n, v in kwargs.items() if n not in later}, later
+
+
 def joined(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays by name, those of "state[0]" and "state['h']" gathered as `flattened` took them apart:
     in tuples and dictionaries."""

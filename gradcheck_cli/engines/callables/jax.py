@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.callables.binding import BadCall, arrange
+from gradcheck_cli.engines.callables.binding import BadCall, arrange, for_the_call
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.casts import Cast, Watch
 from gradcheck_cli.engines.callables.held import Held
@@ -110,7 +110,8 @@ class JaxSubject:
             implementation.kwargs,
         )
         if inspect.isclass(found):
-            found, args, kwargs = found(*args, **kwargs), (), {}
+            mine, kwargs = for_the_call(found, kwargs)
+            found, args = found(*args, **mine), ()
         if not callable(found):
             kind = type(found).__name__
             raise Unsupported(f"{implementation.target} is {kind}, which cannot be called")

@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported, WrongKind
-from gradcheck_cli.engines.callables.binding import Arranged, arrange
+from gradcheck_cli.engines.callables.binding import Arranged, arrange, for_the_call
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Unbounded, Uncut
 from gradcheck_cli.engines.callables.held import Held
@@ -38,7 +38,6 @@ from gradcheck_cli.engines.callables.tensorflow_keras import (
     Policies,
     arranged,
     check_backend,
-    for_the_call,
     is_built,
     leading,
 )

@@ -19,16 +19,6 @@ def check_backend() -> None:
         raise Unsupported(f"Keras runs on {backend} here: set KERAS_BACKEND=tensorflow")
 
 
-def for_the_call(cls: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keyword arguments of a class's constructor, and those that only its `call` has: `training`
-    is no argument of a constructor."""
-    call = getattr(cls, "call", None) or cls.__call__
-    known = inspect.signature(call).parameters
-    own = inspect.signature(cls).parameters
-    later = {name: v for name, v in kwargs.items() if name in known and name not in own}
-    return {n: v for n, v in kwargs.items() if n not in later}, later
-
-
 def arranged(
     layer: Any, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Arranged:

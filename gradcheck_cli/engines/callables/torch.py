@@ -15,7 +15,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.callables.binding import Arranged, arrange
+from gradcheck_cli.engines.callables.binding import Arranged, arrange, for_the_call
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Unbounded, Uncut
 from gradcheck_cli.engines.callables.held import Held
@@ -92,13 +92,14 @@ class TorchSubject:
         """What is called, and what has its signature."""
         torch, implementation = self.torch, self._request.implementation
         found = load_layer(implementation)
-        self._for_constructor = inspect.isclass(found) and not _is_function(torch, found)
+        self._args, self._kwargs = implementation.args, dict(implementation.kwargs)
         if _is_function(torch, found):
             separate = found.setup_context is not torch.autograd.Function.setup_context
             self._skip, self._keywords = 0 if separate else 1, False  # `ctx`
             return found.apply, found.forward
         if inspect.isclass(found):
-            found = found(*implementation.args, **implementation.kwargs)
+            mine, self._kwargs = for_the_call(found, implementation.kwargs)
+            found, self._args = found(*implementation.args, **mine), ()
         self._skip, self._keywords = 0, True
         if isinstance(found, torch.nn.Module):
             self._module = self.state.copied(found)
@@ -110,10 +111,9 @@ class TorchSubject:
         return found, found
 
     def _arranged(self, target: Any, names: Sequence[str]) -> Arranged:
-        implementation = self._request.implementation
-        args = () if self._for_constructor else implementation.args
-        kwargs = {} if self._for_constructor else implementation.kwargs
-        return arrange(target, names, args, kwargs, skip=self._skip, keywords=self._keywords)
+        return arrange(
+            target, names, self._args, self._kwargs, skip=self._skip, keywords=self._keywords
+        )
 
     def _leaves(self, names: Sequence[str]) -> Iterator[Leaf]:
         request = self._request
