@@ -136,7 +136,7 @@ class _Keeper(threading.Thread):
         self._hopeless: Failure | None = None
         self._announced = False
         self._hung: set[Any] = set()  # groups
-        self._met: set[Any] = set()  # groups whose questions the worker was asked
+        self._met: dict[Any, list[Task]] = {}  # what the worker was asked, by group
         self._last: Any = None  # of them
 
     def submit(self, task: Task) -> None:
@@ -171,10 +171,15 @@ class _Keeper(threading.Thread):
                 self._process.close()
 
     def _perform(self, task: Task) -> Done:
-        """A crash counts where the worker has met no other spec: it may be what that one left."""
-        met = bool(self._met - {task.group})
+        """A crash counts where the worker has met no other spec: it may be what that one left.
+        Elsewhere all that was asked of this spec is asked again, of a worker of its own: so it
+        gets what it gets alone, where it crashes at its hundredth call, too."""
+        strangers = bool(self._met.keys() - {task.group})
+        before = list(self._met.get(task.group, ()))
         done = self._attempt(task)
-        if met and done.failure is not None and done.failure.kind == "crashed":
+        if strangers and done.failure is not None and done.failure.kind == "crashed":
+            for earlier in before:
+                self._attempt(earlier)
             done = self._attempt(task)
         return done
 
@@ -183,7 +188,7 @@ class _Keeper(threading.Thread):
         if process is None:
             return Done(task, failure=self._hopeless)
         boundary = bool(self._met) and task.group != self._last
-        self._met.add(task.group)
+        self._met.setdefault(task.group, []).append(task)
         self._last = task.group
         start = time.monotonic()
         answers: list[Any] = []

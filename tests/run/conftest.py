@@ -197,6 +197,17 @@ class Burdened(_Fake):
         return super().evaluate(problem)
 
 
+class Tired(_Fake):
+    """Crashes at its second bad question."""
+
+    bad = 0
+
+    def misbehave(self):
+        Tired.bad += 1
+        if Tired.bad == 2:
+            os.abort()
+
+
 def _write_everywhere(data):
     for descriptor in range(3, 64):
         try:
@@ -266,6 +277,7 @@ OneMode.capabilities = replace(ReferenceEngine.capabilities, name="onemode", mod
 '''
 
 NAMES = (
+    "Tired",
     "Compiler",
     "Raising",
     "Segfault",

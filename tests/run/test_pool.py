@@ -252,6 +252,21 @@ def test_a_crash_is_blamed_on_who_crashes_alone(pool: Pool, fakes: dict[str, str
     assert _is_six(second.answers[0])
 
 
+def test_a_crash_at_a_later_question_is_not_lost_beside_others(
+    pool: Pool, fakes: dict[str, str]
+) -> None:
+    """A worker of its own is asked all that the spec asked before, and crashes there again."""
+    pool.start("tired", fakes["tired"])
+    pool.submit(Task(1, "tired", [_problem()], START_S, group=1))
+    pool.submit(Task(2, "tired", [_problem("bad")], START_S, group=2))
+    pool.submit(Task(3, "tired", [_problem("bad")], START_S, group=2))
+    first, second, third = _collect(pool, 3)
+    assert first.failure is None
+    assert second.failure is None
+    assert third.failure is not None
+    assert third.failure.kind == "crashed"
+
+
 def test_memory_is_that_of_children_too(pool: Pool, fakes: dict[str, str]) -> None:
     pool.start("growing", fakes["growing"])
     pool.submit(Task("few", "growing", [_problem("bad")], START_S, memory=0.1))
