@@ -36,6 +36,7 @@ _LACKS = (  # how JAX says that an op has no kernel for a dtype
     "Unsupported dtype",
     "unsupported dtype",
     "must have dtype",
+    "x.dtype=",  # of its normal distribution: "x.dtype=bfloat16 is not supported"
 )
 
 

@@ -174,6 +174,16 @@ def test_failure_names_the_node(jax_engine: Engine, ask: Callable[..., Any]) -> 
     assert answer.failure.node == 1
 
 
+@pytest.mark.parametrize("formula", ["ndtri(x)", "log_ndtr(x)"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_dtype_that_a_function_lacks_is_unsupported(
+    jax_engine: Engine, ask: Callable[..., Any], formula: str, dtype: str
+) -> None:
+    answer = ask(jax_engine, formula, dtype=dtype, x=0.5)
+    assert answer.failure is not None
+    assert answer.failure.kind == "unsupported"
+
+
 def test_constants_have_no_tangents(either: Engine, ask: Callable[..., Any]) -> None:
     request = TraceRequest(row=0, input="x", column=0)
     answer = ask(either, "x ** (1 / 3)", mode="forward", trace=request, x=8.0)
