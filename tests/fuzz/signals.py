@@ -20,7 +20,8 @@ from tests.fuzz.driver import Finding, drawn
 from tests.fuzz.layers import TOKEN, survivors
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
-_LONGEST_S = 2.5  # from the start: before the first import, while workers start, in the run
+_STARTING_S = 1.5  # from the start of the process: before the first import, while workers start
+_RUNNING_S = 1.0  # from the first verdict: while specs are read, evaluated and reported
 _SPECS = 400
 _AT_ONCE = 2
 _LIMIT_S = 60.0
@@ -41,22 +42,26 @@ class Signals:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def input(self, seed: int, index: int) -> tuple[signal.Signals, float]:
-        """Which signal, and seconds after the start."""
+    def input(self, seed: int, index: int) -> tuple[signal.Signals, bool, float]:
+        """Which signal, whether it waits for the first verdict, and for how many seconds then."""
         rng = drawn(seed, self.name, index)
         which = list(CODES)[int(rng.integers(len(CODES)))]
-        return which, float(rng.uniform(0.0, _LONGEST_S))
+        running = bool(rng.random() < 0.6)
+        return which, running, float(rng.uniform(0.0, _RUNNING_S if running else _STARTING_S))
 
     def check(self, seed: int, indices: Sequence[int]) -> Iterator[Finding]:
         inputs = [self.input(seed, index) for index in indices]
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             faults_of_each = threads.map(lambda one: self.faults(*one), inputs)
-            for index, (which, after), faults in zip(indices, inputs, faults_of_each, strict=True):
+            for index, (which, running, after), faults in zip(
+                indices, inputs, faults_of_each, strict=True
+            ):
                 if faults:
-                    says = f"{which.name} after {after:.3f} s: {'; '.join(faults)}"
-                    yield Finding(index, says, _SPEC)
+                    since = "the first verdict" if running else "the start"
+                    told = "; ".join(faults)
+                    yield Finding(index, f"{which.name} {after:.3f} s after {since}: {told}", _SPEC)
 
-    def faults(self, which: signal.Signals, after: float) -> list[str]:
+    def faults(self, which: signal.Signals, running: bool, after: float) -> list[str]:
         """What is wrong with how a run ends, in sentences."""
         token = uuid.uuid4().hex
         with TemporaryDirectory() as folder:
@@ -73,6 +78,8 @@ class Signals:
                 stderr=subprocess.PIPE,
                 text=True,
             )
+            assert process.stdout is not None
+            first = process.stdout.readline() if running else ""
             time.sleep(after)
             process.send_signal(which)
             try:
@@ -80,7 +87,8 @@ class Signals:
             except subprocess.TimeoutExpired:
                 process.kill()
                 return [f"the run goes on for {_LIMIT_S:g} s", *survivors(token)]
-            return [*self._ending(which, process.returncode, out, err, report), *survivors(token)]
+            ending = self._ending(which, process.returncode, first + out, err, report)
+            return [*ending, *survivors(token)]
 
     def _ending(
         self, which: signal.Signals, code: int, out: str, err: str, report: Path
@@ -88,11 +96,13 @@ class Signals:
         if code == 0:
             self.counted["ended before the signal"] += 1
             return
-        early = code == -which and not out  # before the command line could listen
-        self.counted["killed while Python starts" if early else "interrupted"] += 1
+        # before the command line could listen: of what Python does then we have no say
+        traceback = "Traceback" in err
+        early = not out and (code == -which or traceback) and "gradcheck_cli" not in err
+        self.counted["ended while Python starts" if early else "interrupted"] += 1
         if not early and code != CODES[which]:
             yield f"exit code {code}: {err[-400:]}"
-        if "Traceback" in err:
+        if traceback and not early:
             yield f"a traceback: {err[-400:]}"
         text = report.read_text("utf-8") if report.exists() else ""
         if text:

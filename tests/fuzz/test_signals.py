@@ -11,7 +11,7 @@ from tests.fuzz.signals import Signals
 
 
 def test_an_interrupted_run_ends_as_it_should() -> None:
-    assert Signals().faults(signal.SIGINT, 1.2) == []
+    assert Signals().faults(signal.SIGINT, True, 0.1) == []
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,9 @@ def test_an_interrupted_run_ends_as_it_should() -> None:
         (-2, "", "", "", []),
         (-2, "ok\n", "", "", ["exit code -2"]),
         (3, "ok\n", "no", "", ["exit code 3"]),
-        (130, "", "Traceback (most recent", "", ["a traceback"]),
+        (1, "", "Traceback (most recent call last): zipimport", "", []),
+        (130, "ok\n", "Traceback (most recent call last): zipimport", "", ["a traceback"]),
+        (-2, "", "Traceback: gradcheck_cli/cli", "", ["exit code -2", "a traceback"]),
         (130, "ok\n", "", '{"summ', ["the report is broken"]),
     ],
 )
