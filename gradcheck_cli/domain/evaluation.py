@@ -161,9 +161,9 @@ class Trace:
     which, done exactly and nothing else, makes the entry right; `repaired`, its error in ulps then
     (None where no set was found). `note` says why operations are missing, where they are, `fault`
     that this is a mistake of gradcheck's own; `exactly` is what all of them give in exact
-    arithmetic, where even that is as wrong, and `enclosed` says that no operation was left to a
-    float64 kernel in it: then rounding has no part. The three that begin with `output_` say the
-    same about the output, where that was asked for.
+    arithmetic, where even that is as wrong, and `enclosed` says that it is the same wrong
+    number, and that no operation was left to a float64 kernel: then rounding has no part. The
+    three that begin with `output_` say the same about the output, where that was asked for.
     """
 
     values: Mapping[int, Array]

@@ -27,6 +27,13 @@ def row(name: str) -> Kernel:
     return call
 
 
+def elementwise(row: str | None) -> bool:
+    """Whether the row of the op table makes each element of those that meet it by broadcasting."""
+    from reference_engine.op import TABLE
+
+    return row is not None and row in TABLE and TABLE[row].elementwise
+
+
 def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
     """The kernel's results on arrays of `arb` objects; other arrays and numbers are as they are."""
     from reference_engine.arithmetic.balls import Ball

@@ -196,6 +196,9 @@ ROWS: dict[str, str] = {
 }
 """The row of the op table that a primitive is, where it takes its arrays in the same order."""
 
+POINTWISE = ("integer_pow", "select_n", "convert_element_type", "copy", "stop_gradient")
+"""Others that make each element of those that meet it."""
+
 TURNED: dict[str, tuple[str, tuple[int, ...]]] = {
     "select_n": ("where", (0, 2, 1)),
     "clamp": ("clip", (1, 0, 2)),

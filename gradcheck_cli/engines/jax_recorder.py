@@ -18,9 +18,17 @@ import numpy as np
 from jax.extend import core
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.exact_kernels import moved, on_balls, row
+from gradcheck_cli.engines.exact_kernels import elementwise, moved, on_balls, row
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
-from gradcheck_cli.engines.jax_exact import HANDED_ON, KERNELS, MOVED, MOVES, numeric
+from gradcheck_cli.engines.jax_exact import (
+    HANDED_ON,
+    KERNELS,
+    MOVED,
+    MOVES,
+    POINTWISE,
+    ROWS,
+    numeric,
+)
 from gradcheck_cli.engines.jax_wide import AS_THEY_WERE, as_they_were, inner_of, wide_parameters
 
 SCOPE = "gradcheck_node_"
@@ -243,6 +251,7 @@ class JaxRecorder:
                 wide=wide,
                 exact=exact,
                 moves=moves,
+                elementwise=name in POINTWISE or elementwise(ROWS.get(name)),
                 node=node,
                 phase="backward" if backward else "forward",
             )

@@ -44,12 +44,16 @@ SPOILERS = 2  # operations that round alone
 # Of the recorded list, from the first operation that changes, at most: with the recording and the
 # two traced looks that makes nine.
 RUNS = 6
+# Of its error: as near to the entry, what exact arithmetic gives is the same wrong number. (The
+# judge allows as much from one precision to another.)
+SAME = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What `Trace` says of operations; `note` says why there is nothing, where something is
-    missing. `enclosed`: `exactly` is that of balls alone."""
+    missing. `enclosed`: balls alone give the same wrong number. Another one is no proof: a
+    framework's constants are rounded, and what cancels may leave nothing else."""
 
     operations: tuple[Operation, ...] = ()
     culprits: tuple[int, ...] = ()
@@ -92,7 +96,9 @@ def prove(
     note = "" if culprits else search.unexplained
     if not note:
         return Proof(operations, places, repaired)
-    enclosed = alone.shadow.encloses(needed)
+    entry = float(execution.values(execution.target).ravel()[execution.place])
+    same = abs(search.exactly - entry) <= SAME * abs(entry - target)
+    enclosed = same and alone.shadow.encloses(needed)
     return Proof(operations, places, repaired, note, search.exactly, enclosed)
 
 

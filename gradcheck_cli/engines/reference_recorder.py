@@ -101,6 +101,7 @@ class ReferenceRecorder(Observer):
                 wide=partial(_low, op, _widened(keywords)),
                 exact=partial(_exact, op, keywords),
                 moves=op.exact,
+                elementwise=op.elementwise,
                 node=self._node,
                 phase="backward" if self._backward else "forward",
             )

@@ -109,9 +109,9 @@ def _elu_grad(g: Any, y: Any, **how: Any) -> Any:
 
 
 def _selu_grad(g: Any, y: Any, **how: Any) -> Any:
-    from reference_engine.ops.activations import SELU_ALPHA, SELU_SCALE
+    from reference_engine.ops.activations import SELU_LEFT, SELU_SCALE
 
-    left = g * (y + SELU_SCALE * SELU_ALPHA)
+    left = g * (y + SELU_LEFT)
     return row("where")(row("less")(y, 0.0), left, g * SELU_SCALE)
 
 
@@ -217,3 +217,10 @@ KERNELS: dict[str, Kernel] = {
     "SeluGrad": _selu_grad,
     "UnsortedSegmentSum": _segment_sum,
 }
+
+POINTWISE = (
+    *("AddN", "Cast", "ClipByValue", "DivNoNan", "MulNoNan", "SquaredDifference", "Xdivy"),
+    *("TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "InvGrad", "ReciprocalGrad"),
+    *("SoftplusGrad", "SoftsignGrad", "ReluGrad", "LeakyReluGrad", "EluGrad", "SeluGrad"),
+)
+"""Kernels that are no row, and make each element of those that meet it."""

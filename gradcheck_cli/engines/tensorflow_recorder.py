@@ -28,9 +28,17 @@ from tensorflow.python.eager import (
 from tensorflow.python.framework import op_callbacks, op_def_registry
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.exact_kernels import moved, on_balls
+from gradcheck_cli.engines.exact_kernels import elementwise, moved, on_balls
 from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
-from gradcheck_cli.engines.tensorflow_exact import HANDED_ON, KERNELS, MOVES, SHAPES, ZEROS
+from gradcheck_cli.engines.tensorflow_exact import (
+    HANDED_ON,
+    KERNELS,
+    MOVES,
+    POINTWISE,
+    ROWS,
+    SHAPES,
+    ZEROS,
+)
 
 _FLOATS = frozenset(
     int(kind.as_datatype_enum) for kind in (tf.float16, tf.bfloat16, tf.float32, tf.float64)
@@ -184,6 +192,7 @@ class TensorFlowRecorder(Observer):
             wide=call.wide,
             exact=call.exact(),
             moves=name in MOVES or name in HANDED_ON,
+            elementwise=name in POINTWISE or elementwise(ROWS.get(name)),
             node=self.node,
             phase="backward" if self._backward else "forward",
         )

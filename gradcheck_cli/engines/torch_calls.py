@@ -39,6 +39,7 @@ class Call:
 
     def __init__(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self._func = func
+        self.pointwise = torch.Tag.pointwise in getattr(func, "tags", ())
         self._args = list(args)
         self._kwargs = dict(kwargs)
         self._holes: list[Hole] = []

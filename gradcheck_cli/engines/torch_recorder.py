@@ -126,6 +126,7 @@ class TorchRecorder(Observer):
                 wide=call.wide,
                 exact=call.exact(name, moves),
                 moves=moves or name in HANDED_ON,
+                elementwise=call.pointwise,
                 node=self._owner(),
                 phase="backward" if self._backward else "forward",
             )

@@ -101,6 +101,17 @@ def _tolerated(truth: Array, fmt: FloatFormat, tolerance: Tolerance | None) -> A
     return np.asarray(limits.FEW_ULPS * fmt.ulp(truth))
 
 
+def _surely_tolerated(
+    g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None
+) -> Mask:
+    """Entries within what the user accepts, wherever in its bar the truth is."""
+    if not has_tolerance(fmt, tolerance):
+        return np.zeros(g.shape, dtype=np.bool_)
+    with np.errstate(all="ignore"):
+        farthest = np.abs(g - block.value) + block.error
+        return np.asarray(farthest <= _tolerated(block.value, fmt, tolerance))
+
+
 def has_tolerance(fmt: FloatFormat, tolerance: Tolerance | None) -> bool:
     """Whether the user said what is accepted in this dtype."""
     if tolerance is None:
@@ -160,7 +171,7 @@ def judge_block(
         return Judged(np.full(g.shape, int(Verdict.OUTPUT_LOST), dtype=np.int64), ulps)
     verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
     right = accepted(g, block, fmt, tolerance)
-    undecided = right & too_wide(block, fmt)
+    undecided = right & too_wide(block, fmt) & ~_surely_tolerated(g, block, fmt, tolerance)
     overflow = right & np.isinf(g) & (block.kind == PointKind.SMOOTH)
     remarkable = np.any(undecided) or np.any(overflow) or np.any(block.kind) or np.any(lost)
     if np.all(right) and not remarkable:

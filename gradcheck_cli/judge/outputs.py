@@ -199,6 +199,9 @@ def _lost(case: Case, evaluation: Evaluation, output: Array, place: int) -> Find
     message = f"the output{where} is {value}"
     if (cut := _input_too_large(case)) is not None:
         message += f"; the input `{cut}` is too large for {case.dtype}"
+    elif _infinite_everywhere(case, right):
+        message += f", as it is in {limits.wider('float32').name}"
+        return finding(case, "GC203", message, severity="warning", evaluation=evaluation)
     elif _overflows(right, fmt):
         message += f": {genuine_overflow('its exact value', right, fmt)}"
         if fmt.round(right) == value:  # as it should
@@ -219,6 +222,13 @@ def _gradient_that_overflows(case: Case, evaluation: Evaluation) -> tuple[str, f
             if _overflows(float(largest), FORMATS[case.dtype]):
                 return name, float(largest)
     return None
+
+
+def _infinite_everywhere(case: Case, right: float) -> bool:
+    """Whether the highest precision has no number either, and no enclosure says that there is
+    one: the value may be infinite by itself, as the logarithm of a probability of 0."""
+    certified = case.truth is not None and case.truth.output_certified
+    return bool(np.isinf(right)) and not certified
 
 
 def _overflows(exact: float, fmt: FloatFormat) -> bool:

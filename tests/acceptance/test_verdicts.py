@@ -123,6 +123,19 @@ def test_what_is_absorbed_in_float64_is_no_wrong_rule(
     assert set(made.codes) <= {"GC301", "GC302", "GC303"}
 
 
+def test_blame_looks_at_the_numbers_of_the_failing_entry(judged: Callable[..., Any]) -> None:
+    """The first entry loses digits in the same operation; the last one is the zero."""
+    x, y = np.array([20.0, 0.3, -2.0, -40.0]), np.array([1.0, 1.0, 0.0, 0.0])
+    text = "p = sigmoid(x)\npt = where(y == 1, p, 1 - p)\n(1 - pt) ** 2 * log(pt)"
+    made = judged(text, {"x": x, "y": y}, dtype="float64", modes=("reverse",))
+    zeros = [finding for finding in made.of("GC302") if finding.input == "x"]
+    assert {finding.engine for finding in zeros} == set(ENGINES)
+    for finding in zeros:
+        assert finding.entries[0].index == (3, 3)
+        assert finding.cause.text == "1 - pt"
+        assert "1 - 1 = 0" in finding.cause.detail
+
+
 @pytest.mark.parametrize(
     ("formula", "x", "codes", "op"),
     [

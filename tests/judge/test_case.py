@@ -542,3 +542,17 @@ def several(g: Any, truth: TruthBlock, *, wide: Any) -> Case:
         wide=None if wide is None else {"x": wide},
         output=np.ones(rows),
     )
+
+
+def test_nothing_is_asked_of_a_missing_gradient_whose_output_is_lost() -> None:
+    made = case([answer({"x": None}, output=INF)], {"x": block(1.0)})
+    assert [code for code, _ in found(made)] == ["GC203"]
+
+
+def test_a_value_that_is_infinite_in_every_precision_has_not_overflowed() -> None:
+    """As the logarithm of a probability of 0, in a layer of which nothing is certified."""
+    made = case([answer({"x": 1.0}, output=-INF)], {"x": block(1.0)}, output=-INF)
+    ((finding),) = judge(made)[1]
+    assert (finding.code, finding.severity) == ("GC203", "warning")
+    assert "overflow" not in finding.message
+    assert "float64" in finding.message

@@ -233,6 +233,15 @@ def test_wide_error_bar_still_convicts_what_lies_far_outside() -> None:
     assert verdict(2.0, block(1.0, 0.01), wide=2.0) is Verdict.WRONG
 
 
+def test_what_is_tolerated_wherever_the_truth_is_needs_no_better_truth() -> None:
+    wide = block(6.2e-8, 1e-9, scale=1.0)
+    near = Tolerance(rtol={"": 1e-4}, atol={"": 1e-5})
+    assert verdict(0.0, wide, dtype="float64", tolerance=near) is Verdict.CORRECT
+    assert verdict(6.2e-8, wide, dtype="float64") is Verdict.UNDECIDED
+    tight = Tolerance(atol={"": 6.25e-8})  # the truth may lie beyond
+    assert verdict(0.0, wide, dtype="float64", tolerance=tight) is Verdict.UNDECIDED
+
+
 def test_zero_is_measured_against_the_derivative_nearby() -> None:
     """A truth that cannot be told from zero has no digits of its own."""
     assert verdict(0.0, block(0.0, 1e-6, scale=1.0)) is Verdict.CORRECT

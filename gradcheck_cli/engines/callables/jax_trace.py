@@ -21,8 +21,8 @@ from gradcheck_cli.engines.callables.recording import (
     Row,
     Written,
     as_recording,
-    elementwise,
 )
+from gradcheck_cli.engines.exact_kernels import elementwise
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.jax_exact import ROWS, TURNED
 from gradcheck_cli.engines.jax_recorder import JaxRecorder

@@ -17,8 +17,8 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.callables.places import Places
-from gradcheck_cli.engines.callables.recording import Row, Written, elementwise
-from gradcheck_cli.engines.exact_kernels import as_numbers, moved, on_balls, row
+from gradcheck_cli.engines.callables.recording import Row, Written
+from gradcheck_cli.engines.exact_kernels import as_numbers, elementwise, moved, on_balls, row
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 
 Kernel = Callable[[Sequence[Any]], Sequence[Any]]

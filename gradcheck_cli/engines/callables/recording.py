@@ -142,13 +142,6 @@ def as_recording(
     )
 
 
-def elementwise(row: str) -> bool:
-    """Whether the row of the op table makes each element of those that meet it."""
-    from reference_engine.op import TABLE
-
-    return row in TABLE and TABLE[row].elementwise
-
-
 class _Making:
     def __init__(self, written: Written, place: Span) -> None:
         self._execution = written.execution

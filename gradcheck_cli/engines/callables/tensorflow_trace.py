@@ -19,8 +19,8 @@ from gradcheck_cli.engines.callables.recording import (
     Row,
     Written,
     as_recording,
-    elementwise,
 )
+from gradcheck_cli.engines.exact_kernels import elementwise
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.tensorflow_exact import ROWS
 from gradcheck_cli.engines.tensorflow_recorder import TensorFlowRecorder

@@ -22,8 +22,8 @@ from gradcheck_cli.engines.callables.recording import (
     Row,
     Written,
     as_recording,
-    elementwise,
 )
+from gradcheck_cli.engines.exact_kernels import elementwise
 from gradcheck_cli.engines.torch_exact import ROWS, TURNED
 from gradcheck_cli.engines.torch_recorder import TorchRecorder
 
