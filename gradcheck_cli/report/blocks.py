@@ -11,7 +11,7 @@ from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import Finding, SpecError, SpecResult
 from gradcheck_cli.report.entries import entries_table
 from gradcheck_cli.report.fixes import fix_lines
-from gradcheck_cli.report.groups import described
+from gradcheck_cli.report.groups import described, detail_of
 from gradcheck_cli.report.reasons import reason_lines
 from gradcheck_cli.report.style import (
     DIM,
@@ -45,7 +45,7 @@ def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) ->
     """Header, window, entries, pattern, reason, help and how to repeat it."""
     first = group[0]
     severity = SEVERITY_STYLE[first.severity]
-    detail = first.cause.detail if first.cause and first.cause.detail else first.message
+    detail = detail_of(group)
     source, span = finding_place(first, result)
     lines = [
         *_header(first, result.spec, described(group), style),

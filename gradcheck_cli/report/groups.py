@@ -12,7 +12,8 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
 
     Two findings belong together when they have the same code, place, input, point, operation to
     blame and pattern; engine, dtype and mode may differ. Notes on the same operation belong
-    together for all inputs. Dtypes are told apart where what happened
+    together for all inputs, and so do gradients that are missing because of one detached path.
+    Dtypes are told apart where what happened
     in them reads differently ("overflows float16", "overflows float32"). Where there are no
     entries the message is all that is known, and has to agree as well.
     """
@@ -24,19 +25,37 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
 
 def _key(finding: Finding) -> Hashable:
     cause = finding.cause
+    of_all = cause is not None and (finding.severity == "note" or cuts_off(finding))
     return (
         finding.code,
         finding.severity,
         finding.span,
         finding.place,
-        None if finding.severity == "note" and cause is not None else finding.input,
+        None if of_all else finding.input,
         finding.point,
         finding.pattern,
         finding.allowed,
         finding.reason,
         None if cause is None else (cause.op, cause.span, cause.source),
-        "" if finding.entries else finding.message,
+        "" if finding.entries or cuts_off(finding) else finding.message,
     )
+
+
+def cuts_off(finding: Finding) -> bool:
+    """Whether there is no gradient because a path is detached: of all parameters behind it."""
+    cause = finding.cause
+    return finding.code == "GC102" and cause is not None and cause.kind == "detached path"
+
+
+def detail_of(group: Sequence[Finding]) -> str:
+    """The line at the caret. A detached path names all inputs of the group."""
+    first = group[0]
+    if first.cause is None or not first.cause.detail:
+        return first.message
+    names = list(dict.fromkeys(f"`{one.input}`" for one in group if one.input is not None))
+    if not cuts_off(first) or len(names) < 2:
+        return first.cause.detail
+    return first.cause.detail.replace(names[0], ", ".join(names), 1)
 
 
 def _by_dtype(group: Sequence[Finding]) -> list[tuple[Finding, ...]]:

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from gradcheck_cli.report.groups import described, grouped
+from gradcheck_cli.report.groups import described, detail_of, grouped
 
 from .samples import nan_finding
 
@@ -63,3 +63,25 @@ def test_what_is_no_product_is_told_in_parts() -> None:
     assert described(findings) == (
         "torch float32, float16 reverse; tensorflow float32 reverse, forward"
     )
+
+
+def test_one_detached_path_is_told_once_for_all_parameters_behind_it() -> None:
+    one = nan_finding("torch")
+    assert one.cause is not None
+    words = "the derivative by `{}` stops here: `detach()` takes a number out of the graph"
+    cut = [
+        replace(
+            one,
+            code="GC102",
+            input=name,
+            entries=(),
+            message=f"the gradient of `{name}` is missing",
+            cause=replace(one.cause, kind="detached path", detail=words.format(name)),
+        )
+        for name in ("weight", "bias")
+    ]
+    assert grouped(cut) == [tuple(cut)]
+    assert detail_of(cut) == words.format("weight`, `bias")
+    assert detail_of(cut[:1]) == words.format("weight")
+    wrong = [replace(finding, code="GC101", entries=one.entries) for finding in cut]
+    assert len(grouped(wrong)) == 2, "each has numbers of its own"
