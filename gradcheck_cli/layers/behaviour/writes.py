@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from gradcheck_cli.layers.behaviour.bench import Bench, Fault
 
+SHOWN = 3  # names in a sentence
+
 
 def written(bench: Bench) -> Iterator[Fault]:
     """GC603, GC604, and what a backward leaves behind (GC605)."""
@@ -26,9 +28,14 @@ def written(bench: Bench) -> Iterator[Fault]:
         else:
             message = f"the backward writes to the {_what(leaf.role)} `{name}`"
             yield Fault("GC605", message, name)
-    for name in ran.accumulated:
-        message = f"the backward adds to the `.grad` of `{name}` itself, instead of returning it"
-        yield Fault("GC605", message, name)
+    if ran.accumulated:  # by one call of `backward`, whatever their number
+        names = [f"`{name}`" for name in ran.accumulated]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        message = (
+            f"the backward adds to the `.grad` of {', '.join(names[:SHOWN])}{more} itself, instead "
+            "of returning it"
+        )
+        yield Fault("GC605", message, ran.accumulated[0] if len(names) == 1 else None)
 
 
 def kept(bench: Bench) -> tuple[str, ...]:

@@ -75,3 +75,31 @@ def test_an_upstream_gradient_that_is_overwritten() -> None:
         return hooked(x * 2, lambda g: g.mul_(3).div_(3))
 
     assert list(behaviour(scaling, X)) == ["GC604"]
+
+
+def test_one_backward_that_adds_to_many_gradients_is_told_once() -> None:
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.names = [f"w{i}" for i in range(5)]
+            for name in self.names:
+                self.register_parameter(name, nn.Parameter(torch.ones(2)))
+
+        def forward(self, x):
+            weights = [getattr(self, name) for name in self.names]
+
+            class Product(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, x):
+                    return x * 5
+
+                @staticmethod
+                def backward(ctx, g):
+                    for weight in weights:
+                        weight.grad = g if weight.grad is None else weight.grad + g
+                    return g * 5
+
+            return Product.apply(x) + 0 * sum(weights)
+
+    found = behaviour(Own(), X)
+    assert "the `.grad` of `w0`, `w1`, `w2` and 2 more itself" in found["GC605"]
