@@ -36,7 +36,8 @@ _LACKS = (  # how JAX says that an op has no kernel for a dtype
     "Unsupported dtype",
     "unsupported dtype",
     "must have dtype",
-    "x.dtype=",  # of its normal distribution: "x.dtype=bfloat16 is not supported"
+    "dtype=float16 is not supported",
+    "dtype=bfloat16 is not supported",
 )
 
 

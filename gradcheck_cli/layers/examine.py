@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -33,7 +34,7 @@ from gradcheck_cli.layers.mistakes import BadSpec
 from gradcheck_cli.layers.model import Model
 from gradcheck_cli.layers.projected import Projected
 from gradcheck_cli.layers.second import Second
-from gradcheck_cli.layers.subjects import Subjects
+from gradcheck_cli.layers.subjects import Subjects, raised_beside
 from gradcheck_cli.layers.surrogate import Declared, covered, without
 from gradcheck_cli.layers.whole import Whole, is_small
 from gradcheck_cli.layers.wrong import WRONG, WrongGradients
@@ -49,7 +50,13 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
     Where not `blaming`, findings are left without causes.
     """
     started = time.perf_counter()
-    problem = replace(problem, modes=modes_of(problem, engine.capabilities.modes))
+    implementation = problem.implementation
+    problem = replace(
+        problem,
+        modes=modes_of(problem, engine.capabilities.modes),
+        # absolute: the layer may change the current directory
+        implementation=replace(implementation, folder=os.path.abspath(implementation.folder)),
+    )
     try:
         kind = problem.device.partition(":")[0]
         if kind not in engine.capabilities.devices:
@@ -66,7 +73,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
     except NotHeld as error:
         answer = not_held(error).answer(problem)
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
-        answer = LayerAnswer(failure=_failure(error))
+        answer = LayerAnswer(failure=raised_beside(engine, problem, _failure(error)))
     return replace(answer, duration_s=time.perf_counter() - started)
 
 

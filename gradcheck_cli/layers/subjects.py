@@ -8,9 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.engines.base import Engine, EngineFault
+from gradcheck_cli.engines.callables.loading import on_the_path
 from gradcheck_cli.engines.callables.subject import Call, Subject, SubjectRequest
+from gradcheck_cli.engines.callables.surroundings import surroundings
 from gradcheck_cli.formula import FormulaError
 from gradcheck_cli.layers.admissible import Admissible, kinds_of, moved
 from gradcheck_cli.layers.mistakes import BadSpec
@@ -109,6 +112,29 @@ class Subjects:
             return wide
         wide.close()
         return narrow or self.bound(dtype)
+
+
+BESIDE = (
+    "at the given point it runs: it was raised at a point beside it, where differences are taken; "
+    "an input's `domain` keeps them where the layer is defined"
+)
+
+
+def raised_beside(engine: Engine, problem: LayerProblem, failure: Failure) -> Failure:
+    """The failure of a layer; where that does run at the given point, with the words BESIDE."""
+    if failure.kind != "raised" or problem.behaviour:
+        return failure
+    try:
+        with surroundings(), on_the_path(problem.implementation):
+            subject = Subjects(engine, problem).bound(problem.dtype)
+            try:
+                size = sum(output.size for output in subject.outputs)
+                subject.run(Call(rows=np.ones((1, size))))
+            finally:
+                subject.close()
+    except (Exception, SystemExit):  # at the point itself, which the failure says already
+        return failure
+    return replace(failure, detail="\n".join(filter(None, (failure.detail, BESIDE))))
 
 
 def _data(problem: LayerProblem) -> frozenset[str]:

@@ -15,6 +15,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.truth.differences import Estimate, Float
 from gradcheck_cli.truth.directions import Sampled, Slope, Values
+from gradcheck_cli.truth.nearby import values_of
 from gradcheck_cli.truth.noise import OPERATIONS, from_size, measured_of_layer
 from gradcheck_cli.truth.probes import Draws, dot, parts
 from gradcheck_cli.truth.quick import (
@@ -69,8 +70,12 @@ class Projections:
     # The layer
 
     def value(self, values: Values) -> Float:
+        """The outputs; nan where the layer refuses a point beside its own."""
         self.forward += 1
-        return self.subject.value(values)
+        if not values:
+            return self.subject.value(values)
+        found: Float = values_of(self.subject, [values], self.output.size)[0]
+        return found
 
     def pulled(self, row: Float, values: Values | None = None) -> dict[str, Float | None]:
         """row @ J by leaf, each (n,), or None where there is no gradient."""
@@ -206,7 +211,8 @@ class Projections:
                 self.subject.stencils.looped += len(steps)
                 return np.stack([seen(self.value(at(float(h)))) for h in steps])
             self.forward += len(steps)
-            return seen(self.subject.several([at(float(h)) for h in steps]))
+            points = [at(float(h)) for h in steps]
+            return seen(values_of(self.subject, points, self.output.size))
 
         return Line(many, seen(self.output), noise, 1.0, low, high)
 

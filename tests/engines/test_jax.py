@@ -79,6 +79,16 @@ def test_dtype_is_kept(jax_engine: Engine, ask: Callable[..., Any], dtype: str) 
     )
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("op", ["ndtri", "log_ndtr", "expm"])
+def test_a_dtype_that_an_operation_lacks_is_unsupported(
+    jax_engine: Engine, ask: Callable[..., Any], op: str, dtype: str
+) -> None:
+    answer = ask(jax_engine, f"sum({op}(x))", dtype=dtype, x=[[0.5, 0.25], [0.25, 0.5]])
+    assert answer.failure is not None
+    assert answer.failure.kind == "unsupported"
+
+
 @pytest.mark.parametrize("mode", ["reverse", "forward"])
 def test_reciprocal_of_exp_is_lost_as_in_jax(
     jax_engine: Engine, ask: Callable[..., Any], mode: str

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.numpy import NumpyEngine
 from gradcheck_cli.layers import examine
+from gradcheck_cli.layers.subjects import BESIDE
 from tests.layers.making import layer_problem, torch_engine
 
 PRODUCT = SimpleNamespace(forward=lambda x, y: x * y, backward=lambda up, x, y: (up * y, up * x))
@@ -80,6 +83,47 @@ def test_where_random_numbers_depend_on_the_dtype_its_own_decide() -> None:
     answer = examined(SimpleNamespace(forward=forward, backward=backward), dtype="float32")
     assert answer.notes[0] == "it draws other random numbers in float64: checked in float32"
     assert [finding.code for finding in answer.findings if finding.severity == "error"] == []
+
+
+def test_a_layer_may_change_the_current_directory(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "import os, torch\n\ndef layer(x):\n    os.chdir('/')\n    return torch.sin(x)\n"
+    (tmp_path / "moving.py").write_text(text, "utf-8")
+    problem = layer_problem("moving.py:layer", {"x": 0.5}, dtype="float32")
+    here = replace(problem.implementation, folder="")
+    for behaviour in (False, True):
+        asked = replace(problem, implementation=here, behaviour=behaviour)
+        answer = examine(torch_engine(), asked)
+        assert answer.failure is None
+        assert answer.findings == ()
+        assert not any("cannot read" in note for note in answer.notes)
+
+
+def unit(x: Any) -> Any:
+    """Refuses what is outside of [0, 1]."""
+    if x.min() < 0 or x.max() > 1:
+        raise ValueError("numbers in [0, 1] expected")
+    return torch.sin(x).sum()
+
+
+@pytest.mark.parametrize("shape", [(2,), (40, 40)])
+def test_a_layer_may_refuse_points_beside_its_own(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).random(shape)
+    for dtype in ("float32", "float64"):
+        answer = examine(torch_engine(), layer_problem(unit, {"x": x}, dtype=dtype))
+        assert answer.failure is None
+        assert answer.findings == ()
+
+
+def test_a_layer_that_raises_at_every_other_point_is_told_of_its_domain() -> None:
+    def layer(x: Any) -> Any:
+        if x != 0.5:
+            raise ValueError("only a half")
+        return torch.sin(x)
+
+    answer = examine(torch_engine(), layer_problem(layer, {"x": 0.5}))
+    assert answer.failure is not None
+    assert BESIDE in answer.failure.detail
 
 
 class Kernel(torch.autograd.Function):
