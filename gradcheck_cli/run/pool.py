@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from gradcheck_cli.run.replies import answering
 
 IMPORT_LIMIT_S = 300.0  # a cold disk may need a minute for a framework; a hung import must end
 SECOND_CHANCE = 0.5  # of the time that each task of a group had before one of them hung
+_HOPELESS_HANGS = 2
 _IMPORT_ATTEMPTS = 2  # a worker that dies twice before it is ready would die again
 _LAST = (1 << 62, 0)  # after every task
 
@@ -31,7 +33,8 @@ class Task:
     """Questions for one engine, to be answered in order. Tasks of a lower `priority` go first.
 
     `timeout` is in seconds, `memory` in gigabytes. What hangs once hangs again as a rule: where a
-    task was not done in time, others of its `group` have less (SECOND_CHANCE).
+    task was not done in time, others of its `group` have less (SECOND_CHANCE), and after two such
+    tasks no more are asked.
     """
 
     key: Any
@@ -135,7 +138,7 @@ class _Keeper(threading.Thread):
         self._killed = False
         self._hopeless: Failure | None = None
         self._announced = False
-        self._hung: set[Any] = set()  # groups
+        self._hung: Counter[Any] = Counter()  # how often tasks of a group had no answer in time
         self._met: dict[Any, list[Task]] = {}  # what the worker was asked, by group
         self._last: Any = None  # of them
 
@@ -184,6 +187,10 @@ class _Keeper(threading.Thread):
         return done
 
     def _attempt(self, task: Task) -> Done:
+        hangs = self._hung[task.group]
+        if hangs == _HOPELESS_HANGS:  # each costs its time and an import
+            words = f"was not asked: {hangs} questions about it had no answer in time"
+            return Done(task, failure=Failure("timed-out", words))
         process = self._ensure()
         if process is None:
             return Done(task, failure=self._hopeless)
@@ -193,7 +200,7 @@ class _Keeper(threading.Thread):
         start = time.monotonic()
         answers: list[Any] = []
         failure = None
-        limit = task.timeout * (SECOND_CHANCE if task.group in self._hung else 1)
+        limit = task.timeout * SECOND_CHANCE**hangs
         try:
             process.ask(task.questions, boundary)
             for question in task.questions:
@@ -205,7 +212,7 @@ class _Keeper(threading.Thread):
         except TimedOut:
             self._drop()
             if task.group is not None:
-                self._hung.add(task.group)
+                self._hung[task.group] += 1
             failure = Failure("timed-out", f"gave no answer within {limit:g} s")
         except TookTooMuch as error:
             self._drop()
