@@ -23,11 +23,11 @@ from tests.fuzz.signals import Signals
 from tests.fuzz.specs import Specs
 
 FUZZERS: dict[str, tuple[Callable[[], Fuzzer], int]] = {
-    "specs": (Specs, 7000),
-    "formulas": (Formulas, 2600),
+    "specs": (Specs, 8140),
+    "formulas": (Formulas, 1500),
     "backwards": (Backwards, 300),
-    "layers": (Layers, 70),
-    "signals": (Signals, 30),
+    "layers": (Layers, 40),
+    "signals": (Signals, 20),
 }
 """Name -> the fuzzer, and how many of 10,000 inputs are its."""
 

@@ -34,10 +34,10 @@ def result(fuzzer: Formulas) -> SpecResult:
 
 
 def test_right_formulas_are_not_accused(fuzzer: Formulas) -> None:
-    found = list(fuzzer.check(20, range(12)))
+    found = list(fuzzer.check(20, range(6)))
     assert [finding.says for finding in found] == []
-    assert fuzzer.counted["certified entries compared with mpmath"] > 50
-    assert fuzzer.counted["passed entries compared with mpmath"] > 50
+    assert fuzzer.counted["certified entries compared with mpmath"] > 20
+    assert fuzzer.counted["passed entries compared with mpmath"] > 20
 
 
 def test_a_wrong_certificate_is_found(fuzzer: Formulas, monkeypatch: pytest.MonkeyPatch) -> None:
