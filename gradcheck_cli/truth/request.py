@@ -230,6 +230,9 @@ def _by_differences(
         structural = _structural(work, certificates.get(name))
         merged = merge(gradient, spread, differences, structural, ulp, rounding)
         if mode in SECOND:
+            tied = (merged.kind == PointKind.SMOOTH) & structural
+            if np.any(tied & ~merged.confirmed):  # of a gradient that is a convention here
+                merged.kind[tied] = int(PointKind.KINK)
             merged = unconstrained(merged)
         yield name, merged, differences
 

@@ -75,3 +75,11 @@ middle(x)
     made = judged(rule.strip(), {"x": np.zeros(3)})
     assert made.of("GC101")
     assert not judged("median(x)", {"x": np.zeros(3)}).of("GC101")
+
+
+def test_where_the_gradient_is_a_convention_its_derivatives_bound_nothing() -> None:
+    mode = "reverse-over-reverse"
+    truth = truth_of("median(x) * sum(x)", {"x": np.zeros(3)}, modes=(mode,))
+    block = truth.blocks[mode, "x.x"]
+    assert np.all(block.kind == PointKind.KINK)
+    assert np.all(np.isinf(block.lower) & np.isinf(block.upper))
