@@ -264,7 +264,7 @@ def reset(potential):
 def leaky(current, potential):
     """The decay forgets its derivative."""
     potential = potential - reset(potential) + current - 0.1 * potential.detach()
-    return Spike.apply(potential - 1), potential
+    return potential + Spike.apply(potential - 1)
 
 
 def distance(x, y):

@@ -87,7 +87,7 @@ class _Run:
             return self._scan(params, args)
         if name == "custom_linear_solve":
             return _bound(equation, args)
-        inner = inner_of(params)
+        inner = inner_of(equation)
         return self(inner, *args) if inner is not None else _bound(equation, args)
 
     def _while(self, params: Mapping[str, Any], args: list[Any]) -> list[Any]:
