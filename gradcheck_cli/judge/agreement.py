@@ -104,7 +104,7 @@ def _pairs(one: Evaluation, other: Evaluation) -> Iterable[tuple[str, Array, Arr
 
 
 def engines_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
-    """GC107: two engines differ by more than rounding, and the truth is undecided."""
+    """GC107: two engines differ, and the truth is undecided."""
     done = [e for e in case.evaluations if e.failure is None]
     for one, other in combinations(done, 2):
         if one.mode != other.mode or one.engine == other.engine or case.truth is None:
@@ -114,8 +114,8 @@ def engines_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
             if decided is None or a.shape != b.shape or not np.any(decided):
                 continue
             undecided = decided == Verdict.UNDECIDED
-            allowed = _rounding(case.truth.blocks[one.mode, name])
-            places = np.argwhere(_differ(a, b, allowed, FORMATS[case.dtype]) & undecided)
+            apart = _differ(a, b, np.zeros_like(a), FORMATS[case.dtype])
+            places = np.argwhere(apart & undecided)
             if len(places):
                 yield _disagreement(
                     case, "GC107", one, name, places, a, b, one.engine, other.engine

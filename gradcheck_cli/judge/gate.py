@@ -153,9 +153,10 @@ def _masks(
     most = accepted_errors(block, fmt, tolerance)
     if has_tolerance(fmt, tolerance):
         yield "tolerance", correct & (error <= most.base)
-    yield "error bar", correct & (error <= block.error + limits.FEW_ULPS * fmt.ulp(block.value))
-    yield "few digits", correct & _fewer(judged, fmt, limits.NOTE_BITS)
     zero = np.abs(block.value) <= block.error
+    within = error <= block.error + limits.FEW_ULPS * fmt.ulp(block.value)
+    yield "error bar", correct & ~zero & within
+    yield "few digits", correct & _fewer(judged, fmt, limits.NOTE_BITS)
     yield "zero", correct & zero & (error <= most.rounding)
     half = _fewer(judged, fmt, limits.ERROR_BITS)
     yield "rounding", correct & half & (error <= most.rounding)
