@@ -283,13 +283,16 @@ def _lossy(ulps: Array, fmt: FloatFormat, part: float) -> Mask:
 def _hidden(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
     """Entries whose error is a few roundings of the largest entry of their row or column: the
     gradient of that output, or what that input does to all outputs, is right as a whole to the
-    digits of the dtype."""
+    digits of the dtype.
+
+    A zero has to be nothing in both. It is no noise: an optimiser that scales each entry by itself
+    stands still there, so in the gradient of a scalar it counts however large the others are.
+    """
     known = np.where(np.isfinite(block.value), np.abs(block.value), 0.0)
-    across = [np.max(known, axis=axis, keepdims=True, initial=0.0) for axis in (0, 1)]
+    row, column = (np.max(known, axis=axis, keepdims=True, initial=0.0) for axis in (1, 0))
+    largest = np.where(g == 0, np.minimum(row, column), np.maximum(row, column))
     with np.errstate(all="ignore"):
-        return np.asarray(
-            np.abs(g - block.value) <= limits.HIDDEN_ULPS * fmt.ulp(np.maximum(*across))
-        )
+        return np.asarray(np.abs(g - block.value) <= limits.HIDDEN_ULPS * fmt.ulp(largest))
 
 
 def _off(

@@ -490,7 +490,8 @@ def test_findings_and_checks_have_one_order() -> None:
     [
         # a row: the gradient of one output is right as a whole
         ([[1.0, 6e-7]], block([[1.0, 1e-15]]), "GC301"),
-        ([[1.0, 0.0]], block([[1.0, 1e-20]]), "GC302"),
+        # a zero: nothing in its row and in its column
+        ([[1.0, 0.0], [0.5, 0.5]], block([[1.0, 1e-20], [0.5, 0.5]]), "GC302"),
         # a column: what one input does to all outputs
         ([[0.5], [8e-8]], block([[0.5], [1e-12]]), "GC301"),
     ],
@@ -515,6 +516,7 @@ def test_an_error_that_is_nothing_beside_its_row_or_column_is_a_note(
         ([[1.0, 1e-4]], block([[1.0, 2e-4]])),  # a thousand roundings of 1
         ([[1.0, 0.0], [0.0, 0.0]], block([[1.0, 0.0], [0.0, 1e-20]])),  # no larger one beside it
         ([[1e-20, 0.0]], block([[1e-20, 1e-21]])),
+        ([[1.0, 0.0]], block([[1.0, 1e-20]])),  # of a scalar: that entry stands still
     ],
 )
 def test_an_error_that_shows_beside_its_row_and_column_stays_one(g: Any, truth: TruthBlock) -> None:
@@ -522,11 +524,11 @@ def test_an_error_that_shows_beside_its_row_and_column_stays_one(g: Any, truth: 
 
 
 def test_hidden_entries_are_left_out_where_others_show() -> None:
-    truth = block([[1.0, 1e-20], [0.0, 1e-20]])
-    made = several([[1.0, 0.0], [0.0, 0.0]], truth, wide=truth.value)
+    truth = block([[1.0, 1e-20, 0.0], [1.0, 1.0, 1e-20]])
+    made = several([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]], truth, wide=truth.value)
     ((finding),) = judge(made)[1]
     assert (finding.code, finding.severity) == ("GC302", "error")
-    assert [entry.index for entry in finding.entries] == [(1, 1)]
+    assert [entry.index for entry in finding.entries] == [(1, 2)]
     ((check),) = judge(made)[0]
     assert [(one.rule, one.entries) for one in check.passed_by] == [("invisible", 1)]
 
