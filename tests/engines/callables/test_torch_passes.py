@@ -42,6 +42,19 @@ class FreeingWrong(Freeing):
         return FreeingWrong.slope(ctx, g)
 
 
+class Popping(torch.autograd.Function):
+    """Takes what it kept out of a list: a second pass finds none, and Python says so."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.kept = [torch.cos(x)]
+        return torch.sin(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * ctx.kept.pop()
+
+
 def recomputed(x: Any) -> Any:
     return checkpoint(lambda y: torch.sin(y) * y, x, use_reentrant=True)
 
@@ -55,6 +68,7 @@ def recomputed_wrong(x: Any) -> Any:
     [
         (Freeing, set()),
         (FreeingWrong, {"GC101"}),
+        (Popping, set()),
         (recomputed, set()),
         (recomputed_wrong, {"GC101"}),
     ],
