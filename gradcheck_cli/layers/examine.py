@@ -39,6 +39,7 @@ from gradcheck_cli.layers.surrogate import Declared, covered, without
 from gradcheck_cli.layers.whole import Whole, is_small
 from gradcheck_cli.layers.wrong import WRONG, WrongGradients
 from gradcheck_cli.layers.zeros import with_never_filled
+from gradcheck_cli.truth.nearby import RaisedLater
 
 VAGUER = ("GC101", "GC301")  # than a finding about the layer without its casts
 CAST = "float64 numbers are float32 on their way: float64 is judged by the digits of float32"
@@ -73,7 +74,10 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
     except NotHeld as error:
         answer = not_held(error).answer(problem)
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
-        answer = LayerAnswer(failure=raised_beside(engine, problem, _failure(error)))
+        failure = _failure(error)
+        if not isinstance(error, RaisedLater):  # which says where
+            failure = raised_beside(engine, problem, failure)
+        answer = LayerAnswer(failure=failure)
     return replace(answer, duration_s=time.perf_counter() - started)
 
 

@@ -80,14 +80,15 @@ class Subjects:
         mine = self._problem.dtype
         if self._problem.named_dtype or isinstance(error, EngineFault | BadSpec):
             return None
-        for dtype in ("float32", "float64"):
+        for dtype in (mine, "float32", "float64"):
             try:
-                if dtype != mine:
-                    self.bound(dtype).close()
-                    words = f"{type(error).__name__}: {error}".splitlines()[0]
-                    return f"{mine} was left out: the layer does not run in it ({words})"
+                self.bound(dtype).close()
             except Exception:
                 continue
+            if dtype == mine:  # it runs in it now: the dtype was not the reason
+                return None
+            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            return f"{mine} was left out: the layer does not run in it ({words})"
         return None
 
     def highest(self, narrow: Subject | None = None) -> Subject:
@@ -115,8 +116,8 @@ class Subjects:
 
 
 BESIDE = (
-    "at the given point it runs: it was raised at a point beside it, where differences are taken; "
-    "an input's `domain` keeps them where the layer is defined"
+    "at the given point it runs now: it was raised at a point beside it, where differences are "
+    "taken, or by one call only; an input's `domain` keeps them where the layer is defined"
 )
 
 

@@ -1,7 +1,8 @@
 import numpy as np
+import pytest
 
 from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
-from gradcheck_cli.truth.nearby import values_of
+from gradcheck_cli.truth.nearby import RaisedLater, tried, values_of
 from tests.layers.making import layer_problem, torch_engine
 
 
@@ -23,3 +24,25 @@ def test_a_point_that_the_layer_refuses_has_no_value() -> None:
     found = values_of(subject(), points, 1)
     assert found[0, 0] == 4.0
     assert np.isnan(found[1, 0])
+
+
+def test_what_is_raised_once_is_not_a_refusal_of_the_point() -> None:
+    answers = iter([RuntimeError("late"), 2.0])
+
+    def there() -> float:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with pytest.raises(RaisedLater, match=r"RuntimeError: late \(in one call"):
+        tried(there, lambda: None)
+
+
+def test_what_its_own_point_raises_too_is_not_a_refusal_of_another() -> None:
+    def never() -> float:
+        raise ValueError("no")
+
+    with pytest.raises(RaisedLater, match=r"ValueError: no \(in a later call at the given point"):
+        tried(never, never)
+    assert tried(never, lambda: 1.0) is None

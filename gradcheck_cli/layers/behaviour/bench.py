@@ -16,10 +16,12 @@ from gradcheck_cli.engines.callables.subject import Call, Ran, Subject
 from gradcheck_cli.engines.tracebacks import short_traceback
 from gradcheck_cli.explain.values import apart
 from gradcheck_cli.layers.casts import seen
+from gradcheck_cli.truth.nearby import RaisedLater, tried, values_of
 from gradcheck_cli.truth.noise import measured_of_layer
 
 DRAWS = 2  # moves along random signs: what either does to a number is a fair sample of both
 SLACK = 4.0  # the farthest of two draws is rarely a quarter of the farthest there is
+TRIES = 4  # of other signs, where the layer refuses a point next to its own
 ELSEWHERE = 2.0**-6  # of every number: far enough to be seen, near enough to stay in the domain
 
 
@@ -92,6 +94,7 @@ class Bench:
         self.size = sum(output.size for output in subject.outputs)
         self.row, self.second_row = self.draw(self.size), self.draw(self.size)
         self.first = self.run(watch=True)
+        self.walled = False  # every point next to one that was compared was refused
         # Half of the digits: what two right ways of computing a number have in common at least. A
         # layer may cast to a dtype that has fewer.
         dtypes = {subject.dtype, *(output.dtype for output in subject.outputs)}
@@ -100,16 +103,19 @@ class Bench:
 
     def digits(self) -> str | None:
         """The narrowest dtype that the layer casts to, if it does: seen where it does so, or known
-        by the noise of its values."""
+        by the noise of its values. Called where a fault was found."""
         casts = seen(self.subject)
         if casts:
             return narrowest(cast.dtype for cast in casts)
         floats = {n: leaf.value for n, leaf in self.leaves.items() if leaf.value.dtype.kind == "f"}
+        size, dtype = self.first.output.size, self.subject.dtype
+
+        def value(at: Mapping[str, Array]) -> Array:
+            return np.asarray(values_of(self.subject, [at], size)[0])
+
         try:
-            _, cast = measured_of_layer(
-                self.subject.value, floats, self.first.output, False, self.subject.dtype
-            )
-        except Exception:  # next to the edge of its domain
+            _, cast = measured_of_layer(value, floats, self.first.output, False, dtype)
+        except RaisedLater:  # a fault was found, and it stands
             return None
         return "float32" if cast else None
 
@@ -123,6 +129,11 @@ class Bench:
         """A run with one cotangent: the bench's own, or `row`."""
         rows = (self.row if row is None else row)[None]
         return self.subject.run(replace(call or Call(), rows=rows, watch=watch))
+
+    def beside(self, call: Call, row: Array | None = None) -> Ran | None:
+        """A run at other values than its own; None where the layer refuses them. Raises
+        RaisedLater."""
+        return tried(lambda: self.run(call, row=row), self.run)
 
     @cached_property
     def elsewhere(self) -> dict[str, Array] | None:
@@ -147,11 +158,10 @@ class Bench:
         return moved
 
     def ran_at(self, values: Mapping[str, Array]) -> Ran | None:
-        """A run at other values; None where the layer raises, or has no finite value although it
-        has one at its own: that is outside its domain, then, and no fault."""
-        try:
-            ran = self.run(Call(values=values))
-        except Exception:
+        """A run at other values; None where the layer refuses them, or has no finite value although
+        it has one at its own: that is outside its domain, then, and no fault."""
+        ran = self.beside(Call(values=values))
+        if ran is None:
             return None
         lost = np.isfinite(self.first.output) & ~np.isfinite(ran.output)
         return None if np.any(lost) else ran
@@ -168,10 +178,9 @@ class Bench:
         bars = self.tight(ran)
         output, gradients = bars.output, dict(bars.gradients)
         for _ in range(DRAWS):
-            moved = replace(call, values=self._shaken(call.values))
-            try:
-                there = self.run(moved, row=self._shake(row))
-            except Exception:  # the edge of its domain, where nothing is known of its digits
+            there = self._moved_a_little(call, row)
+            if there is None:  # the edge of its domain, where nothing is known of its digits
+                self.walled = True
                 return Bars(
                     np.full_like(output, np.inf),
                     {name: np.full_like(bar, np.inf) for name, bar in gradients.items()},
@@ -181,6 +190,14 @@ class Bench:
                 one, other = self.gradient(there, name), self.gradient(ran, name)
                 gradients[name] = gradients[name] + SLACK * _farthest_apart(one, other)
         return Bars(output, gradients)
+
+    def _moved_a_little(self, call: Call, row: Array) -> Ran | None:
+        for _ in range(TRIES):
+            moved = replace(call, values=self._shaken(call.values))
+            there = self.beside(moved, self._shake(row))
+            if there is not None:
+                return there
+        return None
 
     def tight(self, ran: Ran) -> Bars:
         """For runs of the very same computation: only what parallel sums may do in another

@@ -16,9 +16,15 @@ from gradcheck_cli.layers.behaviour.linear import linear
 from gradcheck_cli.layers.behaviour.memory import remembered
 from gradcheck_cli.layers.behaviour.modes import modes_agree
 from gradcheck_cli.layers.behaviour.writes import kept, written
+from gradcheck_cli.layers.mistakes import BadSpec
 from gradcheck_cli.layers.subjects import Subjects
 
 DRAWS = "it draws random numbers: the same ones at every call of a check"
+
+WALLED = (
+    "it raises at every point next to one where runs are compared, so how far two runs may be "
+    "apart is not known: GC105, GC606, GC607 and GC608 were checked in part"
+)
 
 # Told where two runs have too few digits in common.
 OF_DIGITS = ("GC105", "GC605", "GC606", "GC607")
@@ -37,19 +43,21 @@ CHECKS: tuple[tuple[Check, frozenset[str]], ...] = (
 
 
 def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
-    """What is wrong with how the layer behaves. Where it cannot even be run there is nothing to
-    tell: the checks of its gradients say why."""
+    """What is wrong with how the layer behaves. Raises what the layer raises, which is one finding
+    where the checks of its gradients raise it too; mistakes of the spec are theirs alone."""
     subjects = Subjects(engine, problem)
     try:
         subject = subjects.highest()
-    except Exception:
+    except BadSpec:
         return LayerAnswer()
+    except Exception as error:
+        reason = subjects.left_out(error)
+        if reason is None:
+            raise
+        return LayerAnswer(notes=(f"its behaviour was not checked: {reason}",))
     try:
         fresh = partial(subjects.bound, subject.dtype)
-        try:
-            bench = Bench(subject, fresh, problem)
-        except Exception:
-            return LayerAnswer()
+        bench = Bench(subject, fresh, problem)
         if not bench.leaves or not bench.size:
             return LayerAnswer()
         faults = list(_faults(bench))
@@ -86,6 +94,8 @@ def _notes(bench: Bench) -> Iterator[str]:
     if names:
         shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
         yield f"a forward run changes {shown}: put back before every call of a check"
+    if bench.walled:
+        yield WALLED
 
 
 def _finding(problem: LayerProblem, fault: Fault) -> Finding:

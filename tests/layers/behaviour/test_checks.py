@@ -1,11 +1,14 @@
 """Right layers have nothing but notes; a layer that cannot be run is left to the other checks."""
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from tests.layers.making import behaviour, examined
+from gradcheck_cli.layers import examine
+from gradcheck_cli.layers.failures import told_once, with_failure
+from tests.layers.making import behaviour, examined, layer_problem, torch_engine
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((4, 6))
@@ -43,7 +46,6 @@ def test_right_layers_have_nothing_but_notes() -> None:
         "integers": (nn.Embedding(5, 3), {"input": np.array([0, 3, 3])}),
         "scripted": (torch.jit.script(nn.Linear(6, 3)), {"input": ROWS}),
         "spectral norm": (parametrizations.spectral_norm(nn.Linear(6, 3)), {"input": ROWS}),
-        "no output": (lambda x: x > 0, {"x": ROWS}),
         "overflow": (torch.exp, {"x": np.array([709.0, 1.0])}),
         "edge of the domain": (lambda x: torch.linalg.cholesky(x @ x.T), {"x": np.eye(2)}),
         "a cast": (lambda x: x.half() * 2, {"x": ROWS}),
@@ -73,9 +75,18 @@ def test_a_layer_that_cannot_be_run_is_left_to_the_checks_of_its_gradients() -> 
     def broken(x):
         raise ValueError("no")
 
-    assert behaviour(broken, {"x": ROWS}) == {}
-    assert examined(broken, {"x": ROWS}).failure is not None
-    assert behaviour("layers.py:Transposed", {"x": ROWS, "w": np.eye(6)[:, :2]}) == {}
+    def told(layer, inputs):
+        problems = [layer_problem(layer, inputs, behaviour=b) for b in (False, True)]
+        answers = [with_failure(p, examine(torch_engine(), p)) for p in problems]
+        assert answers[1].findings
+        return told_once(problems, answers)
+
+    (found,) = told(broken, {"x": ROWS})
+    assert (found.code, found.message) == ("GC701", "ValueError: no")
+    (found,) = told(lambda x: x > 0, {"x": ROWS})
+    assert found.code == "GC109"
+    found = told("layers.py:Transposed", {"x": ROWS, "w": np.eye(6)[:, :2]})
+    assert all(finding.dtype == "float64" for finding in found)
 
 
 def test_a_layer_without_float64_is_checked_in_its_own_precision() -> None:
@@ -87,3 +98,74 @@ def test_a_layer_without_float64_is_checked_in_its_own_precision() -> None:
             return torch.sin(x)
 
     assert list(behaviour(Narrow(), {"x": ROWS}, dtype="float32")) == ["GC603"]
+
+
+@pytest.mark.parametrize("behaves", [False, True])
+def test_a_layer_that_raises_at_any_one_call_is_not_passed(behaves: bool) -> None:
+    x = {"x": np.array([0.3, -1.2])}
+    calls = 0
+
+    def raising(at):
+        def layer(x):
+            nonlocal calls
+            calls += 1
+            if calls == at:
+                raise RuntimeError("late")
+            return torch.sin(x)
+
+        return layer
+
+    assert not examined(raising(0), x, behaviour=behaves).findings
+    count, ways = calls, set()
+    assert count > 15
+    for at in range(1, count + 1):
+        calls = 0
+        layer = raising(at)
+        answer = with_failure(
+            layer_problem(layer, x, behaviour=behaves), examined(layer, x, behaviour=behaves)
+        )
+        assert answer.findings, at
+        assert all("late" in f.message and "line" in f.detail for f in answer.findings), at
+        ways |= {f.message.partition("late")[2] for f in answer.findings}
+    assert " (in one call, but not in the next one with the same numbers)" in ways
+
+
+def test_a_layer_that_raises_from_some_call_on_is_not_at_the_edge_of_its_domain() -> None:
+    calls = 0
+
+    def worn(x):
+        nonlocal calls
+        calls += 1
+        if calls > 4:
+            raise RuntimeError("worn out")
+        return torch.sin(x)
+
+    failure = examined(worn, {"x": np.array([0.3, -1.2])}, behaviour=True).failure
+    assert failure is not None
+    assert failure.message.startswith("RuntimeError: worn out")
+
+
+def test_where_every_point_beside_is_refused_it_is_said() -> None:
+    def narrow(x):
+        if x.detach()[0] != 0.5:
+            raise ValueError("only 0.5")
+        return torch.sin(x)
+
+    answer = examined(narrow, {"x": np.array([0.5])}, behaviour=True)
+    assert answer.failure is None
+    assert not answer.findings
+    assert "GC608 were checked in part" in " ".join(answer.notes)
+
+
+def test_a_layer_that_runs_only_with_gradients_has_all_its_faults_told() -> None:
+    def hooked(x):
+        y = x.sin()
+        y.register_hook(lambda g: 2 * g)
+        return y
+
+    x = {"x": np.array([0.3, -1.2])}
+    assert "GC608" in behaviour(hooked, x)
+    answer = examined(hooked, x)
+    assert answer.failure is not None
+    assert "register_hook" in answer.failure.detail
+    assert "GC402" not in {finding.code for finding in answer.findings}
