@@ -70,7 +70,8 @@ class Imported:
 class Pool:
     """Runs tasks on worker processes; what comes back stands in `results` as Imported and Done.
 
-    At most `jobs` workers are busy at once.
+    At most `jobs` workers are busy at once. After `close` and `kill` the pool is empty and can be
+    used again: `start` starts fresh workers.
     """
 
     def __init__(self, jobs: int | None = None, show_output: bool = False) -> None:
@@ -99,14 +100,20 @@ class Pool:
         """Ends all workers in good order. Every task must be done."""
         for keeper in self._keepers.values():
             keeper.finish()
-        for keeper in self._keepers.values():
-            keeper.join()
+        self._forget()
 
     def kill(self) -> None:
         """Ends all workers at once, whatever they do. Tasks under way are lost."""
         for keeper in self._keepers.values():
             keeper.kill()
-        for keeper in self._keepers.values():
+        self._forget()
+
+    def _forget(self) -> None:
+        """Waits for workers that end. What is started after that are workers of its own, and none
+        of the old answers reaches it."""
+        ended, self._keepers = self._keepers, {}
+        self.results = queue.SimpleQueue()
+        for keeper in ended.values():
             keeper.join()
 
 

@@ -70,7 +70,8 @@ def run(specs: Iterable[Spec], options: RunOptions, pool: Pool | None = None) ->
     `python -OO`.
 
     The workers of `pool` are used and, where the run ends in good order, left to whoever brought
-    them; `options` must be those that the pool was made with.
+    them; after any other end the pool is empty, and the next run starts fresh ones. `options` must
+    be those that the pool was made with.
     """
     if sys.flags.optimize > 1:
         raise UsageError(

@@ -453,6 +453,18 @@ def test_large_questions_and_answers_pass(pool: Pool, fakes: dict[str, str]) -> 
     np.testing.assert_array_equal(done.answers[1].gradients["x"].values[0], 2 * x)
 
 
+@pytest.mark.parametrize("end", [Pool.kill, Pool.close])
+def test_a_pool_whose_workers_have_ended_starts_fresh_ones(
+    pool: Pool, fakes: dict[str, str], end: Callable[[Pool], None]
+) -> None:
+    assert _run(pool, fakes, "raising")[1].failure is None
+    end(pool)
+    assert _children() == []
+    first, second = _run(pool, fakes, "raising")
+    assert (first.task.key, second.task.key) == ("first", "second")
+    assert _is_six(second.answers[0])
+
+
 def _children() -> list[int]:
     task = Path(f"/proc/{os.getpid()}/task")
     return [

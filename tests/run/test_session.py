@@ -21,6 +21,7 @@ from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines import devices
+from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.session import run
 
 Read = Callable[[str], Spec]
@@ -208,6 +209,20 @@ def test_interruption_hands_over_what_is_done(spec: Read, fakes: dict[str, str])
     assert [result.spec for result in last.report.results] == ["good"]
     with pytest.raises(StopIteration):
         next(events)
+
+
+def test_a_pool_serves_the_run_after_a_bad_one(spec: Read) -> None:
+    def broken() -> Iterator[Spec]:
+        yield spec(GOOD)
+        raise RuntimeError("unreadable")
+
+    options = _options("reference")
+    pool = Pool()
+    with pytest.raises(RuntimeError, match="unreadable"):
+        list(run(broken(), options, pool))
+    report = _report(run([spec(GOOD)], options, pool))
+    pool.close()
+    assert [result.status for result in report.results] == ["passed"]
 
 
 def test_interruption_while_specs_are_read(spec: Read) -> None:
