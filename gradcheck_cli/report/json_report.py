@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 from typing import Any, TextIO
 
 from gradcheck_cli.domain.report import (
@@ -48,6 +49,8 @@ def as_json(report: Report) -> dict[str, Any]:
         },
         "seed": report.seed,
         "duration_s": _number(report.duration_s),
+        "interrupted": report.interrupted,
+        "signal": signal.Signals(report.signal).name if report.interrupted else None,
         "summary": {
             "specs": len(report.results),
             "passed": status_count(report, "passed"),

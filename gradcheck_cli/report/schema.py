@@ -42,6 +42,15 @@ def report_schema() -> Schema:
             ),
             seed={"type": "integer"},
             duration_s={"type": "number", "minimum": 0},
+            interrupted={
+                "description": "Whether the run ended early: specs that were not finished are not "
+                "in `results`.",
+                "type": "boolean",
+            },
+            signal={
+                **_TEXT_OR_NULL,
+                "description": "The signal that interrupted the run, such as SIGINT.",
+            },
             summary=_object(
                 specs=_COUNT,
                 passed=_COUNT,

@@ -40,6 +40,7 @@ def test_what_was_finished_is_reported(tmp_path: Path, name: str) -> None:
     assert "Traceback" not in told
     report = json.loads((tmp_path / "report.json").read_text("utf-8"))
     assert 1 <= report["summary"]["specs"] < COUNT
+    assert (report["interrupted"], report["signal"]) == (True, name)
     assert _workers_of(process.pid) == []
 
 

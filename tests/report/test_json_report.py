@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gradcheck_cli.report import open_writer
+from gradcheck_cli.report.json_report import as_json
 from gradcheck_cli.report.schema import report_schema
 from gradcheck_cli.report.style import Style
 
@@ -38,6 +39,8 @@ def test_the_keys_of_the_contract() -> None:
         "tool",
         "seed",
         "duration_s",
+        "interrupted",
+        "signal",
         "summary",
         "results",
         "errors",
@@ -54,6 +57,14 @@ def test_the_keys_of_the_contract() -> None:
         "allowed": 0,
         "ignored": {},
     }
+
+
+def test_an_interrupted_report_names_the_signal() -> None:
+    whole = as_json(samples.report(samples.quadratic()))
+    assert (whole["interrupted"], whole["signal"]) == (False, None)
+    early = as_json(replace(samples.report(samples.quadratic()), interrupted=True, signal=15))
+    assert (early["interrupted"], early["signal"]) == (True, "SIGTERM")
+    assert list(mistakes(early, report_schema())) == []
 
 
 def test_a_finding_in_full() -> None:
