@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from gradcheck_cli.domain.errors import Stopped
+from gradcheck_cli.domain.errors import GradcheckError, Stopped, interruption
 from gradcheck_cli.domain.events import Event, Finished
 
 if TYPE_CHECKING:
@@ -65,10 +65,19 @@ def execute(
 
 
 def _until(interrupts: Interrupts, specs: Iterable[Spec]) -> Iterator[Spec]:
-    """The specs, of which none is begun after an interrupt: one that came before the run."""
+    """The specs, of which none is begun after an interrupt: one that came before the run, or whose
+    exception was lost or replaced by another while they were read."""
     if interrupts.pending:
         raise KeyboardInterrupt
-    yield from specs
+    try:
+        for spec in specs:
+            if interrupts.pending:
+                raise KeyboardInterrupt
+            yield spec
+    except Exception as error:
+        if interrupts.pending or interruption(error):  # the results of other specs are kept
+            raise KeyboardInterrupt from error
+        raise
 
 
 class Interrupts:
@@ -78,7 +87,8 @@ class Interrupts:
     The exception alone can get lost: NumPy asks the classes of its operands for attributes, and an
     exception that strikes in code which such a question runs is taken for "there is none". Before
     the run there is no exception (`raises`): what it would strike is an import, and the run itself
-    asks first. The second signal raises one always.
+    asks first. The second signal raises one always. Where it got lost and another exception came
+    of it, the end of this context raises Stopped in its place.
     """
 
     def __init__(self) -> None:
@@ -96,10 +106,13 @@ class Interrupts:
                     self._before[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         for number, before in self._before.items():
             signal.signal(number, before)
         self._before = {}
+        ours = isinstance(error, GradcheckError)  # a report that cannot be written, for example
+        if self.pending and isinstance(error, Exception) and not ours:
+            raise Stopped(self.signal) from error
 
     def _note(self, number: int, frame: object) -> None:
         again = self.pending
@@ -114,6 +127,7 @@ def read_specs(
     errors: list[SpecError],
     seed: int = 0,
     device: Layered[str] | None = None,
+    engines: Layered[tuple[str, ...]] | None = None,
     *,
     user_code: bool = True,
 ) -> Iterator[Spec]:
@@ -121,7 +135,8 @@ def read_specs(
 
     `seed` is for inputs that are drawn at random and have none of their own. Without `user_code` a
     spec that would run some is a mistake, and so is one that states a device which is not here,
-    where `device` does not overrule it.
+    where `device` does not overrule it. With `engines`, so is one that names an engine which cannot
+    run here, where `engines` does not overrule it.
     """
     from gradcheck_cli import specfile
 
@@ -135,6 +150,8 @@ def read_specs(
                 errors.append(_refused(spec))
             elif not overruled and (lack := _lacking(spec)):
                 errors.append(_without_device(spec, lack))
+            elif engines is not None and (lacks := _without_engines(spec, engines)):
+                errors.extend(lack for lack in lacks if lack not in errors)  # shared defaults
             else:
                 yield spec
 
@@ -157,6 +174,24 @@ def _without_device(spec: Spec, lack: str) -> SpecError:
     message = f"there is no device `{spec.device}` here: {lack}"
     path, span = spec.source.path, spec.device_span
     return SpecError("GC903", path, message, span, spec.source, "device", HELP)
+
+
+def _without_engines(spec: Spec, engines: Layered[tuple[str, ...]]) -> list[SpecError]:
+    """The engines that a spec names, or writes its layers in, and that cannot run here."""
+    named, key = spec.engines, "engines"
+    if not named and not engines.fallback:
+        named, key = tuple(layer.engine for layer in spec.implementations), "implementations"
+    if engines.override or not named:
+        return []
+    from gradcheck_cli.domain.report import SpecError
+    from gradcheck_cli.engines import registry
+    from gradcheck_cli.run.plan import lacking
+
+    return [
+        SpecError("GC903", spec.source.path, message, span, spec.source, key, help)
+        for name, span in zip(named, spec.engine_spans, strict=True)
+        for message, help in lacking(name, registry.engines())
+    ]
 
 
 def _refused(spec: Spec) -> SpecError:

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 import click
 
 from gradcheck_cli.cli.streams import Unwritable, silence, talk
-from gradcheck_cli.domain.errors import GradcheckError, Interrupted, Stopped, UsageError
+from gradcheck_cli.domain.errors import (
+    GradcheckError,
+    Interrupted,
+    Stopped,
+    UsageError,
+    interruption,
+)
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.report import Report, SpecError
@@ -72,9 +78,7 @@ def guarded(app: click.Command, arguments: list[str]) -> int:
         _say(*_usage_words(error))
         return USAGE
     except (KeyboardInterrupt, click.Abort) as error:  # click aborts on KeyboardInterrupt
-        stopped = error.__cause__ if isinstance(error, click.Abort) else error
-        _say("interrupted")
-        return SIGNALLED + stopped.signal if isinstance(stopped, Stopped) else INTERRUPTED
+        return _interrupted(interruption(error))
     except Unwritable as error:
         silence(sys.stdout)
         _say(str(error))
@@ -88,8 +92,15 @@ def guarded(app: click.Command, arguments: list[str]) -> int:
     except SystemExit as end:  # of click: a broken pipe, or the end of a completion
         return _unread() if isinstance(end.__context__, BrokenPipeError) else _status(end)
     except Exception as error:
+        if (stopped := interruption(error)) is not None:
+            return _interrupted(stopped)
         _internal(error, arguments)
         return INTERNAL
+
+
+def _interrupted(stopped: KeyboardInterrupt | None) -> int:
+    _say("interrupted")
+    return SIGNALLED + stopped.signal if isinstance(stopped, Stopped) else INTERRUPTED
 
 
 def _unread() -> int:

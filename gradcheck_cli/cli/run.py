@@ -83,7 +83,9 @@ def _checked(
     told = f"gradcheck {shlex.join(sys.argv[1:])}"
     options = settings.run_options()
     user_code = not settings.value("no-user-code", False)
-    specs = read_specs(files, errors, options.seed, options.device, user_code=user_code)
+    specs = read_specs(
+        files, errors, options.seed, options.device, options.engines, user_code=user_code
+    )
     quiet, _ = settings.verbosity()
     listeners: Sequence[Listener] = printers
     if is_terminal(sys.stderr) and not quiet:

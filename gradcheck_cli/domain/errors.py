@@ -31,3 +31,15 @@ class Stopped(KeyboardInterrupt):
     def __init__(self, signal: int) -> None:
         super().__init__()
         self.signal = signal
+
+
+def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The KeyboardInterrupt that this exception is, or that it was raised from: compiled code and
+    libraries may raise another exception where they were interrupted."""
+    met: set[int] = set()
+    while error is not None and id(error) not in met:
+        if isinstance(error, KeyboardInterrupt):
+            return error
+        met.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None

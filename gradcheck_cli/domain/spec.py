@@ -104,6 +104,7 @@ class Spec:
     device: str | None = None
     matmul_precision: str | None = None
     device_span: Span | None = None
+    engine_spans: tuple[Span, ...] = ()  # of `engines`, or else of `implementations`
 
     @property
     def inputs(self) -> Mapping[str, Input]:

@@ -208,7 +208,7 @@ def choose_engines(
     if not names:
         here = (name for name in usual(registered) if registered[name].installed)
         return tuple(here), frozenset()
-    lacks = [lack for name in dict.fromkeys(names) for lack in _lacks(name, registered)]
+    lacks = [lack for name in dict.fromkeys(names) for lack in lacking(name, registered)]
     if len(lacks) == 1:
         raise UsageError(*lacks[0])
     if lacks:
@@ -216,7 +216,7 @@ def choose_engines(
     return tuple(dict.fromkeys(names)), frozenset(names)
 
 
-def _lacks(name: str, registered: Mapping[str, Registered]) -> list[tuple[str, str]]:
+def lacking(name: str, registered: Mapping[str, Registered]) -> list[tuple[str, str]]:
     """What keeps a named engine from running, each with what would help."""
     found = registered.get(name)
     if found is None:

@@ -19,7 +19,17 @@ from gradcheck_cli.specfile.inputs import Inputs
 from gradcheck_cli.specfile.model import validator
 
 RESERVED = frozenset(keyword.kwlist)
-_OURS = ("reference", "torch", "tensorflow", "jax", "jax-jit", "numpy")
+_OURS = (
+    "reference",
+    "torch",
+    "tensorflow",
+    "jax",
+    "jax-jit",
+    "eigen",
+    "symbolic",
+    "finite-difference",
+    "numpy",
+)
 _ENGINE_SYNONYMS = {
     "pytorch": "torch",
     "tf": "tensorflow",
@@ -48,12 +58,25 @@ def read_settings(
         "device": data.get("device"),
         "matmul_precision": data.get("matmul_precision"),
         "device_span": _span("device", data, collector),
+        "engine_spans": _engine_spans(data, collector),
     }
 
 
 def _span(key: str, data: Mapping[str, Any], collector: Collector) -> Span | None:
     """Where the value of a key stands."""
     return collector.span(locate(collector.root, (key,))[1]) if key in data else None
+
+
+def _engine_spans(data: Mapping[str, Any], collector: Collector) -> tuple[Span, ...]:
+    """Where each engine is named: in `engines`, or as a key of `implementations`."""
+    if "engines" in data:
+        named = (locate(collector.root, ("engines", i))[1] for i in range(len(data["engines"])))
+        return tuple(collector.span(tree) for tree in named)
+    places = (
+        locate(collector.root, ("implementations", engine))
+        for engine in data.get("implementations", ())
+    )
+    return tuple(collector.span(key or tree) for key, tree in places)
 
 
 def checked_settings(chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,14 +39,9 @@ class Runner:
         """Raises UsageError, as a run does, and KeyboardInterrupt where the run was interrupted."""
         if self._pool is None:
             self._pool = Pool(self.options.jobs, self.options.show_framework_output)
-        try:
-            *_, last = run([spec], self.options, self._pool)
-        except BaseException:
-            self._pool = None  # the run has ended its workers
-            raise
+        *_, last = run([spec], self.options, self._pool)
         assert isinstance(last, Finished)
         if last.report.interrupted:
-            self._pool = None
             raise KeyboardInterrupt
         return last.report
 
@@ -83,7 +78,10 @@ class SpecFile(pytest.File):
         errors: list[SpecError] = []
         user_code = not mine.settings.value("no-user-code", False)
         path = os.path.relpath(self.path)
-        for spec in read_specs([path], errors, mine.options.seed, user_code=user_code):
+        options = mine.options
+        for spec in read_specs(
+            [path], errors, options.seed, options.device, options.engines, user_code=user_code
+        ):
             yield SpecItem.from_parent(self, name=spec.name, spec=spec)
         if errors:
             yield MistakesItem.from_parent(self, name="mistakes", mistakes=errors)

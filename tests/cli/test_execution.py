@@ -1,15 +1,18 @@
 import contextlib
 import signal
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gradcheck_cli.cli.execution import Interrupts, execute, read_specs
+from gradcheck_cli.domain.errors import Stopped, UsageError
 from gradcheck_cli.domain.events import Event, Finished, SpecFinished, Started
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import SpecError
-from gradcheck_cli.engines import devices
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines import devices, registry
 from gradcheck_cli.run import session
 from tests.report import samples
 
@@ -125,3 +128,134 @@ def test_a_device_that_is_not_here_is_a_mistake_at_its_place(
     beaten = read_specs([str(file)], errors, device=Layered(override="cpu"))
     assert [spec.name for spec in beaten] == ["far", "near"]
     assert len(errors) == 1
+
+
+NEAR = "---\nname: near\ninputs: {x: 2.0}\nmodel: x\nengines: [reference]\n"
+
+
+@pytest.mark.parametrize(
+    ("far", "place", "message", "help"),
+    [
+        (
+            "model: x\nengines: [reference, caffe]\n",
+            (4, 22, "engines"),
+            "unknown engine `caffe`",
+            "known: reference, ",
+        ),
+        (
+            "implementations:\n  mine:\n    target: layer.py\n",
+            (4, 3, "implementations"),
+            "unknown engine `mine`",
+            "known: reference, ",
+        ),
+    ],
+)
+def test_an_engine_that_is_not_here_is_a_mistake_at_its_place(
+    tmp_path: Path, far: str, place: tuple[int, int, str], message: str, help: str
+) -> None:
+    (tmp_path / "layer.py").write_text("", "utf-8")
+    file = tmp_path / "two.yaml"
+    file.write_text(f"name: far\ninputs: {{x: 2.0}}\n{far}{NEAR}", "utf-8")
+    errors: list[SpecError] = []
+    read = read_specs([str(file)], errors, engines=Layered())
+    assert [spec.name for spec in read] == ["near"]
+    (error,) = errors
+    assert error.span is not None
+    assert (error.span.line, error.span.column, error.key) == place
+    assert (error.message, error.path) == (message, str(file))
+    assert error.help.startswith(help)
+    beaten = read_specs([str(file)], errors, engines=Layered(override=("reference",)))
+    assert [spec.name for spec in beaten] == ["far", "near"]
+    assert len(errors) == 1
+
+
+def test_a_slip_in_the_name_of_a_plug_in_is_corrected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {name: registry.engines()[name] for name in ("reference", "finite-difference")}
+    known["far-off"] = replace(known["finite-difference"], name="far-off", version=None)
+    monkeypatch.setattr(registry, "engines", lambda: known)
+    file = tmp_path / "slips.yaml"
+    file.write_text("inputs: {x: 2.0}\nmodel: x\nengines: [far-of, far-off]\n", "utf-8")
+    errors: list[SpecError] = []
+    assert list(read_specs([str(file)], errors, engines=Layered())) == []
+    assert [(error.message, error.help) for error in errors] == [
+        ("unknown engine `far-of`", "did you mean `far-off`?"),
+        ("the engine `far-off` is not installed", known["far-off"].install),
+    ]
+
+
+def test_an_engine_of_the_defaults_is_one_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "shared.yaml"
+    one = "---\nname: {}\ninputs: {{x: 2.0}}\nmodel: x\n"
+    text = "defaults:\n  engines: [caffe]\n" + one.format("a") + one.format("b") + NEAR
+    file.write_text(text, "utf-8")
+    errors: list[SpecError] = []
+    read = read_specs([str(file)], errors, engines=Layered())
+    assert [spec.name for spec in read] == ["near"]
+    (error,) = errors
+    assert error.span is not None
+    assert (error.span.line, error.span.column) == (2, 13)
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_an_interrupt_that_another_exception_replaces_while_specs_are_read(
+    monkeypatch: pytest.MonkeyPatch, linked: bool
+) -> None:
+    def reading(specs: Iterable[object], options: object) -> Iterator[Event]:
+        try:
+            yield Started(len(list(specs)), ())
+        except KeyboardInterrupt:
+            yield Finished(replace(REPORT, interrupted=True))
+
+    def specs() -> Iterator[Spec]:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt as error:
+            raise SystemError("returned a result with an exception set") from (
+                error if linked else None
+            )
+        yield from ()
+
+    monkeypatch.setattr(session, "run", reading)
+    report = execute(specs(), RunOptions(), [Heard()], [], "")
+    assert (report.interrupted, report.signal) == (True, signal.SIGTERM)
+    assert report.results == REPORT.results
+
+
+def test_an_interrupt_that_is_lost_while_a_spec_is_read_begins_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun = []
+
+    def reading(specs: Iterable[object], options: object) -> Iterator[Event]:
+        try:
+            begun.extend(specs)
+        except KeyboardInterrupt:
+            yield Finished(samples.report())
+
+    def specs() -> Iterator[str]:
+        yield "first"
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        yield "second"
+
+    monkeypatch.setattr(session, "run", reading)
+    execute(specs(), RunOptions(), [], [], "")  # type: ignore[arg-type]
+    assert begun == ["first"]
+
+
+def test_an_exception_that_follows_a_lost_interrupt_is_an_interruption() -> None:
+    def ended(error: Exception, interrupted: bool = True) -> None:
+        with Interrupts():
+            if interrupted:
+                signal.raise_signal(signal.SIGTERM)
+            raise error
+
+    with pytest.raises(Stopped) as caught:
+        ended(SystemError())
+    assert caught.value.signal == signal.SIGTERM
+    with pytest.raises(UsageError, match="cannot write"):
+        ended(UsageError("cannot write to report.json"))
+    with pytest.raises(SystemError):
+        ended(SystemError(), interrupted=False)

@@ -62,6 +62,14 @@ def test_the_code_that_a_report_deserves(
     assert exits.verdict(report, fail_on, exit_zero) == code
 
 
+def raised_from(cause: BaseException) -> Exception:
+    """What a library makes of an exception that struck in it."""
+    error = SystemError("an error")
+    error.__cause__ = RuntimeError("in between")
+    error.__cause__.__context__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
@@ -71,6 +79,9 @@ def test_the_code_that_a_report_deserves(
         (Stopped(1), 129, "error: interrupted"),
         (Interrupted("stopped"), 130, "error: stopped"),
         (ZeroDivisionError("by zero"), 3, "error: ZeroDivisionError: by zero"),
+        (raised_from(KeyboardInterrupt()), 130, "error: interrupted"),
+        (raised_from(Stopped(15)), 143, "error: interrupted"),
+        (raised_from(ValueError()), 3, "error: SystemError: an error"),
     ],
 )
 def test_every_error_has_its_code_and_its_words(

@@ -238,3 +238,18 @@ def test_without_docstrings_there_is_a_sentence(tmp_path: Path) -> None:
     screen = call("run", "s.yaml", cwd=tmp_path, env={"PYTHONOPTIMIZE": "2"})
     assert screen.code == 2
     assert screen.err.startswith("error: gradcheck cannot run under `python -OO`")
+
+
+def test_a_spec_whose_engine_is_unknown_costs_no_other(folder: Path) -> None:
+    (folder / "far.yaml").write_text(f"{GOOD}engines: [reference, caffe]\n", "utf-8")
+    (folder / "near.yaml").write_text(f"{GOOD}engines: [reference]\n", "utf-8")
+    screen = call("run", "far.yaml", "near.yaml", "--format", "json", cwd=folder)
+    report = json.loads(screen.out)
+    assert screen.code == 2
+    assert [(one["spec"], one["status"]) for one in report["results"]] == [("near", "passed")]
+    (error,) = report["errors"]
+    assert (error["path"], error["line"], error["column"]) == ("far.yaml", 5, 22)
+    assert error["message"] == "unknown engine `caffe`"
+    screen = call("run", "near.yaml", "far.yaml", "--engine", "caffe", cwd=folder)
+    assert (screen.code, screen.out) == (2, "")
+    assert screen.err.startswith("error: unknown engine `caffe`")

@@ -39,6 +39,7 @@ def test_tolerances(form: str, tolerance: Tolerance) -> None:
         ("dtypes: []", "GC903 3:9-11 dtypes: `dtypes` needs at least 1 entry"),
         ("modes: [backward]", "GC903 3:9-17 modes[0]: text `backward` is not valid here"),
         ("engines: [pytorch]", "GC903 3:11-18 engines[0]: there is no engine `pytorch`"),
+        ("engines: [eigne]", "GC903 3:11-16 engines[0]: there is no engine `eigne`"),
         ("order: 3", "GC903 3:8-9 order: `order` must be at most 2"),
         ("order: true", "GC903 3:8-12 order: `order` must be a whole number, not the word `true`"),
         ("timeout: 0", "GC903 3:10-11 timeout: `timeout` must be above 0"),
