@@ -318,7 +318,8 @@ class Blocks(_Ziv):
                 given = (self._projection.columns or {}).get(name)
                 columns = before[name].ravel()
                 if given is not None:
-                    columns = np.any((np.asarray(given) != 0) & columns, axis=1)
+                    along = np.asarray(given).reshape(len(given), -1)
+                    columns = np.any((along != 0) & columns, axis=1)
                 mask |= rows[:, None] & columns
         return tied
 

@@ -248,6 +248,18 @@ def test_projections() -> None:
     assert forward.value == pytest.approx(whole @ columns["x"].T, rel=1e-15)
 
 
+def test_only_directions_that_move_a_jump_hang_on_it() -> None:
+    columns = {"x": np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.5], [-2.0, 3.0]]])}
+    found = certificates(
+        "sum(floor(x) * x)",
+        {"x": [[1.0, 0.5], [2.5, 0.25]]},
+        modes=("forward",),
+        projection=Projection(None, columns),
+    )["forward", "x"]
+    assert found.sure.tolist() == [[False, True]]
+    assert found.value[0, 1] == -4.0
+
+
 @pytest.mark.parametrize("formula", ["exp(x)", "exp(-exp(-x))"])
 def test_a_bar_below_every_float64_is_not_zero(formula: str) -> None:
     """The derivative is no zero, so that 0 is not exactly right."""
