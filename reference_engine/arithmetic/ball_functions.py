@@ -87,6 +87,9 @@ def _power(x: Any, n: Any) -> Any:
         if not n.is_integer():
             note_tie("edge")
         return arb(0)
+    if n > 0 and n.is_integer() and x.mid() == 0:  # Arb takes the logarithm of such a ball
+        bound = x.rad() ** n
+        return bound.union(-bound)
     return x**n
 
 

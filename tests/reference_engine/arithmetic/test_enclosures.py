@@ -165,3 +165,15 @@ def test_values_contain_those_of_mpmath(name: str) -> None:
         with precision(100):
             found = unwrap(ROWS[name](*[exactly(x) for x in point], **keywords)).item()
             assert found.overlaps(shown), f"{name}{point}: {found} and {true}"
+
+
+@pytest.mark.parametrize("exponent", [1, 2, 3, 7])
+def test_a_whole_power_of_a_ball_around_zero_is_a_number(exponent: int) -> None:
+    """Such a ball comes of exp(x) - exp(x)."""
+    around = arb(1).exp() - arb(1).exp()
+    x, n = (wrap(np.array(ball, dtype=object)) for ball in (around, arb(exponent)))
+    found = unwrap(TABLE["power"](x, n)).item()
+    assert found.contains(0)
+    assert found.contains(around.upper() ** exponent)
+    assert found.contains(around.lower() ** exponent)
+    assert found.rad() < 1e-14
