@@ -90,6 +90,8 @@ def _power(x: Any, n: Any) -> Any:
     if n > 0 and n.is_integer() and x.mid() == 0:  # Arb takes the logarithm of such a ball
         bound = x.rad() ** n
         return bound.union(-bound)
+    if not (x > 0 or x < 0 or n.is_integer()):
+        raise Undecided("the ball under a power holds 0")
     return x**n
 
 

@@ -12,6 +12,7 @@ from flint import arb
 
 from reference_engine.arithmetic.balls import (
     NotInBalls,
+    Undecided,
     exactly,
     midpoints,
     objects,
@@ -177,3 +178,11 @@ def test_a_whole_power_of_a_ball_around_zero_is_a_number(exponent: int) -> None:
     assert found.contains(around.upper() ** exponent)
     assert found.contains(around.lower() ** exponent)
     assert found.rad() < 1e-14
+
+
+def test_another_power_of_a_ball_around_zero_is_left_open() -> None:
+    """What lies below 0 has no value, the rest has one: no precision tells."""
+    around = arb(1).exp() - arb(1).exp()
+    x, n = (wrap(np.array(ball, dtype=object)) for ball in (around, arb(0.5)))
+    with pytest.raises(Undecided):
+        TABLE["power"](x, n)
