@@ -101,9 +101,11 @@ class Interrupts:
         if threading.current_thread() is threading.main_thread() and not self._before:
             for name in ("SIGINT", "SIGTERM", "SIGHUP"):
                 number = getattr(signal, name, None)  # Windows has no SIGHUP
-                # what was started with `nohup` goes on
-                if number is not None and signal.getsignal(number) != signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._note)
+                if number is None:
+                    continue
+                if name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN:
+                    continue  # started with `nohup`: it goes on
+                self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

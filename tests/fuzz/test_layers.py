@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ def test_verdicts_that_are_not_those_alone_are_found(
 
 def test_what_a_run_leaves_running_is_found_and_ended() -> None:
     left = subprocess.Popen(["sleep", "60"], env={TOKEN: "planted"}, start_new_session=True)
+    while not Path(f"/proc/{left.pid}/environ").read_bytes():
+        time.sleep(0.01)  # a process that begins a program has no environment for a moment
     layers_before = layers._ENDING_S
     try:
         layers._ENDING_S = 0.2
