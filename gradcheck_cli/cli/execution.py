@@ -44,24 +44,24 @@ def execute(
         interrupts.raises = True
         while True:
             try:
-                if interrupts.pending and begun and not told:
-                    told = True  # the run ends its workers and hands over what it has
-                    event = events.throw(KeyboardInterrupt())
-                else:
-                    begun = True
-                    event = next(events)
-                if isinstance(event, Finished):
-                    report = replace(event.report, errors=tuple(errors), command=command)
-                    event = Finished(replace(report, signal=interrupts.signal))
-                for listener in listeners:
-                    listener.hear(event)
+                while True:  # a signal may strike between two events, too
+                    if interrupts.pending and begun and not told:
+                        told = True  # the run ends its workers and hands over what it has
+                        event = events.throw(KeyboardInterrupt())
+                    else:
+                        begun = True
+                        event = next(events)
+                    if isinstance(event, Finished):
+                        report = replace(event.report, errors=tuple(errors), command=command)
+                        event = Finished(replace(report, signal=interrupts.signal))
+                    for listener in listeners:
+                        listener.hear(event)
+                    if isinstance(event, Finished):
+                        return event.report
             except KeyboardInterrupt:
                 if told:
                     raise
                 interrupts.pending = True
-                continue
-            if isinstance(event, Finished):
-                return event.report
 
 
 def _until(interrupts: Interrupts, specs: Iterable[Spec]) -> Iterator[Spec]:
