@@ -312,8 +312,8 @@ def _chosen(going: Array, after: Array, before: Array) -> Array:
 def _scatter_add(
     x: Any, indices: Any, updates: Any, dimension_numbers: Any, mode: Any, **how: Any
 ) -> Any:
-    """Of updates that go to one place, one a turn: which it is, JAX's maximum of their numbers
-    tells."""
+    """Adds in turns in which no two updates go to one place: the maximum of their numbers picks one
+    for each place."""
     left = np.arange(1, updates.size + 1).reshape(updates.shape)
     while True:
         start = np.zeros(x.shape, left.dtype)

@@ -57,38 +57,23 @@ def test_a_wrong_certificate_is_found(fuzzer: Formulas, monkeypatch: pytest.Monk
     assert all(fault.startswith("certified: float64") for fault in faults)
 
 
+def _accused(result: SpecResult, entry: Entry) -> SpecResult:
+    """The result with a finding about this entry alone."""
+    about = ("reference", "float64", "reverse", "x")
+    accusation = Finding("GC301", "error", "digits are lost", SPAN, *about, entries=(entry,))
+    return replace(result, findings=(accusation,))
+
+
 def test_an_accusation_of_a_right_number_is_found(fuzzer: Formulas, result: SpecResult) -> None:
     cosine = float(np.cos(0.5))
     entry = Entry((0, 0), cosine, cosine, 1e-16, None, None, 9.0)
-    accusation = Finding(
-        "GC301",
-        "error",
-        "digits are lost",
-        SPAN,
-        "reference",
-        "float64",
-        "reverse",
-        "x",
-        entries=(entry,),
-    )
-    faults = list(fuzzer._unearned(replace(result, findings=(accusation,)), _Oracle(SINE)))
+    faults = list(fuzzer._unearned(_accused(result, entry), _Oracle(SINE)))
     assert [fault.partition(":")[0] for fault in faults] == ["false GC301"]
 
 
 def test_a_wrong_truth_of_a_finding_is_found(fuzzer: Formulas, result: SpecResult) -> None:
     entry = Entry((1, 1), 2.0, 0.25, 1e-9, None, None, 9.0)
-    accusation = Finding(
-        "GC301",
-        "error",
-        "digits are lost",
-        SPAN,
-        "reference",
-        "float64",
-        "reverse",
-        "x",
-        entries=(entry,),
-    )
-    faults = list(fuzzer._unearned(replace(result, findings=(accusation,)), _Oracle(SINE)))
+    faults = list(fuzzer._unearned(_accused(result, entry), _Oracle(SINE)))
     assert [fault.partition(":")[0] for fault in faults] == ["truth of GC301"]
 
 
