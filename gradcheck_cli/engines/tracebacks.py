@@ -14,6 +14,7 @@ OURS = str(Path(__file__).parent.parent)
 REFERENCE = str(Path(OURS).parent / "reference_engine")
 # Where user's code and frameworks are called: an exception that begins here is theirs.
 BORDER = str(Path(OURS) / "engines" / "callables")
+CALLED = (str(Path(BORDER) / "binding.py"), "called")  # calls what a user wrote
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")})
 _NUMERICS = tuple(
     str(Path(sysconfig.get_path("purelib")) / name) for name in ("numpy", "scipy", "flint")
@@ -30,15 +31,15 @@ _ABOUT_TRACEBACKS = (  # what JAX adds to every exception
 _DUMPED = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
 
-def as_failure(error: BaseException, *, ours: bool = False) -> Failure:
+def as_failure(error: BaseException, *, ours: bool = False, who: str = "it") -> Failure:
     """What was raised as a failure: an engine's fault as it says itself, anything else with a short
-    traceback; `ours` is said below."""
+    traceback; `ours` is said below, and `who` called sys.exit."""
     words = _text_of(error).strip().splitlines()
     said = _cut(words[0].strip()) if words else ""
     if isinstance(error, EngineFault):
         return Failure(error.kind, said or type(error).__name__, error.detail, place=error.place)
     left = isinstance(error, SystemExit)
-    message = f"it called sys.exit({said})" if left else one_line(error)
+    message = f"{who} called sys.exit({said})" if left else one_line(error)
     kind: FailureKind = "out-of-memory" if _is_exhausted(error) else "raised"
     return Failure(kind, message, short_traceback(error, ours=ours))
 
@@ -62,6 +63,14 @@ def is_internal(error: BaseException) -> bool:
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     last = next((file for file in reversed(frames) if not file.startswith(_NUMERICS)), "")
     return last.startswith((OURS, REFERENCE)) and not last.startswith(BORDER)
+
+
+def without_lines(error: BaseException) -> bool:
+    """Whether a user's function raised that has no lines in Python: a built-in one, or one that
+    does not take these arguments."""
+    frames = traceback.extract_tb(error.__traceback__)
+    files = [(f.filename, f.name) for f in frames if not f.filename.startswith("<frozen")]
+    return bool(files) and files[-1] == CALLED
 
 
 def _text_of(error: BaseException) -> str:
@@ -92,7 +101,7 @@ def _is_exhausted(error: BaseException) -> bool:
 def short_traceback(error: BaseException, *, ours: bool = False) -> str:
     """The last frames that are not ours, and the exception. Frames of libraries are left out where
     there are others, but for the one in which it was raised. With `ours`, our own frames are shown
-    where there are no others: the mistake is in gradcheck then."""
+    where there are no others: the mistake is in gradcheck then, unless the layer has no lines."""
     everything = traceback.extract_tb(error.__traceback__)
     frames = [f for f in everything if not f.filename.startswith((OURS, "<frozen"))]
     # a dataclass of a framework is being made: no line of anybody
@@ -101,7 +110,8 @@ def short_traceback(error: BaseException, *, ours: bool = False) -> str:
     if own:
         last = [frames[-1]] if frames[-1] is not own[-1] else []
         frames = own[-_SHOWN:] + last
-    if ours and not frames and not isinstance(error, SyntaxError):  # that one shows its own line
+    # a SyntaxError shows its own line
+    if ours and not frames and not isinstance(error, SyntaxError) and not without_lines(error):
         frames = everything
     lines = traceback.format_list(frames[-_SHOWN:])
     lines += traceback.format_exception_only(error)

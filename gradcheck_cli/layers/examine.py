@@ -18,7 +18,13 @@ from gradcheck_cli.engines.callables.held import NotHeld
 from gradcheck_cli.engines.callables.loading import on_the_path
 from gradcheck_cli.engines.callables.subject import Stencils, Subject
 from gradcheck_cli.engines.callables.surroundings import surroundings
-from gradcheck_cli.engines.tracebacks import as_failure, internal_failure, is_internal
+from gradcheck_cli.engines.tracebacks import (
+    as_failure,
+    internal_failure,
+    is_internal,
+    one_line,
+    without_lines,
+)
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.admissible import kinds_of
@@ -74,7 +80,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
     except NotHeld as error:
         answer = not_held(error).answer(problem)
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
-        failure = _failure(error)
+        failure = _failure(error, problem)
         if not isinstance(error, RaisedLater):  # which says where
             failure = raised_beside(engine, problem, failure)
         answer = LayerAnswer(failure=failure)
@@ -85,14 +91,19 @@ def _elsewhere(engine: Engine, blaming: bool, problem: LayerProblem) -> LayerAns
     try:
         return _Examination(engine, problem, blaming).answer()
     except Exception as error:
-        return LayerAnswer(failure=_failure(error))
+        return LayerAnswer(failure=_failure(error, problem))
 
 
-def _failure(error: BaseException) -> Failure:
+def _failure(error: BaseException, problem: LayerProblem) -> Failure:
     """What was raised: by the layer or its framework, or by gradcheck's own code."""
     if is_internal(error):
         return internal_failure(error, "the layer could not be examined")
-    return as_failure(error, ours=True)
+    layer = f"`{problem.implementation.target}`"
+    failure = as_failure(error, ours=True, who=layer)
+    if not without_lines(error):
+        return failure
+    more = failure.detail if len(failure.detail.splitlines()) > 1 else ""
+    return replace(failure, message=f"{layer} raised {one_line(error)}", detail=more)
 
 
 class _Casting(Exception):

@@ -54,6 +54,7 @@ NAMES = (
     "crashes_in_float32",
     "loops",
 )
+BUILT_IN = ("input", "exit", "ord")
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SpecResult]:
     (folder / "layers.py").write_text(LAYERS, "utf-8")
     (folder / "leaves.py").write_text("import sys\nsys.exit(5)\n", "utf-8")
     targets = {name: f"layers.py:{name}" for name in NAMES} | {"leaves": "leaves.py:layer"}
+    targets |= {name: f"builtins:{name}" for name in BUILT_IN}
     texts = [
         f"name: {name}\ninputs: {{x: [[0.5, 2.0]]}}\nimplementations: {{torch: '{target}'}}\n"
         f"timeout: {12 if name == 'loops' else 60}\n"
@@ -85,9 +87,9 @@ def found(result: SpecResult) -> dict[str | None, Finding]:
     ("name", "code", "message", "line"),
     [
         ("raises", "GC701", "RuntimeError: mat1 and mat2 shapes cannot be", "in helper"),
-        ("exits", "GC701", "it called sys.exit(no more)", "in exits"),
+        ("exits", "GC701", "`layers.py:exits` called sys.exit(no more)", "in exits"),
         ("interrupts", "GC701", "KeyboardInterrupt", "raise KeyboardInterrupt"),
-        ("leaves", "GC701", "it called sys.exit(5)", "in <module>"),
+        ("leaves", "GC701", "`leaves.py:layer` called sys.exit(5)", "in <module>"),
         ("asks_for_too_much", "GC704", "RuntimeError: ", "torch.ones(10**13)"),
     ],
 )
@@ -102,6 +104,25 @@ def test_what_a_layer_raises_is_told_with_its_own_lines(
         assert line in finding.detail
         assert "gradcheck_cli" not in finding.detail
         assert len(finding.detail.splitlines()) < 12
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("input", "`builtins:input` raised EOFError: "),
+        ("exit", "`builtins:exit` raised SystemExit: "),
+        ("ord", "`builtins:ord` raised TypeError: "),
+    ],
+)
+def test_what_has_no_lines_in_python_is_named_and_no_lines_of_ours_are_shown(
+    results: dict[str, SpecResult], name: str, message: str
+) -> None:
+    findings = found(results[name])
+    assert set(findings) == {"float32", "float64"}
+    for finding in findings.values():
+        assert finding.code == "GC701"
+        assert finding.message.startswith(message)
+        assert "File" not in finding.detail
 
 
 @pytest.mark.parametrize(

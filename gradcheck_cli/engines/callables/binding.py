@@ -21,6 +21,13 @@ class BadCall(EngineFault):
     """The inputs do not fit the layer's signature. The message says which."""
 
 
+def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What a user's `function` returns. Every layer is called here, so that an exception that ends
+    here is known to be the function's own, although it has no lines in Python
+    (`tracebacks.without_lines`)."""
+    return function(*args, **kwargs)
+
+
 def arrange(
     function: Any,
     names: Sequence[str],

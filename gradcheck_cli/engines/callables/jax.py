@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.callables.binding import BadCall, arrange, for_the_call
+from gradcheck_cli.engines.callables.binding import BadCall, arrange, called, for_the_call
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.casts import Cast, Watch
 from gradcheck_cli.engines.callables.held import Held
@@ -186,7 +186,7 @@ class JaxSubject:
         """The floating outputs, complex ones as pairs of real numbers."""
         jax = self.jax
         args, kwargs = self._arguments({name: inputs[name] for name in self._names})
-        result = self._tree.filled(inputs)(*args, **kwargs)
+        result = called(self._tree.filled(inputs), args, kwargs)
         found: dict[str, Any] = {}
         for name, array in self._results.read(result):
             if jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):

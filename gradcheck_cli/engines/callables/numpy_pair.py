@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from gradcheck_cli.domain.layer import Implementation
 from gradcheck_cli.engines.base import WrongKind
-from gradcheck_cli.engines.callables.binding import Arranged, BadCall, arrange
+from gradcheck_cli.engines.callables.binding import Arranged, BadCall, arrange, called
 from gradcheck_cli.engines.callables.loading import NoSuchLayer, load_layer
 
 Style = Literal["upstream", "cache", "inputs"]
@@ -104,7 +104,7 @@ class Convention:
     def ran(self, pair: Pair, inputs: Mapping[str, Any]) -> Run:
         """One forward run."""
         args, kwargs = self.arguments(inputs)
-        result = pair.forward(*args, **kwargs)
+        result = called(pair.forward, args, kwargs)
         if self.style != "cache":
             return Run(inputs, result, None)
         if not isinstance(result, tuple) or len(result) != 2:

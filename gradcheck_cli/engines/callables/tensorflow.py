@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported, WrongKind
-from gradcheck_cli.engines.callables.binding import Arranged, arrange, for_the_call
+from gradcheck_cli.engines.callables.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Unbounded, Uncut
 from gradcheck_cli.engines.callables.held import Held
@@ -154,7 +154,7 @@ class TensorFlowSubject:
         }
         before = [(variable, variable.numpy()) for variable in layer.variables]
         args, kwargs = self._arranged(names, **more)(given)
-        layer(*args, **kwargs)
+        called(layer, args, kwargs)
         for variable, value in before:
             variable.assign(value)
 
@@ -229,7 +229,7 @@ class TensorFlowSubject:
         """The floating outputs, complex ones as pairs of real numbers."""
         tf = self.tf
         args, kwargs = self._arguments(inputs)
-        result = self._function(*args, **kwargs)
+        result = called(self._function, args, kwargs)
         arrays = []
         for name, array in self._results.read(result):
             array = dense(tf, array)

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.callables.binding import Arranged, arrange, for_the_call
+from gradcheck_cli.engines.callables.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Unbounded, Uncut
 from gradcheck_cli.engines.callables.held import Held
@@ -207,7 +207,7 @@ class TorchSubject:
         """The outputs of a call with these inputs."""
         args, kwargs = self._arguments(inputs)
         with nullcontext() if tracking else self.torch.no_grad():
-            return self.numbers(self._function(*args, **kwargs))
+            return self.numbers(called(self._function, args, kwargs))
 
     def numbers(self, result: Any) -> list[tuple[str, Any]]:
         """The floating tensors of a result that are outputs, sparse ones as dense ones, complex
@@ -280,7 +280,7 @@ class TorchSubject:
         if own:
             call = self.torch.func.functional_call
             return self.numbers(call(self._module, own, tuple(args), kwargs))
-        return self.numbers(self._function(*args, **kwargs))
+        return self.numbers(called(self._function, args, kwargs))
 
     def run(self, call: Call) -> Ran:
         wrt = self.moving() if call.wrt is None else call.wrt
