@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from gradcheck_cli.cli.signals import install, restore
 from gradcheck_cli.domain.errors import GradcheckError, Stopped, interruption
 from gradcheck_cli.domain.events import Event, Finished
 
@@ -81,8 +81,7 @@ def _until(interrupts: Interrupts, specs: Iterable[Spec]) -> Iterator[Spec]:
 
 
 class Interrupts:
-    """Remembers Ctrl-C beside raising KeyboardInterrupt for it; SIGTERM, which `timeout`, CI and
-    containers send, and SIGHUP, of a terminal that closes, do the same.
+    """Remembers a signal that ends the run beside raising KeyboardInterrupt for it.
 
     The exception alone can get lost: NumPy asks the classes of its operands for attributes, and an
     exception that strikes in code which such a question runs is taken for "there is none". Before
@@ -95,22 +94,15 @@ class Interrupts:
         self.pending = False
         self.raises = False
         self.signal: int = signal.SIGINT  # the first that came
-        self._before: dict[int, Any] = {}
+        self._before: Mapping[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread() and not self._before:
-            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-                number = getattr(signal, name, None)  # Windows has no SIGHUP
-                if number is None:
-                    continue
-                if name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN:
-                    continue  # started with `nohup`: it goes on
-                self._before[number] = signal.signal(number, self._note)
+        if not self._before:
+            self._before = install(self._note)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
+        restore(self._before)
         self._before = {}
         ours = isinstance(error, GradcheckError)  # a report that cannot be written, for example
         if self.pending and isinstance(error, Exception) and not ours:

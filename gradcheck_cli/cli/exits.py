@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gradcheck_cli.cli.signals import INTERRUPTED, SIGNALLED, install, restore, stop
 from gradcheck_cli.cli.streams import Unwritable, silence, talk
 from gradcheck_cli.domain.errors import (
     GradcheckError,
@@ -32,8 +33,6 @@ FOUND = 1
 USAGE = UsageError.exit_code
 INTERNAL = GradcheckError.exit_code
 NOTHING_CHECKED = 5
-INTERRUPTED = Interrupted.exit_code
-SIGNALLED = 128  # and the number of the signal, as shells have it
 
 OF_SPECS = "GC9"
 """What a formula beside a layer may turn out to be when the layer is known: a mistake of the
@@ -64,7 +63,17 @@ def verdict(report: Report, fail_on: str = "error", exit_zero: bool = False) -> 
 
 def guarded(app: click.Command, arguments: list[str]) -> int:
     """Runs the command line; whatever happens in it becomes an exit code and, where something went
-    wrong, a few words on standard error."""
+    wrong, a few words on standard error. A signal, too: any command ends with a sentence."""
+    before = install(stop)
+    try:
+        return _guarded(app, arguments)
+    except KeyboardInterrupt as error:  # a second one, amid the words about the first
+        return _code_of(error)
+    finally:
+        restore(before)
+
+
+def _guarded(app: click.Command, arguments: list[str]) -> int:
     try:
         result = app.main(list(arguments), "gradcheck", standalone_mode=False)
         sys.stdout.flush()
@@ -99,8 +108,12 @@ def guarded(app: click.Command, arguments: list[str]) -> int:
 
 
 def _interrupted(stopped: KeyboardInterrupt | None) -> int:
-    _say("interrupted")
-    return SIGNALLED + stopped.signal if isinstance(stopped, Stopped) else INTERRUPTED
+    talk(INTERRUPTED, "bold red")
+    return _code_of(stopped)
+
+
+def _code_of(stopped: KeyboardInterrupt | None) -> int:
+    return SIGNALLED + stopped.signal if isinstance(stopped, Stopped) else Interrupted.exit_code
 
 
 def _unread() -> int:

@@ -44,6 +44,55 @@ def test_what_was_finished_is_reported(tmp_path: Path, name: str) -> None:
     assert _workers_of(process.pid) == []
 
 
+STRIKING = """
+import signal, sys
+
+module, name, *sys.argv[1:] = sys.argv[1:]
+
+class Finder:
+    def find_spec(self, sought, path, target=None):
+        if sought == module:
+            signal.raise_signal(signal.Signals[name])
+
+sys.meta_path.insert(0, Finder())
+from gradcheck_cli.__main__ import main
+
+try:
+    main()
+except SystemExit:
+    if module == "the end":
+        signal.raise_signal(signal.Signals[name])
+    raise
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGHUP")
+@pytest.mark.parametrize(
+    ("module", "name", "words"),
+    [
+        ("gradcheck_cli.cli.signals", "SIGINT", ["run", "none.yaml"]),
+        ("click", "SIGINT", ["run", "none.yaml"]),
+        ("gradcheck_cli.cli.exits", "SIGTERM", ["run", "none.yaml"]),
+        ("gradcheck_cli.cli.run", "SIGINT", ["run", "none.yaml"]),
+        ("gradcheck_cli.cli.execution", "SIGHUP", ["run", "none.yaml"]),
+        ("gradcheck_cli.specfile", "SIGTERM", ["validate", "none.yaml"]),
+        ("the end", "SIGINT", ["--version"]),
+    ],
+)
+def test_a_signal_at_any_moment_is_a_sentence(module: str, name: str, words: list[str]) -> None:
+    """Amid an import, where a command begins, and after its end."""
+    ended = subprocess.run(
+        [sys.executable, "-c", STRIKING, module, name, *words],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 128 + signal.Signals[name]
+    assert ended.stderr.strip() == "error: interrupted"
+
+
 SLEEPER = """
 import os, subprocess, time
 
