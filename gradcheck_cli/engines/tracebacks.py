@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 import sysconfig
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 
 from gradcheck_cli.domain.evaluation import Failure, FailureKind
@@ -15,9 +17,19 @@ REFERENCE = str(Path(OURS).parent / "reference_engine")
 # Where user's code and frameworks are called: an exception that begins here is theirs.
 BORDER = str(Path(OURS) / "engines" / "callables")
 CALLED = (str(Path(BORDER) / "binding.py"), "called")  # calls what a user wrote
-LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")})
+
+
+def installed(path: Iterable[str]) -> tuple[str, ...]:
+    """Folders of this `path` (as in `sys.path`) that hold what nobody here wrote: the interpreter's
+    own, and those of other installations that a virtual environment is laid over."""
+    own = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")}
+    others = {folder for folder in path if Path(folder).name in ("site-packages", "dist-packages")}
+    return tuple(own | others)
+
+
+LIBRARIES = installed(sys.path)
 _NUMERICS = tuple(
-    str(Path(sysconfig.get_path("purelib")) / name) for name in ("numpy", "scipy", "flint")
+    str(Path(folder) / name) for folder in LIBRARIES for name in ("numpy", "scipy", "flint")
 )
 _SHOWN = 4
 _LONGEST, _MOST_LINES = 1000, 40  # of what an exception says

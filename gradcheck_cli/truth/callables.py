@@ -235,24 +235,26 @@ class CallableTruth:
             if self.subject.digits == "float64":  # a little way off others have no digits left
                 at, seed = self.values, self.seed
                 merged = cornered(merged, gradient, found, self._several, at, name, seed)
-            return blurred(merged, gradient, found, self._last_digit)
+            return blurred(merged, gradient, found, self._in_last_digit(name, found))
 
         scale = self._scale(name, found)
         return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled)
 
-    @property
-    def _last_digit(self) -> Array:
-        """Which outputs (m, 1) are below the last digit of the largest input."""
+    def _in_last_digit(self, name: str, found: Differences) -> Array:
+        """Which outputs (m, n) are below the last digit of the largest input, both here and where
+        one number of this leaf moves by its size: from a root a value rises at once."""
         sizes = [np.max(np.abs(v), initial=0.0, where=np.isfinite(v)) for v in self.values.values()]
         digit = FORMATS[self.subject.digits].unit_roundoff * max(sizes, default=0.0)
-        return np.asarray(np.abs(self.output) <= digit)[:, None]
+        with np.errstate(all="ignore"):
+            rise = np.fmax(np.abs(self.gradients[name]), np.abs(found.value))
+            rise = rise * own_size(self.values[name])
+        return np.asarray(np.fmax(np.abs(self.output)[:, None], rise) <= digit)
 
     def _scale(self, name: str, found: Differences) -> Array:
         """How large a derivative is on any scale near the point: the steepest difference, or one as
         large as the function itself."""
         outputs = np.abs(self.output[np.isfinite(self.output)])
-        sizes = np.abs(self.values[name].reshape(-1))
-        natural = np.max(outputs, initial=0.0) / np.where(sizes == 0, 1.0, sizes)
+        natural = np.max(outputs, initial=0.0) / own_size(self.values[name])
         return np.where(found.vouched, np.inf, np.fmax(found.steepest, natural))
 
 
@@ -329,8 +331,13 @@ def moved_gradients(
 def natural_size(output: Array, value: Array) -> Array:
     """How large a derivative is that changes the output, (..., 1), as a whole while the input
     changes as a whole: (..., n)."""
+    return np.asarray(np.abs(output) / own_size(value))
+
+
+def own_size(value: Array) -> Array:
+    """How large every number is, (n,); 1 for a zero."""
     size = np.abs(value.reshape(-1))
-    return np.asarray(np.abs(output) / np.where(size == 0, 1.0, size))
+    return np.where(size == 0, 1.0, size)
 
 
 def stirred_values(subject: Subject, seed: int = 0) -> dict[str, Array]:

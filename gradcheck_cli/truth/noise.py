@@ -26,6 +26,8 @@ GROWTH = 8.0  # from one to the next: up to 2^-4 of the inputs in float64
 # here (numbers on the way may be larger than both), and the function's own doing beyond.
 GRAINS = 64.0
 NEAR_0 = 2.0**-32  # of the neighbours' size: how far a zero moves, in units of their moves
+BESIDE = 2.0**-20
+"""How far from a zero the noise is measured once more, in units of its neighbours."""
 FAR = 0.21823  # about where differences take their longest steps
 # Ulps of float32 from point to point, to see whether values were float32 on their way; with no
 # fractions that come back after a few points, or grow evenly.
@@ -93,6 +95,8 @@ def measured_of_layer(
     """The same (m,) for a function of which nothing is known, with grains, and whether it is that
     of values which were float32 on their way although `dtype` is float64."""
     noise = measured(function, values, zero, exact, dtype, grains=True)
+    if any(np.any(value == 0) for value in values.values()):
+        noise = np.fmax(noise, _beside_zeros(function, values, dtype))
     if dtype != "float64":
         return noise, False
     # A few points may show less noise of float64 than there is, and a value that is zero here may
@@ -188,6 +192,24 @@ def _afar(function: Callable[[Mapping[str, Array]], Float], values: Mapping[str,
         for name, value in values.items()
     }
     return function(moved)
+
+
+def _beside_zeros(
+    function: Callable[[Mapping[str, Array]], Float], values: Mapping[str, Array], dtype: str
+) -> Float:
+    """Noise (m,) a little way off, where zeros are BESIDE in units of their neighbours. At the zero
+    itself there may be none: x / max(|x|, 1e-15) * log(1 + |x|) is a line there, and has the
+    roundings of 1 + |x| beyond."""
+    step = UNEVEN * 2.0 ** -round(KEPT * FORMATS[dtype].bits)
+    off = {
+        name: np.where(value == 0, typical(value), 0.0) if value.dtype.kind == "f" else 0
+        for name, value in values.items()
+    }
+    rows = [
+        function({name: value + (BESIDE + k * step) * off[name] for name, value in values.items()})
+        for k in range(POINTS + 1)
+    ]
+    return _in_differences(np.stack(rows), ORDERS)
 
 
 def _largest(values: Array) -> float:

@@ -99,8 +99,8 @@ def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, ju
 
 def blurred(merged: Merged, own: Array, found: Differences, below: Array) -> Merged:
     """The block where a difference contradicts the subject's `own` derivative by no more than half
-    of it, and the outputs (m, 1) lie `below` the last digit of the inputs: there a term may be lost
-    in the value alone, as 1 - p in a softmax, and it does not show."""
+    of it, and the values that it is taken of lie `below` the last digit of the inputs: there a term
+    may be lost in the value alone, as 1 - p in a softmax, and it does not show."""
     with np.errstate(all="ignore"):
         gap = np.abs(own - found.value)
         open_ = below & (gap > found.error) & (gap <= np.abs(own) / 2)

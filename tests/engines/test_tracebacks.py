@@ -11,7 +11,13 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.tracebacks import as_failure, is_internal, short_dump
+from gradcheck_cli.engines.tracebacks import (
+    LIBRARIES,
+    as_failure,
+    installed,
+    is_internal,
+    short_dump,
+)
 from reference_engine.arithmetic.ball_choices import order
 
 
@@ -83,6 +89,15 @@ Extension modules: numpy._core._multiarray_umath (total: 1)"""
     assert shown[:2] == ["said before", "Fatal Python error: Segmentation fault"]
     assert '  File "/home/me/layers.py", line 8 in helper' in shown
     assert not any("other.py" in line or "Extension" in line for line in shown)
+
+
+def test_a_virtual_environment_over_another_installation_sees_the_packages_of_both() -> None:
+    """A line of PyTorch is no line of a user, wherever PyTorch is installed."""
+    base, mine = "/opt/base/lib/python3.12/site-packages", "/home/me/layers"
+    folders = installed([base, mine])
+    assert set(LIBRARIES) <= {*folders, *sys.path}
+    assert base in folders
+    assert mine not in folders
 
 
 def test_words_without_a_dump_stay_as_they_are() -> None:

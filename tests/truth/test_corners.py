@@ -122,3 +122,39 @@ def test_a_value_that_may_have_lost_a_term_is_no_evidence() -> None:
     assert "GC501" in {finding.code for finding in answer.findings}
     accused = [e.index for f in answer.findings if f.severity == "error" for e in f.entries]
     assert not {(0,), (1,)} & set(accused)
+
+
+def artanh(x: Any) -> Any:
+    return 0.5 * (torch.log(1 + x) - torch.log(1 - x))
+
+
+def half_of(x: Any) -> Any:
+    """x/2 on the hyperbolic ball: a line up to 1e-15, where 1 + x has lost most of x, and full of
+    the roundings of 1 + x beyond."""
+    norm = x.norm(dim=-1, keepdim=True).clamp_min(1e-15)
+    return torch.tanh(0.5 * artanh(norm)) * x / norm
+
+
+@pytest.mark.parametrize(("dtype", "code"), [("float32", "GC302"), ("float64", "GC301")])
+def test_a_value_of_zero_has_the_noise_of_its_neighbourhood(dtype: str, code: str) -> None:
+    answer = examined(half_of, {"x": [0.0, 0.0, 0.0]}, dtype=dtype, modes=("reverse",))
+    assert {finding.code for finding in answer.findings} == {code}
+    truths = [entry.truth for finding in answer.findings for entry in finding.entries]
+    assert truths == pytest.approx([0.5] * 3, abs=1e-12)
+
+
+class Lie(torch.autograd.Function):
+    """The exponential map of quaternions at 0, whose backward forgets a half."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return torch.sin(x / 2)
+
+    @staticmethod
+    def backward(ctx: Any, y_bar: Any) -> Any:
+        return y_bar
+
+
+@pytest.mark.parametrize("x", [[0.0, 0.0], [0.0, 6.283185307179586]])
+def test_a_value_at_its_root_is_evidence(x: list[float]) -> None:
+    assert "GC101" in codes(Lie.apply, x)
