@@ -75,6 +75,12 @@ _ROWS: tuple[Code, ...] = (
         "warning",
         "A difference quotient was asked for; this is how far it is off.",
     ),
+    Code(
+        "GC305",
+        "documented-approximation",
+        "warning",
+        "The engine gives what its documentation says, which is not the exact number.",
+    ),
     Code("GC401", "kink", "note", "The function has a kink here: one-sided derivatives differ."),
     Code(
         "GC402", "undefined-derivative", "warning", "There is no finite derivative at this point."

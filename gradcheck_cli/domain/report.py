@@ -157,6 +157,7 @@ Rule = Literal[
     "error bar",
     "conditioning",
     "rounding",
+    "documented",
     "few digits",
     "some digits",
     "zero",

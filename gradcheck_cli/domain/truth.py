@@ -126,6 +126,24 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
+class Documented:
+    """What an engine gives that approximates rows of the op table as its documentation `says`
+    (`source` is its address): `blocks` by the keys of `Truth.blocks`, and the output. `row`, `span`
+    and `text` are of the first such row in the formula."""
+
+    engine: str
+    row: str
+    says: str
+    source: str
+    span: Span
+    text: str
+    output: Array
+    output_error: Array
+    output_cost: Cost | None
+    blocks: Mapping[tuple[str, str], TruthBlock]
+
+
+@dataclass(frozen=True, slots=True)
 class Truth:
     """Truth of one spec at one point for one dtype.
 
@@ -144,6 +162,7 @@ class Truth:
     tied: Mapping[tuple[str, str], Array] = field(default_factory=dict)
     hulls: Mapping[str, tuple[Hull, ...]] = field(default_factory=dict)  # by mode
     guards: tuple[Guard, ...] = ()
+    documented: tuple[Documented, ...] = ()  # empty until `TruthRequest.conditioning` asks
     fallback: str = (
         ""  # in a sentence, why differences stand in for a certified truth, where they do
     )

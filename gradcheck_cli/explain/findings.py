@@ -64,6 +64,8 @@ def _explain(case: Case, finding: Finding) -> Finding:
         return replace(finding, cause=cause, pattern=_pattern(case, finding))
     if traced is None:
         return finding
+    if finding.code == "GC305":
+        return finding  # the documentation is the cause
     cause = _unstable(case, finding)
     return replace(finding, cause=cause, span=cause.span if cause else finding.span)
 

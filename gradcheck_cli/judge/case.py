@@ -31,6 +31,7 @@ from gradcheck_cli.judge.failures import (
     no_truth_finding,
 )
 from gradcheck_cli.judge.findings import (
+    documented_of,
     engine_findings,
     finding,
     guard_findings,
@@ -264,6 +265,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             FORMATS[case.dtype],
             case.spec.tolerance,
             repairable=_repairable(case, evaluation),
+            documented=_documented(case, evaluation, name),
         )
         if name in convicted:
             judged.verdict[convicted[name]] = Verdict.WRONG
@@ -366,6 +368,11 @@ def _wide(case: Case, evaluation: Evaluation, name: str) -> Again | None:
         return None
     values = other.gradients[name].values
     return None if values is None else Again(values, FORMATS[other.dtype])
+
+
+def _documented(case: Case, evaluation: Evaluation, name: str) -> TruthBlock | None:
+    found = documented_of(case, evaluation)
+    return None if found is None else found.blocks.get((evaluation.mode, name))
 
 
 def _repairable(case: Case, evaluation: Evaluation) -> bool | None:

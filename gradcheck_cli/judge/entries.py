@@ -32,6 +32,7 @@ class Verdict(IntEnum):
     JUMP = 10
     UNDECIDED = 11
     OVERFLOW = 12  # infinite, and the truth does not fit the dtype either
+    DOCUMENTED = 13  # off by what the engine's documentation says
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +159,15 @@ def judge_block(
     tolerance: Tolerance | None,
     *,
     repairable: bool | None = None,
+    documented: TruthBlock | None = None,
 ) -> Judged:
     """The verdict of every entry of one block.
 
     `g` and every array of `block` have shape (rows, columns); `wide` is None where nobody looked
     again. `lost` marks rows whose output is not finite, shape (rows, 1) or (rows, columns).
     `repairable` says whether rounding may spoil the worst entry, as its operations show: where it
-    may not, the floor is known. None where nobody looked at them.
+    may not, the floor is known. None where nobody looked at them. `documented` is what the engine
+    says that it gives, where that is no exact derivative.
     """
     ulps = error_in_ulps(g, block.value, fmt)
     if np.all(lost):
@@ -198,12 +201,37 @@ def judge_block(
         hidden = _hidden(g, block, fmt)
         off_by = _off(g, block, wrong, ulps, felt, fmt, tolerance)
         verdict = np.where(smooth_off, off_by, verdict)
+        if documented is not None:
+            says = follows(g, block, documented, fmt, tolerance)
+            verdict[np.isin(verdict, _DEFECTS) & says] = Verdict.DOCUMENTED
     known = block.kind != PointKind.UNDECIDED
     verdict[off & np.isnan(g)] = Verdict.NAN
     verdict[off & np.isinf(g) & known] = Verdict.INFINITE
     verdict[overflow] = Verdict.OVERFLOW
     verdict = np.where(np.broadcast_to(lost, g.shape), int(Verdict.OUTPUT_LOST), verdict)
     return Judged(verdict, ulps, right_in_float32, felt, hidden)
+
+
+_DEFECTS = (Verdict.WRONG, Verdict.UNDERFLOW, Verdict.PRECISION)
+
+
+def follows(
+    g: Array,
+    block: TruthBlock,
+    documented: TruthBlock,
+    fmt: FloatFormat,
+    tolerance: Tolerance | None,
+) -> Mask:
+    """Entries whose error is explained by what the engine's documentation says: beside that they
+    would be right, and they are far nearer to it than to the truth."""
+    most = accepted_errors(documented, fmt, tolerance)
+    with np.errstate(all="ignore"):
+        left = np.abs(g - documented.value)
+        explained = left <= limits.SAME_ERROR * np.abs(g - block.value)
+        right = (left <= most.conditioning) | (left <= most.rounding)
+    if not has_tolerance(fmt, tolerance):
+        right |= ~_lossy(error_in_ulps(g, documented.value, fmt), fmt, limits.NOTE_BITS)
+    return np.asarray(explained & right)
 
 
 def _few_digits(g: Array, block: TruthBlock) -> Mask:

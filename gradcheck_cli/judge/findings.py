@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Evaluation, Mode
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Entry, Finding, Indexing, Severity
-from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.domain.truth import Documented, PointKind, TruthBlock
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Judged, Mask, Verdict, accepted_errors
 
@@ -26,6 +26,7 @@ OF_THE_ENGINE: dict[Verdict, str] = {
     Verdict.UNDERFLOW: "GC302",
     Verdict.PRECISION: "GC301",
     Verdict.ILL_CONDITIONED: "GC502",
+    Verdict.DOCUMENTED: "GC305",
 }
 OF_THE_POINT: dict[Verdict, str] = {
     Verdict.KINK: "GC401",
@@ -199,6 +200,7 @@ def engine_findings(
     assert g is not None
     if not np.any(judged.verdict):
         return
+    documented = documented_of(case, evaluation)
     counts = np.bincount(judged.verdict.ravel(), minlength=len(Verdict))
     for verdict, code in OF_THE_ENGINE.items():
         if not counts[verdict]:
@@ -211,10 +213,12 @@ def engine_findings(
             case,
             code,
             _message(case, code, evaluation.mode, name, block, judged, places)
+            + (f": {said(documented)}" if documented and verdict is Verdict.DOCUMENTED else "")
             + (f"; {BESIDE}" if _are_hidden(verdict, judged, places) else ""),
             severity=_severity(case, verdict, judged, places),
             evaluation=evaluation,
             input=name,
+            span=documented.span if documented and verdict is Verdict.DOCUMENTED else None,
             entries=entries,
             more=more,
             truth_source=source_of(block, places),
@@ -245,10 +249,16 @@ def _severity(case: Case, verdict: Verdict, judged: Judged, places: Array) -> Se
         return "warning"  # no defect: no way of computing does better
     if _are_hidden(verdict, judged, places):
         return "note"  # no training sees it
-    if verdict is not Verdict.PRECISION:
+    if verdict not in (Verdict.PRECISION, Verdict.DOCUMENTED):
         return None
-    lost = np.log2(np.nanmax(judged.ulps[places[:, 0], places[:, 1]]))
-    return "error" if lost > limits.ERROR_BITS * FORMATS[case.dtype].bits else "note"
+    worst = np.nanmax(judged.ulps[places[:, 0], places[:, 1]])
+    return severity_of_loss(OF_THE_ENGINE[verdict], float(worst), FORMATS[case.dtype])
+
+
+def severity_of_loss(code: str, ulps: float, fmt: FloatFormat) -> Severity:
+    """A note where no more than half of the digits are lost, else what the code says."""
+    small = ulps <= 2.0 ** (limits.ERROR_BITS * fmt.bits)
+    return "note" if small else CODES[code].severity
 
 
 def _message(
@@ -291,8 +301,27 @@ def _message(
         "GC202": f"{many}: infinite {where}",
         "GC301": f"{many}: {bits:.0f} of {fmt.bits} bits lost in {case.dtype}",
         "GC302": f"{many}: zero, although {case.dtype} can hold the truth",
+        "GC305": f"{many}: off by {_off_by(judged, block, at, fmt)} of the exact derivative",
         "GC502": f"{many}: {_sensitive(case, block, judged, at)}",
     }[code]
+
+
+def _off_by(judged: Judged, block: TruthBlock, at: tuple[Array, ...], fmt: FloatFormat) -> str:
+    """The largest error as a part of the number that is right."""
+    with np.errstate(all="ignore"):
+        parts = judged.ulps[at] * fmt.ulp(block.value[at]) / np.abs(block.value[at])
+    return f"{np.max(parts):.1e}"
+
+
+def documented_of(case: Case, evaluation: Evaluation) -> Documented | None:
+    """What the engine of an evaluation says that it approximates."""
+    every = () if case.truth is None else case.truth.documented
+    return next((one for one in every if one.engine == evaluation.engine), None)
+
+
+def said(documented: Documented) -> str:
+    """The words of a documentation, for a message."""
+    return f"a documented approximation of `{documented.row}`: {documented.says}"
 
 
 def _sensitive(case: Case, block: TruthBlock, judged: Judged, at: tuple[Array, ...]) -> str:

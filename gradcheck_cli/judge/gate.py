@@ -56,6 +56,7 @@ RULES: Mapping[Rule, Allowing] = {
         "rounding, that of the inputs above all, moves the truth by as much", codes=("GC502",)
     ),
     "rounding": Allowing("what rounding each operation once may cost", limits.ERROR_BITS),
+    "documented": Allowing("what the engine's documentation says that it gives", codes=("GC305",)),
     "few digits": Allowing("fewer than a quarter of the digits are lost", limits.NOTE_BITS),
     "some digits": Allowing(
         "fewer than half of the digits are lost", limits.ERROR_BITS, ("GC301",)
@@ -80,6 +81,7 @@ OF_VERDICT: Mapping[Verdict, Rule] = {
     Verdict.JUMP: "jump",
     Verdict.UNDECIDED: "undecided",
     Verdict.OVERFLOW: "overflow",
+    Verdict.DOCUMENTED: "documented",
     Verdict.ILL_CONDITIONED: "conditioning",
 }
 

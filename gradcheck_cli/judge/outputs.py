@@ -11,10 +11,10 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation
 from gradcheck_cli.domain.report import Entry, Finding
-from gradcheck_cli.domain.truth import Cost, PointKind
+from gradcheck_cli.domain.truth import Cost, Documented, PointKind
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Mask, error_in_ulps, legitimately_flushed
-from gradcheck_cli.judge.findings import finding, genuine_overflow
+from gradcheck_cli.judge.findings import documented_of, finding, genuine_overflow, said
 
 
 def lost_rows(case: Case, evaluation: Evaluation) -> Mask:
@@ -53,7 +53,8 @@ def worst_output(case: Case, evaluation: Evaluation) -> tuple[int, float | None]
 
 def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
     """GC203 where an element of the output is no number, else GC303 where one has lost its digits,
-    else GC502 where they were lost with those of the inputs."""
+    else GC305 where its engine says so, else GC502 where they were lost with those of the
+    inputs."""
     output = _flat(evaluation)
     if output is None:
         return
@@ -62,8 +63,12 @@ def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
         yield _lost(case, evaluation, output, int(np.argmax(lost)))
     elif case.truth is not None and _speaks_for_its_engine(case, evaluation):
         ulps = error_in_ulps(output, np.ravel(case.truth.output), FORMATS[case.dtype])
-        if np.any(unstable := _unstable(case, output, ulps)):
-            yield _far_off(case, evaluation, output, ulps, unstable)
+        unstable = _unstable(case, output, ulps)
+        says = unstable & _documented(case, evaluation, output)
+        if np.any(unstable & ~says):
+            yield _far_off(case, evaluation, output, ulps, unstable & ~says)
+        elif np.any(says):
+            yield _far_off(case, evaluation, output, ulps, says, "GC305")
         elif np.any(sensitive := _sensitive(case, output, ulps)):
             yield _far_off(case, evaluation, output, ulps, sensitive, "GC502")
 
@@ -131,6 +136,26 @@ def _far(case: Case, output: Array, ulps: Array) -> Mask:
     return np.asarray(lost & ~_accepted(case, output) & (np.ravel(truth.output) != 0))
 
 
+def _documented(case: Case, evaluation: Evaluation, output: Array) -> Mask:
+    """Whether the elements are what the engine's documentation says that it gives."""
+    found = documented_of(case, evaluation)
+    if found is None:
+        return np.zeros(output.shape, dtype=bool)
+    return follows_output(output, found, FORMATS[case.dtype])
+
+
+def follows_output(output: Array, documented: Documented, fmt: FloatFormat) -> Mask:
+    """Elements of a flat output that are as near to the documented ones as rounding lets them
+    be."""
+    value, bar = np.ravel(documented.output), np.ravel(documented.output_error)
+    cost = documented.output_cost
+    assert cost is not None  # which is asked for together with the numbers
+    granted = limits.FIRST_ORDER_SLACK * np.ravel(np.fmax(cost.known_condition, cost.allowance))
+    with np.errstate(all="ignore"):
+        base = bar + limits.FEW_ULPS * fmt.ulp(value)
+        return np.asarray(np.abs(output - value) <= base + granted)
+
+
 def _explained(case: Case, output: Array, granted: Array) -> Mask:
     """Whether the elements are as near as a rounding that costs this much lets them be."""
     truth = case.truth
@@ -157,9 +182,12 @@ def _far_off(
     worst = int(places[0])
     exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
     many = "the output" if output.size == 1 else f"{len(places)} of {output.size} outputs"
+    found = documented_of(case, evaluation) if code == "GC305" else None
     if code == "GC502":
         known = f"{output[worst]:.6g}, exactly {exact[worst]:.6g}"
         what = f"{known}; rounding the inputs alone moves it by as much"
+    elif found is not None:
+        what = f"{output[worst]:.6g}, exactly {exact[worst]:.6g}: {said(found)}"
     elif output[worst] == 0:
         what = f"zero, although {fmt.name} can hold the exact value"
     else:
@@ -183,6 +211,7 @@ def _far_off(
         code,
         f"{many}: {what}",
         evaluation=evaluation,
+        span=None if found is None else found.span,
         entries=entries,
         more=len(places) - len(entries),
         truth_source="certified",

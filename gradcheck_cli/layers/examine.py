@@ -227,13 +227,16 @@ class _Examination:
     def _judged(self, narrow: Subject, highest: Subject) -> LayerAnswer:
         model = self._model(narrow, highest)
         wrong = model.wrong_output() if model else None
-        if wrong:
+        other = wrong is not None and wrong.code == "GC104"
+        if other:
             self._doubt(narrow, highest)
-        if model and wrong is None and not self._has_own_derivative():
-            return self._against(model, narrow, highest)
         # what computes something else is held against what it does compute
-        answer = self._against(None, narrow, highest)
-        return replace(answer, findings=(wrong, *answer.findings)) if wrong else answer
+        exact = None if other or self._has_own_derivative() else model
+        answer = self._against(exact, narrow, highest)
+        if wrong is None:
+            return answer
+        said = [f for f in answer.findings if (f.code, f.input) != (wrong.code, None)]
+        return replace(answer, findings=(wrong, *said))
 
     def _has_own_derivative(self) -> bool:
         """Whether the derivative that is to be is another than that of the formula beside it."""

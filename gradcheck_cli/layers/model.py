@@ -16,11 +16,13 @@ from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projecti
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import Entry, Finding
-from gradcheck_cli.domain.truth import Truth
+from gradcheck_cli.domain.truth import Documented, Truth
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import error_in_ulps
+from gradcheck_cli.judge.findings import said, severity_of_loss
+from gradcheck_cli.judge.outputs import follows_output
 from gradcheck_cli.layers.mistakes import BadSpec
 from gradcheck_cli.layers.pushes import Pushes, output_shape, output_size
 from gradcheck_cli.layers.whole import with_layer
@@ -81,7 +83,13 @@ class Model:
             blocks={(m, self._leaves[word]): b for (m, word), b in found.blocks.items()},
             reasons={(m, self._leaves[w]): r for (m, w), r in found.reasons.items()},
             uncertified={(m, self._leaves[w]): r for (m, w), r in found.uncertified.items()},
+            documented=tuple(self._in_leaves(one) for one in found.documented),
         )
+
+    def _in_leaves(self, one: Documented) -> Documented:
+        """The same in terms of the leaves; it stands where the layer stands in the spec."""
+        blocks = {(m, self._leaves[word]): b for (m, word), b in one.blocks.items()}
+        return replace(one, blocks=blocks, span=self.problem.implementation.span)
 
     def _request(
         self, projections: Mapping[Mode, Projection], costs: bool, known: Truth | None
@@ -118,7 +126,8 @@ class Model:
     # The value
 
     def wrong_output(self) -> Finding | None:
-        """GC104 where the layer computes something else than the formula, in every precision."""
+        """GC104 where the layer computes something else than the formula, in every precision; GC305
+        where it is what its framework says that it gives."""
         shape = self._program.nodes[self._program.output].shape
         mine = output_shape(self.narrow)
         if shape != mine and (len(self.narrow.outputs) == 1 or np.prod(shape) != np.prod(mine)):
@@ -129,13 +138,21 @@ class Model:
         if not np.any(off):
             return None
         again = self._again()
-        if again is None:
-            return None if self.problem.dtype != "float64" else self._shown(output, truth, off)
+        if again is None and self.problem.dtype != "float64":
+            return None
         truth = self.truth({}, costs=True)
-        off = ~self._explained(output, truth, self.problem.dtype) & self._persists(
-            output, again, truth
-        )
-        return self._shown(output, truth, off) if np.any(off) else None
+        if again is not None:
+            off = ~self._explained(output, truth, self.problem.dtype)
+            off &= self._persists(output, again, truth)
+        if not np.any(off):
+            return None
+        documented = next((one for one in truth.documented if one.engine == self.name), None)
+        if documented is not None:
+            says = follows_output(output, documented, FORMATS[self.problem.dtype])
+            if np.all(says | ~off):
+                return self._as_documented(output, truth, off, documented)
+            off &= ~says
+        return self._shown(output, truth, off)
 
     def _again(self) -> tuple[str, Array] | None:
         """The value in another precision."""
@@ -178,7 +195,7 @@ class Model:
         lower = FORMATS[dtype].bits < FORMATS[self.problem.dtype].bits
         return np.asarray(same | (lower & self._explained(other, truth, dtype)))
 
-    def _shown(self, output: Array, truth: Truth, off: Array) -> Finding:
+    def _shown(self, output: Array, truth: Truth, off: Array, code: str = "GC104") -> Finding:
         exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
         ulps = error_in_ulps(output, exact, FORMATS[self.problem.dtype])
         places = np.flatnonzero(off)
@@ -198,14 +215,25 @@ class Model:
             for place in places[: limits.SHOWN]
         )
         source = "certified" if truth.output_certified else "confirmed"
-        found = self._finding(f"{many}: not what the formula gives, in any precision")
+        found = self._finding(f"{many}: not what the formula gives, in any precision", code)
         return replace(found, entries=entries, more=len(places) - len(entries), truth_source=source)
 
-    def _finding(self, message: str) -> Finding:
+    def _as_documented(
+        self, output: Array, truth: Truth, off: Array, documented: Documented
+    ) -> Finding:
+        found = self._shown(output, truth, off, "GC305")
+        fmt = FORMATS[self.problem.dtype]
+        return replace(
+            found,
+            message=f"not exactly what the formula gives: {said(documented)}",
+            severity=severity_of_loss("GC305", found.entries[0].ulps or 0.0, fmt),
+        )
+
+    def _finding(self, message: str, code: str = "GC104") -> Finding:
         problem = self.problem
         return Finding(
-            code="GC104",
-            severity=CODES["GC104"].severity,
+            code=code,
+            severity=CODES[code].severity,
             message=message,
             span=problem.implementation.span,
             engine=self.name,

@@ -30,7 +30,7 @@ _CLASSES = {
     "place": ("Place", "Source", "Span"),
     "program": ("CustomGradient", "Node", "Program"),
     "report": ("Cause", "Check", "Entry", "Finding", "Fix", "Indexing", "Pass", "Reading"),
-    "truth": ("Cost", "Guard", "Hull", "Truth", "TruthBlock"),
+    "truth": ("Cost", "Documented", "Guard", "Hull", "Truth", "TruthBlock"),
 }
 _MODULES = {name: module for module, names in _CLASSES.items() for name in names}
 _DTYPES = {np.dtype(name).name: np.dtype(name) for name in ("f8", "f4", "i8", "i4", "u8", "?")}

@@ -17,6 +17,7 @@ from gradcheck_cli.engines.walker import rounded
 from gradcheck_cli.truth.blocks import Differences, Merged, is_on_a_kink, merge, unconstrained
 from gradcheck_cli.truth.certified import DOMAIN, KINK, Certificate, certify, certify_output
 from gradcheck_cli.truth.conditioning import with_costs
+from gradcheck_cli.truth.documented import documented
 from gradcheck_cli.truth.gradients import block_shapes
 from gradcheck_cli.truth.guards import guards_of
 from gradcheck_cli.truth.hulls import hulls_of
@@ -52,6 +53,7 @@ def compute(request: TruthRequest) -> Truth:
         truth = _truth(request, engine)
     if request.conditioning:
         truth = with_costs(truth, request, engine)
+        truth = replace(truth, documented=documented(request, engine))
     return replace(truth, duration_s=time.perf_counter() - started)
 
 

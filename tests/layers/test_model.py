@@ -209,3 +209,44 @@ def test_forward_mode_of_a_large_layer(tmp_path: Path, layer: str, found: list[s
     assert codes(answer) == found
     assert {finding.mode for finding in answer.findings} <= {"forward"}
     assert [check.truth for check in answer.checks] == ["certified", "certified"]
+
+
+APPROXIMATED = """
+import torch
+
+
+def rectified(x):
+    return torch.nn.functional.softplus(x)
+
+
+def unit(x):
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+def slipped(x):
+    return 1.001 * unit(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("layer", "model", "dtype", "expected"),
+    [
+        ("rectified", "softplus(x)", "float64", "GC305"),
+        ("rectified", "softplus(x)", "float32", None),
+        ("unit", "gelu(x)", "float64", "GC305"),
+        ("unit", "gelu(x)", "float32", "GC305"),
+        ("slipped", "gelu(x)", "float64", "GC104"),
+    ],
+)
+def test_what_a_framework_documents_is_no_other_function(
+    tmp_path: Path, layer: str, model: str, dtype: str, expected: str | None
+) -> None:
+    (tmp_path / "layers.py").write_text(APPROXIMATED, "utf-8")
+    path = tmp_path / "layer.yaml"
+    form = f"implementations: {{torch: 'layers.py:{layer}'}}\n"
+    path.write_text(f"inputs: {{x: [0.5, -2.0, 25.0]}}\nmodel: {model}\n{form}", "utf-8")
+    (spec,), _ = read(str(path))
+    problem = LayerProblem(spec, spec.implementations[0], 0, dtype, FIRST_ORDER)
+    found = examine(torch_engine(), problem)
+    assert set(codes(found)) == ({expected} if expected else set())
+    assert sum(finding.input is None for finding in found.findings) == bool(expected)
