@@ -107,17 +107,21 @@ def merge(
     structural: Array | bool,
     ulp: Array,
     rounding: Callable[[], tuple[Array, Array]],
+    *,
+    stairs: bool = False,
 ) -> Merged:
     """Truth of a block from the float64 gradient (rows, columns) and the differences.
 
     Where both agree, T is the gradient: the difference's own bar bounds its error, and so does what
     rounding may cost in float64. `spread` is how far two ways to the gradient are apart;
-    `structural` entries hang on an operation that stands exactly on a kink of its own; `ulp` is
+    `structural` entries hang on an operation that stands exactly on a kink of its own, where the
+    gradient is a convention; on `stairs` it is the slope of one side, so that a difference which
+    contradicts it has met several steps of the stairs, and is no truth either. `ulp` is
     that of the judged dtype around the gradient; `rounding` gives C and R in float64, asked for
     only where they matter.
     """
     structural = np.broadcast_to(np.asarray(structural, np.bool_), gradient.shape)
-    kind = _settle_kinds(gradient, spread, differences, structural)
+    kind = _settle_kinds(gradient, spread, differences, structural, stairs)
     smooth = kind == PointKind.SMOOTH
     taken = np.isfinite(differences.error) & (np.isfinite(differences.value) | differences.vouched)
     both = smooth & taken & np.isfinite(gradient)
@@ -143,13 +147,16 @@ def merge(
         error = np.where(better, differences.error, np.where(explained, by_rounding, error))
     confirmed = consistent | (explained & ~better)
     conflict = both & ~consistent & ~explained
-    only = smooth & taken & (~np.isfinite(gradient) | (conflict & structural))
+    refuted = conflict & structural & (not stairs)
+    only = smooth & taken & (~np.isfinite(gradient) | refuted)
     value = np.where(better | only, differences.value, value)
     error = np.where(only, differences.error, error)
     untaken = smooth & ~taken
-    lost = (conflict & ~structural) | untaken
+    lost = (conflict & ~refuted) | untaken
     reason = ""
-    if np.any(conflict & ~structural):
+    if np.any(conflict & structural & stairs):
+        reason = TOO_FAST
+    elif np.any(conflict & ~refuted):
         reason = CONTRADICTION
     elif np.any(untaken):
         reason = differences.reason or NO_DIFFERENCE
@@ -160,13 +167,13 @@ def merge(
 
 
 def _settle_kinds(
-    gradient: Array, spread: Array, differences: Differences, structural: Array
+    gradient: Array, spread: Array, differences: Differences, structural: Array, stairs: bool
 ) -> Array:
     """Kinds after asking the program: without an operation that stands on its own kink, what looks
     rough is a kink nearby, closer than the steps, if the gradient is the slope of one side, else a
-    function that changes too fast for them."""
+    function that changes too fast for them; so is a kink of stairs of which it is none."""
     kind = differences.kind.copy()
-    if np.all(structural):
+    if np.all(structural) and not stairs:
         return kind
     with np.errstate(all="ignore"):
         near = differences.side_error + spread
@@ -180,6 +187,8 @@ def _settle_kinds(
     differences.error = np.where(nearby, near, differences.error)
     doubtful = rough & ~nearby & ~differences.isolated & np.isfinite(gradient)
     kind[doubtful] = int(PointKind.UNDECIDED)
+    if stairs:
+        kind[(kind == PointKind.KINK) & structural & ~one_side] = int(PointKind.UNDECIDED)
     return kind
 
 
@@ -215,12 +224,13 @@ def unconstrained(merged: Merged) -> Merged:
     )
 
 
-def is_on_a_kink(program_nodes: list[Array], program: Program, wrt: Iterable[str]) -> bool:
-    """Whether some operation on what depends on `wrt` stands exactly on a kink, tie or jump of its
+def on_a_kink(program_nodes: list[Array], program: Program, wrt: Iterable[str]) -> set[str]:
+    """The operations on what depends on `wrt` that stand exactly on a kink, tie or jump of their
     own row."""
     from reference_engine.op import TABLE
 
     moved = moving(program, wrt)
+    found = set()
     for node in program.nodes:
         row = TABLE.get(node.op)
         if row is None or moved.isdisjoint(node.args):
@@ -228,5 +238,5 @@ def is_on_a_kink(program_nodes: list[Array], program: Program, wrt: Iterable[str
         with np.errstate(all="ignore"):
             at = row.at_kink(*[program_nodes[i] for i in node.args], **node.keywords)
         if at is not None and np.any(at):
-            return True
-    return False
+            found.add(node.op)
+    return found

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.evaluation import SECOND, Mode
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.reference import ReferenceEngine
 from gradcheck_cli.engines.walker import rounded
-from gradcheck_cli.truth.blocks import Differences, Merged, is_on_a_kink, merge, unconstrained
+from gradcheck_cli.truth.blocks import Differences, Merged, merge, on_a_kink, unconstrained
 from gradcheck_cli.truth.certified import DOMAIN, KINK, Certificate, certify, certify_output
 from gradcheck_cli.truth.conditioning import with_costs
 from gradcheck_cli.truth.documented import documented
@@ -27,6 +27,7 @@ from gradcheck_cli.truth.overlay import alone, overlaid, remembered, remembered_
 from gradcheck_cli.truth.plain import PlainFunction, inlined
 from gradcheck_cli.truth.poles import swallowed_poles
 from gradcheck_cli.truth.sizes import on_the_way, scale
+from gradcheck_cli.truth.ties import STAIRS
 from gradcheck_cli.truth.work import Work, differences_of, sampled
 
 # Columns for which a difference is taken beside a certified truth: each costs some twenty
@@ -69,7 +70,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
     """All of it but the costs of rounding."""
     program = inlined(request.program)
     at_point = PlainFunction(program, request.dtype).nodes(request.values)
-    structural = is_on_a_kink(at_point, program, request.wrt)
+    standing = on_a_kink(at_point, program, request.wrt)
     known = request.known
     if known is not None and known.output_certified:
         value = remembered_output(known)
@@ -80,7 +81,8 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
         request,
         engine,
         plain,
-        structural,
+        bool(standing),
+        standing <= STAIRS,
         on_the_way(program, at_point),
         swallowed_poles(program, at_point),
         value.nowhere,
@@ -230,7 +232,7 @@ def _by_differences(
         none = np.zeros_like(gradient)
         rounding = work.rounding(mode, name) if name not in sure else lambda none=none: (none, none)
         structural = _structural(work, certificates.get(name))
-        merged = merge(gradient, spread, differences, structural, ulp, rounding)
+        merged = merge(gradient, spread, differences, structural, ulp, rounding, stairs=work.stairs)
         if mode in SECOND:
             tied = (merged.kind == PointKind.SMOOTH) & structural
             if np.any(tied & ~merged.confirmed):  # of a gradient that is a convention here

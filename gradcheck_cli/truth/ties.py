@@ -32,6 +32,10 @@ LIPSCHITZ = frozenset(
 )
 """Rows that change by no more than a multiple of their arguments' change, also at a tie."""
 
+STAIRS = frozenset(("floor", "ceil", "round", "remainder", "floor_divide"))
+"""Rows that on a jump have the value and the derivative of one of its sides, and whose jumps lie as
+close as 1 or a divisor: closer than any step of a difference where the numbers are large."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tied:

@@ -39,7 +39,8 @@ class Work:
     """What is shared between the blocks of one request.
 
     `output` is the float64 value, `on_the_way` the largest number on the way to it. `structural`:
-    some operation stands exactly on a kink of its own. Masks of the output's shape: `swallowed`,
+    some operation stands exactly on a kink of its own; `stairs`: none does but those whose value
+    there is that of one side (`ties.STAIRS`). Masks of the output's shape: `swallowed`,
     what is finite although a pole lies on the way to it; `nowhere`, what has no value in exact
     arithmetic.
     """
@@ -48,6 +49,7 @@ class Work:
     engine: ReferenceEngine
     output: Array
     structural: bool
+    stairs: bool
     on_the_way: float
     swallowed: Array
     nowhere: Array

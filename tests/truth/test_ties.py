@@ -83,3 +83,33 @@ def test_running_extremes_of_what_was_computed(op: str) -> None:
     chosen = np.eye(3)[[0, 1, 1] if op == "cummax" else [0, 0, 0]]
     assert np.all(block.certified)
     assert np.allclose(block.value, chosen * np.exp(y), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("formula", "inputs", "slopes"),
+    [
+        ("floor(x)", {"x": 1e12}, {"x": 0.0}),
+        ("floor(x)", {"x": 1e20}, {"x": 0.0}),
+        ("ceil(x * x)", {"x": 3e38}, {"x": 0.0}),
+        ("round(x) * x", {"x": 2.0**50 + 0.5}, {"x": 2.0**50}),
+        ("remainder(x, 1) * x", {"x": 1e13}, {"x": 1e13}),
+        ("remainder(x, 1) * x", {"x": 1e15}, {"x": 1e15}),
+        ("remainder(x, y)", {"x": 1.0, "y": 2.0**-100}, {"x": 1.0, "y": -(2.0**100)}),
+    ],
+)
+def test_steps_of_stairs_that_no_difference_resolves_refute_no_slope_of_a_side(
+    formula: str, inputs: dict[str, float], slopes: dict[str, float]
+) -> None:
+    """The function jumps there; a difference over many jumps has the slope of the staircase."""
+    truth = truth_of(formula, inputs)
+    for name, slope in slopes.items():
+        block = truth.blocks["reverse", name]
+        assert block.kind != PointKind.SMOOTH
+        assert block.kind != KINK or block.lower <= slope <= block.upper
+
+
+def test_stairs_that_take_part_in_a_smooth_function_leave_it_its_truth() -> None:
+    truth = truth_of("(x - floor(x)) ** 2 * (1 - (x - floor(x))) ** 2", {"x": 3.0})
+    block = truth.blocks["reverse", "x"]
+    assert block.kind == PointKind.SMOOTH
+    assert abs(block.value) <= block.error
