@@ -10,7 +10,13 @@ from rich.text import Text
 from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.domain.report import Entry, Finding, Indexing
 from gradcheck_cli.report.groups import described
-from gradcheck_cli.report.numbers import DISTINCT_DIGITS, shortest, significant, ulps, with_bar
+from gradcheck_cli.report.numbers import (
+    DISTINCT_DIGITS,
+    error,
+    shortest,
+    significant,
+    with_bar,
+)
 from gradcheck_cli.report.style import DIM, Style
 from gradcheck_cli.report.table import table_lines
 
@@ -102,7 +108,7 @@ def _row(label: str, entry: Entry, finding: Finding, style: Style) -> _Row:
         difference=with_bar(
             entry.finite_difference, entry.finite_difference_error, dtype, style.plus_minus
         ),
-        error=ulps(entry.ulps),
+        error=error(entry.computed, entry.truth, entry.ulps, dtype),
     )
 
 

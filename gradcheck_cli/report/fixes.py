@@ -8,7 +8,7 @@ from rich.text import Text
 
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.report.groups import described
-from gradcheck_cli.report.numbers import DISTINCT_DIGITS, significant, ulps
+from gradcheck_cli.report.numbers import DISTINCT_DIGITS, significant, small_or_relative
 from gradcheck_cli.report.style import DIM, Style, labelled, plain
 
 FEW_ULPS = 4.0  # what goes without saying; a fix that is farther off stood its trial all the same
@@ -68,10 +68,12 @@ def _one_line(text: str) -> str:
 def _tried(finding: Finding, fix: Fix) -> str:
     if fix.value is None:
         return ""
-    value = significant(fix.value, DISTINCT_DIGITS.get(finding.dtype or "float64", 17))
-    error = "" if fix.ulps_after is None else f", {ulps(fix.ulps_after)}"
-    explained = ", no more than rounding explains" if (fix.ulps_after or 0.0) > FEW_ULPS else ""
-    return f"tried at this point: {value}{error}{explained}"
+    dtype = finding.dtype or "float64"
+    value = significant(fix.value, DISTINCT_DIGITS.get(dtype, 17))
+    after = fix.ulps_after
+    off = "" if after is None else f", {small_or_relative(after, dtype)}"
+    explained = ", no more than rounding explains" if (after or 0.0) > FEW_ULPS else ""
+    return f"tried at this point: {value}{off}{explained}"
 
 
 def _details(members: list[tuple[Finding, Fix]], group: Sequence[Finding]) -> list[str]:

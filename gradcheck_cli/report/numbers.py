@@ -7,6 +7,13 @@ import struct
 
 # Significant decimal digits that tell any two numbers of a dtype apart: ceil(1 + p * log10(2)).
 DISTINCT_DIGITS = {"float16": 5, "bfloat16": 4, "float32": 9, "float64": 17}
+PRECISION = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits
+FEW = 5.0  # ulps: errors below are said in them, and need no rule to pass
+LEAST = 0.005  # ulps, the first that is not shown as 0
+HALF = 0.5  # errors of less are a part of the truth; from there on, what was computed is a multiple
+ALIKE = 1e-3  # as which a factor or a sign is recognised
+MOST = 1e4  # factors above are not written in full
+ALL_DIGITS = "all digits wrong"
 LONG = 1e9  # whole numbers below this are written in full
 
 
@@ -49,18 +56,45 @@ def with_bar(value: float | None, bar: float | None, dtype: str, sign: str = "±
     return f"{significant(value, digits)} {sign} {significant(bar, 1)}"
 
 
-def ulps(value: float | None) -> str:
-    """An error in units in the last place, as whole numbers where they are large."""
-    if value is None or math.isnan(value):
+def small_or_relative(ulps: float | None, dtype: str) -> str:
+    """An error in units in the last place where it is a few of them, else as a part of the number:
+    "0.45 ulp", "2.4e-05 relative"."""
+    if ulps is None or math.isnan(ulps):
         return "-"
-    if math.isinf(value):
-        return "inf ulp"
-    if value == 0:
-        return "0 ulp"
-    if value >= 1e6:
-        return f"{value:.1e} ulp"
-    digits = max(2, math.floor(math.log10(value)) + 1)
-    return f"{significant(value, digits)} ulp"
+    if ulps < FEW:
+        return f"{significant(ulps, 2) if ulps >= LEAST else 0} ulp"
+    part = ulps * 2.0 ** (1 - PRECISION[dtype])
+    return f"{part:.2g} relative" if part < 1 else ALL_DIGITS
+
+
+def error(computed: float | None, truth: float | None, ulps: float | None, dtype: str) -> str:
+    """What is wrong with a number, in words that serve somebody who uses it: a few ulps, a part of
+    the truth, a factor, the sign, every digit, or how far it is from a truth of 0."""
+    if computed is None or truth is None or ulps is None or math.isnan(ulps):
+        return "-"
+    if math.isinf(computed):
+        return "infinite"
+    if ulps < FEW:
+        return small_or_relative(ulps, dtype)
+    if truth == 0:
+        return f"off by {abs(computed):.2g}"
+    quotient = computed / truth
+    if abs(quotient - 1) < HALF:
+        return f"{abs(quotient - 1):.2g} relative"
+    if abs(quotient + 1) < ALIKE:
+        return "wrong sign"
+    if abs(quotient) < ALIKE:
+        return ALL_DIGITS
+    return f"factor {_factor(quotient)}"
+
+
+def _factor(quotient: float) -> str:
+    """Whole, or one part of a whole, where it is so to a thousandth."""
+    for value, sign in ((quotient, ""), (1 / quotient, "1/")):
+        whole = round(value) if abs(value) < MOST else 0
+        if abs(whole) > 1 and abs(value - whole) < ALIKE * abs(whole):
+            return f"-1/{-whole}" if sign and whole < 0 else f"{sign}{whole}"
+    return f"{quotient:.2g}"
 
 
 def seconds(value: float) -> str:

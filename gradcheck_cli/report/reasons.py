@@ -8,7 +8,7 @@ from rich.text import Text
 
 from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.report.groups import described
-from gradcheck_cli.report.numbers import ulps
+from gradcheck_cli.report.numbers import small_or_relative
 from gradcheck_cli.report.style import DIM, Style, labelled
 
 SHOWN_LINES = 3  # of one kind, without -v: more would hide what they say
@@ -59,9 +59,14 @@ def _cause_text(members: Sequence[Finding]) -> str:
     causes = [finding.cause for finding in members if finding.cause]
     first = causes[0]
     text = f"{first.kind}; {first.proof}" if first.proof else f"{first.kind}, by its numbers alone"
-    repaired = [cause.repaired for cause in causes if cause.repaired is not None]
+    repaired = [
+        (f.cause.repaired, f.dtype or "float64")
+        for f in members
+        if f.cause and f.cause.repaired is not None
+    ]
     if repaired:
-        text += f": {'at most ' if len(set(repaired)) > 1 else ''}{ulps(max(repaired))}"
+        several = len({off for off, _ in repaired}) > 1
+        text += f": {'at most ' if several else ''}{small_or_relative(*max(repaired))}"
     names = _engine_ops((f.engine, f.cause) for f in members if f.cause)
     engines = {finding.engine for finding in members}
     if names:

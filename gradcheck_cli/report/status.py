@@ -8,7 +8,7 @@ from rich.text import Text
 
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.report import Check, SpecResult
-from gradcheck_cli.report.numbers import ulps
+from gradcheck_cli.report.numbers import FEW, PRECISION, small_or_relative
 from gradcheck_cli.report.style import DIM, LABEL, SEVERITY_STYLE, Style, labelled, plain, wrapped
 from gradcheck_cli.report.values import (
     SHOWN_NUMBERS,
@@ -86,8 +86,6 @@ OF_DIGITS = ("few digits", "some digits", "rounding", "path")
 """Rules that let a few digits go: their error counts. What another rule is about is no error."""
 UNSAID = ("flushed", "tolerance", "error bar", "zero", "small")
 """Rules of which no finding speaks."""
-FEW = 5.0  # ulps, that need no rule
-MANY = 1000.0  # ulps, from which on a part of the number says more
 
 
 def _worst(result: SpecResult) -> str:
@@ -95,13 +93,9 @@ def _worst(result: SpecResult) -> str:
     known = [(worst, check.dtype) for check in result.checks for worst in _errors(check)]
     if not known:
         return ""
-    worst = max(errors for errors, _ in known)
-    if worst < MANY:
-        return f"worst error {ulps(worst)}"
-    from gradcheck_cli.domain.dtypes import FORMATS
-
-    part = max(errors * 2.0 ** (1 - FORMATS[dtype].bits) for errors, dtype in known)
-    return f"worst error {part:.1g} of its size"
+    far = [(off, dtype) for off, dtype in known if off >= FEW]
+    worst = max(far, key=lambda one: one[0] * 2.0 ** -PRECISION[one[1]]) if far else max(known)
+    return f"worst error {small_or_relative(*worst)}"
 
 
 def _errors(check: Check) -> Iterator[float]:
@@ -179,7 +173,7 @@ def _all_rules(result: SpecResult, style: Style) -> list[Text]:
         lines.append(Text(" " * _MARGIN + plain(who), style=DIM))
         for one in check.passed_by:
             noun = "entry" if one.entries == 1 else "entries"
-            off = "" if one.ulps is None else f", {ulps(one.ulps)} off at most"
+            off = "" if one.ulps is None else f", worst: {small_or_relative(one.ulps, check.dtype)}"
             told = f"{one.rule}: {RULES[one.rule].says} ({one.entries} {noun}{off})"
             body = wrapped(told, max(style.width - _MARGIN - 2, 24))
             lines += [Text(" " * (_MARGIN + 2) + line) for line in body]

@@ -49,7 +49,28 @@ def test_the_examples_of_the_pages_raise_their_codes(generate: ModuleType, tmp_p
     assert {code: code in found for code, found in raised.items()} == dict.fromkeys(texts, True)
 
 
-def test_each_page_shows_what_its_example_prints() -> None:
+@pytest.mark.parametrize("code", ["GC501", "GC903"])
+def test_a_page_shows_what_its_example_prints(generate: ModuleType, code: str) -> None:
+    """Of pages whose example needs no framework; `docs/generate.py --outputs` runs them all."""
+    found = generate.EXAMPLE.search(page(CODES[code]))
+    assert generate.words(generate.printed(found)) == generate.words(found["output"])
+
+
+def test_numbers_that_change_from_run_to_run_stay_as_they_are(
+    generate: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = "```yaml\nx\n```\n```text\n$ gradcheck run example.yaml\nvalue is 0.5\n```"
+    found = generate.EXAMPLE.search(example)
+    runs = iter(["value is 2e-05\n", "value is -3\n"])
+    monkeypatch.setattr(generate, "output", lambda *_: next(runs))
+    assert generate.printed(found) == found["output"]
+    monkeypatch.setattr(generate, "output", lambda *_: "value is 2e-05\n")
+    assert generate.printed(found).endswith("value is 2e-05\n")
+    monkeypatch.setattr(generate, "output", lambda *_: "no value\n")
+    assert generate.printed(found).endswith("no value\n")
+
+
+def test_each_page_shows_its_own_code() -> None:
     for code, row in CODES.items():
         text = page(row)
         if "$ gradcheck run" in text:

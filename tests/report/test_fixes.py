@@ -59,7 +59,7 @@ def test_conditions_and_kinks_are_told() -> None:
 
 def test_an_error_that_rounding_explains_is_said_to_be_one() -> None:
     assert shown([fixed("torch", ulps_after=7000.0)])[0].endswith(
-        "7000 ulp, no more than rounding explains"
+        "0.00083 relative, no more than rounding explains"
     )
 
 

@@ -42,27 +42,26 @@ def passed(*passes: Pass, worst: float | None = None) -> SpecResult:
     ("result", "said"),
     [
         (passed(worst=2.5), "worst error 2.5 ulp  "),
-        (passed(Pass("few digits", 1, 40.0), worst=40.0), "worst error 40 ulp  "),
+        (passed(Pass("few digits", 1, 40.0), worst=40.0), "worst error 4.8e-06 relative  "),
         # what is no error is not shown as one of 1e16 ulp
         (passed(Pass("zero", 3, 1.1e16), worst=1.1e16), "d/dx = 8  passed by rule: zero  "),
         (
             passed(Pass("few digits", 1, 6.0), Pass("flushed", 3, 7.1e44), worst=None),
-            "worst error 6 ulp; passed by rule: flushed  ",
+            "worst error 7.2e-07 relative; passed by rule: flushed  ",
         ),
-        (passed(Pass("rounding", 1, 2.0**22), worst=2.0**22), "worst error 0.5 of its size  "),
+        (passed(Pass("rounding", 1, 2.0**22), worst=2.0**22), "worst error 0.5 relative  "),
         (passed(Pass("kink", 1, 8e6), worst=0.0), "worst error 0 ulp  "),
     ],
 )
 def test_the_worst_error_is_one_that_means_something(result: SpecResult, said: str) -> None:
-    assert said.replace("d/dx", "dz/dx") in only(result).splitlines()[0]
+    shown = " ".join(only(result).split())
+    assert " ".join(said.replace("d/dx", "dz/dx").split()) in shown
 
 
 def test_verbose_says_by_which_rule_numbers_passed() -> None:
     shown = only(passed(Pass("zero", 3, 1.1e16), Pass("kink", 1, None)), verbose=True)
     assert "torch float32 reverse x passed by rule" in shown
-    assert (
-        "zero: what rounding leaves of terms that cancel to zero (3 entries, 1.1e+16 ulp" in shown
-    )
+    assert "zero: what rounding leaves of terms that cancel to zero (3 entries, worst: all" in shown
     assert "kink: between the one-sided derivatives of a kink (1 entry)" in shown
 
 

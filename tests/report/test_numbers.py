@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.report.numbers import DISTINCT_DIGITS, shortest, significant, ulps, with_bar
+from gradcheck_cli.report.numbers import (
+    DISTINCT_DIGITS,
+    PRECISION,
+    error,
+    shortest,
+    significant,
+    small_or_relative,
+    with_bar,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,21 +82,54 @@ def test_an_ascii_stream_gets_an_ascii_sign() -> None:
     assert with_bar(1.0, 0.5, "float64", "+/-") == "1 +/- 0.5"
 
 
+@pytest.mark.parametrize("dtype", sorted(FORMATS))
+def test_precisions_are_those_of_the_formats(dtype: str) -> None:
+    assert PRECISION[dtype] == FORMATS[dtype].bits
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
         (0.0, "0 ulp"),
+        (3.7e-86, "0 ulp"),
         (0.304, "0.3 ulp"),
-        (12.34, "12 ulp"),
-        (4711.4, "4711 ulp"),
-        (9.04e15, "9.0e+15 ulp"),
-        (math.inf, "inf ulp"),
+        (338.0, "4e-05 relative"),
+        (9.04e15, "all digits wrong"),
+        (math.inf, "all digits wrong"),
         (math.nan, "-"),
         (None, "-"),
     ],
 )
-def test_ulps_are_short(value: float | None, text: str) -> None:
-    assert ulps(value) == text
+def test_a_few_ulps_or_a_part_of_the_number(value: float | None, text: str) -> None:
+    assert small_or_relative(value, "float32") == text
+
+
+@pytest.mark.parametrize(
+    ("computed", "truth", "text"),
+    [
+        (1.0, 1.0 + 2.0**-52, "1 ulp"),
+        (1.0001, 1.0, "0.0001 relative"),
+        (0.7, 1.0, "0.3 relative"),
+        (2.0, 1.0, "factor 2"),
+        (-3.0, 1.0, "factor -3"),
+        (0.25, 1.0, "factor 1/4"),
+        (-0.25, 1.0, "factor -1/4"),
+        (2.718, 1.0, "factor 2.7"),
+        (3.5e15, 1.0, "factor 3.5e+15"),
+        (-1.0, 1.0, "wrong sign"),
+        (0.0, 1e-300, "all digits wrong"),
+        (1e-9, 1.0, "all digits wrong"),
+        (3e-9, 0.0, "off by 3e-09"),
+        (-3e-9, 0.0, "off by 3e-09"),
+        (math.inf, 1.0, "infinite"),
+        (math.nan, 1.0, "-"),
+        (None, 1.0, "-"),
+    ],
+)
+def test_an_error_is_said_in_words_of_use(computed: float | None, truth: float, text: str) -> None:
+    fmt = FORMATS["float64"]
+    off = None if computed is None else abs(computed - truth) / float(fmt.ulp(np.array(truth)))
+    assert error(computed, truth, off, "float64") == text
 
 
 def test_significant_digits() -> None:
