@@ -101,7 +101,7 @@ def _checked(
 def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:
     """The specs; the files that hold their layers are added to `read`."""
     for spec in specs:
-        read += (layer.file for layer in spec.implementations)
+        read += (file for layer in spec.implementations for file in layer.files)
         yield spec
 
 

@@ -86,6 +86,15 @@ class Meant:
 
 
 @dataclass(frozen=True, slots=True)
+class Setup:
+    """What stands before a layer in Python: variables of the `environment`, and `imports` in their
+    order, each "path.py" or "package.module", with ":name" a function that is called once."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    imports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Implementation:
     """A layer in one framework.
 
@@ -102,12 +111,21 @@ class Implementation:
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     surrogates: tuple[Surrogate, ...] = ()
+    setup: Setup = Setup()
     live: Any = None
 
     @property
     def file(self) -> str:
         """The file that the target names, if it names one and no module."""
-        return os.path.join(self.folder, os.path.expanduser(self.target.partition(":")[0]))
+        return self._file(self.target)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """That file, and those of the setup."""
+        return (self.file, *map(self._file, self.setup.imports))
+
+    def _file(self, target: str) -> str:
+        return os.path.join(self.folder, os.path.expanduser(target.partition(":")[0]))
 
 
 @dataclass(frozen=True, slots=True)

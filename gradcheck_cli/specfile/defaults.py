@@ -18,7 +18,7 @@ from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree, 
 KEY = "defaults"
 LISTS = ("allow", "by_design")
 """Lists that a spec adds to, and does not replace."""
-OF_LAYERS = ("by_design", "power", "surrogate")
+OF_LAYERS = ("by_design", "power", "setup", "surrogate")
 """Keys that say something about layers; a formula of the same file does without them."""
 
 

@@ -11,13 +11,14 @@ from gradcheck_cli.domain.layer import (
     STRAIGHT_THROUGH,
     ByDesign,
     Implementation,
+    Setup,
     Surrogate,
     word_of,
 )
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.spec import Model
 from gradcheck_cli.formula import BUILT_IN, Argument, parse
-from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, visible
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.settings import check_engine
 from gradcheck_cli.specfile.stretches import NoStretch, is_file, stretch
@@ -34,6 +35,7 @@ def read_implementations(
 ) -> tuple[Implementation, ...]:
     """The implementations of a document, in its order; mistakes go to the collector."""
     folder = _folder(collector)
+    setup = _setup(data.get("setup", {}), folder, collector)
     found = []
     for engine, form in data["implementations"].items():
         path: Path = ("implementations", engine)
@@ -50,6 +52,7 @@ def read_implementations(
                 args=tuple(table.get("args", ())),
                 kwargs=table.get("kwargs", {}),
                 surrogates=_surrogates(table, path, collector),
+                setup=setup,
             )
         )
     return tuple(found)
@@ -59,6 +62,25 @@ def _folder(collector: Collector) -> str:
     """What paths of the spec are relative to."""
     shown = collector.source.path
     return "" if shown == STDIN else str(FilePath(shown).parent)
+
+
+def _setup(form: Mapping[str, Any], folder: str, collector: Collector) -> Setup:
+    for name, value in form.get("environment", {}).items():
+        if "=" in name or "\0" in name + value:
+            message = f"`{visible(name)}` cannot be a variable of the environment with this value"
+            collector.add("GC903", message, ("setup", "environment", name), at_key=True)
+    for index, target in enumerate(form.get("imports", ())):
+        place, separator, name = target.partition(":")
+        path: Path = ("setup", "imports", index)
+        if place.endswith(".py") and not FilePath(folder, place).expanduser().is_file():
+            collector.add("GC903", f"there is no file {place}", path, help=_from_where(folder))
+        words = [] if place.endswith(".py") else place.split(".")
+        words += name.split(".") if separator else []
+        if not all(word.isidentifier() for word in words):
+            message = f"`{target}` does not say what is imported"
+            help = "path.py, package.module, or one of them with :function"
+            collector.add("GC903", message, path, help=help)
+    return Setup(form.get("environment", {}), tuple(form.get("imports", ())))
 
 
 def _surrogates(

@@ -355,6 +355,19 @@ def _train() -> Any:
     return _table(fields, "train", "Every engine follows the same path; the ends must agree.")
 
 
+def _setup() -> Any:
+    values = core.dict_schema(_text(min_length=1), _text(), min_length=1, strict=True)
+    fields = {
+        "environment": _key(values, "Variables, set while the layer is imported and runs."),
+        "imports": _key(
+            _list(_text(min_length=1), min_length=1),
+            "Imported in this order before the layer: path.py or package.module; with :NAME, that "
+            "function is called once, without arguments.",
+        ),
+    }
+    return _table(fields, "setup", "What a package needs before it can be imported.")
+
+
 def implementation_form(value: Any) -> str:
     """A target alone, or a mapping with its arguments."""
     return "table" if isinstance(value, dict) else "target"
@@ -429,6 +442,7 @@ def spec_schema() -> Any:
             core.dict_schema(_text(min_length=1), _implementation(), min_length=1, strict=True),
             "Layers that somebody wrote, by engine: `torch: layers.py:MyLayer`.",
         ),
+        "setup": _key(_setup(), "What stands before the layers, in Python."),
         "power": _key(
             core.float_schema(gt=0, lt=1, strict=True),
             "The probability with which an error of any single entry is found in a large layer.",
@@ -478,6 +492,7 @@ SHARED = (
     "tolerance",
     "allow",
     "by_design",
+    "setup",
     "power",
     "timeout",
     "memory",

@@ -208,6 +208,9 @@ class _Sense:
         if "by_design" in data:
             message = "`by_design` is about layers: a formula says `stop_gradient` itself"
             collector.add("GC903", message, ("by_design",), at_key=True)
+        if "setup" in data:
+            message = "`setup` is about layers: a formula runs no code of users"
+            collector.add("GC903", message, ("setup",), at_key=True)
         wrt = self._wrt(inputs) if inputs is not None else ()
         program = self._program(inputs, constants, wrt)
         if program is None or inputs is None or collector.errors:

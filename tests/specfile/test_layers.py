@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gradcheck_cli.specfile import read
 from tests.specfile.writing import told
 
@@ -122,3 +124,53 @@ def test_a_formula_has_nothing_inside() -> None:
     text = "inputs: {x: 1}\nmodel: x\nby_design: [{function: f, reason: r}]\n"
     _, (error,) = read("a.yaml", text)
     assert error.message.startswith("`by_design` is about layers")
+
+
+SETUP = """\
+inputs: {{x: 1.0}}
+implementations: {{torch: "layers.py:f"}}
+setup: {form}
+"""
+
+
+def test_a_setup_belongs_to_every_implementation(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text("")
+    form = "{environment: {KERAS_BACKEND: torch}, imports: [layers.py, 'os.path:getcwd']}"
+    (tmp_path / "a.yaml").write_text(SETUP.format(form=form))
+    specs, errors = read(str(tmp_path / "a.yaml"))
+    assert errors == []
+    (layer,) = specs[0].implementations
+    assert layer.setup.environment == {"KERAS_BACKEND": "torch"}
+    assert layer.setup.imports == ("layers.py", "os.path:getcwd")
+    assert [Path(file).name for file in layer.files] == ["layers.py", "layers.py", "os.path"]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("{imports: [shim.py]}", "3:19-26 setup.imports[0]: there is no file shim.py"),
+        ("{imports: ['a b']}", "3:19-24 setup.imports[0]: `a b` does not say what is imported"),
+        ("{imports: ['os:']}", "3:19-24 setup.imports[0]: `os:` does not say what is imported"),
+        (
+            "{environment: {A=B: c}}",
+            "3:23-26 setup.environment.A=B: `A=B` cannot be a variable of the environment with "
+            "this value",
+        ),
+        ("{environment: {A: 1}}", "3:26-27 setup.environment.A: "),
+        ("{import: [os]}", "3:9-15 setup.import: unknown key `import`"),
+    ],
+)
+def test_a_setup_that_cannot_be_is_told_with_its_place(
+    tmp_path: Path, form: str, said: str
+) -> None:
+    (tmp_path / "layers.py").write_text("")
+    (tmp_path / "a.yaml").write_text(SETUP.format(form=form))
+    _, errors = read(str(tmp_path / "a.yaml"))
+    (only,) = [told(error).partition(" ")[2] for error in errors]
+    assert only.startswith(said)
+
+
+def test_a_formula_has_no_setup(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("inputs: {x: 1}\nmodel: x\nsetup: {imports: [os]}\n")
+    _, (error,) = read(str(tmp_path / "a.yaml"))
+    assert error.message.startswith("`setup` is about layers")

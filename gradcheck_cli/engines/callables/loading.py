@@ -11,13 +11,16 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from gradcheck_cli.domain.layer import Implementation
 from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 
+_set_up: set[tuple[str, str]] = set()  # (folder, target) of what a setup has run in this process
 _modules: dict[Path, tuple[int, ModuleType]] = {}  # by file, with its time of change
 
 
@@ -25,33 +28,60 @@ class NoSuchLayer(EngineFault):
     """What the spec points at is not there. The message says what is."""
 
 
+class SetupFailed(EngineFault):
+    """What a spec wants before the layer raised. The message says what, `detail` where."""
+
+
 def load_layer(implementation: Implementation) -> Any:
     """The object that the target names, as its module made it, or what that makes: a function
     without parameters has no inputs, so it is there to build a layer.
 
-    Raises NoSuchLayer, and whatever the user's module raises while it is imported.
+    Raises NoSuchLayer, SetupFailed, and whatever the user's module raises while it is imported.
     """
     if implementation.live is not None:
         return implementation.live
-    place, _, name = implementation.target.partition(":")
-    with on_the_path(implementation):
-        if place.endswith(".py"):
-            module = _from_file(_file(implementation), place)
-        else:
-            module = _imported(place)
-    found: Any = module
-    for part in name.split(".") if name else ():
-        found = _member(found, part, place)
+    _prepare(implementation)
+    found = _found(implementation)
     if inspect.isfunction(found) and not inspect.signature(found).parameters:
         with on_the_path(implementation):
             return found()
     return found
 
 
+def _prepare(implementation: Implementation) -> None:
+    """Runs the setup, each part of it once in a process, as Python imports a module once."""
+    for target in implementation.setup.imports:
+        if (implementation.folder, target) in _set_up:
+            continue
+        try:
+            with on_the_path(implementation):
+                found = _found(replace(implementation, target=target))
+                if ":" in target:
+                    found()
+        except Exception as error:
+            failed = SetupFailed(f"the setup failed: `{target}` raised {one_line(error)}")
+            failed.detail = short_traceback(error)
+            raise failed from error
+        _set_up.add((implementation.folder, target))
+
+
+def _found(implementation: Implementation) -> Any:
+    """The module that the target names, or what it names in one."""
+    place, _, name = implementation.target.partition(":")
+    with on_the_path(implementation):
+        if place.endswith(".py"):
+            found: Any = _from_file(_file(implementation), place)
+        else:
+            found = _imported(place)
+    for part in name.split(".") if name else ():
+        found = _member(found, part, place)
+    return found
+
+
 @contextmanager
 def on_the_path(implementation: Implementation) -> Iterator[None]:
     """The modules beside the user's file and beside the spec can be imported, also while the layer
-    runs."""
+    runs; and the variables of its setup are in the environment."""
     if implementation.live is not None:
         yield
         return
@@ -59,12 +89,19 @@ def on_the_path(implementation: Implementation) -> Iterator[None]:
     place = implementation.target.partition(":")[0]
     if place.endswith(".py"):
         folders.insert(0, str(_file(implementation).parent))
-    before = list(sys.path)
+    environment = implementation.setup.environment
+    before, values = list(sys.path), {name: os.environ.get(name) for name in environment}
     sys.path[:0] = [os.path.abspath(folder) for folder in folders]
+    os.environ.update(environment)
     try:
         yield
     finally:
         sys.path[:] = before
+        for name, value in values.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _file(implementation: Implementation) -> Path:
