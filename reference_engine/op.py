@@ -258,7 +258,10 @@ class Op:
 
     def at_kink(self, *arrays: Any, **keywords: Any) -> Array | None:
         """Which elements lie exactly at a kink, a tie or a jump; None if there can be none."""
-        return None if self.kinks_at is None else np.asarray(self.kinks_at(*arrays, **keywords))
+        if self.kinks_at is None:
+            return None
+        with np.errstate(all="ignore"):  # outside of its domain a row has none
+            return np.asarray(self.kinks_at(*arrays, **keywords))
 
     def __call__(self, *args: Value, **keywords: Any) -> Value:
         """Run the operation.

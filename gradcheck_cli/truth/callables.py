@@ -21,7 +21,15 @@ from gradcheck_cli.truth.halving import confirm
 from gradcheck_cli.truth.nearby import values_of
 from gradcheck_cli.truth.noise import OPERATIONS, from_size, measured_of_layer
 from gradcheck_cli.truth.quick import Quick
-from gradcheck_cli.truth.weighing import Rounding, blurred, move_of, weighed
+from gradcheck_cli.truth.resolving import UNRESOLVED, unresolved
+from gradcheck_cli.truth.weighing import (
+    Rounding,
+    blurred,
+    contradicted,
+    left_open,
+    move_of,
+    weighed,
+)
 
 DRAWS = 4  # of random signs, along which inputs are moved to see how far the gradient moves
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
@@ -235,10 +243,19 @@ class CallableTruth:
             if self.subject.digits == "float64":  # a little way off others have no digits left
                 at, seed = self.values, self.seed
                 merged = cornered(merged, gradient, found, self._several, at, name, seed)
-            return blurred(merged, gradient, found, self._in_last_digit(name, found))
+            merged = blurred(merged, gradient, found, self._in_last_digit(name, found))
+            return left_open(merged, self._unresolved(merged, name, found), UNRESOLVED)
 
         scale = self._scale(name, found)
         return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled)
+
+    def _unresolved(self, merged: Merged, name: str, found: Differences) -> Array:
+        """Which contradicted entries (m, n) are of a value that no step resolves."""
+        gradient = self.gradients[name]
+        off = contradicted(merged, gradient, found)
+        if self.subject.digits != "float64" or not np.any(off):
+            return np.zeros_like(off)
+        return unresolved(self._several, self.values, name, gradient, self.output, off)
 
     def _in_last_digit(self, name: str, found: Differences) -> Array:
         """Which outputs (m, n) are below the last digit of the largest input, both here and where

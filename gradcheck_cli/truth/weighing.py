@@ -102,16 +102,29 @@ def blurred(merged: Merged, own: Array, found: Differences, below: Array) -> Mer
     of it, and the values that it is taken of lie `below` the last digit of the inputs: there a term
     may be lost in the value alone, as 1 - p in a softmax, and it does not show."""
     with np.errstate(all="ignore"):
-        gap = np.abs(own - found.value)
-        open_ = below & (gap > found.error) & (gap <= np.abs(own) / 2)
-    open_ &= (merged.kind == PointKind.SMOOTH) & ~merged.confirmed
-    if not np.any(open_):
+        small = np.abs(own - found.value) <= np.abs(own) / 2
+    smooth = merged.kind == PointKind.SMOOTH
+    open_ = below & small & smooth & contradicted(merged, own, found)
+    return left_open(merged, open_, BLURRED)
+
+
+def contradicted(merged: Merged, own: Array, found: Differences) -> Array:
+    """Where a difference contradicts the subject's `own` derivative, at a kink it may be, too."""
+    with np.errstate(all="ignore"):
+        apart = np.abs(own - found.value) > found.error
+    convicts = np.isin(merged.kind, (PointKind.SMOOTH, PointKind.KINK))
+    return np.asarray(apart & convicts & ~merged.confirmed)
+
+
+def left_open(merged: Merged, entries: Array, reason: str) -> Merged:
+    """The block with these entries undecided."""
+    if not np.any(entries):
         return merged
     return replace(
         merged,
-        kind=np.where(open_, int(PointKind.UNDECIDED), merged.kind),
-        error=np.where(open_, np.inf, merged.error),
-        reason=BLURRED,
+        kind=np.where(entries, int(PointKind.UNDECIDED), merged.kind),
+        error=np.where(entries, np.inf, merged.error),
+        reason=reason,
     )
 
 

@@ -34,6 +34,14 @@ def _with(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
     return value
 
 
+def _beside_0(x: Any) -> Any:
+    """What a square root is taken of. A ball that holds 0 and more says nothing of a derivative,
+    nor that there is none; 0 itself does."""
+    if x.contains(0) and not x == 0:  # of a ball with a radius neither != nor == is certain
+        raise Undecided("the ball under a square root holds 0")
+    return x
+
+
 def _cbrt(x: Any) -> Any:
     if x == 0:
         return x
@@ -253,8 +261,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "negative": np.negative,
     "reciprocal": _each(lambda x: 1 / x),
     "square": _each(lambda x: x**2),
-    "sqrt": _each(arb.sqrt),
-    "rsqrt": _each(arb.rsqrt),
+    "sqrt": _each(lambda x: _beside_0(x).sqrt()),
+    "rsqrt": _each(lambda x: _beside_0(x).rsqrt()),
     "cbrt": _each(_cbrt),
     "power": _each(_power, 2),
     "abs_power": lambda x, exponent=2.0: _each(lambda one: _abs_power(one, exponent))(x),

@@ -275,3 +275,14 @@ def test_a_number_that_leaves_the_graph_in_float32(size: int, dtype: str) -> Non
 
     error = only_error(scaled, dtype=dtype, x=normal(size))
     assert error.code == "GC101"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "layer", [lambda x: torch.sin(1e17 * x), lambda x: torch.remainder(x, 1e-17) * 3]
+)
+def test_a_period_that_no_step_resolves_accuses_nobody(layer: Any, dtype: str) -> None:
+    answer = examined(layer, {"x": np.array([0.7, 1.3])}, dtype=dtype, modes=REVERSE)
+    assert "GC101" not in {finding.code for finding in answer.findings}
+    if dtype == "float64":
+        assert {finding.code for finding in answer.findings} == {"GC501"}

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Mode, Projection
+from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.engines.walker import rounded
 from gradcheck_cli.truth import certified
 from gradcheck_cli.truth.certified import Certificate, certify, certify_output, certify_stated
-from tests.conftest import array, program_of
+from tests.conftest import array, program_of, truth_of
 from tests.truth.exact import Exact
 from tests.truth.test_request import any_number, formulas, parses
 
@@ -314,3 +315,23 @@ def test_the_value_is_certified_too(dtype: str) -> None:
     found = certify_output(request)
     assert found.sure.all()
     assert found.value.tolist() == request.values["x"].tolist()
+
+
+@pytest.mark.parametrize("formula", ["sqrt(exp(x) - exp(x))", "rsqrt(1 + sqrt(exp(x) - exp(x)))"])
+def test_a_root_of_what_cannot_be_told_from_zero_is_left_to_differences(formula: str) -> None:
+    """It is 0 everywhere, and so is its derivative: not a vertical tangent."""
+    truth = truth_of(formula, {"x": 0.5})
+    block = truth.blocks["reverse", "x"]
+    assert block.kind[0, 0] in (PointKind.SMOOTH, PointKind.UNDECIDED)
+    assert abs(block.value[0, 0]) <= 1e-6 or not np.isfinite(block.error[0, 0])
+
+
+def test_a_root_at_zero_itself_has_no_derivative() -> None:
+    block = truth_of("sqrt(x)", {"x": 0.0}).blocks["reverse", "x"]
+    assert block.kind[0, 0] == PointKind.UNDEFINED
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_outside_of_a_domain_nothing_is_printed() -> None:
+    for formula in ("remainder(x, y)", "sqrt(x) * y", "log(y) * x"):
+        truth_of(formula, {"x": -1.0, "y": 0.0}, modes=("reverse", "forward"))

@@ -1,0 +1,73 @@
+"""What no difference resolves: a function that changes as much from one float to the next as it
+does anywhere around the point, as a period shorter than an ulp of the input makes it do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.truth.differences import Float
+from gradcheck_cli.truth.directions import Values
+from gradcheck_cli.truth.noise import OPERATIONS, from_size
+
+UNRESOLVED = (
+    "the value changes as much from one float to the next as anywhere around the point, and its "
+    "differences contradict the gradient"
+)
+
+NEXT = (1, 2, 3, 5)  # ulps of the input: at one of them a short period is met at another phase
+AWAY = (0.125, 2.0**-10, 2.0**-20, 2.0**-30)  # of the size of the input
+# A few points may show an eighth of a range; one that is smooth changes by 2^-22 of it, from its
+# shortest step away to the next float.
+PART = 0.125
+
+
+def unresolved(
+    several: Callable[[Sequence[Values]], Float],
+    values: Values,
+    name: str,
+    gradient: Array,
+    zero: Float,
+    contradicted: Array,
+) -> Array:
+    """Which of the `contradicted` entries (m, n) of a float64 `gradient` by the input `name` are of
+    such a function, which is `zero` (m,) at `values`. What the gradient says must be as large: that
+    one float further the value is another one. A value whose changes are its own last digits is
+    not meant: that is rounding, beside which differences say enough.
+
+    Costs 16 evaluations a column that holds a contradicted entry.
+    """
+    found = np.zeros(contradicted.shape, dtype=np.bool_)
+    at = np.asarray(values[name], np.float64)
+    rounding = from_size(zero, OPERATIONS)
+    for k in np.flatnonzero(np.any(contradicted, axis=0)):
+        x = at.reshape(-1)[k]
+        size = abs(x) or 1.0
+        ulp = float(FORMATS["float64"].ulp(np.asarray(size)))
+        near = _range(several, values, name, int(k), [j * ulp for j in NEXT], zero)
+        far = _range(several, values, name, int(k), [part * size for part in AWAY], zero)
+        with np.errstate(all="ignore"):
+            noisy = (near > rounding) & (near >= PART * far)
+            found[:, k] = noisy & (np.abs(gradient[:, k]) * ulp >= PART * near)
+    return found & contradicted
+
+
+def _range(
+    several: Callable[[Sequence[Values]], Float],
+    values: Values,
+    name: str,
+    k: int,
+    steps: Sequence[float],
+    zero: Float,
+) -> Float:
+    """The largest change (m,) of the value at these steps, to both sides."""
+    moved = []
+    for step in (*steps, *(-step for step in steps)):
+        array = np.array(values[name], np.float64)
+        array.reshape(-1)[k] += step
+        moved.append({**values, name: array})
+    with np.errstate(all="ignore"):
+        changes = np.abs(np.asarray(several(moved)) - zero)
+    return np.asarray(np.max(np.where(np.isfinite(changes), changes, 0.0), axis=0))
