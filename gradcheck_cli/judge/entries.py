@@ -78,10 +78,12 @@ def accepted(g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance
 
 def _accepted_where_rough(g: Array, block: TruthBlock, fmt: FloatFormat, smooth: Mask) -> Mask:
     """`smooth` at smooth entries; at kinks what lies between the one-sided derivatives; any number
-    where there is no derivative, or none is known."""
+    where there is no derivative, or none is known. Next to a kink nobody knows what rounding costs:
+    as many digits may be lost as nothing is said of elsewhere."""
     with np.errstate(all="ignore"):
         steepest = np.maximum(np.abs(block.lower), np.abs(block.upper))
-        slack = block.error + limits.FEW_ULPS * fmt.ulp(steepest)
+        few = max(limits.FEW_ULPS, 2.0 ** (limits.NOTE_BITS * fmt.bits))
+        slack = block.error + few * fmt.ulp(steepest)
         between = (g >= block.lower - slack) & (g <= block.upper + slack)
     kink = block.kind == PointKind.KINK
     free = np.isin(block.kind, (PointKind.UNDEFINED, PointKind.JUMP, PointKind.UNDECIDED))

@@ -18,7 +18,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.base import Unsupported
-from gradcheck_cli.engines.callables.custom import CustomCall, Unbounded, Uncut
+from gradcheck_cli.engines.callables.custom import CustomCall, Lines, Unbounded, Uncut
 from gradcheck_cli.engines.callables.subject import Call, Ran, Subject
 from gradcheck_cli.specfile.kinds import KINDS, Kind
 
@@ -166,6 +166,9 @@ class Admissible:
 
     def functions(self) -> Sequence[CustomCall]:
         return self._subject.functions()
+
+    def lines(self, row: Array) -> Lines:
+        return self._subject.lines(row)
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         plain, cuts = self._subject.uncut(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -17,8 +18,10 @@ from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.callables.custom import CustomCall
+from gradcheck_cli.engines.callables.places import returned
 from gradcheck_cli.engines.callables.subject import Subject
-from gradcheck_cli.engines.tracebacks import short_traceback
+from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.layers.pushes import moving_size, output_shape, output_size
@@ -110,7 +113,25 @@ class Second:
         checks, findings = judge(case)
         if findings:
             self.doubt()
-        return checks, explain(case, findings)
+        return checks, tuple(map(self._forbidden, explain(case, findings)))
+
+    def _forbidden(self, finding: Finding) -> Finding:
+        """A missing second derivative, with the function whose author forbids one."""
+        first = (finding.input or "").partition(".")[0]
+        for call in self._once if finding.code == "GC106" and not finding.entries else ():
+            if first in map(_plain, call.reaches):
+                by = f"`once_differentiable` forbids a second derivative of `{call.name}`"
+                place = returned(call.backward, None) or call.place
+                return replace(finding, message=f"{finding.message}: {by}", place=place)
+        return finding
+
+    @cached_property
+    def _once(self) -> list[CustomCall]:
+        try:
+            return [call for call in self.narrow.functions() if call.once]
+        except Exception as error:  # the layer does not run while it is watched
+            self.notes.append(f"its functions could not be looked at: {one_line(error)}")
+            return []
 
     # Blocks
 

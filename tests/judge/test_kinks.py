@@ -12,6 +12,7 @@ import pytest
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.truth import Hull, PointKind
+from gradcheck_cli.judge import judge
 from gradcheck_cli.judge.kinks import outside_hull
 from tests.judge.making import answer, block, case, failed
 
@@ -155,3 +156,12 @@ def test_what_the_engines_do_themselves_is_accepted(judged: Callable[..., Any]) 
     made = judged("max(x) + sum(relu(y))", {"x": np.array([1.0, 1.0, 0.5]), "y": np.zeros(2)})
     assert made.codes == ["GC401"]
     assert made.passed
+
+
+@pytest.mark.parametrize(("g", "right"), [(1.828434, True), (1.0, True), (1.8294, False)])
+def test_the_slope_of_one_side_may_be_rounded(g: float, right: bool) -> None:
+    """By as many digits as nothing is said of where a function is smooth."""
+    side = block(1.4, kind=KINK, between=(1.0, 1.82842712), confirmed=False)
+    _, found = judge(case([answer({"x": g})], {"x": side}))
+    codes = {finding.code for finding in found} - {"GC401"}
+    assert codes == (set() if right else {"GC101"})

@@ -73,7 +73,7 @@ class Once(Sine):
         (Half, "wrong in every precision"),
         (Detached, "no second derivative"),
         (Frozen, "wrong in every precision"),
-        (Once, "second derivative"),
+        (Once, "`once_differentiable` forbids a second derivative of `Once`"),
     ],
 )
 def test_backwards_that_are_differentiated(layer: Any, words: str | None, dtype: str) -> None:

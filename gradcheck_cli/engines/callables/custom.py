@@ -4,7 +4,7 @@ and calls that cut a value off from its derivative; and how it is looked for."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array
@@ -25,6 +25,7 @@ class CustomCall:
     jvp        the same for forward mode
     tangent    which part of what that returns is the tangent (None: all of it)
     place      the line of the call
+    once       the framework was asked to refuse derivatives of the backward
     """
 
     name: str
@@ -37,6 +38,7 @@ class CustomCall:
     jvp: Any = None
     tangent: int | None = None
     place: Place | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,20 @@ class Uncut:
     place: Place
     gradients: Mapping[str, Array | None] | None
     overwrites: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Where a forward and a backward pass do what leaves no trace in their numbers.
+
+    writes    the first write to a leaf, by its name
+    upstream  the first write to a cotangent
+    draws     the first random number
+    """
+
+    writes: Mapping[str, Place] = field(default_factory=dict)
+    upstream: Place | None = None
+    draws: Place | None = None
 
 
 MOST_BOUNDS = 16  # that are lifted, each in a run of its own

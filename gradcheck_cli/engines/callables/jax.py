@@ -38,7 +38,7 @@ from gradcheck_cli.engines.callables.subject import (
 from gradcheck_cli.engines.callables.surroundings import Randomness
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.callables.custom import CustomCall, Unbounded, Uncut
+    from gradcheck_cli.engines.callables.custom import CustomCall, Lines, Unbounded, Uncut
     from gradcheck_cli.engines.callables.recording import Recording
 
 
@@ -320,6 +320,12 @@ class JaxSubject:
 
         with self._passes() as (call, leaves, _):
             return custom_calls(call, leaves, self.moving())
+
+    def lines(self, row: Array) -> Lines:
+        """Nothing of JAX can be written to, and who draws gives the key."""
+        from gradcheck_cli.engines.callables.custom import Lines
+
+        return Lines()
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         from gradcheck_cli.engines.callables.jax_cuts import uncut

@@ -16,7 +16,7 @@ from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.casts import Cast
-from gradcheck_cli.engines.callables.custom import CustomCall
+from gradcheck_cli.engines.callables.custom import CustomCall, Lines
 from gradcheck_cli.engines.callables.numpy_casts import Kind
 from gradcheck_cli.engines.callables.numpy_pair import Run, by_input, convention, load_pair, pair_of
 from gradcheck_cli.engines.callables.numpy_state import arrays_of, get, gradient_of, put
@@ -340,6 +340,10 @@ class NumpySubject:
                 backward=backward,
             ),
         )
+
+    def lines(self, row: Array) -> Lines:
+        """None is seen: NumPy does not say who writes."""
+        return Lines()
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         """None: there is no graph."""

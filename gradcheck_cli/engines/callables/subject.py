@@ -15,7 +15,7 @@ from gradcheck_cli.domain.layer import Implementation, Leaf
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.casts import Cast
-    from gradcheck_cli.engines.callables.custom import CustomCall, Unbounded, Uncut
+    from gradcheck_cli.engines.callables.custom import CustomCall, Lines, Unbounded, Uncut
     from gradcheck_cli.engines.callables.held import Held
     from gradcheck_cli.engines.callables.recording import Recording
 
@@ -174,6 +174,10 @@ class Subject(Protocol):
 
     def functions(self) -> Sequence[CustomCall]:
         """The calls of functions with a stated derivative on which the outputs depend, in order."""
+        ...
+
+    def lines(self, row: Array) -> Lines:
+        """Where a forward and a backward pass (row @ J) write and draw, as far as it is seen."""
         ...
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:

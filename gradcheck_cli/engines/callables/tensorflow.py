@@ -15,7 +15,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.callables.casts import Cast
-from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Unbounded, Uncut
+from gradcheck_cli.engines.callables.custom import CustomCall, Lines, Passes, Unbounded, Uncut
 from gradcheck_cli.engines.callables.held import Held
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.results import Results
@@ -373,6 +373,10 @@ class TensorFlowSubject:
 
         with self._passes() as passes:
             return custom_calls(passes)
+
+    def lines(self, row: Array) -> Lines:
+        """None is seen: TensorFlow has no arrays that a layer writes to."""
+        return Lines()
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         from gradcheck_cli.engines.callables.tensorflow_cuts import uncut

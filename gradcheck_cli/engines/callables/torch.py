@@ -17,7 +17,7 @@ from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.callables.casts import Cast
-from gradcheck_cli.engines.callables.custom import CustomCall, Passes, Unbounded, Uncut
+from gradcheck_cli.engines.callables.custom import CustomCall, Lines, Passes, Unbounded, Uncut
 from gradcheck_cli.engines.callables.held import Held
 from gradcheck_cli.engines.callables.loading import load_layer
 from gradcheck_cli.engines.callables.recording import Recording
@@ -368,6 +368,21 @@ class TorchSubject:
 
         with self._passes() as passes:
             return custom_calls(passes, self.numpy)
+
+    def lines(self, row: Array) -> Lines:
+        from gradcheck_cli.engines.callables.torch_lines import Watching
+
+        wrt = self.moving()
+        with self.ready({}), as_written(self.torch):
+            inputs, handed = self.inputs({}, wrt)
+            with Watching({**self.state.tensors(), **handed}) as mode:
+                arrays = self.called(handed, True)
+                outputs, cotangents = self.cotangents(arrays, row, Call())
+                mode.follow(cotangents)
+                sources = [self.source(name, inputs) for name in wrt]
+                pulled(self, outputs, cotangents, sources, False)
+            found: Lines = mode.lines()
+            return found
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         from gradcheck_cli.engines.callables.torch_cuts import uncut

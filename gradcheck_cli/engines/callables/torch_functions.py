@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.callables.custom import CustomCall, Passes
 from gradcheck_cli.engines.callables.places import FRAMEWORKS, Places
 
+_ONCE = once_differentiable(lambda ctx: None).__code__  # that of every such backward
 MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loop has more
 
 
@@ -152,6 +154,7 @@ def _described(
         backward=getattr(own, "__func__", own),
         jvp=getattr(call.cls.jvp, "__func__", call.cls.jvp),
         place=call.place,
+        once=getattr(own, "__code__", None) is _ONCE,
     )
 
 

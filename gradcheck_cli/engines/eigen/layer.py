@@ -32,7 +32,7 @@ from gradcheck_cli.engines.eigen.writing import REALS
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.casts import Cast
-    from gradcheck_cli.engines.callables.custom import CustomCall, Unbounded, Uncut
+    from gradcheck_cli.engines.callables.custom import CustomCall, Lines, Unbounded, Uncut
     from gradcheck_cli.engines.callables.held import Held
     from gradcheck_cli.engines.callables.recording import Recording
 
@@ -198,6 +198,12 @@ class EigenSubject:
     def functions(self) -> Sequence[CustomCall]:
         """None: AutoDiffScalar has no stated derivatives."""
         return ()
+
+    def lines(self, row: Array) -> Lines:
+        """None is seen in compiled code."""
+        from gradcheck_cli.engines.callables.custom import Lines
+
+        return Lines()
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         """None: there is no graph."""

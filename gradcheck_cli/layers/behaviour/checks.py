@@ -7,6 +7,7 @@ from functools import partial
 
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.layers.behaviour.asking import asked
@@ -15,6 +16,7 @@ from gradcheck_cli.layers.behaviour.layouts import of_inputs, of_upstream
 from gradcheck_cli.layers.behaviour.linear import linear
 from gradcheck_cli.layers.behaviour.memory import remembered
 from gradcheck_cli.layers.behaviour.modes import modes_agree
+from gradcheck_cli.layers.behaviour.where import Where
 from gradcheck_cli.layers.behaviour.writes import kept, written
 from gradcheck_cli.layers.mistakes import BadSpec
 from gradcheck_cli.layers.subjects import Subjects
@@ -68,8 +70,9 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
         fickle = any(fault.fickle for fault in faults)
         if bench.first.random and not fickle:
             faults.insert(0, Fault("GC601", DRAWS))
+        where = Where(bench)
         return LayerAnswer(
-            findings=tuple(_finding(problem, fault) for fault in faults),
+            findings=tuple(_finding(problem, fault, where.of(fault)) for fault in faults),
             notes=tuple(_notes(bench)),
             fickle=fickle,
         )
@@ -98,7 +101,7 @@ def _notes(bench: Bench) -> Iterator[str]:
         yield WALLED
 
 
-def _finding(problem: LayerProblem, fault: Fault) -> Finding:
+def _finding(problem: LayerProblem, fault: Fault, place: Place | None) -> Finding:
     return Finding(
         code=fault.code,
         severity=fault.severity or CODES[fault.code].severity,
@@ -108,4 +111,5 @@ def _finding(problem: LayerProblem, fault: Fault) -> Finding:
         input=fault.input,
         point=problem.point if problem.spec.pointed else None,
         detail=fault.detail,
+        place=place,
     )

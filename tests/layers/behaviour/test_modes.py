@@ -32,3 +32,14 @@ def test_modes_that_disagree() -> None:
     assert behaviour(cube(forward=2.0), X, modes=("reverse",)) == {}
     declared = Surrogate("x ** 3 * 2", "another slope", SPAN)
     assert behaviour(cube(forward=2.0), X, surrogates=(declared,)) == {}
+
+
+def test_what_rounding_leaves_of_tiny_derivatives_is_no_disagreement() -> None:
+    """Where a softmax is certain, 1 - p is nothing but rounding, another one in each mode."""
+    logits = {"x": np.array([[50.0, 0.0, -50.0], [0.0, -50.0, 50.0]])}
+
+    def dice(x: torch.Tensor) -> torch.Tensor:
+        p = torch.softmax(x, -1)
+        return 1 - 2 * p[:, 0].sum() / (p.sum() + 2 + 1e-8)
+
+    assert behaviour(dice, logits) == {}
