@@ -15,6 +15,7 @@ from reference_engine.op import Op
 
 Shape = tuple[int, ...]
 MAX_ENTRIES = 20_000_000
+MAX_AXES = 32  # of `numpy.broadcast`; an array may have 64
 """Entries of one value of the formula: 160 MB in float64. More would only exhaust memory."""
 
 KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
@@ -178,6 +179,8 @@ def _check_index(shape: Shape, index: Sequence[Any]) -> None:
 
 def _check_growth(row: Op, shapes: Sequence[Shape], keywords: Mapping[str, Any]) -> None:
     """Refuses a value that would be huge before anything of that size is made."""
+    for shape in shapes:
+        _check_size(shape)
     if row.result_shape is not None:
         _stated_shape(row, shapes, keywords)
     elif row.arity > 1:
@@ -197,6 +200,9 @@ def _check_growth(row: Op, shapes: Sequence[Shape], keywords: Mapping[str, Any])
 
 
 def _check_size(shape: Shape) -> None:
+    if len(shape) > MAX_AXES:
+        message = f"the value would have {len(shape)} axes, more than the {MAX_AXES} allowed"
+        raise Problem("GC906", message)
     count = math.prod(abs(size) for size in shape)
     if count > MAX_ENTRIES:
         message = f"the value would have {count:.3g} entries, more than the {MAX_ENTRIES:,} allowed"

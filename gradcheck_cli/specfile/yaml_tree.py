@@ -145,8 +145,9 @@ class _Composer:
             size = _held(tree)
             self.lists_met += 1
         elif kind == "ScalarEvent":
-            value = resolve(event.value) if event.style is None else event.value
-            tree = Scalar(start, end, value, event.value, event.style)
+            text = self._whole(event.value, start, end)
+            value = resolve(text) if event.style is None else text
+            tree = Scalar(start, end, value, text, event.style)
         elif kind == "SequenceStartEvent":
             tree, size = self._sequence(start, end, depth)
         else:
@@ -154,6 +155,17 @@ class _Composer:
         if event.anchor is not None:
             self._anchors[event.anchor] = (tree, size)
         return tree, size
+
+    def _whole(self, text: str, start: int, end: int) -> str:
+        """The text with the two halves in which JSON escapes a character (`\\ud83d\\ude00`) as
+        one; half a character alone is a problem."""
+        if not _HALF.search(text):
+            return text
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if whole.count("\ufffd") > text.count("\ufffd"):
+            help = "JSON writes such a character as two escapes, and YAML as one: `\\U0001f600`"
+            self.problems.append(Problem("an escape is half a character", start, end, help))
+        return whole
 
     def _sequence(self, start: int, end: int, depth: int) -> tuple[Sequence, int]:
         tree = Sequence(start, end)
@@ -209,6 +221,7 @@ class _Composer:
         return tree, size
 
 
+_HALF = re.compile("[\ud800-\udfff]")
 _PROPERTIES = re.compile(r"(?:[&!]\S*|\s+|(?<=\s)#.*)*")
 
 

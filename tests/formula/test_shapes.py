@@ -64,6 +64,14 @@ def test_a_huge_value_is_refused_before_it_is_made() -> None:
     assert "would have 1e+10 entries" in mistakes(outer)[0]
 
 
+@pytest.mark.parametrize(
+    "text", ["exp({})", "s - exp({})", "where(s > 0, s, exp({}))", "reshape(s, {shape})"]
+)
+def test_more_axes_than_numpy_can_broadcast_are_refused(text: str) -> None:
+    formula = text.format("[" * 40 + "1" + "]" * 40, shape=(1,) * 40)
+    assert "would have 40 axes, more than the 32 allowed" in mistakes(formula)[0]
+
+
 def test_the_kind_follows_the_values() -> None:
     built = program("a = n * 2\nb = n / 2\nc = a > b\nd = a * c\nwhere(c, d, b) * s")
     kinds = {node.name: node.kind for node in built.nodes if node.name in ("a", "b", "c", "d")}

@@ -101,3 +101,13 @@ def test_no_file_can_blow_up(text: str, told: str) -> None:
     start = time.perf_counter()
     assert documents(text)[-1].problems[0].message.startswith(told)
     assert time.perf_counter() - start < 30  # seconds on a slow machine; unlimited it is minutes
+
+
+def test_the_two_halves_of_an_escaped_character_are_one() -> None:
+    assert values('"\\ud83d\\ude00": ["\\ufffd\\ud83d\\ude00"]') == {"😀": ["\ufffd😀"]}
+
+
+@pytest.mark.parametrize("text", ['"\\ud800": 1', '"\\ud800": |', '? "\\ude00\\ud83d"\n: 1'])
+def test_half_a_character_is_a_mistake_with_its_place(text: str) -> None:
+    start, end = text.index('"') + 1, text.rindex('"') + 2
+    assert f"GC902 1:{start}-{end} an escape is half a character" in mistakes(text)
