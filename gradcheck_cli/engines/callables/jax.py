@@ -217,7 +217,14 @@ class JaxSubject:
         return Compiled(function, self._function)
 
     def _draws(self, inputs: Mapping[str, Any]) -> bool:
-        return draws(self.jax.make_jaxpr(self.call)(inputs).jaxpr)
+        """Whether the program draws random numbers. There is no program of a layer that branches
+        on its numbers in Python: runs that differ are seen there all the same."""
+        errors = self.jax.errors
+        try:
+            program = self.jax.make_jaxpr(self.call)(inputs)
+        except (errors.JAXTypeError, errors.JAXIndexError):  # it needs the numbers
+            return False
+        return draws(program.jaxpr)
 
     def _described(self) -> tuple[Output, ...]:
         with self.ready():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -278,6 +279,19 @@ def test_arrays_of_a_layer_that_is_a_tree_are_its_parameters(
 def test_what_draws_random_numbers_by_a_key_is_known(bound: Callable[..., JaxSubject]) -> None:
     assert bound("noisy", {"x": X}).run(Call(watch=True)).random
     assert not bound("scaled", {"x": X}).run(Call(watch=True)).random
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x: jnp.sin(x) if x[0] > 0 else jnp.cos(x),
+        lambda x: x * float(x[0] > 0),
+        lambda x: x[x > 0] ** 2,
+        lambda x: sum(x[: int(jnp.sum(x > 0))]),
+    ],
+)
+def test_a_layer_may_branch_on_its_numbers_in_python(layer: Callable[..., Any]) -> None:
+    assert check(layer, jnp.array([0.5, -1.25, 2.0])).passed
 
 
 def test_another_value_and_another_point(bound: Callable[..., JaxSubject]) -> None:
