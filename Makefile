@@ -12,7 +12,7 @@ DRAWS := 10
 help:
 	@echo "make demo    run the example specs on the reference engine, PyTorch, TensorFlow and JAX"
 	@echo "make test    run the tests"
-	@echo "make fuzz    10,000 random specs, formulas, backwards, hostile layers and signals; TIMES=10: 100,000"
+	@echo "make fuzz    10,000 random specs, formulas, backwards, odd and hostile layers and signals; TIMES=10: 100,000"
 	@echo "make draws   run the tests that draw their examples, with fresh draws, DRAWS=10 times"
 	@echo "make lint    ruff, mypy and the layer contracts"
 	@echo "make format  let ruff format the code"

@@ -11,21 +11,24 @@ The seed is drawn anew where none is given, and printed.
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 import sys
 from collections.abc import Callable
 
 from tests.fuzz.backwards import Backwards
-from tests.fuzz.driver import Fuzzer, fuzz
+from tests.fuzz.driver import Fuzzer, fuzz_at_once
 from tests.fuzz.formulas import Formulas
 from tests.fuzz.layers import Layers
+from tests.fuzz.oddities import Oddities
 from tests.fuzz.signals import Signals
 from tests.fuzz.specs import Specs
 
 FUZZERS: dict[str, tuple[Callable[[], Fuzzer], int]] = {
-    "specs": (Specs, 8140),
-    "formulas": (Formulas, 1500),
-    "backwards": (Backwards, 300),
+    "specs": (Specs, 8400),
+    "formulas": (Formulas, 560),
+    "backwards": (Backwards, 400),
+    "oddities": (Oddities, 580),
     "layers": (Layers, 40),
     "signals": (Signals, 20),
 }
@@ -39,6 +42,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--times", type=float, default=1.0, help="of the 10,000 inputs")
     parser.add_argument("--inputs", type=int, help="of each kind, in place of its share")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes: one a processor"
+    )
     parser.add_argument("--only", type=int, help="the number of one input")
     chosen = parser.parse_args(arguments)
     unknown = set(chosen.kinds) - FUZZERS.keys()
@@ -51,11 +57,15 @@ def main(arguments: list[str]) -> int:
         make, share = FUZZERS[name]
         count = round(share * chosen.times) if chosen.inputs is None else chosen.inputs
         indices = range(count) if chosen.only is None else [chosen.only]
-        told.append(fuzz(make(), seed, indices, sys.stdout))
+        told.append(fuzz_at_once(make, seed, indices, chosen.jobs))
         print(told[-1], flush=True)
     findings = sum(len(figures.findings) for figures in told)
     inputs, seconds = sum(f.inputs for f in told), sum(f.seconds for f in told)
-    print(f"{inputs} inputs, {findings} findings, {seconds:.0f} s, seed {seed}")
+    processor = sum(figures.processor for figures in told)
+    print(
+        f"{inputs} inputs, {findings} findings, {seconds:.0f} s ({processor:.0f} s of processors), "
+        f"seed {seed}"
+    )
     return 1 if findings else 0
 
 

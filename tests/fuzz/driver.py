@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,11 +53,12 @@ class Fuzzer(AbstractContextManager["Fuzzer"], Protocol):
 
 @dataclass
 class Figures:
-    """What one fuzzer did."""
+    """What one fuzzer did. `seconds` have passed; `processor` are those of all its processes."""
 
     name: str
     inputs: int = 0
     seconds: float = 0.0
+    processor: float = 0.0
     findings: list[Finding] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
 
@@ -62,15 +66,43 @@ class Figures:
         rate = self.inputs / self.seconds if self.seconds else 0.0
         line = (
             f"{self.name:10} {self.inputs:7} inputs {len(self.findings):5} findings "
-            f"{self.seconds:7.1f} s  {rate:6.1f}/s"
+            f"{self.seconds:7.1f} s  {self.processor:7.1f} s of processors  {rate:6.1f}/s"
         )
         told = [f"    {count:8} {what}" for what, count in sorted(self.counted.items())]
         return "\n".join([line, *told])
+
+    def add(self, other: Figures) -> None:
+        """Of another process that worked at the same time."""
+        self.inputs += other.inputs
+        self.seconds = max(self.seconds, other.seconds)
+        self.processor += other.processor
+        self.findings += other.findings
+        self.counted += other.counted
 
 
 def drawn(seed: int, name: str, index: int) -> np.random.Generator:
     """The generator of one input: the same for the same three, whatever else is drawn."""
     return np.random.default_rng([seed, zlib.crc32(name.encode()), index])
+
+
+def fuzz_at_once(
+    make: Callable[[], Fuzzer], seed: int, indices: Sequence[int], jobs: int
+) -> Figures:
+    """Checks the inputs in so many processes, each in its turn; prints as `fuzz` does."""
+    if min(jobs, len(indices)) <= 1:
+        return _fuzz_part(make, seed, indices)
+    with ProcessPoolExecutor(jobs) as processes:
+        parts = [
+            processes.submit(_fuzz_part, make, seed, indices[first::jobs]) for first in range(jobs)
+        ]
+        figures = parts[0].result()
+        for part in parts[1:]:
+            figures.add(part.result())
+    return figures
+
+
+def _fuzz_part(make: Callable[[], Fuzzer], seed: int, indices: Sequence[int]) -> Figures:
+    return fuzz(make(), seed, indices, sys.stdout)
 
 
 def fuzz(
@@ -79,7 +111,7 @@ def fuzz(
     """Checks the inputs in batches; each finding is printed when it comes, with the command that
     repeats it, and its input is written to a file."""
     figures = Figures(fuzzer.name)
-    start = time.monotonic()
+    start, used = time.monotonic(), _processor_seconds()
     with fuzzer:
         for first in range(0, len(indices), batch):
             chosen = indices[first : first + batch]
@@ -88,8 +120,14 @@ def fuzz(
                 print(_told(fuzzer.name, seed, finding), file=out, flush=True)
             figures.inputs += len(chosen)
     figures.seconds = time.monotonic() - start
+    figures.processor = _processor_seconds() - used
     figures.counted = fuzzer.counted
     return figures
+
+
+def _processor_seconds() -> float:
+    """Of this process and of all that it waited for."""
+    return sum(os.times()[:4])
 
 
 def _told(name: str, seed: int, finding: Finding) -> str:

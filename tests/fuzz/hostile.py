@@ -171,8 +171,17 @@ IMPORTS = {
     "torch": ("import torch", "torch.sin(x)"),
     "tensorflow": ("import tensorflow as tf", "tf.sin(x)"),
     "jax": ("import jax\nimport jax.numpy as jnp", "jnp.sin(x)"),
+    "numpy": ("", "numpy.sin(x)"),
 }
 """Framework -> how it is imported, and a right layer."""
+
+PAIRS = {
+    "numpy": (
+        "\n\npair_forward = layer\n\n\n"
+        "def pair_backward(upstream, x):\n    return upstream * numpy.cos(x)\n"
+    )
+}
+"""Framework -> what makes `layer` a layer there, which is then called "pair"."""
 
 MARK = "met"
 """The ending of a file that the layer leaves beside its own when it comes to misbehave."""
@@ -194,5 +203,5 @@ def source(behaviour: Behaviour, framework: str, call: int) -> str:
         f"import {_MODULES}\n{imports}\n\ncalls = 0\n\n\n"
         f"def layer(x):\n    global calls\n    calls += 1\n    if {due}:\n"
         f"        open(__file__ + '.{MARK}', 'w').close()\n{body}\n"
-        f"        return {returned}\n    return {sine}\n"
+        f"        return {returned}\n    return {sine}\n{PAIRS.get(framework, '')}"
     )

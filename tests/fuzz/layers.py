@@ -15,7 +15,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,12 +22,11 @@ from typing import Any
 
 from tests.cli.calling import environment
 from tests.fuzz.driver import Finding, drawn
-from tests.fuzz.hostile import BEHAVIOURS, IMPORTS, MARK, Behaviour, source
+from tests.fuzz.hostile import BEHAVIOURS, IMPORTS, MARK, PAIRS, Behaviour, source
 
 TOKEN = "GRADCHECK_FUZZ_TOKEN"
 """A variable of the environment by which what a run started is known."""
 
-_AT_ONCE = 2
 _LIMIT_S = 240.0  # for a run of three small layers, on a machine that is busy
 _ENDING_S = 10.0  # for processes to be gone after the run has ended
 
@@ -83,6 +81,25 @@ wrong.defvjp(lambda x: (jnp.sin(x), x), lambda x, upstream: (-upstream * jnp.cos
 def right(x):
     return jnp.tanh(x)
 """,
+    "numpy": """
+import numpy
+
+
+def wrong_forward(x):
+    return numpy.sin(x)
+
+
+def wrong_backward(upstream, x):
+    return -upstream * numpy.cos(x)
+
+
+def right_forward(x):
+    return numpy.tanh(x)
+
+
+def right_backward(upstream, x):
+    return upstream / numpy.cosh(x) ** 2
+""",
 }
 _NAMES = ("right", "wrong")
 
@@ -116,17 +133,13 @@ class Layers:
         inputs = [self.input(seed, index) for index in indices]
         for framework in dict.fromkeys(framework for framework, *_ in inputs):
             alone(framework)
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            for index, one, faults in zip(
-                indices, inputs, threads.map(lambda i: faults_of(*i), inputs), strict=True
-            ):
-                framework, name, call, place = one
-                self.counted[framework] += 1
-                if faults:
-                    says = f"{name}, call {call}, place {place}, {framework}:\n  " + "\n  ".join(
-                        faults
-                    )
-                    yield Finding(index, says, source(BEHAVIOURS[name], framework, call), ".py")
+        for index, (framework, name, call, place) in zip(indices, inputs, strict=True):
+            faults = faults_of(framework, name, call, place)
+            self.counted[framework] += 1
+            if faults:
+                where = f"{name}, call {call}, place {place}, {framework}"
+                says = "\n  ".join([f"{where}:", *faults])
+                yield Finding(index, says, source(BEHAVIOURS[name], framework, call), ".py")
 
 
 def faults_of(framework: str, name: str, call: int, place: int) -> list[str]:
@@ -176,10 +189,11 @@ def _write(folder: Path, framework: str, hostile: tuple[Behaviour, int, int] | N
     ]
     if hostile is not None:
         behaviour, call, place = hostile
+        target = "pair" if framework in PAIRS else "layer"
         (folder / "hostile.py").write_text(source(behaviour, framework, call), "utf-8")
         spec = (
             "name: hostile\ninputs: {x: [0.3, -1.2]}\n"
-            f"implementations: {{{framework}: 'hostile.py:layer'}}\n{behaviour.keys}\n"
+            f"implementations: {{{framework}: 'hostile.py:{target}'}}\n{behaviour.keys}\n"
         )
         specs.insert(place, spec)
     for number, spec in enumerate(specs):

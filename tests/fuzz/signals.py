@@ -11,7 +11,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,7 +22,6 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 _STARTING_S = 1.5  # from the start of the process: before the first import, while workers start
 _RUNNING_S = 1.0  # from the first verdict: while specs are read, evaluated and reported
 _SPECS = 400
-_AT_ONCE = 2
 _LIMIT_S = 60.0
 _SPEC = "inputs: {x: {shape: [60], distribution: normal, seed: 0}}\nmodel: sum(tanh(x) ** 2)\n"
 
@@ -50,16 +48,13 @@ class Signals:
         return which, running, float(rng.uniform(0.0, _RUNNING_S if running else _STARTING_S))
 
     def check(self, seed: int, indices: Sequence[int]) -> Iterator[Finding]:
-        inputs = [self.input(seed, index) for index in indices]
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            faults_of_each = threads.map(lambda one: self.faults(*one), inputs)
-            for index, (which, running, after), faults in zip(
-                indices, inputs, faults_of_each, strict=True
-            ):
-                if faults:
-                    since = "the first verdict" if running else "the start"
-                    told = "; ".join(faults)
-                    yield Finding(index, f"{which.name} {after:.3f} s after {since}: {told}", _SPEC)
+        for index in indices:
+            which, running, after = self.input(seed, index)
+            faults = self.faults(which, running, after)
+            if faults:
+                since = "the first verdict" if running else "the start"
+                told = "; ".join(faults)
+                yield Finding(index, f"{which.name} {after:.3f} s after {since}: {told}", _SPEC)
 
     def faults(self, which: signal.Signals, running: bool, after: float) -> list[str]:
         """What is wrong with how a run ends, in sentences."""

@@ -32,6 +32,7 @@ SHIPPED = tuple(
 )
 SLOW_S = 10.0  # of this process: a file of a kilobyte takes some milliseconds
 _SCREENED = 20  # every so many are given to the command line as well: its screens are slow
+_NOTHING = ("", "null", "Null", "NULL")
 _RUN = 12  # every so many right ones are run
 _RUN_SECONDS = 20.0  # for the spec that is run: what a damaged recipe asks for may be large
 
@@ -137,7 +138,7 @@ def _lacking(mistake: SpecError, text: str) -> str:
     if mistake.path != "input.yaml":
         return f"is about {mistake.path}"
     if span is None:  # of the file as a whole, where there is nothing in it to point at
-        written = [line for line in text.splitlines() if line.strip("\ufeff \t-.~")]
+        written = [line for line in text.splitlines() if line.strip("\ufeff \t-.~") not in _NOTHING]
         return (
             "" if all(line.lstrip().startswith(("#", "%")) for line in written) else "has no place"
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import __main__ as command
-from tests.fuzz.driver import Finding, drawn, fuzz, shrunk
+from tests.fuzz.driver import Finding, drawn, fuzz, fuzz_at_once, shrunk
 
 
 class Odd:
@@ -45,6 +45,15 @@ def test_a_finding_has_a_file_and_the_command_that_repeats_it(
     assert "python -m tests.fuzz odd --seed 7 --only 3" in out.getvalue()
     assert "4 inputs" in str(figures)
     assert "4 seen" in str(figures)
+
+
+def test_several_processes_check_each_input_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    figures = fuzz_at_once(Odd, 7, range(11), 2)
+    assert figures.inputs == figures.counted["seen"] == 11
+    assert sorted(finding.index for finding in figures.findings) == [1, 3, 5, 7, 9]
 
 
 @pytest.mark.parametrize(("only", "code"), [(2, 0), (3, 1)])
