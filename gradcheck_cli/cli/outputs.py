@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -54,6 +53,8 @@ class Output:
             return open(file, "w", encoding="utf-8", errors="backslashreplace")
         self.replaces = True
         name = self.path.name[:100]  # a file's name has a greatest length
+        import tempfile  # a run without reports does without
+
         handle, self._unfinished = tempfile.mkstemp(".unfinished", f".{name}.", self.path.parent)
         os.chmod(self._unfinished, stat.S_IMODE(mode))
         return open(handle, "w", encoding="utf-8", errors="backslashreplace")

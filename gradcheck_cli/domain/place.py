@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+STDIN = "-"  # the path of a source that is read from standard input
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -22,7 +21,10 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
 
 MARK = "GRADCHECK_FAMILY"
 """The variable of the environment that a worker hands on to all that it starts."""
@@ -138,6 +140,8 @@ def _from_proc() -> Iterator[tuple[int, int]]:
 
 
 def _from_ps() -> Iterator[tuple[int, int]]:
+    import subprocess  # no worker needs it on Linux, and it takes time to import
+
     with contextlib.suppress(OSError):  # there is no `ps`
         done = subprocess.run(
             ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=False
@@ -166,6 +170,8 @@ def end(worker: subprocess.Popen[bytes], mark: str = "") -> None:
     """Ends a worker and all that came from it, at once. May be called again. What a worker that
     died has left behind is found by its mark, which takes a look at every process."""
     if sys.platform == "win32":
+        import subprocess
+
         if worker.poll() is None:
             subprocess.run(["taskkill", "/T", "/F", "/PID", str(worker.pid)], capture_output=True)
         worker.wait()

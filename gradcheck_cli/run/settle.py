@@ -18,6 +18,7 @@ from gradcheck_cli.domain.evaluation import (
 )
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.place import STDIN
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.report import (
     Check,
@@ -31,7 +32,6 @@ from gradcheck_cli.domain.spec import Allow, Spec
 from gradcheck_cli.judge.gate import unexplained
 from gradcheck_cli.run.designs import accepted, unmatched
 from gradcheck_cli.run.plan import Look, Plan
-from gradcheck_cli.specfile.text import STDIN
 
 OF_MODES, OF_ENGINES, OF_DIFFERENCES = "GC105", "GC107", "GC304"
 _BASE: dict[str, Mode] = {second: first for first, second in SECOND_ORDER.items()}

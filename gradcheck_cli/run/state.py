@@ -15,7 +15,7 @@ import locale
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -63,6 +63,7 @@ class Process:
         self._threads = set(threading.enumerate())
         self._settings = _settings()
         self._spaces: dict[str, _Namespace] = {}
+        self._known: set[str] = set()  # names of modules that were looked at
         self._look_for_more()
 
     def changed(self) -> str:
@@ -83,7 +84,9 @@ class Process:
 
     def _look_for_more(self) -> None:
         """Modules that were imported since, and their classes, are watched from now on."""
-        for name, module in _modules():
+        new = [name for name in list(sys.modules) if name not in self._known]
+        self._known.update(new)
+        for name, module in _modules(new):
             if name in self._spaces:
                 continue
             space = vars(module)
@@ -121,9 +124,10 @@ def _policy(keras: Any) -> object:
     return keras.config.dtype_policy().name
 
 
-def _modules() -> Iterator[tuple[str, ModuleType]]:
-    """Those that are watched."""
-    for name, module in list(sys.modules.items()):
+def _modules(new: Iterable[str]) -> Iterator[tuple[str, ModuleType]]:
+    """Those that are watched: of these names, and what is public."""
+    for name in new:
+        module = sys.modules.get(name)
         package, _, rest = name.partition(".")
         ours = package == "gradcheck_cli" and rest.partition(".")[0] in _OURS
         if (ours or package == "reference_engine") and isinstance(module, ModuleType):

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from gradcheck_cli.domain.place import STDIN
 from gradcheck_cli.domain.report import SpecError
-from gradcheck_cli.specfile.text import MAX_BYTES, STDIN, reason
+from gradcheck_cli.specfile.text import MAX_BYTES, reason
 from gradcheck_cli.specfile.yaml_tree import documents
 from gradcheck_cli.specfile.yaml_values import Mapping
 

@@ -15,14 +15,13 @@ from gradcheck_cli.domain.layer import (
     Surrogate,
     word_of,
 )
-from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.place import STDIN, Span
 from gradcheck_cli.domain.spec import Model
 from gradcheck_cli.formula import BUILT_IN, Argument, parse
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, visible
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.settings import check_engine
 from gradcheck_cli.specfile.stretches import NoStretch, is_file, stretch
-from gradcheck_cli.specfile.text import STDIN
 from gradcheck_cli.specfile.yaml_values import Scalar
 
 HEADERS = (".hpp", ".h", ".hh", ".hxx")

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic_core import ValidationError
 
 from gradcheck_cli.domain.layer import as_program
-from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.place import STDIN, Source, Span
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import SpecError
 from gradcheck_cli.domain.spec import Spec
@@ -25,7 +25,7 @@ from gradcheck_cli.specfile.defaults import LISTS, Defaults, is_defaults, read_d
 from gradcheck_cli.specfile.inputs import Inputs, read_inputs
 from gradcheck_cli.specfile.layers import read_designs, read_implementations, read_model
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
-from gradcheck_cli.specfile.text import STDIN, Lines, checked, load
+from gradcheck_cli.specfile.text import Lines, checked, load
 from gradcheck_cli.specfile.values import number
 from gradcheck_cli.specfile.yaml_tree import Document, Problem, documents
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, plain

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,6 +60,8 @@ def stretch(target: str, folder: str) -> Stretch:
 def _path(place: str, folder: str) -> str:
     if place.endswith(".py"):
         return os.path.join(folder, os.path.expanduser(place))
+    import importlib.util  # few specs name a stretch of a module
+
     try:
         found = importlib.util.find_spec(place)
     except (ImportError, ValueError, AttributeError):

@@ -9,13 +9,11 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import BinaryIO
 
-from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.place import STDIN, Source, Span
 from gradcheck_cli.domain.report import SpecError
 
 MAX_BYTES = 1_000_000
 """A spec is written by a person. Ten thousand numbers need 100 kB; what is larger is a mistake."""
-
-STDIN = "-"
 
 # YAML 1.2, section 5.1: the characters that a YAML text may not hold.
 _ASCII_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"

@@ -14,7 +14,10 @@ from gradcheck_cli.engines.callables.places import FRAMEWORKS, ending
 Parts = Callable[[Any], Iterator[tuple[str, Any]]]
 """The parts of a container, each with what follows the container's name: "[0]", ".loss"."""
 
+WHOLE = "y"  # the name of a result, as messages have it
 SHOWN = 3  # parts of a result that a message describes
+
+_Shapes = list[tuple[str, tuple[Any, ...]]]
 
 
 class MissingOutput(EngineFault):
@@ -52,19 +55,22 @@ class Results:
         self._layer = layer
         self._parts = parts or opened
         self._empty = empty
-        self._first: dict[str, tuple[Any, ...]] | None = None  # shapes, of the first result
+        self._first: _Shapes | None = None  # of the first result
 
     def read(self, result: Any) -> list[tuple[str, Any]]:
         """The floating arrays of a result with their names. Raises MissingOutput where there are
         none, and OtherOutputs where the first result had others."""
-        every = list(flattened(result, self.is_array, parts=self._parts))
+        if self.is_array(result):
+            every = [(WHOLE, result)]
+        else:
+            every = list(flattened(result, self.is_array, parts=self._parts))
         found = [(name, array) for name, array in every if self._is_floating(array)]
-        shapes = {name: tuple(getattr(array, "shape", ())) for name, array in found}
+        shapes = [(name, tuple(getattr(array, "shape", ()))) for name, array in found]
         if self._first is None:
-            if not found or (not self._empty and all(0 in shape for shape in shapes.values())):
+            if not found or (not self._empty and all(0 in shape for _, shape in shapes)):
                 raise self._missing(result, found)
             self._first = shapes
-        elif not _agree(self._first, shapes):
+        elif shapes != self._first and not _agree(self._first, shapes):
             raise OtherOutputs(
                 f"the layer returned {_listed(shapes)} at one call, and {_listed(self._first)} at "
                 "its first"
@@ -120,7 +126,7 @@ class Results:
 def flattened(
     result: Any,
     is_array: Callable[[Any], bool],
-    name: str = "y",
+    name: str = WHOLE,
     parts: Parts | None = None,
     above: tuple[int, ...] = (),
 ) -> Iterator[tuple[str, Any]]:
@@ -147,17 +153,18 @@ def opened(container: Any) -> Iterator[tuple[str, Any]]:
                 yield f".{field.name}", getattr(container, field.name)
 
 
-def _agree(first: Mapping[str, tuple[Any, ...]], now: Mapping[str, tuple[Any, ...]]) -> bool:
+def _agree(first: _Shapes, now: _Shapes) -> bool:
     """Whether names and shapes are the same; in a graph, a size may be unknown (None)."""
-    return list(first) == list(now) and all(
-        len(shape) == len(now[name])
-        and all(n == m or n is None or m is None for n, m in zip(shape, now[name], strict=True))
-        for name, shape in first.items()
+    return len(first) == len(now) and all(
+        name == other
+        and len(shape) == len(sizes)
+        and all(n == m or n is None or m is None for n, m in zip(shape, sizes, strict=True))
+        for (name, shape), (other, sizes) in zip(first, now, strict=True)
     )
 
 
-def _listed(shapes: Mapping[str, tuple[Any, ...]]) -> str:
-    shown = ", ".join(f"`{name}` {shape}" for name, shape in list(shapes.items())[:SHOWN])
+def _listed(shapes: _Shapes) -> str:
+    shown = ", ".join(f"`{name}` {shape}" for name, shape in shapes[:SHOWN])
     return (f"{shown}, ..." if len(shapes) > SHOWN else shown) or "no floating array"
 
 
