@@ -45,6 +45,8 @@ def name_pattern(
         return factor
     if len(shape) == 2 and shape[0] == shape[1] > 1 and _transposed(g, truth, shape, fmt):
         return "transposed"
+    if len(shape) == 2 and shape[0] == shape[1] > 1 and _symmetric(g, truth, shape, fmt):
+        return "right where the matrix stays symmetric (`kind: symmetric` or `positive_definite`)"
     for text, term in terms():
         if _matches(g, truth - term, truth, fmt):
             return f"the term through `{text}` is missing"
@@ -106,6 +108,19 @@ def _factor(g: Array, truth: Array, sizes: Mapping[int, str]) -> str | None:
     while float(f"{factor:.{digits}g}") == 1:
         digits += 1
     return f"factor {factor:.{digits}g}"
+
+
+def _symmetric(g: Array, truth: Array, shape: tuple[int, ...], fmt: FloatFormat) -> bool:
+    """What moves [i, j] and [j, i] together has the right derivative: of a function that reads one
+    triangle, as `eigh` does, it is shared out between the two."""
+    error = (g - truth).reshape(-1, *shape)
+    largest = np.max(np.abs(truth), initial=0.0)
+    together = np.abs(error + error.swapaxes(-1, -2))
+    apart = np.abs(error) + np.abs(error.swapaxes(-1, -2))
+    rounding = 2.0 ** (ROUNDING * fmt.bits) * fmt.ulp(np.asarray(largest))
+    return bool(
+        np.all(together <= np.maximum(MATCH * apart, rounding)) and np.any(apart > rounding)
+    )
 
 
 def _transposed(g: Array, truth: Array, shape: tuple[int, ...], fmt: FloatFormat) -> bool:

@@ -119,6 +119,15 @@ def test_rows_of_a_jacobian_are_transposed_one_by_one() -> None:
     assert pattern(turned, both) == "transposed"
 
 
+def test_a_function_of_one_triangle_is_right_where_its_matrix_stays_symmetric() -> None:
+    """The lower triangle has all of the derivative, as differences see it; a gradient shares it."""
+    square = TRUTH.reshape(3, 3)
+    lower = (np.tril(square) + np.tril(square.T, -1)).reshape(1, 9)
+    shared = ((square + square.T) / 2).reshape(1, 9)
+    assert "stays symmetric" in (pattern(shared * ROUNDED, lower) or "")
+    assert "stays symmetric" not in (pattern(shared + 0.1 * np.eye(3).reshape(1, 9), lower) or "")
+
+
 def test_float64_with_the_digits_of_float32() -> None:
     truth = TRUTH / 3
     narrow = truth.astype(np.float32).astype(np.float64)
