@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+import tensorflow as tf
 import torch
 
 from gradcheck_cli import check
@@ -74,3 +78,64 @@ def test_nothing_is_done_twice_where_every_entry_counts(monkeypatch) -> None:
 
     monkeypatch.setattr(TorchSubject, "unbounded", never)
     assert found(lambda x: torch.log(x.clamp(1e-7, 1.0)), [0.5, 0.25]) == []
+
+
+def sphere_in_jax(x, y):
+    return jnp.arccos(jnp.clip(jnp.sum(x * y), -1 + 1e-7, 1 - 1e-7))
+
+
+def entropy_in_jax(p):
+    return -jnp.log(jnp.maximum(1e-7, p))
+
+
+def sphere_in_tensorflow(x, y):
+    return tf.acos(tf.clip_by_value(tf.reduce_sum(x * y), -1 + 1e-7, 1 - 1e-7))
+
+
+def entropy_in_tensorflow(p):
+    return -tf.math.log(tf.maximum(p, 1e-7))
+
+
+def by(engine: str, layer, *values) -> list[Finding]:
+    arrays = [np.asarray(value, np.float64) for value in values]
+    report = check(layer, *arrays, engine=engine, **DOUBLE)
+    assert {f.severity for f in report.findings} <= {"warning", "note"}
+    return [f for f in report.findings if f.code == "GC404"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "sphere", "entropy"),
+    [
+        ("jax", sphere_in_jax, entropy_in_jax),
+        ("jax-jit", jax.jit(sphere_in_jax), jax.jit(entropy_in_jax)),
+        ("tensorflow", sphere_in_tensorflow, entropy_in_tensorflow),
+        ("tensorflow", tf.function(sphere_in_tensorflow), entropy_in_tensorflow),
+    ],
+)
+def test_other_frameworks(engine, sphere, entropy) -> None:
+    near = [1 - 2.5e-4**2 / 2, 2.5e-4, 0.0]
+    first, second = by(engine, sphere, [1.0, 0.0, 0.0], near)
+    assert (first.input, second.input) == ("x", "y")
+    assert "a bound by the pole of `acos` cuts the gradient off" in first.message
+    assert first.place is not None
+    assert first.place.text.startswith(("jnp.clip(", "tf.clip_by_value("))
+    assert by(engine, sphere, [1.0, 0.0, 0.0], [0.8, 0.6, 0.0]) == []
+    (one,) = by(engine, entropy, [1e-9, 0.5, 0.25])
+    assert [entry.index for entry in one.entries] == [(0, 0)]
+    assert "-1e+09 without it" in one.message
+
+
+@pytest.mark.parametrize(
+    ("engine", "layer", "value"),
+    [
+        ("jax", lambda x: jnp.log(1 + jax.nn.relu(x)), [-1.0, 2.0]),
+        ("jax", lambda x: jnp.log(jnp.clip(x, 0.5, 2.0)), [0.1, 3.0]),
+        ("jax", lambda x: jnp.sum(jnp.clip(x, 1e-7, 1.0)) * 2, [1e-9, 3.0]),
+        ("jax", lambda x: jnp.log(jnp.clip(x, 1e-7, 1.0)), [0.0, 0.5]),
+        ("tensorflow", lambda x: tf.math.log(1 + tf.nn.relu(x)), [-1.0, 2.0]),
+        ("tensorflow", lambda x: tf.reduce_sum(tf.clip_by_value(x, 1e-7, 1.0)), [1e-9, 3.0]),
+        ("tensorflow", lambda x: tf.math.log(tf.clip_by_value(x, 1e-7, 1.0)), [0.0, 0.5]),
+    ],
+)
+def test_choices_in_other_frameworks(engine, layer, value) -> None:
+    assert by(engine, layer, value) == []

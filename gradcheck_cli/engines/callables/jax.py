@@ -343,8 +343,10 @@ class JaxSubject:
         return {name: None if g is None else g[0] for name, g in plain.items()}, cuts
 
     def unbounded(self, rows: Array) -> Sequence[Unbounded]:
-        """None: bounds are not looked for."""
-        return ()
+        from gradcheck_cli.engines.callables.jax_bounds import unbounded
+
+        with self._passes() as (call, leaves, _):
+            return unbounded(call, leaves, self.moving(), [self.cotangents(row) for row in rows])
 
     def hold(self, held: Held) -> None:
         from gradcheck_cli.engines.callables.jax_held import hold

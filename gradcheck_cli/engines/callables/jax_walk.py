@@ -31,7 +31,7 @@ MOST_EQUATIONS = 5000
 
 STOP = "stop_gradient"
 CUSTOM_JVP, CUSTOM_VJP = "custom_jvp_call", "custom_vjp_call"
-_CALLS = ("jit", "closed_call", "core_call", "checkpoint", "remat2")
+CALLS = ("jit", "closed_call", "core_call", "checkpoint", "remat2")
 
 
 def _handed_on(name: str) -> Any:
@@ -104,7 +104,7 @@ class Walk:
 
     def _equation(self, equation: Any, place: Place | None, args: list[Any]) -> list[Any]:
         name = equation.primitive.name
-        if name in _CALLS:
+        if name in CALLS:
             return self._run(inner_of(equation), place, *args)
         if name == STOP and place is not None:
             self.stops[place] = None

@@ -392,8 +392,15 @@ class TensorFlowSubject:
         return uncut(run)
 
     def unbounded(self, rows: Array) -> Sequence[Unbounded]:
-        """None: bounds are not looked for."""
-        return ()
+        from gradcheck_cli.engines.callables.tensorflow_bounds import unbounded
+
+        def gradients() -> Mapping[str, Array | None]:
+            with eagerly(self.tf):
+                return self.run(Call(rows=rows)).gradients
+
+        with self._passes() as passes:
+            followed = [passes.leaves[name] for name in passes.wrt]
+            return unbounded(followed, passes.call, gradients)
 
     def hold(self, held: Held) -> None:
         from gradcheck_cli.engines.callables.tensorflow_held import hold

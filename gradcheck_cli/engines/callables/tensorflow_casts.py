@@ -29,15 +29,15 @@ _NARROW = (tf.float32, tf.float16, tf.bfloat16)
 
 _KNOWN = (*_NARROW, tf.float64)
 
-_Run = Callable[[Sequence[Any], Sequence[Any]], Any]
+Run = Callable[[Sequence[Any], Sequence[Any]], Any]
 """An operation on inputs, with its attributes, names and values in turn."""
 
-_Around = Callable[[str, Sequence[Any], Sequence[Any], _Run], Any]
+_Around = Callable[[str, Sequence[Any], Sequence[Any], Run], Any]
 """What is done with an operation of this name."""
 
 
 @contextmanager
-def _around(handle: _Around) -> Iterator[None]:
+def around_operations(handle: _Around) -> Iterator[None]:
     """Every operation is handed over meanwhile."""
     fast, slow = getattr(pywrap_tfe, _FAST), getattr(execute, _SLOW)
 
@@ -73,8 +73,8 @@ def uncast() -> Iterator[None]:
     that they have in their own dtype."""
     divided = getattr(math_ops, _DIVIDED)
 
-    def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: _Run) -> Any:
-        if name in _AS_THEY_ARE or all(x.dtype != tf.float64 for x in _tensors(inputs)):
+    def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: Run) -> Any:
+        if name in _AS_THEY_ARE or all(x.dtype != tf.float64 for x in tensors(inputs)):
             return run(inputs, attributes)
         types = _signature(name)[1]
         wide = list(attributes)
@@ -84,12 +84,12 @@ def uncast() -> Iterator[None]:
         return run([_widened(x) for x in inputs], wide)
 
     def of_division(x: Any, y: Any, name: Any = None) -> Any:
-        mixed = any(value.dtype == tf.float64 for value in _tensors([x, y]))
+        mixed = any(value.dtype == tf.float64 for value in tensors([x, y]))
         return divided(*map(_widened, (x, y)), name) if mixed else divided(x, y, name)
 
     setattr(math_ops, _DIVIDED, of_division)
     try:
-        with _around(handle):
+        with around_operations(handle):
             yield
     finally:
         setattr(math_ops, _DIVIDED, divided)
@@ -101,19 +101,19 @@ def watched(passes: Passes, dtype: str) -> Sequence[Cast]:
     leaves = (passes.leaves[name] for name in passes.wrt)
     followed = {(x.handle if isinstance(x, tf.Variable) else x)._id for x in leaves}
 
-    def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: _Run) -> Any:
+    def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: Run) -> Any:
         result = run(inputs, attributes)
-        given = [x for x in _tensors(inputs) if casts.backward or x._id in followed]
+        given = [x for x in tensors(inputs) if casts.backward or x._id in followed]
         if given:
             before = narrowest([dtype, *(x.dtype.name for x in given if x.dtype in _KNOWN)])
-            for y in _tensors([result]):
+            for y in tensors([result]):
                 if y.dtype in _KNOWN:
                     followed.add(y._id)
                     if is_narrower(y.dtype.name, before):
                         casts.add(y.dtype.name, name, places.running())
         return result
 
-    with _around(handle):
+    with around_operations(handle):
         passes.call()
         casts.backward = True
         passes.pull()
@@ -127,12 +127,12 @@ def _widened(value: Any) -> Any:
     return tf.cast(value, tf.float64) if narrow else value
 
 
-def _tensors(tree: Any) -> list[Any]:
-    """The tensors among inputs, in lists too; of a variable, its handle."""
+def tensors(tree: Any) -> list[Any]:
+    """The tensors among the inputs of an operation, in lists too; of a variable, its handle."""
     found: list[Any] = []
     for part in tree:
         if isinstance(part, tuple | list):
-            found += _tensors(part)
+            found += tensors(part)
         elif isinstance(part, tf.Variable):
             found.append(part.handle)
         elif isinstance(part, tf.Tensor):
