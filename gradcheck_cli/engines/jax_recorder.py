@@ -43,7 +43,8 @@ class _Conversions(Arrays):
         return super().numpy(jax.random.key_data(array) if _is_key(array) else array)
 
     def native(self, values: Array, like: Any) -> Any:
-        return jax.numpy.array(super().native(values, like))
+        with jax.enable_x64(True):  # or JAX would make float32 of what is float64
+            return jax.numpy.array(super().native(values, like))
 
 
 class JaxRecorder:
@@ -211,9 +212,7 @@ class JaxRecorder:
         if not args:  # made of nothing
             return [self._slot(y, structural=True) for y in low([])]
         made = all(self.execution.slots[i].structural for i in args)
-        wide = partial(_wide, equation.primitive, params)
-        if name in AS_THEY_WERE:
-            wide = partial(_plainly, equation)
+        wide = partial(_plainly if name in AS_THEY_WERE else _wide, equation)
         keys = {place: self._value(slot) for place, slot in enumerate(args) if self._is_key(slot)}
         if keys:
             wide = partial(_with_keys, wide, keys)
@@ -288,7 +287,8 @@ def _live(jaxpr: Any) -> list[Any]:
 
 
 def _results(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> list[Any]:
-    found = primitive.bind(*args, **params)
+    with jax.enable_x64(True):  # a run in float64 is looked at when it is over
+        found = primitive.bind(*args, **params)
     return list(found) if primitive.multiple_results else [found]
 
 
@@ -341,22 +341,29 @@ def _picked(x: Any, places: Any) -> Any:
 
 def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
     """As in the run itself, in its dtypes."""
-    arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, list(map(np.asarray, args)))]
+    with jax.enable_x64(True):
+        arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, list(map(np.asarray, args)))]
     return [np.asarray(y) for y in _results(equation.primitive, equation.params, arrays)]
 
 
-def _wide(primitive: Any, params: Mapping[str, Any], args: Sequence[Array]) -> list[Array]:
-    """In float64: by NumPy where that has words for it, which compiles nothing."""
+def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
+    """In float64: by NumPy where that has words for it, which compiles nothing. A primitive of
+    another package may have its dtypes written down where only it can read them; it then runs in
+    these."""
+    primitive, params = equation.primitive, equation.params
     kernel = _KERNELS.get(primitive.name, MOVED.get(primitive.name))
     if kernel is not None:
         try:
             return [np.asarray(kernel(*map(np.asarray, args), **params))]
         except TypeError:  # it is not restated for these arguments
             pass
-    arrays = [jax.numpy.asarray(x) for x in args]
-    return [
-        np.asarray(y) for y in _results(primitive, wide_parameters(primitive.name, params), arrays)
-    ]
+    with jax.enable_x64(True):
+        arrays = [jax.numpy.asarray(x) for x in args]
+    wider = wide_parameters(primitive.name, params)
+    try:
+        return [np.asarray(y) for y in _results(primitive, wider, arrays)]
+    except (TypeError, ValueError):
+        return _plainly(equation, args)
 
 
 _KERNELS = {**KERNELS, "scatter-add": _scatter_add}

@@ -7,14 +7,14 @@ like any formula, and is explained as one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import TraceRequest
-from gradcheck_cli.domain.report import Cause, Finding
+from gradcheck_cli.domain.report import Cause, CauseKind, Finding
 from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.recording import Recording
 from gradcheck_cli.engines.callables.subject import Call, Subject
@@ -27,6 +27,17 @@ from gradcheck_cli.judge.limits import SAME_ERROR
 from gradcheck_cli.layers.entries import Sought
 
 OF_ROUNDING = ("GC301", "GC302")
+WRONG = "GC101"
+LOSSES: tuple[CauseKind, ...] = (
+    "absorption",
+    "absorbed epsilon",
+    "cancellation",
+    "saturation",
+    "sensitivity",
+    "underflow",
+    "square inside the derivative",
+)
+"""What an operation loses by rounding. A kernel, a rule or a convention may be wrong as well."""
 UNSTABLE = ("GC201", "GC202", "GC203", "GC301", "GC302", "GC303")
 
 SECONDS = 20.0
@@ -56,24 +67,26 @@ class Blame:
 
     def explained(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """The findings, with a cause where an operation is to blame; what is as wrong where the
-        same operations are done exactly is GC101."""
-        found = tuple(
-            self._explained(finding)
-            if finding.code in UNSTABLE and finding.mode == "reverse" and finding.cause is None
-            else finding
-            for finding in findings
-        )
-        values = {
-            (f.code, f.input): f.cause for f in found if f.cause and f.cause.phase == "forward"
+        same operations are done exactly is GC101, and what is right then is not."""
+        told: list[tuple[Finding, Finding]] = []
+        for finding in findings:
+            asks = finding.code in (*UNSTABLE, WRONG) and finding.mode == "reverse"
+            asks = asks and finding.cause is None
+            told.append((finding, self._explained(finding) if asks else finding))
+        causes = {
+            (f.code, f.input): f.cause for _, f in told if f.cause and f.cause.phase == "forward"
         }
+        renamed = [(was, now) for was, now in told if was.code != now.code]
         return tuple(
-            replace(finding, cause=_in_forward_mode(values.get((finding.code, finding.input))))
-            if finding.code in UNSTABLE and finding.mode == "forward"
+            _as_in_reverse(finding, renamed, causes.get((finding.code, finding.input)))
+            if finding.code in (*UNSTABLE, WRONG) and finding.mode == "forward"
             else finding
-            for finding in found
+            for _, finding in told
         )
 
     def _explained(self, finding: Finding) -> Finding:
+        if finding.code == WRONG:
+            return self._lost(finding)
         self._exactly, self._enclosed = None, False
         cause = self._cause(finding)
         if not self._is_no_rounding(finding):
@@ -83,7 +96,22 @@ class Blame:
         if not self._wrong_in_highest(finding):
             self.narrow_alone.add(finding.input)
             said = f"wrong in {self._dtype}, and not by rounding: {wide} has no such error"
-        return replace(finding, code="GC101", severity="error", message=f"{many}: {said}")
+        return replace(finding, code=WRONG, severity="error", message=f"{many}: {said}")
+
+    def _lost(self, finding: Finding) -> Finding:
+        """A gradient that is as wrong in another precision: GC301 where it is right as soon as an
+        operation that rounds is done exactly. What float32 absorbs float64 may absorb too."""
+        worst = finding.entries[0] if finding.entries else None
+        if worst is None or worst.computed is None or worst.truth is None:
+            return finding
+        cause = self._cause(replace(finding, code="GC301"))
+        if cause is None or not cause.proven or cause.repaired is None or cause.kind not in LOSSES:
+            return finding
+        bits = FORMATS[self._dtype].bits
+        lost = min(np.log2(max(worst.ulps or 1.0, 1.0)), bits)
+        many = finding.message.partition(": ")[0]
+        message = f"{many}: {lost:.0f} of {bits} bits lost in {self._dtype}"
+        return replace(finding, code="GC301", message=message, cause=cause)
 
     def _wrong_in_highest(self, finding: Finding) -> bool:
         """Whether the entry is as far off in the highest precision."""
@@ -176,6 +204,30 @@ class Blame:
         if self._recorded is None or self._recorded[0] != key:
             self._recorded = key, self._subject.record(row)
         return self._recorded[1]
+
+
+def _as_in_reverse(
+    finding: Finding, renamed: Sequence[tuple[Finding, Finding]], cause: Cause | None
+) -> Finding:
+    """A finding of forward mode: what is the same wrong number as in reverse mode has its name."""
+    for was, now in renamed:
+        if was.input == finding.input and _same_number(was, finding):
+            proof = _in_forward_mode(now.cause)
+            return replace(
+                finding, code=now.code, severity=now.severity, message=now.message, cause=proof
+            )
+    return replace(finding, cause=_in_forward_mode(cause)) if cause else finding
+
+
+def _same_number(one: Finding, other: Finding) -> bool:
+    """Whether the worst entries of both are the same one, and as far off."""
+    if not one.entries or not other.entries:
+        return False
+    a, b = one.entries[0], other.entries[0]
+    if a.computed is None or a.truth is None or b.computed is None:
+        return False
+    off = abs(a.computed - a.truth)
+    return a.index == b.index and bool(abs(a.computed - b.computed) <= SAME_ERROR * off)
 
 
 def _in_forward_mode(cause: Cause | None) -> Cause | None:

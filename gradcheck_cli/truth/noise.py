@@ -74,9 +74,14 @@ def measured(
     table = _table(function, values, zero, factor)
     still = np.all(table == zero, axis=0)
     noise = _in_differences(table, ORDERS)
+    loud = noise > GRAINS * FORMATS[dtype].unit_roundoff * max(
+        map(largest_of, (zero, *values.values()))
+    )
+    if np.any(loud):
+        noise = np.where(loud, _heard_afar(function, values, zero, noise), noise)
     if grains and np.any(still):
         sizes = (zero, *values.values(), _afar(function, values))
-        limit = GRAINS * FORMATS[dtype].unit_roundoff * max(map(_largest, sizes))
+        limit = GRAINS * FORMATS[dtype].unit_roundoff * max(map(largest_of, sizes))
         grain = _grain(function, values, zero, factor, still, limit)
         noise = np.where(still, SLACK * grain, noise)
     if grains and exact and np.any((noise == 0) & ~still):  # moves that are whole grains
@@ -101,7 +106,7 @@ def measured_of_layer(
         return noise, False
     # A few points may show less noise of float64 than there is, and a value that is zero here may
     # be a difference of numbers as large as the others.
-    sizes = np.full(zero.shape, _largest(zero))
+    sizes = np.full(zero.shape, largest_of(zero))
     casts = _of_casts(function, values, zero, np.fmax(noise, from_size(sizes, OPERATIONS)))
     return np.fmax(noise, casts), bool(np.any(casts))
 
@@ -132,6 +137,29 @@ def _in_differences(table: Float, orders: Sequence[int]) -> Float:
     return np.where(np.isfinite(noise), SLACK * noise, 0.0)
 
 
+def _heard_afar(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    noise: Float,
+) -> Float:
+    """The noise (m,) as far as points that lie apart show it too: rounding is as large at any
+    distance. What a pole or a jump does next to the point is gone there. Where values are not
+    finite, the noise stays as it is."""
+    table = [zero]
+    for k in range(1, POINTS + 1):
+        away = {name: _away(value, k * FAR / POINTS) for name, value in values.items()}
+        table.append(function(away))
+    shown = _in_differences(np.stack(table[1:]), ORDERS)
+    known = np.all(np.isfinite(table), axis=0)
+    return np.where(known, np.fmin(noise, shown), noise)
+
+
+def _away(value: Array, part: float) -> Array:
+    """A value moved by a part of its own size, and a small one by a part of 1."""
+    return value + part * np.fmax(np.abs(value), 1.0) if value.dtype.kind == "f" else value
+
+
 def _of_casts(
     function: Callable[[Mapping[str, Array]], Float],
     values: Mapping[str, Array],
@@ -153,7 +181,7 @@ def _of_casts(
         if np.all(shown[0] <= ALIKE * known):
             return np.zeros(zero.shape)
     seen = np.sort(shown, axis=0)
-    sizes = np.fmax(np.abs(zero), _largest(zero))
+    sizes = np.fmax(np.abs(zero), largest_of(zero))
     is_rounding = (seen[-1] <= ALIKE * seen[-2]) & (seen[-1] <= GRAINS * unit * sizes)
     is_rounding &= seen[-1] > ALIKE * known
     return np.where(is_rounding, seen[-1], 0.0)
@@ -187,11 +215,7 @@ def _grain(
 def _afar(function: Callable[[Mapping[str, Array]], Float], values: Mapping[str, Array]) -> Float:
     """The values (m,) where numbers move by their own size, and small ones by about 1: what is
     small here may be what two numbers of that size leave."""
-    moved = {
-        name: value + FAR * np.fmax(np.abs(value), 1.0) if value.dtype.kind == "f" else value
-        for name, value in values.items()
-    }
-    return function(moved)
+    return function({name: _away(value, FAR) for name, value in values.items()})
 
 
 def _beside_zeros(
@@ -212,7 +236,8 @@ def _beside_zeros(
     return _in_differences(np.stack(rows), ORDERS)
 
 
-def _largest(values: Array) -> float:
+def largest_of(values: Array) -> float:
+    """The largest finite size among numbers, 0 where there is none."""
     sizes = np.abs(np.asarray(values, dtype=np.float64))
     return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
 

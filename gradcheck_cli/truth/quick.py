@@ -33,19 +33,21 @@ FLOOR = 32.0  # times noise / smallest step: what all levels leave of the noise,
 @dataclass(slots=True)
 class Look:
     """What a few steps say: the estimate (k,) with its bars, what the point is, and whether the
-    expected derivative lies within every bar. `level` is where the steps began, `levels` how many
-    there were."""
+    expected derivative lies within every bar. Where one-sided quotients stay `apart` as steps
+    shrink, and are no kink, these steps are too few to say what the point is. `level` is where the
+    steps began, `levels` how many there were."""
 
     estimate: Estimate
     sides: Sides
     steepest: Float
     agrees: npt.NDArray[np.bool_]
+    apart: bool
     level: int
     levels: int
 
     @property
     def confirmed(self) -> bool:
-        return bool(np.all(self.agrees)) and not self.rough
+        return bool(np.all(self.agrees)) and not self.rough and not self.apart
 
     @property
     def rough(self) -> bool:
@@ -89,8 +91,9 @@ def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Look 
     ladder = Ladder(h, values[:levels], values[levels:], noise, line.zero)
     estimate = central(ladder)
     agrees = np.abs(estimate.value - expected) <= estimate.error
-    sides = classify(ladder) if _bends(ladder) else even(estimate)
-    return Look(estimate, sides, steepest_of(ladder), agrees, level, levels)
+    apart = _bends(ladder)
+    sides = classify(ladder) if apart else even(estimate)
+    return Look(estimate, sides, steepest_of(ladder), agrees, apart, level, levels)
 
 
 def first_look(line: Line, expected: Float, relative: float, level: int) -> Look | None:

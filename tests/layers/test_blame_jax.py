@@ -10,6 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.extend.core import Primitive
+from jax.interpreters import ad
 
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.report import Cause
@@ -219,3 +221,65 @@ def test_a_stated_jvp_in_a_loop_without_a_reverse_mode(size: int) -> None:
 
     found = causes(settled, jnp.linspace(0.1, 1.5, size), "float64", "forward")
     assert {stretch(cause) for cause in found} == {"(1 - soft(primals[0])) * tangents[0]"}
+
+
+def both_large(x: Any) -> Any:
+    return jnp.logaddexp(x, x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("layer", "x"), [(both_large, -1.5e20), (both_large, 3e30)])
+def test_what_every_precision_absorbs_is_rounding(layer: Any, x: float, dtype: str) -> None:
+    problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=("reverse", "forward"))
+    implementation = replace(problem.implementation, engine="jax")
+    found = examine(engine(), replace(problem, implementation=implementation)).findings
+    assert [(f.code, f.mode) for f in found] == [("GC301", "reverse"), ("GC301", "forward")]
+    for finding in found:
+        assert finding.severity == "error"
+        assert finding.cause is not None
+        assert finding.cause.text == "jnp.logaddexp(x, x)"
+
+
+@jax.custom_vjp
+def twice_stated(x: Any) -> Any:
+    return jnp.log(1 + jnp.exp(x)) - x
+
+
+twice_stated.defvjp(lambda x: (twice_stated(x), x), lambda x, g: (-2 * g / (1 + jnp.exp(x)),))
+
+
+def test_a_wrong_rule_whose_numbers_are_large_is_no_rounding() -> None:
+    problem = layer_problem(twice_stated, {"x": 1.5}, dtype="float64", modes=("reverse",))
+    implementation = replace(problem.implementation, engine="jax")
+    (found,) = examine(engine(), replace(problem, implementation=implementation)).findings
+    assert found.code == "GC101"
+
+
+_fixed = Primitive("scaled_in_its_own_dtype")
+"""A primitive of a package that has its dtype in a parameter of its own."""
+_fixed.def_impl(lambda x, y, structure: _checked(x * y, structure))
+_fixed.def_abstract_eval(lambda x, y, structure: _checked(x, structure))
+
+
+def _checked(x: Any, structure: str) -> Any:
+    if x.dtype.name != structure:
+        raise ValueError("the result does not match its structure")
+    return x
+
+
+def _fixed_jvp(primals: Any, tangents: Any, structure: str) -> Any:
+    (x, y), (x_dot, y_dot) = primals, map(ad.instantiate_zeros, tangents)
+    return _fixed.bind(x, y, structure=structure), x_dot * y + x * y_dot
+
+
+ad.primitive_jvps[_fixed] = _fixed_jvp
+
+
+def beside_a_package(x: Any) -> Any:
+    doubled = _fixed.bind(x, 2 * x, structure=x.dtype.name)
+    return 1 / jnp.exp(doubled)
+
+
+def test_a_primitive_that_knows_its_dtype_does_not_hide_what_is_beside_it() -> None:
+    (cause,) = causes(beside_a_package, 6.7, "float32")
+    assert "exp" in cause.text

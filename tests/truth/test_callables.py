@@ -71,3 +71,17 @@ def normal_cdf(x: torch.Tensor) -> torch.Tensor:
 
 def test_a_value_that_is_rounded_to_nothing_convicts_no_gradient() -> None:
     assert codes(normal_cdf, {"x": [-8.3, 0.5]}) == []
+
+
+def divide_no_nan(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x[0] == 0, 0.0, x[1] / torch.where(x[0] == 0, 1.0, x[0]))
+
+
+def masked_log(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x[0] == 0, 0.0, torch.log(torch.where(x[0] == 0, 1.0, x[0].abs()))) * x[1]
+
+
+@pytest.mark.parametrize("layer", [divide_no_nan, masked_log])
+def test_a_pole_next_to_the_point_is_no_noise(layer) -> None:
+    found = codes(layer, {"x": [0.0, 2.0]}, dtype="float64")
+    assert found in (["GC402 x"], ["GC403 x"])

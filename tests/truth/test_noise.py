@@ -123,3 +123,12 @@ def test_few_points_may_show_no_noise_of_float64() -> None:
             lambda v: np.sin(v["x"]), {"x": x}, np.sin(x), True, "float64"
         )
         assert not was_float32
+
+
+def test_a_pole_at_a_zero_is_not_taken_for_noise() -> None:
+    def pole(values):
+        x, y = values["x"]
+        return np.array([y / x if x else 0.0])
+
+    zero = np.zeros(1)
+    assert measured(pole, {"x": np.array([0.0, 2.0])}, zero)[0] < 100

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.engines.callables.subject import Ran
+from gradcheck_cli.engines.callables.subject import Call, Ran
 from gradcheck_cli.layers.behaviour.bench import Bars, Bench, Fault
+from gradcheck_cli.truth.noise import GRAINS, largest_of
 
 
 def linear(bench: Bench) -> Iterator[Fault]:
@@ -54,16 +55,24 @@ def _of_multiples(bench: Bench) -> Iterator[Fault]:
 
 
 def _of_sums(bench: Bench) -> Iterator[Fault]:
-    second = bench.run(row=bench.second_row)
-    ran = bench.run(row=bench.row + bench.second_row)
-    more = bench.tight(second)
-    total, bars = {}, {}
-    for name in bench.leaves:
-        one, other = bench.gradient(bench.first, name), bench.gradient(second, name)
-        total[name] = (one + other)[None]
-        # each of the three has its own share of what moving the numbers does
-        bars[name] = 3 * bench.bars.gradients[name] + more.gradients[name]
-    found = bench.apart(Ran(ran.output, total), ran, Bars(bench.bars.output, bars))
+    both = bench.row + bench.second_row
+    second, ran = bench.run(row=bench.second_row), bench.run(row=both)
+    gradients = {
+        name: (bench.gradient(bench.first, name) + bench.gradient(second, name))[None]
+        for name in bench.leaves
+    }
+    total = Ran(ran.output, gradients)
+    # each of the three has its own share of what moving the numbers does: at first that of one of
+    # them stands for all
+    found = bench.apart(total, ran, _together(bench, [bench.bars] * 3, bench.tight(second)))
+    if found is not None:
+        # two large rows may add up to a small one, and their roundings do not
+        shares = [
+            bench.bars_of(second, Call(), bench.second_row),
+            bench.bars_of(ran, Call(), both),
+            bench.bars,
+        ]
+        found = bench.apart(total, ran, _together(bench, shares, _grains(bench)))
     if found is not None:
         expected, given = found.shown()
         message = (
@@ -71,6 +80,27 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
             f"the two gradients add up to {expected}"
         )
         yield Fault("GC607", message, found.leaf)
+
+
+def _together(bench: Bench, shares: Sequence[Bars], more: Bars) -> Bars:
+    """The bars of gradients that several runs have a share in."""
+    gradients = {
+        name: sum((one.gradients[name] for one in shares), more.gradients[name])
+        for name in bench.leaves
+    }
+    return Bars(bench.bars.output, gradients)
+
+
+def _grains(bench: Bench) -> Bars:
+    """What the last digits leave of upstream gradients that cancel, at the size of a derivative
+    that changes the output as a whole. A small move does not show it: g - g * p comes in steps."""
+    largest = max(largest_of(row) for row in (bench.row, bench.second_row))
+    digits = GRAINS * bench.half**2 * largest * largest_of(bench.first.output)
+    gradients = {
+        name: np.full(leaf.size, digits / (largest_of(leaf.value) or 1.0))
+        for name, leaf in bench.leaves.items()
+    }
+    return Bars(bench.bars.output, gradients)
 
 
 def _times(ran: Ran, factor: float, largest: float) -> Ran:

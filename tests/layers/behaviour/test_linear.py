@@ -40,3 +40,8 @@ def test_what_breaks_the_rule() -> None:
 def test_what_is_linear_and_only_wrong_is_left_to_the_truth() -> None:
     assert behaviour(sine(lambda g: -g), X) == {}
     assert behaviour(sine(lambda g: g.flip(0)), X, dtype="float16") == {}
+
+
+def test_what_cancellation_leaves_of_large_upstream_gradients_is_linear() -> None:
+    for left in np.geomspace(3e-14, 3e-12, 20):
+        assert behaviour(sine(lambda g, left=left: g - g * (1 - left)), X) == {}, left
