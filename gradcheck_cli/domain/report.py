@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gradcheck_cli.domain.place import Place, Source, Span
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.evaluation import Failure
 
 Severity = Literal["error", "warning", "note"]
 Status = Literal["passed", "failed", "error"]
@@ -222,6 +225,22 @@ class Accepted:
     line: int
     calls: int
     places: tuple[str, ...]
+
+
+def internal_about(what: Check | Finding, failure: Failure, span: Span) -> Finding:
+    """The finding GC706 about one check, or about one finding that could not be explained."""
+    return Finding(
+        code="GC706",
+        severity="error",
+        message=failure.message,
+        span=span,
+        engine=what.engine,
+        dtype=what.dtype,
+        mode=what.mode,
+        input=what.input,
+        point=what.point,
+        detail=failure.detail,
+    )
 
 
 @dataclass(frozen=True, slots=True)

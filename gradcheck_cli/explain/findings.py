@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Evaluation
-from gradcheck_cli.domain.report import Cause, Finding
+from gradcheck_cli.domain.report import Cause, Finding, internal_about
 from gradcheck_cli.engines.tracebacks import internal_failure
 from gradcheck_cli.explain.blame import blame, blame_row, blame_tie
 from gradcheck_cli.explain.patterns import axis_sizes, name_pattern
@@ -39,18 +39,7 @@ def explain(case: Case, findings: Sequence[Finding]) -> tuple[Finding, ...]:
 def unexplained(finding: Finding, error: Exception) -> Finding:
     """The finding GC706 that explaining another one raised in gradcheck's own code."""
     failure = internal_failure(error, f"{finding.code} could not be explained")
-    return Finding(
-        code="GC706",
-        severity="error",
-        message=failure.message,
-        span=finding.span,
-        engine=finding.engine,
-        dtype=finding.dtype,
-        mode=finding.mode,
-        input=finding.input,
-        point=finding.point,
-        detail=failure.detail,
-    )
+    return internal_about(finding, failure, finding.span)
 
 
 def _explain(case: Case, finding: Finding) -> Finding:

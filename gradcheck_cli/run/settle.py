@@ -13,6 +13,7 @@ from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
     SECOND_ORDER,
     Evaluation,
+    Failure,
     Mode,
     Training,
 )
@@ -27,6 +28,7 @@ from gradcheck_cli.domain.report import (
     SpecResult,
     Status,
     TrainingResult,
+    internal_about,
 )
 from gradcheck_cli.domain.spec import Allow, Spec
 from gradcheck_cli.judge.gate import unexplained
@@ -86,16 +88,10 @@ def _through_the_gate(
     program = plan.spec.program
     span = program.nodes[program.output].span
     mistakes = [
-        Finding(
-            code="GC706",
-            severity="error",
-            message=f"{why}, and no finding; please report this mistake of gradcheck",
-            span=span,
-            engine=check.engine,
-            dtype=check.dtype,
-            mode=check.mode,
-            input=check.input,
-            point=check.point,
+        internal_about(
+            check,
+            Failure("internal", f"{why}, and no finding; please report this mistake of gradcheck"),
+            span,
         )
         for check, why in broken.items()
     ]
