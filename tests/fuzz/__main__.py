@@ -25,12 +25,12 @@ from tests.fuzz.signals import Signals
 from tests.fuzz.specs import Specs
 
 FUZZERS: dict[str, tuple[Callable[[], Fuzzer], int]] = {
-    "specs": (Specs, 8400),
-    "formulas": (Formulas, 560),
-    "backwards": (Backwards, 400),
-    "oddities": (Oddities, 580),
+    "specs": (Specs, 8830),
+    "formulas": (Formulas, 460),
+    "backwards": (Backwards, 360),
+    "oddities": (Oddities, 300),
     "layers": (Layers, 40),
-    "signals": (Signals, 20),
+    "signals": (Signals, 10),
 }
 """Name -> the fuzzer, and how many of 10,000 inputs are its."""
 
