@@ -331,7 +331,6 @@ class _Session:
                     answers, screened = answers_of(work, index), work.screened.get(index)
                     more_findings = with_fixes(case, more_findings, screened, answers)
             findings += more_findings
-            findings += [internal_finding(case, one) for one in work.faults.get(index, ())]
             made = (reading(plan, look, evaluation) for evaluation in case.evaluations)
             readings += [one for one in made if one is not None]
         layers, more_findings = _layers_of(work)
@@ -341,12 +340,16 @@ class _Session:
             work.notes.update(dict.fromkeys(found.notes))
         findings += more_findings
         ends = []
-        for index in range(len(plan.trainings)):
+        for index, problem in enumerate(plan.trainings):
             training = training_case_of(work, index)
-            more_checks, more_findings = judge_training(training)
-            checks += more_checks
-            findings += more_findings
+            beside = next(i for i, look in enumerate(plan.looks) if look.dtype == problem.dtype)
+            with ours(work, beside, "the training could not be judged"):
+                more_checks, more_findings = judge_training(training)
+                checks += more_checks
+                findings += more_findings
             ends += [end for path in training.paths if (end := training_result(path))]
+        for index, faults in work.faults.items():
+            findings += [internal_finding(case_of(work, index), one) for one in faults]
         self._results[number] = settle(
             plan,
             self._options,

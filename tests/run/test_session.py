@@ -348,6 +348,22 @@ def test_a_judge_that_breaks_is_an_error_of_that_spec_alone(
     assert message.startswith("the numbers could not be judged: ZeroDivisionError")
 
 
+def test_a_training_that_cannot_be_judged_is_an_error_of_that_spec_alone(
+    spec: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gradcheck_cli.run import session
+
+    def broken(case: object) -> object:
+        return 1 / 0
+
+    monkeypatch.setattr(session, "judge_training", broken)
+    trained = GOOD + "train: {optimizer: {sgd: {lr: 0.25}}, steps: 2, parameters: [x]}\n"
+    first, second = _report(_events([spec(trained), spec(GOOD)], _options("reference"))).results
+    assert (first.status, second.status) == ("failed", "passed")
+    assert _codes(first) == {("GC706", None)}
+    assert [finding.dtype for finding in first.findings] == ["float32", "float64"]
+
+
 def test_a_truth_that_breaks_in_its_worker_is_an_error(
     spec: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
