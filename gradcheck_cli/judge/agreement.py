@@ -24,10 +24,15 @@ PAIRS: tuple[tuple[Mode, Mode], ...] = (
 
 
 def _differ(a: Array, b: Array, allowed: Array, fmt: FloatFormat) -> Array:
-    """Both finite, and further apart than rounding explains."""
+    """Both finite, further apart than rounding explains, and not so near to each other that it
+    cannot be seen beside a larger entry of their row or column."""
     with np.errstate(all="ignore"):
         larger = np.maximum(np.abs(a), np.abs(b))
         apart = np.abs(a - b) > 2 * limits.FEW_ULPS * fmt.ulp(larger) + allowed
+        known = np.where(np.isfinite(larger), larger, 0.0)
+        row, column = (np.max(known, axis=axis, keepdims=True, initial=0.0) for axis in (1, 0))
+        largest = np.maximum(row, column)
+        apart &= (larger == largest) | (np.abs(a - b) > limits.HIDDEN_ULPS * fmt.ulp(largest))
     return np.asarray(apart & np.isfinite(a) & np.isfinite(b))
 
 

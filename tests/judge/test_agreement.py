@@ -175,3 +175,17 @@ def test_mode_with_another_convention(judged: Callable[..., Any]) -> None:
         change=other_slope,
     )
     assert made.codes == ["GC105", "GC401"]
+
+
+@pytest.mark.parametrize("made", [modes, engines])
+@pytest.mark.parametrize(
+    ("beside", "apart"), [(1.0, False), (1e-3, True), (0.0, True), (INF, True)]
+)
+def test_what_is_invisible_beside_a_larger_entry_is_no_disagreement(
+    made: Callable[..., Case], beside: float, apart: bool
+) -> None:
+    """Two roundings of a number that should be 0, in the gradient of one output."""
+    one, other = np.array([[-6.9e-7, beside]]), np.array([[-7.4e-7, beside]])
+    unknown = block(np.full((1, 2), NAN), np.full((1, 2), INF), kind=OPEN, confirmed=False)
+    found = codes(made(one, other, unknown, values={"x": np.zeros(2)}))
+    assert bool({"GC105", "GC107"} & set(found)) is apart
