@@ -32,6 +32,7 @@ from tests.fuzz import oracle
 from tests.fuzz.driver import Finding, drawn, shrunk
 from tests.fuzz.grammar import Formula, Step, draw
 from tests.fuzz.running import Runner
+from tests.fuzz.specs import Slow, within
 
 FRAMEWORKS = ("torch", "tensorflow", "jax")
 ACCUSING = ("GC101", "GC102", "GC103", "GC104", "GC105", "GC106", "GC301", "GC302")
@@ -41,6 +42,7 @@ BROKEN = ("GC701", "GC702", "GC703", "GC704", "GC706")
 """Codes that no formula deserves."""
 
 _UPHOLDABLE = " of a right formula"
+_ORACLE_S = 5.0  # of this process; polygamma far left of 0 would take mpmath for ever
 _ENTRIES = 3  # of a block that are compared: mpmath takes a second for some
 _RIGHT_ULPS = 2.0  # an engine that is so near is right, whatever is said of it
 _KEPT = 0.75  # of the digits: what a library's own row must keep
@@ -73,7 +75,7 @@ class Formulas:
     def input(self, seed: int, index: int) -> tuple[Formula, str]:
         """The formula, and the framework that it is tried on."""
         rng = drawn(seed, self.name, index)
-        formula = draw(rng, lambda f: oracle.value(f, f.inputs, smooth=False))
+        formula = draw(rng, _value)
         return formula, self._frameworks[int(rng.integers(len(self._frameworks)))]
 
     def check(self, seed: int, indices: Sequence[int]) -> Iterator[Finding]:
@@ -252,8 +254,9 @@ class _Oracle:
         if key not in self._known:
             rounded = rounded_to(self.formula, dtype)
             try:
-                self._known[key] = oracle.entry(rounded, name, place)
-            except ArithmeticError:
+                with within(_ORACLE_S):
+                    self._known[key] = oracle.entry(rounded, name, place)
+            except (ArithmeticError, Slow):
                 self._known[key] = None
         return self._known[key]
 
@@ -265,11 +268,21 @@ class _Oracle:
         for other, array in rounded.inputs.items():
             for k, x in enumerate(np.ravel(array)):
                 try:
-                    slope = oracle.mixed(rounded, place[0], [(name, place[1]), (other, k)])
-                except ArithmeticError:
+                    with within(_ORACLE_S):
+                        slope = oracle.mixed(rounded, place[0], [(name, place[1]), (other, k)])
+                except (ArithmeticError, Slow):
                     return None
                 moved += abs(slope * mpmath.mpf(float(x))) * FORMATS[dtype].unit_roundoff
         return moved
+
+
+def _value(formula: Formula) -> Any:
+    """The output. Raises ArithmeticError where mpmath has none, or none in time."""
+    try:
+        with within(_ORACLE_S):
+            return oracle.value(formula, formula.inputs, smooth=False)
+    except Slow as error:
+        raise oracle.Unknown("mpmath takes too long") from error
 
 
 def rounded_to(formula: Formula, dtype: str) -> Formula:
