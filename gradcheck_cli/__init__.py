@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from gradcheck_cli.version import VERSION
+
 if TYPE_CHECKING:
     from gradcheck_cli.testing.api import (
         CheckReport,
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["CheckReport", "GradientError", "UsageError", "assert_gradients", "check"]
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:

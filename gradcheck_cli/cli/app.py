@@ -8,10 +8,10 @@ from typing import NoReturn
 
 import click
 
-import gradcheck_cli
 from gradcheck_cli.cli.exits import guarded
 from gradcheck_cli.cli.streams import open_closed_streams, word_failures
 from gradcheck_cli.cli.words import did_you_mean
+from gradcheck_cli.version import VERSION
 
 # name: (module, what `gradcheck --help` says). A command's function is called `command`.
 COMMANDS = {
@@ -66,7 +66,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EPILOG,
 )
-@click.version_option(gradcheck_cli.__version__, message="gradcheck %(version)s")
+@click.version_option(VERSION, message="gradcheck %(version)s")
 def app() -> None:
     """Verify gradients, entry by entry: right, wrong, unstable or undefined, and why."""
 

@@ -24,6 +24,7 @@ from gradcheck_cli.domain.errors import (
     UsageError,
     interruption,
 )
+from gradcheck_cli.version import VERSION
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.report import Report, SpecError
@@ -156,8 +157,6 @@ def _internal(error: Exception, arguments: list[str]) -> None:
     import shlex
     import traceback
 
-    import gradcheck_cli
-
     if {"-v", "--verbose"} & set(arguments):
         talk("".join(traceback.format_exception(error)).rstrip())
     else:
@@ -167,8 +166,7 @@ def _internal(error: Exception, arguments: list[str]) -> None:
     versions = ", ".join(f"{name} {_version(name)}" for name in loaded)
     lines = (
         ISSUE_HINT,
-        f"  gradcheck {gradcheck_cli.__version__}, Python {platform.python_version()}, "
-        f"{platform.platform()}",
+        f"  gradcheck {VERSION}, Python {platform.python_version()}, {platform.platform()}",
         f"  {versions}",
         f"  gradcheck {shlex.join(arguments)}",
     )

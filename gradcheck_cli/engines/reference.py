@@ -13,6 +13,7 @@ from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.framework import Pushed, Taped
 from gradcheck_cli.engines.walker import Call, Rule
+from gradcheck_cli.version import VERSION
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.execution import Recorder
@@ -26,10 +27,9 @@ class ReferenceEngine(ProgramEngine):
     )
 
     def load(self) -> str:
-        import gradcheck_cli
         import reference_engine  # noqa: F401 - fills the table
 
-        return gradcheck_cli.__version__
+        return VERSION
 
     def operations(self) -> frozenset[str]:
         from reference_engine.op import TABLE

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-import gradcheck_cli
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.engines.base import EVERY_DTYPE, Capabilities, Engine, make
 from gradcheck_cli.engines.points import REFERENCE, claims, targets
+from gradcheck_cli.version import VERSION
 
 _FIRST = (
     "torch",
@@ -74,7 +74,7 @@ class Registered:
 
 def _version(distributions: tuple[str, ...]) -> str | None:
     if not distributions:
-        return gradcheck_cli.__version__  # part of gradcheck itself
+        return VERSION  # part of gradcheck itself
     from importlib import metadata
 
     for distribution in distributions:

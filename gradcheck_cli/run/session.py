@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-import gradcheck_cli
 from gradcheck_cli.domain.case import Suspect, TruthRequest
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.evaluation import (
@@ -44,6 +43,7 @@ from gradcheck_cli.run.work import (
     ours,
     training_case_of,
 )
+from gradcheck_cli.version import VERSION
 
 _Question = tuple[Kind, int, Problem | TrainingProblem | TruthRequest | FixRequest | LayerProblem]
 
@@ -381,7 +381,7 @@ class _Session:
             name: self._versions.get(name) or self._registered[name].version or "" for name in used
         }
         return Report(
-            version=gradcheck_cli.__version__,
+            version=VERSION,
             engines=versions,
             seed=self._options.seed,
             duration_s=time.monotonic() - self._start,

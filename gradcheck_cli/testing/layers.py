@@ -8,7 +8,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import gradcheck_cli
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.layer import ByDesign, Implementation, Surrogate, as_program
@@ -25,6 +24,7 @@ from gradcheck_cli.testing.place import name_of, place_of
 from gradcheck_cli.testing.report import CheckReport, with_calls
 from gradcheck_cli.testing.trees import opened
 from gradcheck_cli.testing.values import Given, engine_of, given, gpu_of
+from gradcheck_cli.version import VERSION
 
 
 def check_layer(asked: Asked) -> CheckReport:
@@ -38,7 +38,7 @@ def check_layer(asked: Asked) -> CheckReport:
         spec = replace(spec, device=gpu_of(asked.layer, [*asked.inputs, *asked.named.values()]))
     result = run_here(spec, RunOptions(seed=asked.seed))
     return CheckReport(
-        version=gradcheck_cli.__version__,
+        version=VERSION,
         engines={chosen.name: chosen.version or ""},
         seed=asked.seed,
         duration_s=time.perf_counter() - started,
