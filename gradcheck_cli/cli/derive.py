@@ -107,7 +107,7 @@ def _read(path: str) -> tuple[list[Spec], list[SpecError]]:
 def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) -> SpecError | None:
     """Prints one spec's formulas; gives the mistake where it has none."""
     from gradcheck_cli.domain.report import SpecError
-    from gradcheck_cli.engines.base import NodeFault
+    from gradcheck_cli.engines.errors import NodeFault
     from gradcheck_cli.engines.symbolic.derive import (
         TooHard,
         as_python,

@@ -22,7 +22,8 @@ from gradcheck_cli.domain.evaluation import (
 )
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.engines.base import Capabilities, NodeFault, Unsupported
+from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.errors import NodeFault, Unsupported
 from gradcheck_cli.engines.framework import Framework
 from gradcheck_cli.engines.lowerings import Table, had, reasons
 from gradcheck_cli.engines.modes import MODES, Answer, descend

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.evaluation import (
     Training,
     TrainingProblem,
 )
-from gradcheck_cli.engines.base import EngineFault, WrongKind
+from gradcheck_cli.engines.errors import EngineFault, WrongKind
 
 
 def evaluation(answer: object, problem: Problem, engine: str) -> Evaluation:

@@ -1,4 +1,4 @@
-"""What an engine is, and the words in which it refuses."""
+"""What an engine is."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
     Evaluation,
-    FailureKind,
     Mode,
     Problem,
     Training,
     TrainingProblem,
 )
-from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.domain.program import Program
 
@@ -151,45 +149,3 @@ def make(target: str) -> Engine:
     module, _, attribute = target.partition(":")
     engine: Engine = getattr(importlib.import_module(module), attribute)()
     return engine
-
-
-class EngineFault(Exception):
-    """A failure that the engine recognises itself; its attributes are those of `Failure`."""
-
-    kind: FailureKind = "raised"
-    detail: str = ""
-    place: Place | None = None
-
-
-class Unsupported(EngineFault):
-    """The framework cannot express this op, dtype or mode. The message names it."""
-
-    kind: FailureKind = "unsupported"
-
-
-class WrongKind(EngineFault):
-    """A gradient has another shape or dtype than what it belongs to. The message names both."""
-
-    kind: FailureKind = "wrong-shape"
-
-
-class WrongShape(WrongKind):
-    """A stated derivative has another shape than what it is the derivative of."""
-
-    def __init__(
-        self, function: str, argument: str, expected: tuple[int, ...], given: tuple[int, ...]
-    ) -> None:
-        super().__init__(
-            f"the stated gradient of `{function}` for its argument `{argument}` has shape "
-            f"{given}, but `{argument}` has shape {expected}"
-        )
-        self.expected = expected
-        self.given = given
-
-
-class NodeFault(Exception):
-    """What the framework raised (`__cause__`) while node `index` of the program was being run."""
-
-    def __init__(self, index: int) -> None:
-        super().__init__(f"node {index}")
-        self.index = index

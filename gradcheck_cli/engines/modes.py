@@ -16,7 +16,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, TrainingProblem
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.engines.base import WrongShape
+from gradcheck_cli.engines.errors import WrongShape
 from gradcheck_cli.engines.framework import Closed, Framework, Pull, Results, Watch
 from gradcheck_cli.engines.walker import Prepared, round_constant
 

@@ -8,7 +8,8 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import AnsweringEngine
-from gradcheck_cli.engines.base import Capabilities, Unsupported
+from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.modes import Answer
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gradcheck_cli.domain.evaluation import Failure, FailureKind
-from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.errors import EngineFault
 
 OURS = str(Path(__file__).parent.parent)
 REFERENCE = str(Path(OURS).parent / "reference_engine")

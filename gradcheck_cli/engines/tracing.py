@@ -12,7 +12,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode, Phase, Problem, Trace, TraceRequest
-from gradcheck_cli.engines.base import EngineFault, NodeFault
+from gradcheck_cli.engines.errors import EngineFault, NodeFault
 from gradcheck_cli.engines.execution import Execution, Recorder
 from gradcheck_cli.engines.framework import Framework, Results, Watch
 from gradcheck_cli.engines.modes import scalar

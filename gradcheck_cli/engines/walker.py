@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Node, Program
-from gradcheck_cli.engines.base import EngineFault, NodeFault, Unsupported, WrongShape
+from gradcheck_cli.engines.errors import EngineFault, NodeFault, Unsupported, WrongShape
 from gradcheck_cli.engines.lowerings import Missing
 
 Call = Callable[..., Any]

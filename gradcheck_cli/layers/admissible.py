@@ -17,9 +17,9 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.truth import Truth
-from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.custom import CustomCall, Lines, Unbounded, Uncut
 from gradcheck_cli.engines.callables.subject import Call, Ran, Subject
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.specfile.kinds import KINDS, Kind
 
 if TYPE_CHECKING:

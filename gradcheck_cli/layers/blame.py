@@ -15,9 +15,9 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import TraceRequest
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
-from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.recording import Recording
 from gradcheck_cli.engines.callables.subject import Call, Subject
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.tracebacks import is_internal, one_line
 from gradcheck_cli.engines.tracing import proven
 from gradcheck_cli.explain.blame import OF_THE_OUTPUT, blame

@@ -13,11 +13,12 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Failure, Projection
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
 from gradcheck_cli.domain.report import Check, Finding, Reading
-from gradcheck_cli.engines.base import Engine, Unsupported
+from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.held import NotHeld
 from gradcheck_cli.engines.callables.loading import on_the_path
 from gradcheck_cli.engines.callables.subject import Stencils, Subject
 from gradcheck_cli.engines.callables.surroundings import surroundings
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.tracebacks import (
     as_failure,
     internal_failure,

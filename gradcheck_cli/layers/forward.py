@@ -13,8 +13,8 @@ from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.tracebacks import as_failure
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 from gradcheck_cli.layers.promise import Promise

@@ -13,8 +13,8 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.scale import tangent_scale
-from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.tracebacks import as_failure
 
 COLUMNS = 16  # forward passes for a whole Jacobian; beyond that, DIRECTIONS a leaf

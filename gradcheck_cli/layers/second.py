@@ -17,10 +17,10 @@ from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.domain.truth import Truth
-from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.custom import CustomCall
 from gradcheck_cli.engines.callables.places import returned
 from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects

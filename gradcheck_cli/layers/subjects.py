@@ -10,10 +10,11 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
-from gradcheck_cli.engines.base import Engine, EngineFault
+from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.loading import on_the_path
 from gradcheck_cli.engines.callables.subject import Call, Subject, SubjectRequest
 from gradcheck_cli.engines.callables.surroundings import surroundings
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.formula import FormulaError
 from gradcheck_cli.layers.admissible import Admissible, kinds_of, moved
 from gradcheck_cli.layers.mistakes import BadSpec

@@ -14,8 +14,8 @@ from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
 from gradcheck_cli.domain.layer import STRAIGHT_THROUGH, LayerProblem, Leaf, Surrogate, word_of
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.truth import Truth, TruthBlock
-from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.subject import Call, Subject
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import judge
 from gradcheck_cli.layers.admissible import kinds_of

@@ -12,7 +12,8 @@ from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines.base import Engine, EngineFault
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.registry import engines, usual
 from gradcheck_cli.layers.examine import examine
 from gradcheck_cli.layers.failures import told_once, with_failure

@@ -15,7 +15,7 @@ from typing import Any
 
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.placement import HOST, Placement
-from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.tracebacks import short_dump
 from gradcheck_cli.run import channel
 from gradcheck_cli.run.process import Died, Process, Spent, TimedOut, TookTooMuch

@@ -10,7 +10,7 @@ from gradcheck_cli.domain.fixes import FixRequest, Screened
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines import answers
-from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.errors import EngineFault
 
 _KINDS: dict[type, tuple[type, ...]] = {
     TruthRequest: (Truth, Failure),

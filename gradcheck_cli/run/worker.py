@@ -133,7 +133,7 @@ def _load(target: str, where: Sequence[str], line: _Line) -> Engine | None:
         if target == REFERENCE:
             import gradcheck_cli.truth  # noqa: F401 - the reference worker also serves the truth
     except Exception as error:
-        from gradcheck_cli.engines.base import EngineFault
+        from gradcheck_cli.engines.errors import EngineFault
 
         words = f"{type(error).__name__}: {error}".splitlines()[0]
         told = channel.Unusable(words, traceback.format_exc(limit=-4))

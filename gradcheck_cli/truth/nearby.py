@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.subject import Subject
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.tracebacks import as_failure, is_internal
 from gradcheck_cli.truth.directions import Values
 

@@ -19,7 +19,7 @@ from gradcheck_cli.domain.evaluation import (
     TrainingProblem,
 )
 from gradcheck_cli.engines import answers
-from gradcheck_cli.engines.base import EngineFault, WrongKind
+from gradcheck_cli.engines.errors import EngineFault, WrongKind
 from tests.conftest import loaded, program_of
 
 VALUES = {"x": np.array([0.5, -1.0]), "w": np.array(0.7)}

@@ -19,9 +19,9 @@ import torch
 from gradcheck_cli.domain.layer import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.placement import Placement
-from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.subject import SubjectRequest
 from gradcheck_cli.engines.callables.torch import TorchSubject
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.placing import torch_placed
 from gradcheck_cli.engines.torch import TorchEngine
 from gradcheck_cli.engines.walker import prepare

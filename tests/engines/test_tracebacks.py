@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.tracebacks import (
     LIBRARIES,
     as_failure,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.errors import EngineFault
 
 Arranged = Callable[[Mapping[str, Any]], tuple[list[Any], dict[str, Any]]]
 """From arrays by name to positional and keyword arguments."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import ByDesign
-from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.specfile.stretches import Stretch
 
 ROWS = 256  # backward passes for the whole derivative of one call

@@ -12,7 +12,6 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
-from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import BadCall, arrange, called, for_the_call
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.casts import Cast, Watch
@@ -36,6 +35,7 @@ from gradcheck_cli.engines.callables.subject import (
     one_by_one,
 )
 from gradcheck_cli.engines.callables.surroundings import Randomness
+from gradcheck_cli.engines.errors import Unsupported
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.custom import CustomCall, Lines, Unbounded, Uncut

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.subject import Call
+from gradcheck_cli.engines.errors import Unsupported
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.jax import JaxSubject

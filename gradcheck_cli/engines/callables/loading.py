@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from gradcheck_cli.domain.layer import Implementation
-from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 
 _set_up: set[tuple[str, str]] = set()  # (folder, target) of what a setup has run in this process

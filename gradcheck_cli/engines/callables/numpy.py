@@ -13,7 +13,6 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf, Role
-from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.captured import Capture, captures
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Lines
@@ -31,6 +30,7 @@ from gradcheck_cli.engines.callables.subject import (
     one_by_one,
 )
 from gradcheck_cli.engines.callables.surroundings import Randomness
+from gradcheck_cli.engines.errors import Unsupported, WrongKind
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.custom import Unbounded, Uncut

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Trace
 from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
-from gradcheck_cli.engines.base import EngineFault, Unsupported
+from gradcheck_cli.engines.errors import EngineFault, Unsupported
 from gradcheck_cli.engines.execution import Execution, Step
 from gradcheck_cli.engines.shadow import FLOAT64, shadow, to_float
 

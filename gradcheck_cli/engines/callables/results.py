@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.domain.evaluation import FailureKind
-from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.callables.places import FRAMEWORKS, ending
+from gradcheck_cli.engines.errors import EngineFault
 
 Parts = Callable[[Any], Iterator[tuple[str, Any]]]
 """The parts of a container, each with what follows the container's name: "[0]", ".loss"."""

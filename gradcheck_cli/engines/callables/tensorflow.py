@@ -12,7 +12,6 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
-from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Lines, Passes, Unbounded, Uncut
@@ -53,6 +52,7 @@ from gradcheck_cli.engines.callables.tensorflow_passes import (
     taping,
 )
 from gradcheck_cli.engines.callables.tensorflow_random import Randomness
+from gradcheck_cli.engines.errors import Unsupported, WrongKind
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.recording import Recording

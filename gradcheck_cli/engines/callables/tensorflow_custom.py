@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.captured import of_a_library
+from gradcheck_cli.engines.errors import Unsupported
 
 _DECORATORS = ("_eager_mode_decorator", "_graph_mode_decorator")
 """What `tf.custom_gradient` calls (tensorflow/python/ops/custom_gradient.py)."""

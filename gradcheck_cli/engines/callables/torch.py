@@ -14,7 +14,6 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.placement import HOST
-from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.callables.casts import Cast
 from gradcheck_cli.engines.callables.custom import CustomCall, Lines, Passes, Unbounded, Uncut
@@ -43,6 +42,7 @@ from gradcheck_cli.engines.callables.torch_modes import (
 )
 from gradcheck_cli.engines.callables.torch_passes import Way, gathered, passes_of, pulled
 from gradcheck_cli.engines.callables.torch_state import State, switches
+from gradcheck_cli.engines.errors import Unsupported
 
 
 class TorchSubject:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.subject import Call
 from gradcheck_cli.engines.callables.torch_compiled import NO_FORWARD_MODE as DROPPED
 from gradcheck_cli.engines.callables.torch_compiled import NO_SECOND_ORDER
 from gradcheck_cli.engines.callables.torch_passes import pulled
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.imports import without_compiler
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.base import WrongKind
 from gradcheck_cli.engines.callables.subject import Call, Ran
 from gradcheck_cli.engines.callables.torch_memory import Watch
+from gradcheck_cli.engines.errors import WrongKind
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.torch import TorchSubject

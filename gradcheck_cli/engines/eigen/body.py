@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Node, Program
-from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.errors import Unsupported
 from reference_engine.op import TABLE as ROWS
 
 

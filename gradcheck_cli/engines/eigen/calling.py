@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.eigen.writing import Written
+from gradcheck_cli.engines.errors import EngineFault
 
 
 def longs(*numbers: int) -> list[ctypes.c_int64]:

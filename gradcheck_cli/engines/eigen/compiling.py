@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gradcheck_cli.engines.base import EngineFault
 from gradcheck_cli.engines.eigen.diagnostics import first_error
 from gradcheck_cli.engines.eigen.tools import COMPILER
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.patience import off_the_clock
 
 try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gradcheck_cli.domain.evaluation import FailureKind
 from gradcheck_cli.domain.place import Place, Source, Span
-from gradcheck_cli.engines.base import EngineFault
+from gradcheck_cli.engines.errors import EngineFault
 
 _RECORD = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::(?P<column>\d+))?: +"

@@ -16,7 +16,6 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Implementation, Leaf
-from gradcheck_cli.engines.base import EngineFault, Unsupported
 from gradcheck_cli.engines.callables.results import MissingOutput
 from gradcheck_cli.engines.callables.subject import (
     Call,
@@ -29,6 +28,7 @@ from gradcheck_cli.engines.callables.subject import (
 from gradcheck_cli.engines.eigen.calling import longs, pointer
 from gradcheck_cli.engines.eigen.compiling import compiled, search_path
 from gradcheck_cli.engines.eigen.writing import REALS
+from gradcheck_cli.engines.errors import EngineFault, Unsupported
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.casts import Cast

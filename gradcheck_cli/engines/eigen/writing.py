@@ -9,10 +9,10 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Node, Program
-from gradcheck_cli.engines.base import NodeFault, Unsupported, WrongShape
 from gradcheck_cli.engines.eigen.body import Body, Pools
 from gradcheck_cli.engines.eigen.operations import expression
 from gradcheck_cli.engines.eigen.rows import MADE, MATRICES
+from gradcheck_cli.engines.errors import NodeFault, Unsupported, WrongShape
 
 _HEAD = '#include "gradcheck.hpp"\n'
 _MATRICES = '#include "gradcheck_matrices.hpp"\n'  # costs more than all else to compile

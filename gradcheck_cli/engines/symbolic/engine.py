@@ -18,7 +18,8 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Gradient, Mode, Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.adapter import AnsweringEngine
-from gradcheck_cli.engines.base import Capabilities, Unsupported
+from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.lowerings import Table, bound, had, reasons
 from gradcheck_cli.engines.modes import Answer
 from gradcheck_cli.engines.walker import custom_gradients, round_constant, rounded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.symbolic.formulas import OutOfTime, exact, time_limit
 from gradcheck_cli.engines.symbolic.notation import NOTATIONS
 from gradcheck_cli.engines.symbolic.stated import written_out

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import CustomGradient, Program
-from gradcheck_cli.engines.base import Unsupported, WrongShape
+from gradcheck_cli.engines.errors import Unsupported, WrongShape
 
 Walk = Callable[[Program, Mapping[str, Array]], list[Array]]
 """The expressions of every node of a program, whose fixed inputs are numbers."""

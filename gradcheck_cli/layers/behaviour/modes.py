@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.engines.base import Unsupported
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.layers.behaviour.bench import Bench, Fault, raised
 from gradcheck_cli.truth.callables import own_size
 from gradcheck_cli.truth.noise import OPERATIONS

@@ -13,10 +13,10 @@ import pytest
 from gradcheck_cli import check
 from gradcheck_cli.domain.layer import Implementation
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.engines.base import Unsupported
 from gradcheck_cli.engines.callables.binding import BadCall
 from gradcheck_cli.engines.callables.jax import JaxSubject
 from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.jax import JaxEngine
 
 LAYERS = """

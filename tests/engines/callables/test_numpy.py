@@ -12,11 +12,11 @@ import pytest
 
 from gradcheck_cli.domain.layer import Implementation
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.engines.base import EngineFault, WrongKind
 from gradcheck_cli.engines.callables.binding import BadCall
 from gradcheck_cli.engines.callables.loading import NoSuchLayer
 from gradcheck_cli.engines.callables.numpy import NumpySubject
 from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
+from gradcheck_cli.engines.errors import EngineFault, WrongKind
 from gradcheck_cli.engines.numpy import NumpyEngine
 
 X = np.array([0.5, -1.0, 2.0])

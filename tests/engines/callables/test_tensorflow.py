@@ -13,12 +13,12 @@ import pytest
 
 from gradcheck_cli.domain.layer import Implementation
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.engines.base import Unsupported, WrongKind
 from gradcheck_cli.engines.callables.loading import load_layer, on_the_path
 from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
 from gradcheck_cli.engines.callables.tensorflow import TensorFlowSubject
 from gradcheck_cli.engines.callables.tensorflow_found import found_in
 from gradcheck_cli.engines.callables.tensorflow_graph import EAGER
+from gradcheck_cli.engines.errors import Unsupported, WrongKind
 from gradcheck_cli.engines.tensorflow import TensorFlowEngine
 
 X = np.array([[0.5, -1.0], [2.0, 0.25], [1.0, 1.5]])

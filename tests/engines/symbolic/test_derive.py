@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.derivation import Section
-from gradcheck_cli.engines.base import NodeFault
+from gradcheck_cli.engines.errors import NodeFault
 from gradcheck_cli.engines.symbolic import derive
 from gradcheck_cli.engines.symbolic.derive import TooHard, derivation, differentiated
 from tests.conftest import program_of

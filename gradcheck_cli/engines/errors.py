@@ -1,0 +1,48 @@
+"""What engines raise: failures that they recognise, and the node at which one happened."""
+
+from __future__ import annotations
+
+from gradcheck_cli.domain.evaluation import FailureKind
+from gradcheck_cli.domain.place import Place
+
+
+class EngineFault(Exception):
+    """A failure that the engine recognises itself; its attributes are those of `Failure`."""
+
+    kind: FailureKind = "raised"
+    detail: str = ""
+    place: Place | None = None
+
+
+class Unsupported(EngineFault):
+    """The framework cannot express this op, dtype or mode. The message names it."""
+
+    kind: FailureKind = "unsupported"
+
+
+class WrongKind(EngineFault):
+    """A gradient has another shape or dtype than what it belongs to. The message names both."""
+
+    kind: FailureKind = "wrong-shape"
+
+
+class WrongShape(WrongKind):
+    """A stated derivative has another shape than what it is the derivative of."""
+
+    def __init__(
+        self, function: str, argument: str, expected: tuple[int, ...], given: tuple[int, ...]
+    ) -> None:
+        super().__init__(
+            f"the stated gradient of `{function}` for its argument `{argument}` has shape "
+            f"{given}, but `{argument}` has shape {expected}"
+        )
+        self.expected = expected
+        self.given = given
+
+
+class NodeFault(Exception):
+    """What the framework raised (`__cause__`) while node `index` of the program was being run."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"node {index}")
+        self.index = index
