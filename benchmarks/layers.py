@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradcheck_cli.domain.layer import Implementation, LayerAnswer, LayerProblem, as_program
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, as_program
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.engines.torch import TorchEngine

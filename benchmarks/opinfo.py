@@ -36,7 +36,8 @@ import torch
 from opinfo_notes import NOTES
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from gradcheck_cli.domain.layer import Implementation, LayerProblem, as_program
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.layer import LayerProblem, as_program
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Input, Spec

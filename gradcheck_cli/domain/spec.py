@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gradcheck_cli.domain.layer import ByDesign, Implementation
+from gradcheck_cli.domain.implementation import ByDesign, Implementation
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.layer import ByDesign, LayerAnswer, LayerProblem, Meant
+from gradcheck_cli.domain.implementation import ByDesign
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Meant
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.callables.held import Formula, Held, NotHeld
 from gradcheck_cli.engines.callables.subject import Subject

@@ -11,7 +11,8 @@ from functools import partial
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Failure, Projection
-from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Surrogate
+from gradcheck_cli.domain.implementation import Surrogate
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding, Reading
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.held import NotHeld

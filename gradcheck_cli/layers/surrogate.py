@@ -11,7 +11,8 @@ import numpy as np
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
-from gradcheck_cli.domain.layer import STRAIGHT_THROUGH, LayerProblem, Leaf, Surrogate, word_of
+from gradcheck_cli.domain.implementation import STRAIGHT_THROUGH, Surrogate
+from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.truth import Truth, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject

@@ -16,7 +16,8 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.layer import Implementation, LayerAnswer, LayerProblem
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
 from gradcheck_cli.domain.spec import Input

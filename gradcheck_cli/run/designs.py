@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gradcheck_cli.domain.layer import ByDesign, LayerAnswer, Meant
+from gradcheck_cli.domain.implementation import ByDesign
+from gradcheck_cli.domain.layer import LayerAnswer, Meant
 from gradcheck_cli.domain.report import Accepted
 from gradcheck_cli.run.plan import Plan
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
-from gradcheck_cli.domain.layer import (
+from gradcheck_cli.domain.implementation import (
     STRAIGHT_THROUGH,
     ByDesign,
     Implementation,
     Setup,
     Surrogate,
-    word_of,
 )
+from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.place import STDIN, Span
 from gradcheck_cli.domain.spec import Model
 from gradcheck_cli.formula import BUILT_IN, Argument, parse

@@ -10,7 +10,8 @@ from typing import Any
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.layer import ByDesign, Implementation, Surrogate, as_program
+from gradcheck_cli.domain.implementation import ByDesign, Implementation, Surrogate
+from gradcheck_cli.domain.layer import as_program
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.spec import Input, Model, Spec

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.engines.callables.subject import SubjectRequest

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
-from gradcheck_cli.domain.layer import POWER, Implementation, LayerAnswer, LayerProblem, Surrogate
+from gradcheck_cli.domain.implementation import Implementation, Surrogate
+from gradcheck_cli.domain.layer import POWER, LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.spec import Input, Spec

@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from gradcheck_cli.domain.layer import LayerAnswer, Surrogate
+from gradcheck_cli.domain.implementation import Surrogate
+from gradcheck_cli.domain.layer import LayerAnswer
 from tests.layers.making import SPAN, examined
 
 X = {"x": np.array([0.3, 1.2, -0.6])}

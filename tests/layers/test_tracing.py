@@ -15,7 +15,7 @@ import tensorflow as tf
 import torch
 from jax import lax
 
-from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.subject import Call, SubjectRequest

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.layer import ByDesign
+from gradcheck_cli.domain.implementation import ByDesign
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.specfile.stretches import Stretch
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 

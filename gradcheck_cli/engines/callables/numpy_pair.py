@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.engines.callables.binding import Arranged, BadCall, arrange, called
 from gradcheck_cli.engines.callables.loading import NoSuchLayer, load_layer
 from gradcheck_cli.engines.errors import WrongKind

@@ -11,7 +11,8 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.layer import Implementation, Leaf
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.layer import Leaf
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.callables.casts import Cast

@@ -15,7 +15,8 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.layer import Implementation, Leaf
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.callables.results import MissingOutput
 from gradcheck_cli.engines.callables.subject import (
     Call,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.callables.subject import Call, Subject, SubjectRequest

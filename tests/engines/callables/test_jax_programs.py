@@ -10,7 +10,7 @@ import jax.monitoring
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.callables.jax import JaxSubject
 from gradcheck_cli.engines.callables.jax_programs import Compiled

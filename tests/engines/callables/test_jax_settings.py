@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.callables.jax import JaxSubject
 from gradcheck_cli.engines.callables.subject import Call, SubjectRequest

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.domain.layer import Implementation, Setup
+from gradcheck_cli.domain.implementation import Implementation, Setup
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.callables.loading import (
     NoSuchLayer,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli import specfile
-from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
 from gradcheck_cli.engines.eigen.engine import EigenEngine

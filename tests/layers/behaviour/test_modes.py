@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from gradcheck_cli.domain.layer import Surrogate
+from gradcheck_cli.domain.implementation import Surrogate
 from tests.layers.making import SPAN, behaviour
 
 X = {"x": np.array([0.7, -1.3, 0.0])}
