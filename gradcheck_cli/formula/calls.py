@@ -18,7 +18,8 @@ from gradcheck_cli.formula.context import (
     entries_of,
 )
 from gradcheck_cli.formula.errors import Problem, did_you_mean
-from gradcheck_cli.formula.expressions import emit, evaluate, misfit
+from gradcheck_cli.formula.evaluation import EXPRESSIONS, evaluate
+from gradcheck_cli.formula.expressions import emit, misfit
 from gradcheck_cli.formula.functions import call_function
 from gradcheck_cli.formula.keywords import as_argument, fits
 from gradcheck_cli.formula.shapes import check_axes
@@ -47,8 +48,9 @@ _SAME_KEYWORDS = {
 }
 
 
-def call(frame: Frame, node: ast.Call) -> Value:
+def _call(frame: Frame, node: ast.expr) -> Value:
     """name(arguments). Raises Problem where there is no such name."""
+    assert isinstance(node, ast.Call)
     func = node.func
     if isinstance(func, ast.Attribute):
         parts: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
@@ -274,3 +276,6 @@ def _spread(
         return frame.context.fail(part, "GC904", message, f"write {row.name}([a, b])")
     own = part.elts if isinstance(part, ast.List | ast.Tuple) else [part] * len(items)
     return list(zip(items, own, strict=True))
+
+
+EXPRESSIONS[ast.Call] = _call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.domain.program import CONSTANT
@@ -19,6 +19,7 @@ from gradcheck_cli.formula.context import (
     entries_of,
 )
 from gradcheck_cli.formula.errors import Problem, did_you_mean
+from gradcheck_cli.formula.evaluation import EXPRESSIONS, evaluate, not_here
 from gradcheck_cli.formula.shapes import Shape
 from reference_engine.op import TABLE, Op, find, find_several
 
@@ -40,27 +41,6 @@ _COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Eq: ("equal", "=="),
     ast.NotEq: ("not_equal", "!="),
 }
-
-
-def evaluate(frame: Frame, node: ast.expr) -> Value:
-    """The value of an expression; after a mistake, which is told, POISON."""
-    context = frame.context
-    context.enter(node)
-    try:
-        handler = _HANDLERS.get(type(node))
-        if handler is None:
-            return not_here(frame, node, type(node))
-        return handler(frame, node)
-    except Problem as problem:
-        return context.fail(node, problem.code, problem.message, problem.help)
-    finally:
-        context.leave()
-
-
-def not_here(frame: Frame, node: ast.expr | ast.stmt, kind: type[ast.AST]) -> Poison:
-    """Tells that some syntax is not part of the formula language, and what is."""
-    message, help = hints.NOT_HERE.get(kind, ("this is not part of the formula language", ""))
-    return frame.context.fail(node, "GC904", message, help)
 
 
 def emit(
@@ -291,22 +271,16 @@ def _attribute(frame: Frame, node: ast.expr) -> Value:
     raise Problem("GC904", message, hints.for_attribute(node, None))
 
 
-def _call(frame: Frame, node: ast.expr) -> Value:
-    from gradcheck_cli.formula.calls import call  # calls evaluates arguments here: a circle
-
-    assert isinstance(node, ast.Call)
-    return call(frame, node)
-
-
-_HANDLERS: dict[type[ast.expr], Callable[[Frame, ast.expr], Value]] = {
-    ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
-    ast.Compare: _compare,
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.Tuple: _items,
-    ast.List: _items,
-    ast.Subscript: _subscript,
-    ast.Attribute: _attribute,
-    ast.Call: _call,
-}
+EXPRESSIONS.update(
+    {
+        ast.BinOp: _binary,
+        ast.UnaryOp: _unary,
+        ast.Compare: _compare,
+        ast.Constant: _constant,
+        ast.Name: _name,
+        ast.Tuple: _items,
+        ast.List: _items,
+        ast.Subscript: _subscript,
+        ast.Attribute: _attribute,
+    }
+)

@@ -18,7 +18,7 @@ from gradcheck_cli.formula.context import (
     Value,
 )
 from gradcheck_cli.formula.errors import did_you_mean
-from gradcheck_cli.formula.expressions import evaluate
+from gradcheck_cli.formula.evaluation import evaluate, run, without_docstring
 from gradcheck_cli.formula.program import Builder
 from gradcheck_cli.formula.shapes import Shape
 
@@ -170,9 +170,6 @@ _Returned = list[tuple[Value, ast.expr]]
 
 def run_body(frame: Frame, function: Function) -> _Returned:
     """Runs the statements of a function; every value of its `return`, with its place."""
-    # Statements define functions: a circle.
-    from gradcheck_cli.formula.statements import run, without_docstring
-
     function.checked = True
     body = without_docstring(function.node.body)
     last = body[-1] if body else None

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.formula import hints
+from gradcheck_cli.formula import calls, hints  # noqa: F401 - calls registers what a call means
 from gradcheck_cli.formula.context import POISON, Context, Frame, Ref, Static, TooMuch, Value
 from gradcheck_cli.formula.errors import FormulaError
-from gradcheck_cli.formula.expressions import evaluate
+from gradcheck_cli.formula.evaluation import evaluate, run, without_docstring
 from gradcheck_cli.formula.functions import check_uncalled
 from gradcheck_cli.formula.place import Place, Positions, own_lines
 from gradcheck_cli.formula.program import Builder
 from gradcheck_cli.formula.shapes import Shape
-from gradcheck_cli.formula.statements import assign, run, without_docstring
+from gradcheck_cli.formula.statements import assign
 from gradcheck_cli.formula.syntax import TOO_DEEP, TOO_DEEP_HELP, parse_text
 
 BUILT_IN = {

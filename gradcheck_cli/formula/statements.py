@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
 from gradcheck_cli.formula.context import (
     POISON,
@@ -15,56 +14,13 @@ from gradcheck_cli.formula.context import (
     Value,
     entries_of,
 )
-from gradcheck_cli.formula.expressions import combine, evaluate, not_here
+from gradcheck_cli.formula.evaluation import STATEMENTS, evaluate, run
+from gradcheck_cli.formula.expressions import combine
 from gradcheck_cli.formula.functions import define
 from reference_engine.op import find_several
 
 _RANGE = "a loop is written: for i in range(3):"
 _PLAIN = "an assignment is written: name = expression"
-
-
-def without_docstring(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
-    """The statements without the text that describes them."""
-    first = body[0] if body else None
-    if (
-        isinstance(first, ast.Expr)
-        and isinstance(first.value, ast.Constant)
-        and isinstance(first.value.value, str)
-    ):
-        return body[1:]
-    return body
-
-
-def run(frame: Frame, statements: Sequence[ast.stmt]) -> None:
-    """Runs statements for what they define."""
-    for statement in statements:
-        frame.context.enter(statement)
-        try:
-            _run_one(frame, statement)
-        finally:
-            frame.context.leave()
-
-
-def _run_one(frame: Frame, statement: ast.stmt) -> None:
-    if isinstance(statement, ast.Assign | ast.AugAssign):
-        assign(frame, statement)
-    elif isinstance(statement, ast.For):
-        _loop(frame, statement)
-    elif isinstance(statement, ast.FunctionDef):
-        if frame.function is None:
-            define(frame, statement)
-        else:
-            message = "a function cannot be defined inside another"
-            frame.context.fail(statement, "GC904", message, "define it before, at the left edge")
-    elif isinstance(statement, ast.Expr):
-        evaluate(frame, statement.value)
-        help = f"give it a name: z = {frame.context.positions.fragment(statement)[:60]}"
-        message = "this value is not used: only the last statement of a formula is its output"
-        if frame.function is not None:
-            message = "this value is not used"
-        frame.context.fail(statement, "GC904", message, help)
-    else:
-        not_here(frame, statement, type(statement))
 
 
 def assign(frame: Frame, statement: ast.Assign | ast.AugAssign) -> Value:
@@ -142,8 +98,9 @@ def _bind(frame: Frame, name: str, value: Value) -> None:
         frame.builder.call_it(value.index, name)
 
 
-def _loop(frame: Frame, statement: ast.For) -> None:
+def _loop(frame: Frame, statement: ast.stmt) -> None:
     """for i in range(...), unrolled: the loop variable is a constant in every turn."""
+    assert isinstance(statement, ast.For)
     context = frame.context
     if statement.orelse:
         context.fail(statement.orelse[0], "GC904", "a loop has no `else`")
@@ -201,3 +158,38 @@ def _turns(frame: Frame, node: ast.expr) -> range | None:
         context.fail(node.args[2], "GC904", "the step of a range cannot be 0")
         return None
     return range(*bounds)
+
+
+def _assign(frame: Frame, statement: ast.stmt) -> None:
+    assert isinstance(statement, ast.Assign | ast.AugAssign)
+    assign(frame, statement)
+
+
+def _define(frame: Frame, statement: ast.stmt) -> None:
+    assert isinstance(statement, ast.FunctionDef)
+    if frame.function is None:
+        define(frame, statement)
+    else:
+        message = "a function cannot be defined inside another"
+        frame.context.fail(statement, "GC904", message, "define it before, at the left edge")
+
+
+def _unused(frame: Frame, statement: ast.stmt) -> None:
+    assert isinstance(statement, ast.Expr)
+    evaluate(frame, statement.value)
+    help = f"give it a name: z = {frame.context.positions.fragment(statement)[:60]}"
+    message = "this value is not used: only the last statement of a formula is its output"
+    if frame.function is not None:
+        message = "this value is not used"
+    frame.context.fail(statement, "GC904", message, help)
+
+
+STATEMENTS.update(
+    {
+        ast.Assign: _assign,
+        ast.AugAssign: _assign,
+        ast.For: _loop,
+        ast.FunctionDef: _define,
+        ast.Expr: _unused,
+    }
+)
