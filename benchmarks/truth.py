@@ -21,7 +21,7 @@ import mpmath as mp
 import numpy as np
 
 import reference_engine as re
-from reference_engine.arithmetic.balls import precision
+from reference_engine.arithmetic.arbs import precision
 from reference_engine.enclosing import ball_vjp
 
 BITS = 117

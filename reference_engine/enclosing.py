@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.balls import Ball, Objects, exactly, objects, unwrap
+from reference_engine.arithmetic.arbs import Objects, objects, unwrap
+from reference_engine.arithmetic.balls import Ball, exactly
 from reference_engine.dual import Dual
 from reference_engine.tape import Node, pull_back
 from reference_engine.traced import Traced, Value, new_level

@@ -46,7 +46,7 @@ def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
 
 def plain(y: Any) -> High:
     """An array of `arb` objects, or of booleans or integers."""
-    from reference_engine.arithmetic.balls import unwrap
+    from reference_engine.arithmetic.arbs import unwrap
 
     return y if isinstance(y, np.ndarray) and y.dtype != object else unwrap(y)
 
@@ -82,7 +82,7 @@ def moved(
 def _taken(pool: High, places: np.ndarray[Any, Any]) -> High:
     """As `pool[places]`, but an array also where there is one place alone. A place that is nan is
     no place: the operation put nan there itself."""
-    from reference_engine.arithmetic.balls import objects
+    from reference_engine.arithmetic.arbs import objects
 
     filled = np.isnan(places)
     made = np.empty(places.shape, dtype=object)
@@ -114,7 +114,8 @@ def as_numbers(x: Any) -> Any:
     """Balls as they are; of integers and booleans, numbers. False is nothing: a mask."""
     if not isinstance(x, np.ndarray) or x.dtype == object:
         return x
-    from reference_engine.arithmetic.balls import Ball, objects
+    from reference_engine.arithmetic.arbs import objects
+    from reference_engine.arithmetic.balls import Ball
 
     numbers = objects(x.astype(np.float64) if x.dtype == np.bool_ else x)
     return Ball(structural(numbers) if x.dtype == np.bool_ else numbers)

@@ -133,7 +133,8 @@ def _widened(keywords: dict[str, Any]) -> dict[str, Any]:
 
 
 def _exact(op: Op, keywords: dict[str, Any], args: Sequence[High]) -> list[High]:
-    from reference_engine.arithmetic.balls import Ball, unwrap
+    from reference_engine.arithmetic.arbs import unwrap
+    from reference_engine.arithmetic.balls import Ball
 
     balls = [Ball(x) if isinstance(x, np.ndarray) and x.dtype == object else x for x in args]
     y = op(*balls, **keywords)

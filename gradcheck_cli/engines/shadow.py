@@ -51,7 +51,7 @@ class Numbers:
         values = as_high(np.asarray(values))
         if not self.balls or values.dtype.kind != "f":
             return values
-        from reference_engine.arithmetic.balls import objects
+        from reference_engine.arithmetic.arbs import objects
 
         return objects(values)
 
@@ -64,7 +64,7 @@ class Numbers:
         """The results in balls; None where the operation has no enclosure of these arguments."""
         if self.bits is None or step.exact is None:
             return None
-        from reference_engine.arithmetic.balls import NotInBalls, Undecided, precision
+        from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
 
         try:
             with precision(self.bits):
@@ -223,7 +223,7 @@ def differences(exact: High, rounded: Array) -> Array:
         return np.asarray(np.abs(exact - rounded), np.float64)
     from flint import arb
 
-    from reference_engine.arithmetic.balls import precision
+    from reference_engine.arithmetic.arbs import precision
 
     with precision(MOST_BITS):
         flat = [

@@ -103,7 +103,7 @@ def behaviour(op: str, keywords: Mapping[str, Any], numbers: Sequence[float]) ->
 
 
 def _in_balls(call: Callable[..., Any], xs: Sequence[Array]) -> tuple[float, list[float]] | None:
-    from reference_engine.arithmetic.balls import NotInBalls, Undecided, precision
+    from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
     from reference_engine.enclosing import ball_vjp
 
     try:

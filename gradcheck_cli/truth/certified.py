@@ -158,7 +158,7 @@ class _Ziv(ABC):
 
     def _narrow(self, budget: float) -> str:
         """Double the precision until all is sure; else, why not."""
-        from reference_engine.arithmetic.balls import NotInBalls, Undecided, precision
+        from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
 
         if any(np.any(np.isnan(x)) for x in self._xs):
             return STRANGE
@@ -239,7 +239,8 @@ class _Output(_Ziv):
         return 1
 
     def _enclosed(self) -> Mapping[str, Any]:
-        from reference_engine.arithmetic.balls import exactly, unwrap
+        from reference_engine.arithmetic.arbs import unwrap
+        from reference_engine.arithmetic.balls import exactly
 
         return {OUTPUT: unwrap(self._function(*map(exactly, self._xs)))}
 
@@ -295,7 +296,8 @@ class Blocks(_Ziv):
 
     def _ties(self) -> Ties:
         """The nodes on a kink, a tie or a jump, and which outputs have a value."""
-        from reference_engine.arithmetic.balls import exactly, unwrap
+        from reference_engine.arithmetic.arbs import unwrap
+        from reference_engine.arithmetic.balls import exactly
 
         output, ties = self._function.ties([exactly(x) for x in self._xs])
         finite = np.array([has_value(ball) for ball in unwrap(output).ravel()], np.bool_)
@@ -338,7 +340,7 @@ class Blocks(_Ziv):
         columns = (self._projection.columns or {}).get(name)
         if columns is None:
             return gradient
-        from reference_engine.arithmetic.balls import objects
+        from reference_engine.arithmetic.arbs import objects
 
         return [np.sum(gradient * objects(c).reshape(-1)) for c in columns]
 
@@ -359,7 +361,7 @@ class Blocks(_Ziv):
                 yield name, [*still[:i], moved, *still[i + 1 :]]
 
     def _by_columns(self, function: Callable[..., Any]) -> Mapping[str, Any]:
-        from reference_engine.arithmetic.balls import objects
+        from reference_engine.arithmetic.arbs import objects
         from reference_engine.enclosing import ball_jvp
 
         columns: dict[str, list[Any]] = {name: [] for name in self._wrt}

@@ -121,8 +121,9 @@ class _Beside(Blocks):
     def _beside(self) -> dict[str, Array] | None:
         from flint import arb
 
-        from reference_engine.arithmetic.balls import NotInBalls, Undecided, exactly, objects
-        from reference_engine.arithmetic.balls import precision as at_precision
+        from reference_engine.arithmetic.arbs import NotInBalls, Undecided, objects
+        from reference_engine.arithmetic.arbs import precision as at_precision
+        from reference_engine.arithmetic.balls import exactly
 
         hair = arb(self._least) * arb(2) ** -SHIFT
         with at_precision(self._bits):

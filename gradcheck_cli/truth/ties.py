@@ -182,7 +182,7 @@ def with_unknown(y: Any, ties: Sequence[Tied]) -> Any:
 
 def _hot(x: Any) -> Mask:
     """Which balls are anything but exactly 0: a change of higher order moves a kink by no more."""
-    from reference_engine.arithmetic.balls import unwrap
+    from reference_engine.arithmetic.arbs import unwrap
 
     return ~np.asarray(np.frompyfunc(lambda one: one == 0, 1, 1)(unwrap(x)), np.bool_)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
+from reference_engine.arithmetic.arbs import Objects, objects
 from reference_engine.arithmetic.ball_choices import (
     CHOICES,
     NOTHING,
@@ -17,7 +18,6 @@ from reference_engine.arithmetic.ball_choices import (
     reduced,
 )
 from reference_engine.arithmetic.ball_functions import softplus
-from reference_engine.arithmetic.balls import Objects, objects
 from reference_engine.op import Op
 from reference_engine.rules import axes_of
 from reference_engine.traced import ROWS

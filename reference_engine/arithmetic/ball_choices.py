@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from reference_engine.arithmetic.balls import Objects, Undecided, unwrap
+from reference_engine.arithmetic.arbs import Objects, Undecided, unwrap
 
 _ties: ContextVar[set[str] | None] = ContextVar("rows that stood on a tie or a kink", default=None)
 

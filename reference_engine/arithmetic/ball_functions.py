@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from flint import acb, arb, ctx
 
+from reference_engine.arithmetic.arbs import NotInBalls, Objects, Undecided
+from reference_engine.arithmetic.arbs import precision as at_precision
 from reference_engine.arithmetic.ball_choices import note_tie
-from reference_engine.arithmetic.balls import NotInBalls, Objects, Undecided
-from reference_engine.arithmetic.balls import precision as at_precision
 
 
 def _each(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:

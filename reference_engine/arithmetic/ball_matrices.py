@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
+from reference_engine.arithmetic.arbs import Objects, Undecided, objects
 from reference_engine.arithmetic.ball_arrays import stacked
 from reference_engine.arithmetic.ball_choices import order
-from reference_engine.arithmetic.balls import Objects, Undecided, objects
 
 
 def each(function: Callable[[Objects], Any]) -> Callable[..., Objects]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from reference_engine.arithmetic.arbs import NotInBalls
 from reference_engine.arithmetic.ball_arrays import ADDING, ARRAYS, MOVING, by_own_value
 from reference_engine.arithmetic.ball_choices import CHOICES
 from reference_engine.arithmetic.ball_functions import FUNCTIONS
 from reference_engine.arithmetic.ball_matrices import MATRICES
-from reference_engine.arithmetic.balls import NotInBalls
 
 EIGEN = "eigenvalues are not enclosed, nor are vectors whose signs hang on roundings"
 SINGULAR = "singular values are not enclosed, nor are vectors whose signs hang on roundings"

@@ -14,7 +14,7 @@ from gradcheck_cli.engines import tracing
 from gradcheck_cli.engines.adapter import ProgramEngine
 from gradcheck_cli.engines.execution import Execution
 from gradcheck_cli.engines.shadow import FIRST_BITS, FLOAT64, Numbers, fits, shadow, sharp, to_float
-from reference_engine.arithmetic.balls import objects, precision
+from reference_engine.arithmetic.arbs import objects, precision
 from reference_engine.op import TABLE
 from tests.reference_engine.samples import SAMPLES, Sample
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import reference_engine as re
-from reference_engine.arithmetic.balls import NotInBalls, Undecided, exactly, precision
+from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
+from reference_engine.arithmetic.balls import exactly
 from reference_engine.enclosing import ball_hvp, ball_jvp, ball_vjp
 from reference_engine.op import TABLE
 from reference_engine.traced import Value

@@ -10,17 +10,8 @@ import numpy as np
 import pytest
 from flint import arb
 
-from reference_engine.arithmetic.balls import (
-    NotInBalls,
-    Undecided,
-    exactly,
-    midpoints,
-    objects,
-    precision,
-    radii,
-    unwrap,
-    wrap,
-)
+from reference_engine.arithmetic.arbs import NotInBalls, Undecided, objects, precision, unwrap
+from reference_engine.arithmetic.balls import exactly, midpoints, radii, wrap
 from reference_engine.arithmetic.enclosures import REFUSED, enclosure
 from reference_engine.enclosing import ball_jvp, ball_vjp
 from reference_engine.op import INTERNAL, TABLE, Composite
