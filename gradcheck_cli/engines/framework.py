@@ -7,7 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Problem
+from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.walker import Arrays
 
 if TYPE_CHECKING:
@@ -157,3 +161,13 @@ class _TapePull:
         found = self._tape.gradient(self._targets[index], arrays, cotangent, False)
         count = len(self._sources)
         return found[:count], dict(zip(self._marked, found[count:], strict=True))
+
+
+def scalar(fw: Framework, program: Program, problem: Problem) -> Any:
+    """The cotangent that makes a scalar of the output."""
+    if problem.projection.rows is not None:
+        return fw.array(problem.projection.rows[0])
+    shape = program.nodes[program.output].shape
+    if int(np.prod(shape)) != 1:
+        raise ValueError("second derivatives of an output with several entries need a cotangent")
+    return fw.array(np.ones(shape))

@@ -17,7 +17,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.errors import WrongShape
-from gradcheck_cli.engines.framework import Closed, Framework, Pull, Results, Watch
+from gradcheck_cli.engines.framework import Closed, Framework, Pull, Results, Watch, scalar
 from gradcheck_cli.engines.walker import Prepared, round_constant
 
 
@@ -224,16 +224,6 @@ def _trace_operations(fw: Framework, prepared: Prepared, problem: Problem, answe
     if answer.trace is not None:
         block = _block(problem, answer)
         answer.trace = _with_operations(fw, prepared, problem, answer.trace, block)
-
-
-def scalar(fw: Framework, program: Program, problem: Problem) -> Any:
-    """The cotangent that makes a scalar of the output."""
-    if problem.projection.rows is not None:
-        return fw.array(problem.projection.rows[0])
-    shape = program.nodes[program.output].shape
-    if int(np.prod(shape)) != 1:
-        raise ValueError("second derivatives of an output with several entries need a cotangent")
-    return fw.array(np.ones(shape))
 
 
 _Y_BAR = ""  # the cotangent, among the inputs by their names

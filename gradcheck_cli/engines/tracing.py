@@ -14,8 +14,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode, Phase, Problem, Trace, TraceRequest
 from gradcheck_cli.engines.errors import EngineFault, NodeFault
 from gradcheck_cli.engines.execution import Execution, Recorder
-from gradcheck_cli.engines.framework import Framework, Results, Watch
-from gradcheck_cli.engines.modes import scalar
+from gradcheck_cli.engines.framework import Framework, Results, Watch, scalar
 from gradcheck_cli.engines.promotion import Known, prove
 from gradcheck_cli.engines.tracebacks import internal_failure, is_internal
 from gradcheck_cli.engines.walker import Prepared

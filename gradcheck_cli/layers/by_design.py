@@ -17,7 +17,7 @@ from gradcheck_cli.engines.callables.held import Formula, Held, NotHeld
 from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.formula import Argument, FormulaError, parse
 from gradcheck_cli.layers.mistakes import BadSpec
-from gradcheck_cli.layers.pushes import output_size
+from gradcheck_cli.layers.shape import output_size
 from gradcheck_cli.specfile.collect import nearest
 from gradcheck_cli.specfile.stretches import NoStretch, Stretch, stretch
 from gradcheck_cli.truth.plain import PlainFunction, inlined

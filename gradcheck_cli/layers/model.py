@@ -24,8 +24,8 @@ from gradcheck_cli.judge.entries import error_in_ulps
 from gradcheck_cli.judge.findings import said, severity_of_loss
 from gradcheck_cli.judge.outputs import follows_output
 from gradcheck_cli.layers.mistakes import BadSpec
-from gradcheck_cli.layers.pushes import Pushes, output_shape, output_size
-from gradcheck_cli.layers.whole import with_layer
+from gradcheck_cli.layers.pushes import Pushes
+from gradcheck_cli.layers.shape import output_shape, output_size, with_layer
 from gradcheck_cli.truth import compute
 from gradcheck_cli.truth.callables import projected
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
-from gradcheck_cli.domain.layer import Leaf, as_program
-from gradcheck_cli.domain.report import Finding, Indexing
+from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
+from gradcheck_cli.domain.layer import LayerProblem, Leaf, as_program
+from gradcheck_cli.domain.report import Finding, Indexing, Pass
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.explain.patterns import axis_sizes, name_pattern
 from gradcheck_cli.judge import judge
 from gradcheck_cli.layers.entries import Sought
-from gradcheck_cli.layers.pushes import output_shape
+from gradcheck_cli.layers.shape import output_shape
 from gradcheck_cli.layers.zeros import never_filled, stating_zero, suspicious
 from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.callables import stirred_values
@@ -27,9 +27,6 @@ from gradcheck_cli.truth.directions import Slope
 from gradcheck_cli.truth.locating import Search, at_rows
 from gradcheck_cli.truth.noise import OPERATIONS, from_size
 from gradcheck_cli.truth.projections import Projections
-
-if TYPE_CHECKING:
-    from gradcheck_cli.layers.projected import Projected
 
 OF_THE_ENGINE = ("GC101", "GC201", "GC202", "GC301", "GC302")
 
@@ -115,8 +112,35 @@ def _product(slope: Slope, row: Float) -> Slope:
     return found
 
 
+class LargeLayer(Protocol):
+    """What a part has to know of the layer whose gradient it belongs to.
+
+    `narrow` is the layer in the dtype of the problem, `highest` in the highest precision that it
+    runs in. `passed` and `sought` are filled here: by which rules entries passed, and which entries
+    a finding is about.
+    """
+
+    name: str
+    problem: LayerProblem
+    narrow: Subject
+    highest: Subject
+    passed: dict[str, list[Pass]]
+    sought: dict[Finding, Sought]
+
+    @property
+    def other(self) -> Callable[..., Subject | None]:
+        """Binds the layer in another dtype; gives None where it does not run in that."""
+        ...
+
+    @property
+    def mode(self) -> Mode: ...
+
+    @property
+    def point(self) -> int | None: ...
+
+
 def judged_part(
-    layer: Projected, part: Part, more: bool, many: int | None = None
+    layer: LargeLayer, part: Part, more: bool, many: int | None = None
 ) -> tuple[list[Finding], bool]:
     """The findings about the part's entries, with indices and counts of the whole gradient, and
     whether all that was found are kinks and the like that are taken care of."""
@@ -167,7 +191,7 @@ def _is_known(part: Part) -> bool:
 
 
 def _with_never_filled(
-    layer: Projected, part: Part, narrow: Mapping[str, Float], blocks: Mapping[str, TruthBlock]
+    layer: LargeLayer, part: Part, narrow: Mapping[str, Float], blocks: Mapping[str, TruthBlock]
 ) -> dict[str, TruthBlock]:
     """The blocks with 0 as what the layer states where its backward has it wherever one looks."""
     zeros = {name: suspicious(g, blocks[name]) for name, g in narrow.items()}
@@ -228,7 +252,7 @@ def _block(columns: Columns, wide: Float, own: str, judged: str) -> TruthBlock:
 
 
 def _case(
-    layer: Projected,
+    layer: LargeLayer,
     part: Part,
     narrow: Mapping[str, Float],
     blocks: Mapping[str, TruthBlock],
@@ -276,7 +300,7 @@ def _case(
 
 
 def _as_of_the_whole(
-    layer: Projected,
+    layer: LargeLayer,
     part: Part,
     finding: Finding,
     narrow: Mapping[str, Float],
@@ -322,7 +346,7 @@ def _as_of_the_whole(
     )
 
 
-def _pattern(layer: Projected, columns: Columns, g: Float, right: Float) -> str | None:
+def _pattern(layer: LargeLayer, columns: Columns, g: Float, right: Float) -> str | None:
     """That of the entries that were looked at, where all the others have it, too."""
     fmt, count = FORMATS[layer.problem.dtype], len(columns.flat)
     sizes = axis_sizes({leaf.name: leaf.value.shape for leaf in layer.narrow.leaves})
@@ -334,14 +358,14 @@ def _pattern(layer: Projected, columns: Columns, g: Float, right: Float) -> str 
     return name_pattern(g.reshape(-1, count), right.reshape(-1, count), (count,), fmt, sizes, tuple)
 
 
-def _indexing(layer: Projected, part: Part) -> Indexing:
+def _indexing(layer: LargeLayer, part: Part) -> Indexing:
     if part.outputs is None:
         return Indexing(0, cotangents=part.rows.shape[1] > 1)
     return Indexing(len(output_shape(layer.narrow)))
 
 
 def _index(
-    layer: Projected, part: Part, columns: Columns, index: tuple[int, ...]
+    layer: LargeLayer, part: Part, columns: Columns, index: tuple[int, ...]
 ) -> tuple[int, ...]:
     row, flat = index
     shape = columns.leaf.value.shape
@@ -353,7 +377,7 @@ def _index(
     return (*left, *place)
 
 
-def output_findings_of(layer: Projected, value: Float, right: Float) -> Iterator[Finding]:
+def output_findings_of(layer: LargeLayer, value: Float, right: Float) -> Iterator[Finding]:
     """What there is to say of the value alone; `right` is that in the highest precision."""
     problem = layer.problem
     program = as_program(problem.implementation, {}, value.shape)

@@ -16,6 +16,7 @@ from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.engines.callables.subject import Subject
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.tracebacks import as_failure
+from gradcheck_cli.layers.shape import moving_size, output_shape, output_size
 
 COLUMNS = 16  # forward passes for a whole Jacobian; beyond that, DIRECTIONS a leaf
 DIRECTIONS = 2  # one Gaussian, one of Rademacher
@@ -103,18 +104,3 @@ class Pushes:
 
     def _columns(self, name: str, size: int) -> int:
         return size if self.directions is None else len(self.directions[name])
-
-
-def output_size(subject: Subject) -> int:
-    return sum(output.size for output in subject.outputs)
-
-
-def moving_size(subject: Subject) -> int:
-    return sum(leaf.size for leaf in subject.leaves if leaf.moves)
-
-
-def output_shape(subject: Subject) -> tuple[int, ...]:
-    """That of the only output; several are one flat vector."""
-    if len(subject.outputs) == 1:
-        return subject.outputs[0].shape
-    return (output_size(subject),)

@@ -24,8 +24,7 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
-from gradcheck_cli.layers.pushes import moving_size, output_shape, output_size
-from gradcheck_cli.layers.whole import with_layer
+from gradcheck_cli.layers.shape import moving_size, output_shape, output_size, with_layer
 from gradcheck_cli.layers.zeros import with_zeros_stated
 from gradcheck_cli.truth.callables import STIR, STIRRED, signs
 from gradcheck_cli.truth.noise import from_size

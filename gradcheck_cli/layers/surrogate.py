@@ -20,8 +20,8 @@ from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import judge
 from gradcheck_cli.layers.admissible import kinds_of
-from gradcheck_cli.layers.pushes import output_shape, output_size
-from gradcheck_cli.layers.whole import ENTRIES, PASSES, with_layer
+from gradcheck_cli.layers.shape import output_shape, output_size, with_layer
+from gradcheck_cli.layers.whole import ENTRIES, PASSES
 from gradcheck_cli.truth import compute
 
 ROWS = (

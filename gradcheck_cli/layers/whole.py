@@ -12,11 +12,11 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
-from gradcheck_cli.domain.layer import LayerProblem, as_program
-from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.layers.admissible import Admissible
-from gradcheck_cli.layers.pushes import Pushes, moving_size, output_shape, output_size
+from gradcheck_cli.layers.pushes import Pushes
+from gradcheck_cli.layers.shape import moving_size, output_shape, output_size, with_layer
 from gradcheck_cli.truth.callables import CallableTruth, stirred_values
 
 if TYPE_CHECKING:
@@ -30,14 +30,6 @@ def is_small(subject: Subject) -> bool:
     """Whether the whole Jacobian is to be computed."""
     rows = output_size(subject)
     return rows <= PASSES and rows * moving_size(subject) <= ENTRIES
-
-
-def with_layer(problem: LayerProblem, subject: Subject) -> Spec:
-    """The spec, with the layer as a program of one operation over its leaves."""
-    leaves = {leaf.name: leaf.value.shape for leaf in subject.leaves}
-    program = as_program(problem.implementation, leaves, output_shape(subject))
-    wrt = tuple(leaf.name for leaf in subject.leaves if leaf.moves)
-    return replace(problem.spec, program=program, wrt=wrt)
 
 
 class Whole:

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.callables.subject import Call, Subject
 from gradcheck_cli.judge.entries import Mask
-from gradcheck_cli.layers.pushes import output_size
+from gradcheck_cli.layers.shape import output_size
 
 # Where 1 - tanh(x)^2 is absorbed, or exp(-x) underflows, a sixteenth of x is harmless.
 SMALLER = (2.0**-4, 2.0**-8)
