@@ -40,7 +40,7 @@ from gradcheck_cli.explain import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.run.plan import Plan, make_plan
 from gradcheck_cli.truth import compute
-from gradcheck_cli.truth.certified import certify
+from gradcheck_cli.truth.certified.enclose import certify
 
 ENGINES = ("reference", "torch", "tensorflow", "jax")
 REPEATS = 15

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradcheck_cli.checks import examine
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, as_program
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.spec import Input, Spec
-from gradcheck_cli.engines.torch import TorchEngine
-from gradcheck_cli.layers import examine
+from gradcheck_cli.engines.torch.engine import TorchEngine
 
 SPAN = Span(1, 1, 1, 1)
 SLOW = 100.0  # times faster than gradcheck, at least

@@ -36,13 +36,13 @@ import torch
 from opinfo_notes import NOTES
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from gradcheck_cli.checks import examine
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import LayerProblem, as_program
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Input, Spec
-from gradcheck_cli.engines.torch import TorchEngine
-from gradcheck_cli.layers import examine
+from gradcheck_cli.engines.torch.engine import TorchEngine
 
 # PyTorch's helpers for tests derive a class from one of this package, which no operation needs.
 sys.modules.setdefault("expecttest", cast(ModuleType, SimpleNamespace(TestCase=unittest.TestCase)))

@@ -108,13 +108,13 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
     """Prints one spec's formulas; gives the mistake where it has none."""
     from gradcheck_cli.domain.report import SpecError
     from gradcheck_cli.engines.errors import NodeFault
+    from gradcheck_cli.engines.kit.walker import custom_gradients
     from gradcheck_cli.engines.symbolic.derive import (
         TooHard,
         as_python,
         derivation,
         differentiated,
     )
-    from gradcheck_cli.engines.walker import custom_gradients
     from gradcheck_cli.report.console import make_console, print_lines
     from gradcheck_cli.report.derivation import derivation_latex, derivation_lines
     from gradcheck_cli.truth.plain import inlined

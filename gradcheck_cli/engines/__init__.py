@@ -1,1 +1,3 @@
-"""The engines: one file each, behind one protocol, found through entry points (`registry`)."""
+"""The engines behind one protocol, found through entry points (`registry`): one package a
+framework, with the same inner file names; `kit`, `layer` and `trace` have what they share.
+"""

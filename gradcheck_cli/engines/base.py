@@ -23,7 +23,7 @@ from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.domain.program import Program
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.callables.subject import Subject, SubjectRequest
+    from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
 EVERY_DTYPE = ("float16", "bfloat16", "float32", "float64")
 

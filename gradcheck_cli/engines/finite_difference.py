@@ -14,12 +14,12 @@ import numpy as np
 from gradcheck_cli.domain.difference import Scheme
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Gradient, Problem, TrainingProblem
-from gradcheck_cli.engines.adapter import AnsweringEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.modes import Answer
-from gradcheck_cli.engines.reference import ReferenceEngine
-from gradcheck_cli.engines.walker import prepare
+from gradcheck_cli.engines.kit.adapter import AnsweringEngine
+from gradcheck_cli.engines.kit.modes import Answer
+from gradcheck_cli.engines.kit.walker import prepare
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
 
 
 class FiniteDifferenceEngine(AnsweringEngine):

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.engines.base import EVERY_DTYPE, Capabilities, Engine, make
-from gradcheck_cli.engines.points import REFERENCE, claims, targets
+from gradcheck_cli.engines.entry_points import REFERENCE, claims, targets
 from gradcheck_cli.version import VERSION
 
 _FIRST = (

@@ -14,9 +14,12 @@ from gradcheck_cli.engines.errors import EngineFault
 
 OURS = str(Path(__file__).parent.parent)
 REFERENCE = str(Path(OURS).parent / "reference_engine")
-# Where user's code and frameworks are called: an exception that begins here is theirs.
-BORDER = str(Path(OURS) / "engines" / "callables")
-CALLED = (str(Path(BORDER) / "binding.py"), "called")  # calls what a user wrote
+_ENGINES = Path(OURS) / "engines"
+CALLED = (str(_ENGINES / "layer" / "binding.py"), "called")  # calls what a user wrote
+_OF_FRAMEWORKS = ("torch", "tensorflow", "jax", "numpy")
+_FOR_FORMULAS = (  # what stands beside the modules about layers in an engine's package
+    *("engine", "framework", "ops", "kernels", "recorder", "calls", "equations", "wide", "startup"),
+)
 
 
 def installed(path: Iterable[str]) -> tuple[str, ...]:
@@ -74,7 +77,15 @@ def is_internal(error: BaseException) -> bool:
         return False
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     last = next((file for file in reversed(frames) if not file.startswith(_NUMERICS)), "")
-    return last.startswith((OURS, REFERENCE)) and not last.startswith(BORDER)
+    return last.startswith((OURS, REFERENCE)) and not _is_border(Path(last))
+
+
+def _is_border(path: Path) -> bool:
+    """Whether a module of ours calls what users wrote: an exception that begins there is theirs."""
+    if not path.is_relative_to(_ENGINES):
+        return False
+    package, *rest = path.relative_to(_ENGINES).with_suffix("").parts
+    return package == "layer" or (package in _OF_FRAMEWORKS and rest[0] not in _FOR_FORMULAS)
 
 
 def without_lines(error: BaseException) -> bool:

@@ -12,11 +12,11 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.report import Cause, Finding, internal_about
 from gradcheck_cli.engines.tracebacks import internal_failure
-from gradcheck_cli.explain.blame import blame, blame_row, blame_tie
-from gradcheck_cli.explain.patterns import axis_sizes, name_pattern
-from gradcheck_cli.explain.rules import blame_rule
-from gradcheck_cli.explain.terms import terms_of
-from gradcheck_cli.explain.traces import Traces, traces_of
+from gradcheck_cli.explain.blame.explanation import blame, blame_row, blame_tie
+from gradcheck_cli.explain.blame.patterns import axis_sizes, name_pattern
+from gradcheck_cli.explain.blame.stated_rules import blame_rule
+from gradcheck_cli.explain.blame.summands import terms_of
+from gradcheck_cli.explain.blame.traces import Traces, traces_of
 
 WRONG = ("GC101", "GC106")
 

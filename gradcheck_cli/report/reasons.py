@@ -87,7 +87,7 @@ def _engine_ops(causes: Iterable[tuple[str | None, Cause]]) -> list[tuple[str, s
 
 def _meanings(group: Sequence[Finding], style: Style) -> list[Text]:
     """The sentence of the vocabulary for every kind of cause."""
-    from gradcheck_cli.explain.causes import CAUSES
+    from gradcheck_cli.explain.blame.causes import CAUSES
 
     kinds = dict.fromkeys(finding.cause.kind for finding in group if finding.cause)
     return [line for kind in kinds for line in labelled("means", CAUSES[kind], style)]

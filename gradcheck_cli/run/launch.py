@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 
-from gradcheck_cli.engines.points import REFERENCE, targets
+from gradcheck_cli.engines.entry_points import REFERENCE, targets
 from gradcheck_cli.run import family
 
 _prewarmed: dict[str, subprocess.Popen[bytes]] = {}

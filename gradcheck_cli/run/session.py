@@ -28,10 +28,10 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.judge import flushed, judge, judge_training, suspects
 from gradcheck_cli.judge.failures import internal_finding
+from gradcheck_cli.run.finalize import reading, settle, training_result
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan, placed
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
-from gradcheck_cli.run.settle import reading, settle, training_result
-from gradcheck_cli.run.work import (
+from gradcheck_cli.run.spec_state import (
     Kind,
     Work,
     answers_of,
@@ -276,7 +276,8 @@ class _Session:
             if not findings:  # nothing of this is imported for what is right
                 continue
             with ours(work, index, "the findings could not be explained"):
-                from gradcheck_cli.explain import explain, fixing
+                from gradcheck_cli.explain import explain
+                from gradcheck_cli.explain.fixes import trials as fixing
 
                 findings = explain(case, findings)
                 work.judged[index] = checks, findings
@@ -298,7 +299,7 @@ class _Session:
         work = self._works[number]
         if not work.screened:
             return
-        from gradcheck_cli.explain import fixing
+        from gradcheck_cli.explain.fixes import trials as fixing
 
         questions: dict[str, list[_Question]] = {}
         for index, screened in work.screened.items():
@@ -326,7 +327,7 @@ class _Session:
             checks += more_checks
             if more_findings:
                 with ours(work, index, "the fixes could not be reported"):
-                    from gradcheck_cli.explain.fixing import with_fixes
+                    from gradcheck_cli.explain.fixes.trials import with_fixes
 
                     answers, screened = answers_of(work, index), work.screened.get(index)
                     more_findings = with_fixes(case, more_findings, screened, answers)
@@ -394,7 +395,7 @@ def _layers_of(work: Work) -> tuple[list[LayerAnswer], list[Finding]]:
     """What came of the layers of a spec, and their findings."""
     if not work.plan.layers:
         return [], []
-    from gradcheck_cli.layers.failures import told_once, with_failure  # with all that examines
+    from gradcheck_cli.checks.failures import told_once, with_failure  # with all that examines
 
     layers = [with_failure(p, work.layers[index]) for index, p in enumerate(work.plan.layers)]
     return layers, told_once(work.plan.layers, layers)

@@ -21,7 +21,7 @@ from typing import Any
 
 _MISSING = object()
 _OF_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE: the attributes of other classes cannot be set
-_OURS = ("domain", "engines", "explain", "judge", "layers", "run", "truth")
+_OURS = ("checks", "domain", "engines", "explain", "judge", "run", "truth")
 _PUBLIC = {
     "builtins": (),
     "math": (),

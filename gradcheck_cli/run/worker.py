@@ -17,8 +17,8 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gradcheck_cli.engines import patience
-from gradcheck_cli.engines.points import REFERENCE
+from gradcheck_cli.engines.entry_points import REFERENCE
+from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.run import channel, family, output
 
 if TYPE_CHECKING:
@@ -100,7 +100,6 @@ class _Line:
 
 
 def _watched() -> Process:
-    import gradcheck_cli.layers  # noqa: F401 - what examines is watched, too
     from gradcheck_cli.run.state import Process
 
     return Process()
@@ -187,13 +186,13 @@ def _asked(engine: Engine, question: Any) -> Any:
 
         return compute(question)
     if kind == "FixRequest":
-        from gradcheck_cli.truth.trial import screen
+        from gradcheck_cli.truth.screening import screen
 
         return screen(question)
     if kind == "TrainingProblem":
         return answers.training(engine.train(question), question, name)
     if kind == "LayerProblem":
-        from gradcheck_cli.layers import examine
+        from gradcheck_cli.checks import examine
 
         return examine(engine, question)
     return answers.evaluation(engine.evaluate(question), question, name)

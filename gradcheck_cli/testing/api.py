@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.testing.asked import Asked
+from gradcheck_cli.testing.call_args import Asked
 from gradcheck_cli.testing.formulas import check_formula
 from gradcheck_cli.testing.layers import check_layer
 from gradcheck_cli.testing.report import CheckReport, GradientError

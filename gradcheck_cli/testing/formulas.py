@@ -15,7 +15,7 @@ from gradcheck_cli.domain.events import Finished
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.run import session
-from gradcheck_cli.testing.asked import Asked
+from gradcheck_cli.testing.call_args import Asked
 from gradcheck_cli.testing.report import CheckReport, mistakes_screen, with_calls
 from gradcheck_cli.testing.values import as_array
 

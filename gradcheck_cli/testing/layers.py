@@ -16,11 +16,11 @@ from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.spec import Input, Model, Spec
 from gradcheck_cli.engines.registry import Registered, engines
-from gradcheck_cli.run.here import run_here
+from gradcheck_cli.run.in_process import run_here
 from gradcheck_cli.run.plan import DTYPES
 from gradcheck_cli.specfile.kinds import KINDS, wrong_shape, wrong_value
 from gradcheck_cli.specfile.settings import checked_settings
-from gradcheck_cli.testing.asked import Asked
+from gradcheck_cli.testing.call_args import Asked
 from gradcheck_cli.testing.place import name_of, place_of
 from gradcheck_cli.testing.report import CheckReport, with_calls
 from gradcheck_cli.testing.trees import opened

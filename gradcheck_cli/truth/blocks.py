@@ -10,8 +10,8 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.truth.classify import Sides
-from gradcheck_cli.truth.directions import Slope
+from gradcheck_cli.truth.numerics.classify import Sides
+from gradcheck_cli.truth.numerics.directions import Slope
 from gradcheck_cli.truth.plain import moving
 
 # An error bar below 2^-8 of the judged dtype's ulp cannot be seen in any figure that the user gets;

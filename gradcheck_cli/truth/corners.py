@@ -17,8 +17,8 @@ import numpy.typing as npt
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.blocks import Differences, Merged
-from gradcheck_cli.truth.directions import Values
-from gradcheck_cli.truth.noise import typical
+from gradcheck_cli.truth.numerics.directions import Values
+from gradcheck_cli.truth.numerics.noise import typical
 
 SAMPLES = 24
 MOST = 32  # columns that are looked at: what is wrong in more of them is no tie of a few numbers

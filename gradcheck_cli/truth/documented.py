@@ -13,10 +13,10 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.program import CUSTOM, CustomGradient, Node, Program
 from gradcheck_cli.domain.truth import Documented, Truth, TruthBlock
 from gradcheck_cli.engines.documented import DOCUMENTED
-from gradcheck_cli.engines.reference import ReferenceEngine
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.formula import Argument, parse
-from gradcheck_cli.truth.certified import certify, certify_output
-from gradcheck_cli.truth.conditioning import with_costs
+from gradcheck_cli.truth.certified.enclose import certify, certify_output
+from gradcheck_cli.truth.conditioning.rounding_cost import with_costs
 from gradcheck_cli.truth.gradients import float64_gradients
 from gradcheck_cli.truth.plain import inlined
 

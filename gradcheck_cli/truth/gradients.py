@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, Problem, Projection
-from gradcheck_cli.engines.reference import ReferenceEngine
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.plain import inlined
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.truth.differences import Float
-from gradcheck_cli.truth.directions import Values
-from gradcheck_cli.truth.noise import OPERATIONS, from_size
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.directions import Values
+from gradcheck_cli.truth.numerics.noise import OPERATIONS, from_size
 
 UNRESOLVED = (
     "the value changes as much from one float to the next as anywhere around the point, and its "

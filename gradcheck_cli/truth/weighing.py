@@ -11,7 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.truth.blocks import Differences, Merged, merge
-from gradcheck_cli.truth.noise import OPERATIONS
+from gradcheck_cli.truth.numerics.noise import OPERATIONS
 
 ROUNDINGS = OPERATIONS**0.5  # times C: so many operations round as much as the inputs, at random
 SAME = 16.0  # times what a move of 2^-20 changes: a number that it changes so much has no digits

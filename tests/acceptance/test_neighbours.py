@@ -55,9 +55,9 @@ RAISES = """
     raise fault
 """
 EXAMINES = """
-    import gradcheck_cli.layers
+    import gradcheck_cli.checks
     from gradcheck_cli.domain.layer import LayerAnswer
-    gradcheck_cli.layers.examine = lambda *parts: LayerAnswer()
+    gradcheck_cli.checks.examination = lambda *parts: LayerAnswer()
 """
 HOSTILE = {
     "numpy": {

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Mode
-from gradcheck_cli.engines import tensorflow_ops, torch_ops
-from gradcheck_cli.engines.lowerings import Limited, Missing
-from gradcheck_cli.engines.walker import OPERATORS
+from gradcheck_cli.engines.kit.lowerings import Limited, Missing
+from gradcheck_cli.engines.kit.walker import OPERATORS
+from gradcheck_cli.engines.tensorflow import ops as tensorflow_ops
+from gradcheck_cli.engines.torch import ops as torch_ops
 from reference_engine.op import SEVERAL, TABLE, Op, Point
 from tests.conftest import loaded
 from tests.every import every

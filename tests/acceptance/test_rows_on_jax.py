@@ -13,15 +13,15 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Problem, Projection
-from gradcheck_cli.engines import jax_ops
-from gradcheck_cli.engines.lowerings import Missing
-from gradcheck_cli.engines.walker import OPERATORS
+from gradcheck_cli.engines.jax import ops
+from gradcheck_cli.engines.kit.lowerings import Missing
+from gradcheck_cli.engines.kit.walker import OPERATORS
 from reference_engine.op import TABLE, Op, Point
 from tests.conftest import loaded
 from tests.reference_engine.samples import SAMPLES, Sample
 from tests.rows import answer, floats_of, point_arrays, program_of_row
 
-COMPOSED = [name for name, words in jax_ops.TABLE.items() if callable(words)]
+COMPOSED = [name for name, words in ops.TABLE.items() if callable(words)]
 NAMED = [name for name in TABLE if name not in COMPOSED]
 
 # Relative to the largest entry: a quarter of the digits may be lost, which is where judging warns.
@@ -44,8 +44,8 @@ def close(got: Array, expected: Array) -> None:
 
 
 def test_every_row_is_lowered() -> None:
-    assert TABLE.keys() == jax_ops.TABLE.keys() | OPERATORS.keys()
-    assert not any(isinstance(words, Missing) for words in jax_ops.TABLE.values())
+    assert TABLE.keys() == ops.TABLE.keys() | OPERATORS.keys()
+    assert not any(isinstance(words, Missing) for words in ops.TABLE.values())
     assert loaded("jax").operations() == TABLE.keys()
 
 

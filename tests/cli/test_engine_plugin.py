@@ -45,4 +45,4 @@ def test_it_stands_among_the_engines(folder: Path) -> None:
 
 
 def test_it_is_short(folder: Path) -> None:
-    assert len((folder / "gradcheck_autograd.py").read_text("utf-8").splitlines()) < 80
+    assert len((folder / "gradcheck_autograd.py").read_text("utf-8").splitlines()) <= 80

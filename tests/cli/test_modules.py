@@ -53,9 +53,9 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
                 "scipy",
                 "importlib.metadata",  # a scan of all that is installed, for other engines
                 "gradcheck_cli.engines.eigen",
-                "gradcheck_cli.explain.blame",  # what is right needs no explanation
-                "gradcheck_cli.explain.code",
-                "gradcheck_cli.layers",
+                "gradcheck_cli.explain.blame.explanation",  # what is right needs no explanation
+                "gradcheck_cli.explain.fixes.code",
+                "gradcheck_cli.checks",
                 "gradcheck_cli.testing",
                 *FRAMEWORKS,
             ),

@@ -16,15 +16,15 @@ from gradcheck_cli.engines.base import Engine, make
 from gradcheck_cli.formula import Argument, parse
 
 TARGETS = {
-    "reference": "gradcheck_cli.engines.reference:ReferenceEngine",
-    "torch": "gradcheck_cli.engines.torch:TorchEngine",
-    "tensorflow": "gradcheck_cli.engines.tensorflow:TensorFlowEngine",
+    "reference": "gradcheck_cli.engines.reference.engine:ReferenceEngine",
+    "torch": "gradcheck_cli.engines.torch.engine:TorchEngine",
+    "tensorflow": "gradcheck_cli.engines.tensorflow.engine:TensorFlowEngine",
 }
 # JAX compiles every operation for every shape, or a whole derivative: what all engines have alike
 # is asked of it in a few tests of its own.
 COMPILING = {
-    "jax": "gradcheck_cli.engines.jax:JaxEngine",
-    "jax-jit": "gradcheck_cli.engines.jax:JaxJitEngine",
+    "jax": "gradcheck_cli.engines.jax.engine:JaxEngine",
+    "jax-jit": "gradcheck_cli.engines.jax.engine:JaxJitEngine",
 }
 
 

@@ -19,12 +19,12 @@ import torch
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.placement import Placement
-from gradcheck_cli.engines.callables.subject import SubjectRequest
-from gradcheck_cli.engines.callables.torch import TorchSubject
 from gradcheck_cli.engines.errors import EngineFault
-from gradcheck_cli.engines.placing import torch_placed
-from gradcheck_cli.engines.torch import TorchEngine
-from gradcheck_cli.engines.walker import prepare
+from gradcheck_cli.engines.kit.device_setup import torch_placed
+from gradcheck_cli.engines.kit.walker import prepare
+from gradcheck_cli.engines.layer.subject import SubjectRequest
+from gradcheck_cli.engines.torch.engine import TorchEngine
+from gradcheck_cli.engines.torch.layer import TorchSubject
 from tests.conftest import program_of
 
 SECOND = """
@@ -32,10 +32,10 @@ import os
 from contextlib import contextmanager
 import numpy as np
 from gradcheck_cli.domain.evaluation import Problem
-from gradcheck_cli.domain.layer import Implementation
+from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.placement import Placement
-from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
+from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 from gradcheck_cli.engines.registry import engines
 from tests.conftest import program_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.engines import points, registry
+from gradcheck_cli.engines import entry_points, registry
 from gradcheck_cli.engines.registry import Registered
 from gradcheck_cli.report.engines import engine_lines
 from gradcheck_cli.report.style import Style
@@ -34,7 +34,7 @@ def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Reg
     )
     (tmp_path / "strange_engine.py").write_text(
         "from gradcheck_cli.engines.base import Capabilities\n"
-        "from gradcheck_cli.engines.reference import ReferenceEngine\n"
+        "from gradcheck_cli.engines.reference.engine import ReferenceEngine\n"
         "class Zebra(ReferenceEngine):\n"
         "    capabilities = Capabilities('zebra', ('no-such-dist', 'strange-engines'), 'pip x')\n"
         "class Absent(ReferenceEngine):\n"
@@ -48,10 +48,10 @@ def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Reg
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("strange_engine", "bang_on_import"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    for kept in (points.claims, points.targets, registry.engines):
+    for kept in (entry_points.claims, entry_points.targets, registry.engines):
         kept.cache_clear()
     yield registry.engines()
-    for kept in (points.claims, points.targets, registry.engines):
+    for kept in (entry_points.claims, entry_points.targets, registry.engines):
         kept.cache_clear()
 
 
@@ -95,11 +95,11 @@ def test_what_is_no_engine_of_its_name_is_told(engines: Mapping[str, Registered]
 
 def test_a_name_of_ours_stays_ours(engines: Mapping[str, Registered]) -> None:
     torch = engines["torch"]
-    assert torch.target == "gradcheck_cli.engines.torch:TorchEngine"
+    assert torch.target == "gradcheck_cli.engines.torch.engine:TorchEngine"
     assert torch.rivals == ("strange_engine:Zebra",)
     shown = [line.plain for line in engine_lines({"torch": torch}, Style(width=120))]
     assert (
-        "torch            gradcheck_cli.engines.torch:TorchEngine is used, and not "
+        "torch            gradcheck_cli.engines.torch.engine:TorchEngine is used, and not "
         + ("strange_engine:Zebra")
         in shown
     )

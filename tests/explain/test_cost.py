@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.engines import promotion, tracing
+from gradcheck_cli.engines.kit import run_traced
+from gradcheck_cli.engines.trace import culprits
 from gradcheck_cli.explain import findings
 from gradcheck_cli.specfile import read
 from tests.acceptance.test_blame import CASES
@@ -33,10 +34,10 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, name, counts)
 
-    counting(tracing, "_reverse", "recorded")
-    counting(promotion, "shadow", "exact")
-    counting(promotion._Search, "_entry", "again")
-    counting(promotion._Search, "_rounded", "again")
+    counting(run_traced, "_reverse", "recorded")
+    counting(culprits, "shadow", "exact")
+    counting(culprits._Search, "_entry", "again")
+    counting(culprits._Search, "_rounded", "again")
     counting(findings, "blame", "blamed")
     return counted
 
@@ -86,4 +87,4 @@ def test_what_is_right_is_run_once(
 
 
 def test_the_search_is_given_no_more() -> None:
-    assert LOOKS + 1 + promotion.RUNS < MOST
+    assert LOOKS + 1 + culprits.RUNS < MOST

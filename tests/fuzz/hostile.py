@@ -76,7 +76,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "raises StopIteration": Behaviour("raise StopIteration", expects="finding"),
     "raises MemoryError": Behaviour("raise MemoryError", expects="finding"),
     "raises with an evil detail": Behaviour(
-        "from gradcheck_cli.engines.base import EngineFault\n"
+        "from gradcheck_cli.engines.errors import EngineFault\n"
         "class Evil:\n    def __reduce__(self):\n        return os._exit, (0,)\n"
         "fault = EngineFault('no')\nfault.detail = Evil()\nraise fault",
         expects="finding",
@@ -148,7 +148,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "patches NumPy": Behaviour("numpy.array = numpy.asarray = None"),
     "patches print and len": Behaviour("builtins.print = builtins.len = None"),
     "patches the checker": Behaviour(
-        "import gradcheck_cli.layers.examine as e\nimport gradcheck_cli.layers as l\n"
+        "import gradcheck_cli.checks.examination as e\nimport gradcheck_cli.checks as l\n"
         "from gradcheck_cli.domain.layer import LayerAnswer\n"
         "l.examine = e.examine = lambda *a, **k: LayerAnswer()"
     ),

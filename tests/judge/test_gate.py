@@ -18,8 +18,8 @@ from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.judge import case as judging
 from gradcheck_cli.judge import gate
 from gradcheck_cli.judge.entries import Again, Judged, judge_block
+from gradcheck_cli.run.finalize import settle
 from gradcheck_cli.run.plan import make_plan
-from gradcheck_cli.run.settle import settle
 from tests.conftest import decide, spec_of
 from tests.judge.making import block, rows
 

@@ -1,5 +1,5 @@
 from gradcheck_cli.engines.base import Capabilities, Tool
-from gradcheck_cli.engines.reference import ReferenceEngine
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.engines.registry import Registered
 from gradcheck_cli.report.engines import engine_lines, engines_as_json
 from gradcheck_cli.report.style import Style

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.explain.causes import CAUSES
+from gradcheck_cli.explain.blame.causes import CAUSES
 from gradcheck_cli.report.reasons import SHOWN_LINES, reason_lines
 from gradcheck_cli.report.style import Style
 

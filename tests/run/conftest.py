@@ -11,13 +11,13 @@ import pytest
 
 from gradcheck_cli import specfile
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines import points, registry
+from gradcheck_cli.engines import entry_points, registry
 
 _ENGINES = '''
 import ctypes, os, pickle, subprocess, sys, time
 from dataclasses import replace
-from gradcheck_cli.engines.patience import off_the_clock
-from gradcheck_cli.engines.reference import ReferenceEngine
+from gradcheck_cli.engines.kit.patience import off_the_clock
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
 
 
 class _Fake(ReferenceEngine):
@@ -268,7 +268,7 @@ class OnGpu(_Fake):
 
 class Refused(_Fake):
     def load(self):
-        from gradcheck_cli.engines.base import EngineFault
+        from gradcheck_cli.engines.errors import EngineFault
 
         raise EngineFault("its framework is built without CUDA")
 
@@ -322,10 +322,10 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     monkeypatch.delitem(sys.modules, "fake_engines", raising=False)
     monkeypatch.setenv("CHILD_PID_FILE", str(tmp_path / "child_pid"))
     monkeypatch.setenv("IMPORTS_FILE", str(tmp_path / "imports"))
-    for kept in (points.claims, points.targets, registry.engines):
+    for kept in (entry_points.claims, entry_points.targets, registry.engines):
         kept.cache_clear()
     yield targets
-    for kept in (points.claims, points.targets, registry.engines):
+    for kept in (entry_points.claims, entry_points.targets, registry.engines):
         kept.cache_clear()
 
 

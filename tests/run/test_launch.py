@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.engines.points import targets
+from gradcheck_cli.engines.entry_points import targets
 from gradcheck_cli.run.launch import adopt, prewarm_named
 
 

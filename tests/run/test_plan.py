@@ -16,7 +16,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines import devices
 from gradcheck_cli.engines.registry import Registered, engines
 from gradcheck_cli.run.plan import Plan, make_plan
-from gradcheck_cli.run.work import new_work
+from gradcheck_cli.run.spec_state import new_work
 
 Read = Callable[[str], Spec]
 SQUARE = "inputs: {x: 2.5}\nmodel: x ** 2"

@@ -318,12 +318,12 @@ def test_a_defect_comes_with_a_fix_that_every_engine_tried(spec: Read) -> None:
 def test_a_screening_that_breaks_is_an_error_beside_the_finding(
     spec: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gradcheck_cli.explain import fixing
+    from gradcheck_cli.explain.fixes import trials
 
     def broken(*parts: object) -> object:
         return "no request"
 
-    monkeypatch.setattr(fixing, "request", broken)
+    monkeypatch.setattr(trials, "request", broken)
     (result,) = _report(_events([spec(UNSTABLE)], _options("reference"))).results
     assert _codes(result) == {("GC201", "reference"), ("GC706", None)}
     assert all(finding.fix is None for finding in result.findings)

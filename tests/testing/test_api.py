@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import gradcheck_cli
 from gradcheck_cli import GradientError, UsageError, assert_gradients, check
 from gradcheck_cli.engines import devices
 from gradcheck_cli.testing.place import place_of
@@ -302,3 +303,10 @@ class Own(torch.nn.Linear):
         source, _ = place_of(layer)
         assert not source.text
         assert "/" not in source.path
+
+
+def test_a_check_leaves_every_public_name_as_it_was() -> None:
+    """An import of a submodule that is called like a function would take the function's place."""
+    assert check(torch.sin, torch.ones(1)).passed
+    for name in gradcheck_cli.__all__:
+        assert callable(getattr(gradcheck_cli, name))

@@ -11,7 +11,7 @@ import torch
 
 from gradcheck_cli import GradientError, specfile
 from gradcheck_cli.domain.options import RunOptions
-from gradcheck_cli.run.here import run_here
+from gradcheck_cli.run.in_process import run_here
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "layers.md").read_text("utf-8")
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import huber_loss, softplus
 
-from tests.layers.making import examined
+from tests.checks.making import examined
 
 Layer = Callable[[Any], Any]
 

@@ -8,7 +8,7 @@ import pytest
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Mode, Projection
-from gradcheck_cli.engines.reference import ReferenceEngine
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.gradients import Float64Gradients, block_shapes, float64_gradients
 from tests.conftest import array, loaded, program_of
 

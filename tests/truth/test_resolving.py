@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from gradcheck_cli.truth.differences import Float
-from gradcheck_cli.truth.directions import Values
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.resolving import unresolved
 
 X = np.array([0.7, 1.3])

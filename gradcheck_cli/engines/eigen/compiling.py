@@ -25,7 +25,7 @@ from pathlib import Path
 from gradcheck_cli.engines.eigen.diagnostics import first_error
 from gradcheck_cli.engines.eigen.tools import COMPILER
 from gradcheck_cli.engines.errors import EngineFault
-from gradcheck_cli.engines.patience import off_the_clock
+from gradcheck_cli.engines.kit.patience import off_the_clock
 
 try:
     import fcntl

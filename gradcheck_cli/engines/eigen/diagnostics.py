@@ -171,7 +171,7 @@ def _without_storage(found: re.Match[str]) -> str:
 
 def _place(record: _Record) -> Place | None:
     """The stretch that the compiler underlines; else the word that it points at."""
-    from gradcheck_cli.engines.callables.places import shown
+    from gradcheck_cli.engines.layer.source_lines import shown
 
     try:
         text = Path(record.file).read_text("utf-8", "replace")

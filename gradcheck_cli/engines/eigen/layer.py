@@ -17,8 +17,12 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import Leaf
-from gradcheck_cli.engines.callables.results import MissingOutput
-from gradcheck_cli.engines.callables.subject import (
+from gradcheck_cli.engines.eigen.calling import longs, pointer
+from gradcheck_cli.engines.eigen.compiling import compiled, search_path
+from gradcheck_cli.engines.eigen.writing import REALS
+from gradcheck_cli.engines.errors import EngineFault, Unsupported
+from gradcheck_cli.engines.layer.results import MissingOutput
+from gradcheck_cli.engines.layer.subject import (
     Call,
     Output,
     Ran,
@@ -26,16 +30,12 @@ from gradcheck_cli.engines.callables.subject import (
     SubjectRequest,
     one_by_one,
 )
-from gradcheck_cli.engines.eigen.calling import longs, pointer
-from gradcheck_cli.engines.eigen.compiling import compiled, search_path
-from gradcheck_cli.engines.eigen.writing import REALS
-from gradcheck_cli.engines.errors import EngineFault, Unsupported
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.callables.casts import Cast
-    from gradcheck_cli.engines.callables.custom import CustomCall, Lines, Unbounded, Uncut
-    from gradcheck_cli.engines.callables.held import Held
-    from gradcheck_cli.engines.callables.recording import Recording
+    from gradcheck_cli.engines.layer.casts import Cast
+    from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
+    from gradcheck_cli.engines.layer.held import Held
+    from gradcheck_cli.engines.layer.recording import Recording
 
 _INCLUDED = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
 _DIMENSIONS = 8  # of an output, at most (gradcheck_layer.hpp)
@@ -202,7 +202,7 @@ class EigenSubject:
 
     def lines(self, row: Array) -> Lines:
         """None is seen in compiled code."""
-        from gradcheck_cli.engines.callables.custom import Lines
+        from gradcheck_cli.engines.layer.custom import Lines
 
         return Lines()
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Node
-from gradcheck_cli.engines.axes import axes_of
 from gradcheck_cli.engines.eigen.body import Body
 from gradcheck_cli.engines.eigen.rows import ELEMENTWISE, FOLDED, LOSSES, MOVED, NONE
 from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.kit.axes import axes_of
 from reference_engine.op import TABLE as ROWS
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.axes import axes_of, restored
+from gradcheck_cli.engines.kit.axes import axes_of, restored
 
 
 def the_row(name: str) -> Callable[..., Any]:

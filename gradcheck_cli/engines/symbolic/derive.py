@@ -12,7 +12,7 @@ import numpy as np
 from gradcheck_cli.domain.derivation import Derivation, Equation, Section
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
-from gradcheck_cli.engines.lowerings import bound
+from gradcheck_cli.engines.kit.lowerings import bound
 from gradcheck_cli.engines.symbolic.formulas import (
     Calls,
     OutOfTime,
@@ -26,8 +26,8 @@ from gradcheck_cli.engines.symbolic.formulas import (
     walk,
 )
 from gradcheck_cli.engines.symbolic.notation import NOTATIONS, Notation, Written, python_code
+from gradcheck_cli.engines.symbolic.ops import TABLE
 from gradcheck_cli.engines.symbolic.stated import written_out
-from gradcheck_cli.engines.symbolic_ops import TABLE
 
 PATIENCE_S = 30.0  # for everything but simplification
 SHOWN = 24  # equations of a section

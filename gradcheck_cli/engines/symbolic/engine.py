@@ -17,12 +17,12 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Gradient, Mode, Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.engines.adapter import AnsweringEngine
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.lowerings import Table, bound, had, reasons
-from gradcheck_cli.engines.modes import Answer
-from gradcheck_cli.engines.walker import custom_gradients, round_constant, rounded
+from gradcheck_cli.engines.kit.adapter import AnsweringEngine
+from gradcheck_cli.engines.kit.lowerings import Table, bound, had, reasons
+from gradcheck_cli.engines.kit.modes import Answer
+from gradcheck_cli.engines.kit.walker import custom_gradients, round_constant, rounded
 
 Made = TypeVar("Made")
 
@@ -62,7 +62,7 @@ class SymbolicEngine(AnsweringEngine):
         return reasons(self._table())
 
     def _table(self) -> Table:
-        from gradcheck_cli.engines.symbolic_ops import TABLE  # many small modules
+        from gradcheck_cli.engines.symbolic.ops import TABLE  # many small modules
 
         return TABLE
 

@@ -16,7 +16,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
 from gradcheck_cli.engines.errors import NodeFault, Unsupported
-from gradcheck_cli.engines.lowerings import Missing
+from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.symbolic.arrays import each
 from gradcheck_cli.engines.symbolic.stated import stated
 from reference_engine.op import TABLE as ROWS

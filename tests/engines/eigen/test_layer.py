@@ -12,10 +12,10 @@ import pytest
 from gradcheck_cli import specfile
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.engines.callables.subject import Call, SubjectRequest
 from gradcheck_cli.engines.eigen.engine import EigenEngine
 from gradcheck_cli.engines.eigen.layer import EigenSubject
 from gradcheck_cli.engines.errors import EngineFault, Unsupported
+from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 
 FOLDER = Path(__file__).parent
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ import pytest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Problem, Projection, TrainingProblem
 from gradcheck_cli.engines.symbolic.engine import SymbolicEngine, _Derived
-from gradcheck_cli.engines.symbolic_ops import TABLE as FORMULAS
+from gradcheck_cli.engines.symbolic.ops import TABLE as FORMULAS
 from reference_engine.op import TABLE
 from tests.conftest import Judged, loaded, program_of
 from tests.reference_engine.samples import SAMPLES, Sample

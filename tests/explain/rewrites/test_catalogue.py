@@ -14,15 +14,15 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Projection
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
-from gradcheck_cli.engines.walker import rounded
+from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.explain.algebra.building import Workshop
 from gradcheck_cli.explain.algebra.expressions import Expr, Forest, Misfit, ordered
 from gradcheck_cli.explain.rewrites import CATALOGUE
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site
 from gradcheck_cli.truth import compute
-from gradcheck_cli.truth.certified import certify, certify_output
+from gradcheck_cli.truth.certified.enclose import certify, certify_output
 from gradcheck_cli.truth.plain import PlainFunction
-from gradcheck_cli.truth.trial import failing_point, worst_error
+from gradcheck_cli.truth.screening import failing_point, worst_error
 from tests.conftest import array, loaded, program_of
 from tests.explain.rewrites.examples import EXAMPLES, Example
 

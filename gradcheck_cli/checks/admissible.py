@@ -1,0 +1,192 @@
+"""A layer whose inputs move only so that they stay of their kind: rotations by turning, and so on.
+
+Everything that moves an input adds something to it. Here that is the coordinates of a value that is
+of its kind again, and gradients are those by the coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.spec import Input
+from gradcheck_cli.domain.truth import Truth
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
+from gradcheck_cli.engines.layer.subject import Call, Ran, Subject
+from gradcheck_cli.specfile.kinds import KINDS, Kind
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.layer.casts import Cast
+    from gradcheck_cli.engines.layer.held import Held
+    from gradcheck_cli.engines.layer.recording import Recording
+
+SECOND = "second derivatives along the kind of an input are not checked"
+WHOLE = "not traced: an input moves within its kind"
+
+
+def kinds_of(inputs: Mapping[str, Input]) -> dict[str, Kind]:
+    """The kinds of the inputs that have one."""
+    return {name: KINDS[one.kind] for name, one in inputs.items() if one.kind}
+
+
+def moved(
+    kinds: Mapping[str, Kind], own: Mapping[str, Array], values: Mapping[str, Array]
+) -> dict[str, Array]:
+    """The values; those of a kind are taken for `own` with coordinates added."""
+    return {
+        name: kinds[name].moved(own[name], value - own[name])
+        if name in kinds and not np.array_equal(value, own[name])
+        else value
+        for name, value in values.items()
+    }
+
+
+class Admissible:
+    """`subject.Subject` of a subject whose inputs of these `kinds` stay what they are. `origin` has
+    the values at which all coordinates are zero."""
+
+    def __init__(
+        self, subject: Subject, kinds: Mapping[str, Kind], origin: Mapping[str, Array]
+    ) -> None:
+        self._subject = subject
+        self.dtype, self.outputs, self.stencils = subject.dtype, subject.outputs, subject.stencils
+        self._kinds = kinds
+        self._origin = origin
+        self._own = {leaf.name: leaf.value for leaf in subject.leaves if leaf.name in kinds}
+        self.notes = (
+            *subject.notes,
+            *(
+                f"`{name}` stays of its kind ({kind.name}): its gradient at "
+                f"{'[i, j]' if kind.axes == 2 else '[i]'} is along what {kind.motion}"
+                for name, kind in kinds.items()
+            ),
+        )
+
+    @property
+    def digits(self) -> str:
+        return self._subject.digits
+
+    @digits.setter
+    def digits(self, digits: str) -> None:
+        self._subject.digits = digits
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        return self._subject.leaves
+
+    @leaves.setter
+    def leaves(self, leaves: tuple[Leaf, ...]) -> None:
+        self._subject.leaves = leaves
+
+    @property
+    def mode(self) -> Mode:
+        return self._subject.mode
+
+    @mode.setter
+    def mode(self, mode: Mode) -> None:
+        self._subject.mode = mode
+
+    def _values(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        return moved(self._kinds, self._origin, values)
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        return self._subject.value(self._values(values))
+
+    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        return self._subject.several([self._values(values) for values in many])
+
+    def run(self, call: Call) -> Ran:
+        values = self._values(call.values)
+        between = None if call.between is None else self._values(call.between)
+        ran = self._subject.run(replace(call, values=values, between=between))
+        return replace(ran, gradients=self._pulled(ran.gradients, values))
+
+    def _pulled(
+        self, gradients: Mapping[str, Array | None], values: Mapping[str, Array]
+    ) -> dict[str, Array | None]:
+        """Gradients (k, n) or (n,) by the coordinates of inputs that have some."""
+        found = dict(gradients)
+        for name, kind in self._kinds.items():
+            gradient = found.get(name)
+            if gradient is not None:
+                x = values.get(name, self._own[name])
+                shaped = gradient.reshape(*gradient.shape[:-1], *x.shape)
+                found[name] = kind.pulled(x, shaped).reshape(gradient.shape)
+        return found
+
+    def costing(self, truth: Truth) -> Truth:
+        """The truth (of all rows), with what the roundings of the framework's gradient cost the one
+        by the coordinates: half an ulp of every entry."""
+        rows = np.eye(sum(output.size for output in self.outputs))
+        gradients = self._subject.run(Call(rows=rows)).gradients
+        blocks = dict(truth.blocks)
+        for (mode, name), block in truth.blocks.items():
+            gradient = gradients.get(name)
+            whole = gradient is not None and gradient.shape == block.value.shape  # no directions
+            if name in self._kinds and gradient is not None and whole:
+                x = self._own[name]
+                errors = np.abs(gradient).reshape(-1, *x.shape) * FORMATS[truth.dtype].unit_roundoff
+                cost = self._kinds[name].spread(x, errors).reshape(gradient.shape)
+                blocks[mode, name] = replace(
+                    block,
+                    condition=block.condition + cost,
+                    allowance=block.allowance + cost,
+                    floor=block.floor + cost,
+                )
+        return replace(truth, blocks=blocks)
+
+    def push(self, tangents: Mapping[str, Array]) -> Array | None:
+        return self._subject.push(
+            {
+                name: self._kinds[name].along(self._own[name], u.reshape(self._own[name].shape))
+                if name in self._kinds
+                else u
+                for name, u in tangents.items()
+            }
+        )
+
+    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        raise Unsupported(SECOND)
+
+    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        raise Unsupported(SECOND)
+
+    def record(self, row: Array) -> Recording:
+        raise Unsupported(WHOLE)
+
+    def casts(self) -> Sequence[Cast]:
+        return self._subject.casts()
+
+    def functions(self) -> Sequence[CustomCall]:
+        return self._subject.functions()
+
+    def lines(self, row: Array) -> Lines:
+        return self._subject.lines(row)
+
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+        plain, cuts = self._subject.uncut(row)
+        return self._pulled(plain, {}), [
+            cut
+            if cut.gradients is None
+            else replace(cut, gradients=self._pulled(cut.gradients, {}))
+            for cut in cuts
+        ]
+
+    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+        return [
+            replace(one, gradients=self._pulled(one.gradients, {}))
+            for one in self._subject.unbounded(rows)
+        ]
+
+    def hold(self, held: Held) -> None:
+        self._subject.hold(held)
+
+    def close(self) -> None:
+        self._subject.close()

@@ -1,0 +1,263 @@
+"""What every check of behaviour starts from: one plain run, and how far others may be from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from gradcheck_cli.checks.casts import seen
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.report import Severity
+from gradcheck_cli.engines.layer.casts import narrowest
+from gradcheck_cli.engines.layer.subject import Call, Ran, Subject
+from gradcheck_cli.engines.tracebacks import short_traceback
+from gradcheck_cli.explain.blame.values import apart
+from gradcheck_cli.truth.numerics.noise import measured_of_layer
+from gradcheck_cli.truth.safe_values import RaisedLater, tried, values_of
+
+DRAWS = 2  # moves along random signs: what either does to a number is a fair sample of both
+SLACK = 4.0  # the farthest of two draws is rarely a quarter of the farthest there is
+TRIES = 4  # of other signs, where the layer refuses a point next to its own
+ELSEWHERE = 2.0**-6  # of every number: far enough to be seen, near enough to stay in the domain
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that a layer does and should not. `severity` where it is not that of the code;
+    `fickle` as in `LayerAnswer`."""
+
+    code: str
+    message: str
+    input: str | None = None
+    detail: str = ""
+    severity: Severity | None = None
+    fickle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """How far two runs may be apart and still agree: the output, and the gradient of each leaf."""
+
+    output: Array
+    gradients: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Where two runs differ most: the leaf of the gradient, or None for the value."""
+
+    leaf: str | None
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        before, after = self.shown()
+        what = f"the gradient of `{self.leaf}`" if self.leaf else "the value"
+        return f"{what} is {before} and then {after}"
+
+    def shown(self) -> tuple[str, str]:
+        """Both numbers."""
+        return apart(self.before, self.after)
+
+
+def raised(code: str, where: str, error: Exception, severity: Severity | None = None) -> Fault:
+    """The layer raises where it should not."""
+    words = str(error).strip().splitlines() or [""]
+    message = f"{where}, the layer raises {type(error).__name__}: {words[0].strip()}"
+    return Fault(code, message, detail=short_traceback(error), severity=severity)
+
+
+class Bench:
+    """One layer, the row (m,) that its checks use as the cotangent, and its first run with it.
+
+    `fresh` binds the same layer anew, with other values of its inputs. `digits` is a dtype that has
+    all digits that numbers may be expected to agree in (None: as many as theirs). Raises what the
+    layer raises.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        fresh: Callable[[Mapping[str, Array]], Subject],
+        problem: LayerProblem,
+        digits: str | None = None,
+    ) -> None:
+        self.subject = subject
+        self.fresh = fresh
+        self.problem = problem
+        self.leaves = {leaf.name: leaf for leaf in subject.leaves if leaf.moves}
+        self._rng = np.random.default_rng([problem.seed, 7])
+        self.size = sum(output.size for output in subject.outputs)
+        self.row, self.second_row = self.draw(self.size), self.draw(self.size)
+        self.first = self.run(watch=True)
+        self.walled = False  # every point next to one that was compared was refused
+        # Half of the digits: what two right ways of computing a number have in common at least. A
+        # layer may cast to a dtype that has fewer.
+        dtypes = {subject.dtype, *(output.dtype for output in subject.outputs)}
+        dtypes |= {*self.first.dtypes.values(), *([digits] if digits else [])}
+        self.half = 2.0 ** -(min(FORMATS[dtype].bits for dtype in dtypes & FORMATS.keys()) / 2)
+
+    def digits(self) -> str | None:
+        """The narrowest dtype that the layer casts to, if it does: seen where it does so, or known
+        by the noise of its values. Called where a fault was found."""
+        casts = seen(self.subject)
+        if casts:
+            return narrowest(cast.dtype for cast in casts)
+        floats = {n: leaf.value for n, leaf in self.leaves.items() if leaf.value.dtype.kind == "f"}
+        size, dtype = self.first.output.size, self.subject.dtype
+
+        def value(at: Mapping[str, Array]) -> Array:
+            return np.asarray(values_of(self.subject, [at], size)[0])
+
+        try:
+            _, cast = measured_of_layer(value, floats, self.first.output, False, dtype)
+        except RaisedLater:  # a fault was found, and it stands
+            return None
+        return "float32" if cast else None
+
+    def draw(self, size: int) -> Array:
+        """Gaussian numbers of the dtype that is checked."""
+        return FORMATS[self.problem.dtype].round(self._rng.standard_normal(size))
+
+    def run(
+        self, call: Call | None = None, *, row: Array | None = None, watch: bool = False
+    ) -> Ran:
+        """A run with one cotangent: the bench's own, or `row`."""
+        rows = (self.row if row is None else row)[None]
+        return self.subject.run(replace(call or Call(), rows=rows, watch=watch))
+
+    def beside(self, call: Call, row: Array | None = None) -> Ran | None:
+        """A run at other values than its own; None where the layer refuses them. Raises
+        RaisedLater."""
+        return tried(lambda: self.run(call, row=row), self.run)
+
+    @cached_property
+    def elsewhere(self) -> dict[str, Array] | None:
+        """Other values of the given inputs, at which the layer has a value too, if there are."""
+        step = ELSEWHERE
+        while step > self.half:
+            moved = self.moved(step)
+            if self.ran_at(moved) is not None:
+                return moved
+            step *= ELSEWHERE
+        return None
+
+    def moved(self, step: float) -> dict[str, Array]:
+        """The given inputs, each number moved by this part of itself, inside their bounds."""
+        point = self.problem.spec.points[self.problem.point]
+        moved = {}
+        for leaf in self.leaves.values():
+            if leaf.role == "input":
+                entry = point[leaf.name]
+                value = leaf.value * (1 + step * self._signs(leaf.value.shape))
+                moved[leaf.name] = np.clip(value, entry.low, entry.high)
+        return moved
+
+    def ran_at(self, values: Mapping[str, Array]) -> Ran | None:
+        """A run at other values; None where the layer refuses them, or has no finite value although
+        it has one at its own: that is outside its domain, then, and no fault."""
+        ran = self.beside(Call(values=values))
+        if ran is None:
+            return None
+        lost = np.isfinite(self.first.output) & ~np.isfinite(ran.output)
+        return None if np.any(lost) else ran
+
+    @cached_property
+    def bars(self) -> Bars:
+        """For runs that compute the same by another way: half of the digits, and what moving every
+        number by that much does to it."""
+        return self.bars_of(self.first, Call(), self.row)
+
+    def bars_of(self, ran: Ran, call: Call, row: Array) -> Bars:
+        """The same for another run than the first. The entry that moves most speaks for its leaf:
+        of numbers that are tied, a draw moves only some apart."""
+        bars = self.tight(ran)
+        output, gradients = bars.output, dict(bars.gradients)
+        for _ in range(DRAWS):
+            there = self._moved_a_little(call, row)
+            if there is None:  # the edge of its domain, where nothing is known of its digits
+                self.walled = True
+                return Bars(
+                    np.full_like(output, np.inf),
+                    {name: np.full_like(bar, np.inf) for name, bar in gradients.items()},
+                )
+            output = output + SLACK * _farthest_apart(there.output, ran.output)
+            for name in gradients:
+                one, other = self.gradient(there, name), self.gradient(ran, name)
+                gradients[name] = gradients[name] + SLACK * _farthest_apart(one, other)
+        return Bars(output, gradients)
+
+    def _moved_a_little(self, call: Call, row: Array) -> Ran | None:
+        for _ in range(TRIES):
+            moved = replace(call, values=self._shaken(call.values))
+            there = self.beside(moved, self._shake(row))
+            if there is not None:
+                return there
+        return None
+
+    def tight(self, ran: Ran) -> Bars:
+        """For runs of the very same computation: only what parallel sums may do in another
+        order."""
+        gradients = {name: self._part(self.gradient(ran, name)) for name in self.leaves}
+        return Bars(self._part(ran.output), gradients)
+
+    def _part(self, numbers: Array) -> Array:
+        with np.errstate(all="ignore"):
+            sizes = np.abs(numbers[np.isfinite(numbers)])
+            return np.full(numbers.shape, self.half * np.max(sizes, initial=0.0))
+
+    def _shaken(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        return {
+            leaf.name: self._shake(values.get(leaf.name, leaf.value))
+            for leaf in self.leaves.values()
+        }
+
+    def _shake(self, numbers: Array) -> Array:
+        return np.asarray(numbers * (1 + self.half * self._signs(numbers.shape)))
+
+    def _signs(self, shape: tuple[int, ...]) -> Array:
+        return 2.0 * self._rng.integers(0, 2, shape) - 1.0
+
+    def gradient(self, ran: Ran, name: str, row: int = 0) -> Array:
+        """The gradient of one leaf, (n,); zeros where there is none, which is as good."""
+        found = ran.gradients.get(name)
+        return np.zeros(self.leaves[name].size) if found is None else found[row]
+
+    def apart(
+        self, before: Ran, after: Ran, bars: Bars, names: tuple[str, ...] | None = None
+    ) -> Apart | None:
+        """Where the value or the gradients (of `names`; None: all) differ by more than the bars, if
+        they do. What is no number in the first is told elsewhere, and not compared."""
+        pairs: list[tuple[str | None, Array, Array, Array]] = [
+            (None, before.output, after.output, bars.output)
+        ]
+        for name in self.leaves if names is None else names:
+            one, other = self.gradient(before, name), self.gradient(after, name)
+            pairs.append((name, one, other, bars.gradients[name]))
+        for leaf, one, other, bar in pairs:
+            place = farthest(one, other, bar)
+            if place is not None:
+                return Apart(leaf, float(one[place]), float(other[place]))
+        return None
+
+
+def _farthest_apart(one: Array, other: Array) -> float:
+    with np.errstate(all="ignore"):
+        gap = np.abs(one - other)
+    return float(np.max(gap[np.isfinite(gap)], initial=0.0))
+
+
+def farthest(one: Array, other: Array, bar: Array) -> int | None:
+    """Where flat numbers are furthest beyond the bar; None where all agree. A bar as wide as the
+    largest of them leaves nothing to compare."""
+    with np.errstate(all="ignore"):
+        gap = np.abs(one - other)
+        off = (gap > bar) | (np.isnan(other) & ~np.isnan(bar))
+    off &= np.isfinite(one) & (bar <= np.max(np.abs(one[np.isfinite(one)]), initial=0.0))
+    if not np.any(off):
+        return None
+    return int(np.argmax(np.where(off, np.nan_to_num(gap, nan=np.inf), -1.0)))

@@ -1,0 +1,115 @@
+"""All checks of behaviour of one layer, in an order in which no fault is told twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
+from gradcheck_cli.checks.behaviour.layouts import of_inputs, of_upstream
+from gradcheck_cli.checks.behaviour.linear import linear
+from gradcheck_cli.checks.behaviour.memory import remembered
+from gradcheck_cli.checks.behaviour.modes import modes_agree
+from gradcheck_cli.checks.behaviour.mutation import kept, written
+from gradcheck_cli.checks.behaviour.request_dependence import asked
+from gradcheck_cli.checks.behaviour.where import Where
+from gradcheck_cli.checks.spec_errors import BadSpec
+from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.engines.base import Engine
+
+DRAWS = "it draws random numbers: the same ones at every call of a check"
+
+WALLED = (
+    "it raises at every point next to one where runs are compared, so how far two runs may be "
+    "apart is not known: GC105, GC606, GC607 and GC608 were checked in part"
+)
+
+# Told where two runs have too few digits in common.
+OF_DIGITS = ("GC105", "GC605", "GC606", "GC607")
+
+Check = Callable[[Bench], Iterator[Fault]]
+
+# Each with the codes that, once found, make it say nothing new.
+CHECKS: tuple[tuple[Check, frozenset[str]], ...] = (
+    (remembered, frozenset({"GC605"})),
+    (linear, frozenset({"GC602", "GC605"})),
+    (of_upstream, frozenset({"GC602", "GC604", "GC605", "GC607"})),
+    (of_inputs, frozenset({"GC602", "GC603", "GC605", "GC606"})),
+    (asked, frozenset({"GC602", "GC605"})),
+    (modes_agree, frozenset({"GC602", "GC603", "GC605", "GC607"})),
+)
+
+
+def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
+    """What is wrong with how the layer behaves. Raises what the layer raises, which is one finding
+    where the checks of its gradients raise it too; mistakes of the spec are theirs alone."""
+    subjects = Subjects(engine, problem)
+    try:
+        subject = subjects.highest()
+    except BadSpec:
+        return LayerAnswer()
+    except Exception as error:
+        reason = subjects.left_out(error)
+        if reason is None:
+            raise
+        return LayerAnswer(notes=(f"its behaviour was not checked: {reason}",))
+    try:
+        fresh = partial(subjects.bound, subject.dtype)
+        bench = Bench(subject, fresh, problem)
+        if not bench.leaves or not bench.size:
+            return LayerAnswer()
+        faults = list(_faults(bench))
+        digits = bench.digits() if any(fault.code in OF_DIGITS for fault in faults) else None
+        if digits:
+            bench = Bench(subject, fresh, problem, digits)
+            faults = list(_faults(bench))
+        fickle = any(fault.fickle for fault in faults)
+        if bench.first.random and not fickle:
+            faults.insert(0, Fault("GC601", DRAWS))
+        where = Where(bench)
+        return LayerAnswer(
+            findings=tuple(_finding(problem, fault, where.of(fault)) for fault in faults),
+            notes=tuple(_notes(bench)),
+            fickle=fickle,
+        )
+    finally:
+        subject.close()
+
+
+def _faults(bench: Bench) -> Iterator[Fault]:
+    found: set[str] = set()
+    for fault in written(bench):
+        found.add(fault.code)
+        yield fault
+    for check, enough in CHECKS:
+        if not found & enough:
+            for fault in check(bench):
+                found.add(fault.code)
+                yield fault
+
+
+def _notes(bench: Bench) -> Iterator[str]:
+    names = kept(bench)
+    if names:
+        shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+        yield f"a forward run changes {shown}: put back before every call of a check"
+    if bench.walled:
+        yield WALLED
+
+
+def _finding(problem: LayerProblem, fault: Fault, place: Place | None) -> Finding:
+    return Finding(
+        code=fault.code,
+        severity=fault.severity or CODES[fault.code].severity,
+        message=fault.message,
+        span=problem.implementation.span,
+        engine=problem.implementation.engine,
+        input=fault.input,
+        point=problem.point if problem.spec.pointed else None,
+        detail=fault.detail,
+        place=place,
+    )

@@ -1,0 +1,70 @@
+"""Whether a layer cares how its arrays lie in memory (GC606)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.layer.subject import Call, Layout
+
+WORDS: dict[Layout, str] = {
+    "transposed": "is transposed in memory",
+    "sliced": "is a slice with gaps in memory",
+    "expanded": "is expanded (stride 0), as that of a sum is",
+}
+
+
+def of_upstream(bench: Bench) -> Iterator[Fault]:
+    """The upstream gradient in other layouts: a loss decides on that, not the layer."""
+    ones = np.ones(bench.size)
+    for layout, words in WORDS.items():
+        row = ones if layout == "expanded" else bench.row
+        first = bench.run(row=row) if layout == "expanded" else bench.first
+        bars = bench.bars_of(first, Call(), row) if layout == "expanded" else bench.bars
+        where = f"where the upstream gradient {words}"
+        try:
+            ran = bench.run(Call(layout=layout), row=row)
+        except Exception as error:
+            yield raised("GC606", where, error)
+            return
+        found = bench.apart(first, ran, bars)
+        if found is not None:
+            yield Fault("GC606", f"{where}, {found}", found.leaf)
+            return
+
+
+def of_inputs(bench: Bench) -> Iterator[Fault]:
+    """The inputs in other layouts. To refuse one loudly is no error, as no wrong number comes of
+    it. Random numbers are drawn in the order of memory, so what draws them is not compared."""
+    if bench.first.random:
+        return
+    for layout in ("transposed", "sliced", "expanded"):
+        first, values, bars = bench.first, {}, bench.bars
+        if layout == "expanded":
+            values = _repeated(bench)
+            alike = bench.ran_at(values) if values else None
+            if alike is None:
+                continue
+            first, bars = alike, bench.bars_of(alike, Call(values=values), bench.row)
+        where = f"where an input {WORDS[layout].partition(',')[0]}"
+        try:
+            ran = bench.run(Call(values=values, inputs=layout))
+        except Exception as error:
+            yield raised("GC606", where, error, "warning")
+            return
+        found = bench.apart(first, ran, bars)
+        if found is not None:
+            yield Fault("GC606", f"{where}, {found}", found.leaf)
+            return
+
+
+def _repeated(bench: Bench) -> dict[str, Array]:
+    """Inputs whose rows are all like the first, which is what can be expanded."""
+    return {
+        leaf.name: np.repeat(leaf.value[:1], len(leaf.value), axis=0)
+        for leaf in bench.leaves.values()
+        if leaf.role == "input" and leaf.value.ndim and len(leaf.value) > 1
+    }

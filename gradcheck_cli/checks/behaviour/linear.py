@@ -1,0 +1,113 @@
+"""Whether the backward is linear in the upstream gradient (GC607)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from gradcheck_cli.checks.behaviour.baseline import Bars, Bench, Fault
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.engines.layer.subject import Call, Ran
+from gradcheck_cli.truth.numerics.noise import GRAINS, largest_of
+
+
+def linear(bench: Bench) -> Iterator[Fault]:
+    """The first way in which B(a v + b w) is not a B(v) + b B(w)."""
+    for check in (_of_zero, _of_multiples, _of_sums):
+        faults = list(check(bench))
+        if faults:
+            yield faults[0]
+            return
+
+
+def _of_zero(bench: Bench) -> Iterator[Fault]:
+    ran = bench.run(row=np.zeros(bench.size))
+    for name in bench.leaves:
+        gradient = bench.gradient(ran, name)
+        usable = np.isfinite(bench.gradient(bench.first, name))
+        off = usable & (gradient != 0)  # nan is not 0 either
+        if np.any(off):
+            value = float(gradient[off][0])
+            message = f"for an upstream gradient of zero the gradient of `{name}` is {value:.6g}"
+            yield Fault("GC607", message, name)
+
+
+def _factors(bench: Bench) -> tuple[float, float]:
+    """Powers of two, so that a linear backward gives the very same digits: one as large as loss
+    scaling makes an upstream gradient, and negative; one as small as a mean over many makes it.
+    Half precision has no room for as much."""
+    large = 2.0**10 if FORMATS[bench.subject.dtype].max_exponent > 100 else 2.0**4
+    return -large, 1 / large
+
+
+def _of_multiples(bench: Bench) -> Iterator[Fault]:
+    for factor in _factors(bench):
+        scaled = _times(bench.first, factor, FORMATS[bench.subject.dtype].largest)
+        bars = {name: abs(factor) * bar for name, bar in bench.bars.gradients.items()}
+        ran = bench.run(row=factor * bench.row)
+        found = bench.apart(scaled, ran, Bars(bench.bars.output, bars))
+        if found is not None:
+            times = f"{factor:g} times the upstream gradient"
+            expected, given = found.shown()
+            message = f"for {times} the gradient of `{found.leaf}` is {given}, not {expected}"
+            yield Fault("GC607", message, found.leaf)
+
+
+def _of_sums(bench: Bench) -> Iterator[Fault]:
+    both = bench.row + bench.second_row
+    second, ran = bench.run(row=bench.second_row), bench.run(row=both)
+    gradients = {
+        name: (bench.gradient(bench.first, name) + bench.gradient(second, name))[None]
+        for name in bench.leaves
+    }
+    total = Ran(ran.output, gradients)
+    # each of the three has its own share of what moving the numbers does: at first that of one of
+    # them stands for all
+    found = bench.apart(total, ran, _together(bench, [bench.bars] * 3, bench.tight(second)))
+    if found is not None:
+        # two large rows may add up to a small one, and their roundings do not
+        shares = [
+            bench.bars_of(second, Call(), bench.second_row),
+            bench.bars_of(ran, Call(), both),
+            bench.bars,
+        ]
+        found = bench.apart(total, ran, _together(bench, shares, _grains(bench)))
+    if found is not None:
+        expected, given = found.shown()
+        message = (
+            f"for the sum of two upstream gradients the gradient of `{found.leaf}` is {given}; "
+            f"the two gradients add up to {expected}"
+        )
+        yield Fault("GC607", message, found.leaf)
+
+
+def _together(bench: Bench, shares: Sequence[Bars], more: Bars) -> Bars:
+    """The bars of gradients that several runs have a share in."""
+    gradients = {
+        name: sum((one.gradients[name] for one in shares), more.gradients[name])
+        for name in bench.leaves
+    }
+    return Bars(bench.bars.output, gradients)
+
+
+def _grains(bench: Bench) -> Bars:
+    """What the last digits leave of upstream gradients that cancel, at the size of a derivative
+    that changes the output as a whole. A small move does not show it: g - g * p comes in steps."""
+    largest = max(largest_of(row) for row in (bench.row, bench.second_row))
+    digits = GRAINS * bench.half**2 * largest * largest_of(bench.first.output)
+    gradients = {
+        name: np.full(leaf.size, digits / (largest_of(leaf.value) or 1.0))
+        for name, leaf in bench.leaves.items()
+    }
+    return Bars(bench.bars.output, gradients)
+
+
+def _times(ran: Ran, factor: float, largest: float) -> Ran:
+    """The gradients times a factor; what does not fit the dtype then is not compared."""
+    with np.errstate(over="ignore"):
+        scaled = {n: g if g is None else factor * g for n, g in ran.gradients.items()}
+    fitting = {
+        n: g if g is None else np.where(np.abs(g) < largest, g, np.inf) for n, g in scaled.items()
+    }
+    return Ran(ran.output, fitting)

@@ -1,0 +1,114 @@
+"""Whether a layer remembers earlier calls, or is not even the same twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
+from gradcheck_cli.engines.layer.subject import Call, Ran
+
+BETWEEN = "with another forward run between a forward and its backward"
+TWICE = "called twice with the same input and the same random numbers"
+
+
+def remembered(bench: Bench) -> Iterator[Fault]:
+    """GC602 and GC605: the first way in which one call shows in another."""
+    runs = (bench.first, bench.run(), bench.run())
+    bars = bench.tight(bench.first)
+    for later in runs[1:]:
+        found = bench.apart(bench.first, later, bars)
+        if found is not None:
+            yield replace(_changing(bench, runs, found), fickle=True)
+            return
+    for way in (_after_another, _over_one_graph, _with_one_between, _on_a_fresh_layer):
+        fault = way(bench)
+        if fault is not None:
+            yield fault
+            return
+
+
+def _changing(bench: Bench, runs: Sequence[Ran], found: Apart) -> Fault:
+    """Different every time: by chance, or because calls are counted or added up?"""
+    if found.leaf is not None and _adds_up(bench, runs, found.leaf):
+        message = f"the gradient of `{found.leaf}` grows by the same amount at every call"
+        before, after = found.shown()
+        return Fault("GC605", f"{message}: {before}, then {after}", found.leaf)
+    here, there = _two_calls(bench), _two_calls(bench)
+    bars = bench.tight(bench.first)
+    if not any(bench.apart(a, b, bars) for a, b in zip(here, there, strict=True)):
+        return Fault("GC605", f"it depends on how often the layer was called: {found}", found.leaf)
+    return Fault("GC602", f"{TWICE}, {found}", found.leaf)
+
+
+def _adds_up(bench: Bench, runs: Sequence[Ran], name: str) -> bool:
+    one, two, three = (bench.gradient(ran, name) for ran in runs)
+    bar = 2 * bench.half * np.max(np.abs(three), initial=0.0)
+    with np.errstate(all="ignore"):
+        return bool(np.all(np.abs((three - two) - (two - one)) <= bar))
+
+
+def _two_calls(bench: Bench) -> tuple[Ran, Ran]:
+    subject = bench.fresh({})
+    try:
+        call = Call(rows=bench.row[None])
+        return subject.run(call), subject.run(call)
+    finally:
+        subject.close()
+
+
+def _after_another(bench: Bench) -> Fault | None:
+    if bench.elsewhere is None:
+        return None
+    bench.run(Call(values=bench.elsewhere))
+    found = bench.apart(bench.first, bench.run(), bench.tight(bench.first))
+    return _shown("before and after a call with another input", found)
+
+
+def _over_one_graph(bench: Bench) -> Fault | None:
+    """Two backward passes, as of two losses. A layer that frees what it kept refuses the second
+    loudly, which is no error: no wrong number comes of it."""
+    try:
+        ran = bench.subject.run(Call(rows=np.stack([bench.row, bench.row]), retained=True))
+    except Exception as error:
+        return raised("GC605", "in a second backward pass over one graph", error, "warning")
+    for row in (0, 1):
+        taken = {n: g if g is None else g[row : row + 1] for n, g in ran.gradients.items()}
+        found = bench.apart(bench.first, Ran(ran.output, taken), bench.tight(bench.first))
+        if found is not None:
+            return Fault("GC605", f"in two backward passes over one graph, {found}", found.leaf)
+    return None
+
+
+def _with_one_between(bench: Bench) -> Fault | None:
+    """The layer runs forward for another input before the first backward pass, as where it is used
+    twice in one model. A parameter that the forward writes to (GC603) spoils the graph anyway."""
+    spoilt = any(name in bench.leaves for name in bench.first.changed)
+    if spoilt or bench.elsewhere is None:
+        return None
+    try:
+        ran = bench.run(Call(between=bench.elsewhere))
+    except Exception as error:
+        return raised("GC605", BETWEEN, error)
+    found = bench.apart(bench.first, ran, bench.tight(bench.first))
+    return _shown(BETWEEN, found)
+
+
+def _on_a_fresh_layer(bench: Bench) -> Fault | None:
+    """What a first call leaves behind shows in a call with another input."""
+    if bench.elsewhere is None:
+        return None
+    call = Call(values=bench.elsewhere, rows=bench.row[None])
+    subject = bench.fresh(bench.elsewhere)
+    try:
+        fresh = subject.run(call)
+    finally:
+        subject.close()
+    found = bench.apart(fresh, bench.subject.run(call), bench.tight(fresh))
+    return _shown("for a first input, and for the same after another", found)
+
+
+def _shown(when: str, found: Apart | None) -> Fault | None:
+    return None if found is None else Fault("GC605", f"{when}, {found}", found.leaf)

@@ -1,0 +1,66 @@
+"""Whether forward mode and reverse mode are of one function: <v, J u> = <J^T v, u> (GC105)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.truth.numerics.noise import OPERATIONS
+from gradcheck_cli.truth.of_layers import own_size
+
+
+def modes_agree(bench: Bench) -> Iterator[Fault]:
+    """GC105, where the framework's forward mode has the layer and no surrogate is declared."""
+    declared = {surrogate.input for surrogate in bench.problem.implementation.surrogates}
+    if None in declared or "forward" not in bench.problem.modes:
+        return
+    tangents = {
+        name: tangent
+        for name, tangent in _tangents(bench).items()
+        if bench.leaves[name].role != "captured" and name not in declared
+    }
+    if not tangents:
+        return
+    try:
+        pushed = bench.subject.push(tangents)
+    except Unsupported:
+        return
+    except Exception as error:
+        yield raised("GC105", "in forward mode", error)
+        return
+    if pushed is None:  # which is a missing gradient, and not one that disagrees
+        return
+    by_forward = float(bench.row @ pushed)
+    terms = {n: bench.gradient(bench.first, n) @ t.reshape(-1) for n, t in tangents.items()}
+    by_reverse = float(sum(terms.values()))
+    bar = sum(
+        float(bench.bars.gradients[n] @ np.abs(t.reshape(-1))) for n, t in tangents.items()
+    ) + bench.half * float(np.abs(bench.row) @ np.abs(pushed))
+    bar += _rounding(bench, tangents)
+    if np.isfinite(by_reverse) and not abs(by_forward - by_reverse) <= bar:
+        message = (
+            f"<v, J u> is {by_forward:.9g} by forward mode, <J^T v, u> {by_reverse:.9g} by reverse"
+        )
+        yield Fault("GC105", message)
+
+
+def _rounding(bench: Bench, tangents: Mapping[str, Array]) -> float:
+    """What the roundings of derivatives of this function's size leave in <v, J u>, where the
+    derivatives themselves are far smaller: 1 - p in a softmax that is all but certain."""
+    unit = OPERATIONS * FORMATS[bench.subject.dtype].unit_roundoff
+    size = float(np.abs(bench.row) @ np.abs(bench.first.output))
+    moves = sum(
+        float(np.sum(np.abs(t.reshape(-1)) / own_size(bench.leaves[n].value)))
+        for n, t in tangents.items()
+    )
+    return unit * size * moves
+
+
+def _tangents(bench: Bench) -> dict[str, Array]:
+    return {
+        name: bench.draw(leaf.size).reshape(leaf.value.shape) for name, leaf in bench.leaves.items()
+    }

@@ -1,0 +1,52 @@
+"""What a layer writes to: its inputs, its parameters, the upstream gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
+
+SHOWN = 3  # names in a sentence
+
+
+def written(bench: Bench) -> Iterator[Fault]:
+    """GC603, GC604, and what a backward leaves behind (GC605)."""
+    ran, leaves = bench.first, {leaf.name: leaf for leaf in bench.subject.leaves}
+    for name in ran.changed:
+        leaf = leaves[name]
+        if leaf.role == "input":
+            yield Fault("GC603", f"the layer writes to its input `{name}`", name)
+        elif leaf.moves:
+            message = f"the forward run writes to the {_what(leaf.role)} `{name}`"
+            yield Fault("GC603", message, name)
+    if ran.upstream_changed:
+        yield Fault("GC604", "the backward writes to the upstream gradient, which is not its own")
+    for name in ran.changed_later:
+        leaf = leaves[name]
+        if leaf.role == "input":
+            yield Fault("GC603", f"the backward writes to the input `{name}`", name)
+        else:
+            message = f"the backward writes to the {_what(leaf.role)} `{name}`"
+            yield Fault("GC605", message, name)
+    if ran.accumulated:  # by one call of `backward`, whatever their number
+        names = [f"`{name}`" for name in ran.accumulated]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        message = (
+            f"the backward adds to the `.grad` of {', '.join(names[:SHOWN])}{more} itself, instead "
+            "of returning it"
+        )
+        yield Fault("GC605", message, ran.accumulated[0] if len(names) == 1 else None)
+
+
+def kept(bench: Bench) -> tuple[str, ...]:
+    """Names of the state that a forward run may change, as a batch normalisation does."""
+    leaves = {leaf.name: leaf for leaf in bench.subject.leaves}
+    return tuple(
+        name
+        for name in bench.first.changed
+        if leaves[name].role != "input" and not leaves[name].moves
+    )
+
+
+def _what(role: str) -> str:
+    return "tensor" if role == "captured" else role

@@ -1,0 +1,80 @@
+"""Whether what is asked for changes the answer (GC608)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
+from gradcheck_cli.engines.layer.subject import Call
+
+MOST = 4  # subsets and outputs that are asked for by themselves; a mistake shows in the first
+
+
+def asked(bench: Bench) -> Iterator[Fault]:
+    """The first answer that changes with the question."""
+    for check in (_without_gradients, _some_gradients, _some_outputs):
+        faults = list(check(bench))
+        if faults:
+            yield faults[0]
+            return
+
+
+def _without_gradients(bench: Bench) -> Iterator[Fault]:
+    where = "where no gradients are tracked"
+    try:
+        ran = bench.subject.run(Call(tracking=False))
+    except Exception as error:
+        yield raised("GC608", where, error)
+        return
+    found = bench.apart(bench.first, ran, bench.bars, ())
+    if found is not None:
+        yield Fault("GC608", f"{where}, {found}")
+
+
+def _subsets(bench: Bench) -> list[tuple[str, ...]]:
+    """Inputs alone, parameters alone, and each of the inputs by itself."""
+    inputs = tuple(n for n, leaf in bench.leaves.items() if leaf.role == "input")
+    others = tuple(n for n in bench.leaves if n not in inputs)
+    sets = [inputs, others, *((name,) for name in inputs)]
+    wanted = [s for s in dict.fromkeys(sets) if s and s != tuple(bench.leaves)]
+    return wanted[:MOST]
+
+
+def _some_gradients(bench: Bench) -> Iterator[Fault]:
+    for wrt in _subsets(bench):
+        where = f"where only {_listed(wrt)} asks for a gradient"
+        try:
+            ran = bench.run(Call(wrt=wrt))
+        except Exception as error:
+            yield raised("GC608", where, error)
+            return
+        found = bench.apart(bench.first, ran, bench.bars, wrt)
+        if found is not None:
+            yield Fault("GC608", f"{where}, {found}", found.leaf)
+            return
+
+
+def _some_outputs(bench: Bench) -> Iterator[Fault]:
+    outputs = bench.subject.outputs
+    for output in outputs[:MOST] if len(outputs) > 1 else ():
+        row = np.zeros(bench.size)
+        inside = slice(output.start, output.start + output.size)
+        row[inside] = bench.row[inside]
+        where = f"where `{output.name}` is the only output in use"
+        whole = bench.run(row=row)
+        try:
+            ran = bench.run(Call(through=(output.name,)), row=row)
+        except Exception as error:
+            yield raised("GC608", where, error)
+            return
+        found = bench.apart(whole, ran, bench.bars)
+        if found is not None:
+            yield Fault("GC608", f"{where}, {found}", found.leaf)
+            return
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:3])
+    return f"{shown}, ..." if len(names) > 3 else shown

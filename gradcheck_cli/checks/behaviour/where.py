@@ -1,0 +1,50 @@
+"""The line of the user's file at which a layer does what it should not."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.engines.layer.custom import Lines
+from gradcheck_cli.engines.layer.source_lines import returned
+
+OF_BACKWARD = ("GC604", "GC605", "GC606", "GC607", "GC608")
+
+
+class Where:
+    """Where the faults of one bench are. The layer runs once more for them, watched; what it raises
+    then says nothing new."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def of(self, fault: Fault) -> Place | None:
+        """The write or the draw itself; else the only backward, where a gradient is off."""
+        place: Place | None = None
+        if fault.code == "GC601":
+            place = self._lines.draws
+        elif fault.code == "GC604":
+            place = self._lines.upstream
+        elif fault.code in ("GC603", "GC605"):
+            place = self._lines.writes.get(fault.input or "")
+        of_backward = fault.code == "GC604" or (
+            fault.code in OF_BACKWARD and fault.input is not None
+        )
+        return self._backward if place is None and of_backward else place
+
+    @cached_property
+    def _lines(self) -> Lines:
+        try:
+            return self._bench.subject.lines(self._bench.row)
+        except Exception:  # the layer does not run while it is watched
+            return Lines()
+
+    @cached_property
+    def _backward(self) -> Place | None:
+        try:
+            calls = self._bench.subject.functions()
+        except Exception:  # as above
+            return None
+        rules = list({call.name: call.backward for call in calls if call.backward}.values())
+        return returned(rules[0], None) if len(rules) == 1 else None

@@ -1,0 +1,58 @@
+"""Bounds inside a layer that keep a number away from a pole and make its gradient exactly zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.truth import Guard, PointKind
+from gradcheck_cli.engines.layer.subject import Subject
+
+
+def with_guards(case: Case, subject: Subject) -> Case:
+    """The case of a whole Jacobian by reverse mode, with the bounds without which entries would be
+    other numbers. They are looked for only where an entry of an input has no effect at all, and
+    only where everything runs without them."""
+    truth = case.truth
+    ran = next((one for one in case.evaluations if one.mode == "reverse"), None)
+    if truth is None or ran is None or ran.failure is not None:
+        return case
+    zero: dict[str, Array] = {}
+    for (mode, name), block in truth.blocks.items():
+        gradient = ran.gradients.get(name)
+        if mode != "reverse" or gradient is None or gradient.values is None:
+            continue
+        still = (gradient.values == 0) & (block.value == 0) & (block.kind == PointKind.SMOOTH)
+        columns = np.all(still, axis=0)
+        if np.any(columns):
+            zero[name] = columns
+    if not zero:
+        return case
+    rows = np.eye(sum(output.size for output in subject.outputs))
+    guards = []
+    for one in subject.unbounded(rows):
+        without = _without(zero, one.gradients)
+        if without:
+            program = case.spec.program
+            span = program.nodes[program.output].span
+            guards.append(Guard(one.place.text, span, one.pole, without, one.place))
+    return replace(case, truth=replace(truth, guards=tuple(guards)))
+
+
+def _without(
+    zero: Mapping[str, Array], gradients: Mapping[str, Array | None]
+) -> dict[tuple[str, str], Array]:
+    """The entries that are other numbers, nan for all others."""
+    found = {}
+    for name, columns in zero.items():
+        gradient = gradients.get(name)
+        if gradient is None:
+            continue
+        other = columns & np.isfinite(gradient) & (gradient != 0)
+        if np.any(other):
+            found["reverse", name] = np.where(other, gradient, np.nan)
+    return found

@@ -1,0 +1,211 @@
+"""What a spec declares as meant inside a layer: found in it, and held where its truth is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.checks.shape import output_size
+from gradcheck_cli.checks.spec_errors import BadSpec
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.implementation import ByDesign
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Meant
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.engines.layer.held import Formula, Held, NotHeld
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.formula import Argument, FormulaError, parse
+from gradcheck_cli.specfile.collect import nearest
+from gradcheck_cli.specfile.stretches import NoStretch, Stretch, stretch
+from gradcheck_cli.truth.plain import PlainFunction, inlined
+
+DECLARED = "declared"  # where the truth of such a layer comes from
+FIRST_ORDER_ONLY = "second derivatives are not checked: `by_design` declares first ones"
+
+
+def declared_in(problem: LayerProblem) -> dict[int, ByDesign]:
+    """The declarations about the engine of this problem, by their places in the spec."""
+    engine = problem.implementation.engine
+    return {i: one for i, one in enumerate(problem.spec.by_design) if one.concerns(engine)}
+
+
+class Design:
+    """What is declared, held in `subject`, which the truth comes from. Raises BadSpec where there
+    are no such lines, and NotHeld."""
+
+    def __init__(self, problem: LayerProblem, subject: Subject) -> None:
+        self._problem = problem
+        self._designs = declared_in(problem)
+        self.subject = subject
+        self.any = False
+        if not self._designs:
+            return
+        plain = subject.value({})
+        self._held = Held(self._designs, self._stretches(), self._formulas())
+        self._slope = _Slope(problem, subject)
+        without = self._slope.taken()
+        subject.hold(self._held)
+        self.any = self._held.any
+        if not self.any:
+            return
+        if not self._is_as_before(plain, subject.value({})):
+            first = next(one for one in self._held.found.values() if one.count)
+            raise NotHeld(first.design, "changes the value of the layer when it is held")
+        self._needless = self._slope.is_same(without)
+
+    def _is_as_before(self, one: Array, other: Array) -> bool:
+        """Whether the values are the same to half of the digits."""
+        half = 2.0 ** (-FORMATS[self.subject.dtype].bits / 2)
+        scale = np.max(np.abs(one[np.isfinite(one)]), initial=0.0)
+        return bool(np.allclose(one, other, rtol=0.0, atol=half * scale, equal_nan=True))
+
+    def _stretches(self) -> dict[int, Stretch]:
+        folder = self._problem.implementation.folder
+        found = {}
+        for index, design in self._designs.items():
+            if design.detach:
+                try:
+                    found[index] = stretch(design.detach, folder)
+                except NoStretch as error:
+                    raise _bad(design, str(error), error.help) from None
+        return found
+
+    def _formulas(self) -> dict[int, Formula]:
+        return {
+            index: _formula(self._problem, design, design.surrogate)
+            for index, design in self._designs.items()
+            if design.surrogate is not None
+        }
+
+    def modes(self, problem: LayerProblem) -> tuple[Mode, ...]:
+        """The modes in which the declared derivative is what the framework is to give."""
+        if not self.any or problem.named_modes:
+            return problem.modes
+        if all(one.stops_tangents for one in self._held.found.values()):
+            return problem.modes
+        return tuple(mode for mode in problem.modes if mode != "forward")
+
+    def declared(self, answer: LayerAnswer) -> LayerAnswer:
+        """The answer; its truth is what the spec declares."""
+        if not self.any:
+            return answer
+        return replace(
+            answer,
+            checks=tuple(replace(check, truth=DECLARED) for check in answer.checks),
+            findings=tuple(map(self._told, answer.findings)),
+        )
+
+    def _told(self, finding: Finding) -> Finding:
+        source = finding.truth_source and DECLARED
+        formulas = [
+            f"the derivative of `{one.design.function}` is declared as that of "
+            f"`{one.design.surrogate}`"
+            for one in self._held.found.values()
+            if one.count and one.design.surrogate is not None
+        ]
+        if finding.code != "GC101" or finding.cause is not None or not formulas:
+            return replace(finding, truth_source=source)
+        message = "; ".join([finding.message, *formulas])
+        return replace(finding, message=message, truth_source=source)
+
+    @property
+    def meant(self) -> tuple[Meant, ...]:
+        """What matched, for the report."""
+        return tuple(
+            Meant(
+                index,
+                one.count,
+                tuple(one.places),
+                "" if one.count else nearest(one.design.function, self._held.names) or "",
+                one.stops_tangents,
+            )
+            for index, one in (self._held.found.items() if self._designs else ())
+        )
+
+    def notes(self) -> Iterator[str]:
+        """What is accepted, and why, as sentences."""
+        if not self.any:
+            return
+        for one in self._held.found.values():
+            if one.count:
+                yield f"by design: {_words(one.design, tuple(one.places))}: {one.design.reason}"
+        if self.modes(self._problem) != self._problem.modes:
+            yield "forward mode was left out: `torch.no_grad()` does not stop tangents"
+        if self._needless:
+            yield "`by_design` changes nothing here: the derivative is the same without it"
+
+
+def _words(design: ByDesign, places: tuple[str, ...]) -> str:
+    if design.detach:
+        return f"what leaves the graph at {design.detach} is a constant"
+    where = next((f" ({place})" for place in places if place), "")
+    if design.surrogate is not None:
+        return f"the derivative of `{design.function}`{where} is that of {design.surrogate}"
+    return f"the backward of `{design.function}`{where} is its derivative"
+
+
+def _bad(design: ByDesign, message: str, help: str = "") -> BadSpec:
+    return BadSpec([FormulaError("GC903", f"by_design: {message}", design.span, help)])
+
+
+def not_held(error: NotHeld) -> BadSpec:
+    """The same as a mistake of the spec."""
+    message = str(error).removeprefix("by_design: ")
+    return _bad(error.design, message, "remove it, or check the layer without this part")
+
+
+def _formula(problem: LayerProblem, design: ByDesign, text: str) -> Formula:
+    """The surrogate as a function of what the function is given, in float64."""
+    constants, known = problem.spec.constants, {}
+    kinds = {"f": "float", "i": "int", "b": "bool"}
+
+    def value(given: Mapping[str, Any]) -> Array:
+        arrays = {name: np.asarray(one) for name, one in given.items()}
+        key = tuple((name, one.shape, one.dtype.kind) for name, one in arrays.items())
+        if key not in known:
+            arguments = {n: Argument(a.shape, kinds[a.dtype.kind]) for n, a in arrays.items()}
+            own = {n: c for n, c in constants.items() if n not in arrays}
+            parsed = parse(text, constants=own, inputs=arguments)
+            if parsed.program is None:
+                raise NotHeld(design, f"has the surrogate `{text}`: {parsed.errors[0].message}")
+            known[key] = PlainFunction(inlined(parsed.program), "float64")
+        return known[key](arrays)
+
+    return value
+
+
+class _Slope:
+    """The slope of a layer along random signs of everything that moves, for a random cotangent: a
+    central difference with two thirds of the digits."""
+
+    def __init__(self, problem: LayerProblem, subject: Subject) -> None:
+        self._subject = subject
+        self._bits = FORMATS[subject.dtype].bits
+        rng = np.random.default_rng([problem.seed, 37])
+        self._row = rng.standard_normal(output_size(subject))
+        self._ends: list[dict[str, Array]] = [{}, {}]
+        self._step = 2.0 ** -round(self._bits / 3)
+        for leaf in subject.leaves:
+            entry = problem.spec.points[problem.point].get(leaf.name)
+            if not leaf.moves:
+                continue
+            low, high = (entry.low, entry.high) if entry else (-np.inf, np.inf)
+            size = np.max(np.abs(leaf.value), initial=0.0) or 1.0
+            signs = 2.0 * rng.integers(0, 2, leaf.value.shape) - 1.0
+            for side, end in zip((1.0, -1.0), self._ends, strict=True):
+                end[leaf.name] = np.clip(leaf.value + side * self._step * size * signs, low, high)
+
+    def taken(self) -> tuple[float, float]:
+        """The slope, and how large its parts are."""
+        above, below = (self._subject.value(end) for end in self._ends)
+        parts = self._row * (above - below) / (2 * self._step)
+        return float(np.sum(parts)), float(np.sum(np.abs(parts)))
+
+    def is_same(self, before: tuple[float, float]) -> bool:
+        """Whether it is what it was, to a quarter of the digits."""
+        now = self.taken()
+        near = abs(now[0] - before[0]) <= 2.0 ** -(self._bits / 4) * max(now[1], before[1])
+        return bool(near)

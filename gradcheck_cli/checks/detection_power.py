@@ -1,0 +1,94 @@
+"""What a check along random directions was certain to find."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from gradcheck_cli.domain.scale import scale_of
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.probes import SQUARE, smallest, smallest_single
+from gradcheck_cli.truth.numerics.verify_first import Look
+from gradcheck_cli.truth.of_large_layers import TARGET, Projections
+
+SHOWS = 4.0  # times the bar: twice to leave it, and twice again with steps half as long
+
+
+class Promise:
+    """Of the `looks` by number of their direction. `squares` (2,) are the mean squares of the
+    norms of cotangent @ J, scaled by leaf and by entry."""
+
+    def __init__(self, truth: Projections, looks: Mapping[int, Look | None]) -> None:
+        self._truth = truth
+        self._looks = looks
+        self.squares: Float = np.zeros(2)
+
+    def needed(self, directions: int, power: float) -> float:
+        """The bar, as a part of the gradient, with which so many directions keep the promise."""
+        return TARGET / (SHOWS * smallest(directions, len(self._truth.rows), power))
+
+    def kept(self, power: float) -> bool:
+        """Whether an error of TARGET of the gradient, whatever its pattern, would have been found
+        with this probability."""
+        return self._part(power) <= TARGET
+
+    def says_nothing(self, power: float) -> bool:
+        """Whether values have so few digits that a gradient which has nothing in common with the
+        right one might not be found."""
+        subject = self._truth.subject
+        few = subject.digits != subject.dtype
+        return few and self._norm() > 0 and self._part(power) > 1
+
+    def caught(self, power: float) -> dict[str, float]:
+        """By leaf, the error of a single entry that would have been found with this
+        probability."""
+        single = self._single(power) * self._output()
+        draws = self._truth.draws
+        return {leaf.name: single / draws.least_scale(leaf) for leaf in self._truth.leaves}
+
+    def words(self, name: str, dtype: str, power: float) -> Iterator[str]:
+        """The promise as a sentence about the layer in `dtype`."""
+        count = len(self._truth.rows)
+        if self._norm() == 0:
+            return
+        single = f"{max(self.caught(power).values()):.1g} in any single entry"
+        if self._truth.draws.by_entry:
+            single = f"{self._single(power):.1g} in the product of any single entry with its input"
+        along = f"{len(self._looks)} random direction{'s' * (len(self._looks) > 1)}"
+        many = f"{count} cotangent{'s' * (count > 1)}"
+        yield (
+            f"{name} {dtype}: checked along {along} and {many}; an error of {single}, "
+            f"or of {self._part(power):.1g} of the gradient in any pattern, would have been found "
+            f"with probability {power:g}"
+        )
+
+    def _part(self, power: float) -> float:
+        """The error in any pattern that would have been found, as a part of the gradient."""
+        norm = self._norm()
+        if norm == 0:
+            return 0.0
+        widest = float(np.max(self._limits()))
+        return widest * smallest(len(self._looks), len(self._truth.rows), power) / norm
+
+    def _single(self, power: float) -> float:
+        return smallest_single(self._limits(), power)
+
+    def _limits(self) -> Float:
+        """What shows in each product, (cotangents, directions)."""
+        bars = [look.estimate.error for look in self._looks.values() if look is not None]
+        return SHOWS * np.stack(bars, axis=1)
+
+    def _norm(self) -> float:
+        """The norm of all of J. Its squared products with cotangents are SQUARE times as large in
+        the mean, but for the only cotangent of a single number."""
+        found = float(self.squares[int(self._truth.draws.by_entry)])
+        return math.sqrt(found if len(self._truth.rows) == 1 else found / SQUARE)
+
+    def _output(self) -> float:
+        """The largest of several outputs, whose cotangents are that much smaller."""
+        outputs, values = self._truth.subject.outputs, self._truth.output
+        if len(outputs) == 1:
+            return 1.0
+        return max(scale_of(values[o.start : o.start + o.size]) for o in outputs)

@@ -1,0 +1,400 @@
+"""Some entries of a large Jacobian, for the judge: those that a search has named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from gradcheck_cli.checks.shape import output_shape
+from gradcheck_cli.checks.traced_entry import Sought
+from gradcheck_cli.checks.unfilled_entries import never_filled, stating_zero, suspicious
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
+from gradcheck_cli.domain.layer import LayerProblem, Leaf, as_program
+from gradcheck_cli.domain.report import Finding, Indexing, Pass
+from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
+from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.explain.blame.patterns import axis_sizes, name_pattern
+from gradcheck_cli.judge import judge
+from gradcheck_cli.truth.bisect_entries import Search, at_rows
+from gradcheck_cli.truth.blocks import Differences, merge
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.directions import Slope
+from gradcheck_cli.truth.numerics.noise import OPERATIONS, from_size
+from gradcheck_cli.truth.of_large_layers import Projections
+from gradcheck_cli.truth.of_layers import stirred_values
+
+OF_THE_ENGINE = ("GC101", "GC201", "GC202", "GC301", "GC302")
+
+
+@dataclass
+class Columns:
+    """Entries of one leaf: their places (c,), and what is known of the derivative along each:
+    slopes of the part's rows, or the right gradient itself with what rounding costs, (r, c)."""
+
+    leaf: Leaf
+    flat: list[int]
+    slopes: list[Slope] = field(default_factory=list)
+    narrow: Float | None = None
+    right: Float | None = None
+    cost: Float | None = None
+    looked_at: tuple[int, int] | None = None
+    alike: int = 0
+    whole: tuple[float, float] | None = None
+    """What the gradient gives along a direction of all entries, and what differences do."""
+
+
+@dataclass
+class Part:
+    """`rows` (r, m) are unit vectors of the outputs `outputs`, or (outputs None) a cotangent."""
+
+    rows: Float
+    outputs: list[int] | None
+    columns: dict[str, Columns] = field(default_factory=dict)
+
+    @classmethod
+    def of_search(cls, search: Search, outputs: list[int]) -> Part:
+        """What a search has found, in these outputs; in the cotangent where there are none."""
+        size = search.row.size
+        rows = np.zeros((len(outputs), size))
+        rows[np.arange(len(outputs)), outputs] = 1.0
+        part = cls(rows if outputs else search.row[None], outputs or None)
+        for column in search.columns:
+            mine = part.columns.setdefault(column.leaf.name, Columns(column.leaf, []))
+            if outputs:
+                slope = at_rows(column.slope, outputs)
+            elif column.slope.estimate.value.size == 1:
+                slope = column.slope
+            else:
+                rough = bool(np.any(column.slope.sides.kind != PointKind.SMOOTH))
+                slope = at_rows(column.slope, [0]) if rough else _product(column.slope, search.row)
+            mine.flat.append(column.flat)
+            mine.slopes.append(slope)
+            mine.alike += column.alike
+            mine.looked_at = search.dense.get(column.leaf.name)
+        for columns in part.columns.values():
+            columns.whole = search.whole(columns.leaf)
+        return part
+
+    @classmethod
+    def of_entries(cls, truth: Projections, leaf: Leaf, flat: Array) -> Part:
+        """Some entries of a leaf, with careful differences, in the first cotangent."""
+        rows = truth.rows[:1]
+        slopes = [truth.column(leaf, int(place), rows) for place in flat]
+        columns = Columns(leaf, [int(place) for place in flat], slopes)
+        return cls(rows, None, {leaf.name: columns})
+
+    @classmethod
+    def of_rounding(
+        cls, leaf: Leaf, flat: Array, narrow: Float, right: Float, cost: Float, row: Float
+    ) -> Part:
+        """Entries of a confirmed product that are off in the narrow dtype."""
+        columns = Columns(
+            leaf,
+            [int(place) for place in flat],
+            narrow=narrow[None],
+            right=right[None],
+            cost=cost[None],
+        )
+        return cls(row[None], None, {leaf.name: columns})
+
+
+def _product(slope: Slope, row: Float) -> Slope:
+    """The slope of row @ F from that of F, where F is smooth."""
+    found = at_rows(slope, [0])
+    found.estimate.value[:] = row @ slope.estimate.value
+    found.estimate.error[:] = np.abs(row) @ slope.estimate.error
+    found.steepest[:] = np.abs(row) @ slope.steepest
+    return found
+
+
+class LargeLayer(Protocol):
+    """What a part has to know of the layer whose gradient it belongs to.
+
+    `narrow` is the layer in the dtype of the problem, `highest` in the highest precision that it
+    runs in. `passed` and `sought` are filled here: by which rules entries passed, and which entries
+    a finding is about.
+    """
+
+    name: str
+    problem: LayerProblem
+    narrow: Subject
+    highest: Subject
+    passed: dict[str, list[Pass]]
+    sought: dict[Finding, Sought]
+
+    @property
+    def other(self) -> Callable[..., Subject | None]:
+        """Binds the layer in another dtype; gives None where it does not run in that."""
+        ...
+
+    @property
+    def mode(self) -> Mode: ...
+
+    @property
+    def point(self) -> int | None: ...
+
+
+def judged_part(
+    layer: LargeLayer, part: Part, more: bool, many: int | None = None
+) -> tuple[list[Finding], bool]:
+    """The findings about the part's entries, with indices and counts of the whole gradient, and
+    whether all that was found are kinks and the like that are taken care of."""
+    narrow = _gradients(layer.narrow, part)
+    other: Subject | None = None
+    if _is_known(part):
+        wide = {name: c.right for name, c in part.columns.items() if c.right is not None}
+    elif layer.highest is layer.narrow:
+        wide = narrow
+        other = layer.other("float32") if layer.narrow.dtype == "float64" else None
+    else:
+        wide = _gradients(layer.highest, part)
+        other = layer.highest
+    blocks = {
+        name: _block(columns, wide[name], layer.highest.dtype, layer.problem.dtype)
+        for name, columns in part.columns.items()
+    }
+    if _is_known(part):
+        again, dtype = wide, layer.highest.dtype
+    elif other:
+        again, dtype = _gradients(other, part), other.dtype
+    else:  # no other precision: once more, with everything rounded anew
+        again = _gradients(layer.narrow, part, stirred_values(layer.narrow))
+        dtype = layer.narrow.dtype
+    if other is not None and other is not layer.highest:
+        other.close()
+    if not _is_known(part):
+        blocks = _with_never_filled(layer, part, narrow, blocks)
+    case = _case(layer, part, narrow, blocks, again, dtype)
+    checks, findings = judge(case)
+    for check in checks:
+        layer.passed[check.input] += check.passed_by
+    told = []
+    for finding in findings:
+        if finding.input is not None:
+            told.append(_as_of_the_whole(layer, part, finding, narrow, blocks, more, many))
+            if finding.entries:
+                row, column = finding.entries[0].index
+                flat = part.columns[finding.input].flat[column]
+                layer.sought[told[-1]] = Sought(part.rows[row], finding.input, flat)
+    fine = bool(told) and all(finding.code not in OF_THE_ENGINE for finding in told)
+    return told, fine
+
+
+def _is_known(part: Part) -> bool:
+    """Whether the gradient was confirmed already, and only rounding is in question."""
+    return all(columns.right is not None for columns in part.columns.values())
+
+
+def _with_never_filled(
+    layer: LargeLayer, part: Part, narrow: Mapping[str, Float], blocks: Mapping[str, TruthBlock]
+) -> dict[str, TruthBlock]:
+    """The blocks with 0 as what the layer states where its backward has it wherever one looks."""
+    zeros = {name: suspicious(g, blocks[name]) for name, g in narrow.items()}
+    zeros = {name: zero for name, zero in zeros.items() if np.any(zero)}
+    if not zeros:
+        return dict(blocks)
+
+    def pulled(values: Mapping[str, Array]) -> Mapping[str, Array]:
+        return _gradients(layer.narrow, part, values)
+
+    never = never_filled(zeros, pulled, layer.narrow.leaves, layer.problem.seed)
+    return {
+        name: stating_zero(block, never[name]) if name in never else block
+        for name, block in blocks.items()
+    }
+
+
+def _gradients(
+    subject: Subject, part: Part, values: Mapping[str, Array] | None = None
+) -> dict[str, Float]:
+    """rows @ J at the part's entries, (r, c) a leaf; zeros where there is none. `values` has the
+    leaves that are not at their own."""
+    if _is_known(part):
+        return {
+            name: columns.narrow
+            for name, columns in part.columns.items()
+            if columns.narrow is not None
+        }
+    found = {name: np.zeros((len(part.rows), len(c.flat))) for name, c in part.columns.items()}
+    for place, row in enumerate(part.rows):  # one by one: a row of a large leaf is large
+        ran = subject.run(Call(values or {}, row[None]))
+        for name, columns in part.columns.items():
+            gradient = ran.gradients.get(name)
+            if gradient is not None:
+                found[name][place] = gradient[0][columns.flat]
+    return found
+
+
+def _block(columns: Columns, wide: Float, own: str, judged: str) -> TruthBlock:
+    zeros = np.zeros(wide.shape)
+    ulp = FORMATS[judged].ulp(wide)
+    spread = 4 * FORMATS[own].ulp(wide)
+    if columns.right is not None and columns.cost is not None:
+        right, cost = columns.right, columns.cost
+        return TruthBlock.of(
+            right,
+            4 * FORMATS[own].ulp(right),
+            condition=cost,
+            allowance=cost,
+            floor=cost,
+            confirmed=np.ones(right.shape, dtype=np.bool_),
+        )
+    found = Differences.empty(*wide.shape)
+    for place, slope in enumerate(columns.slopes):
+        found.put(place, slope)
+    merged = merge(wide, spread, found, True, ulp, lambda: (zeros, zeros))
+    return merged.block(found, scale=found.steepest)
+
+
+def _case(
+    layer: LargeLayer,
+    part: Part,
+    narrow: Mapping[str, Float],
+    blocks: Mapping[str, TruthBlock],
+    again: Mapping[str, Float],
+    dtype: str,
+) -> Case:
+    """The part as a problem of its own: flat leaves with only these entries, one output a row.
+    `again` is the same in `dtype`."""
+    problem = layer.problem
+    count = len(part.rows)
+    shapes = {name: (len(columns.flat),) for name, columns in part.columns.items()}
+    program = as_program(problem.implementation, shapes, (count,))
+
+    def evaluation(dtype: str, gradients: Mapping[str, Float]) -> Evaluation:
+        return Evaluation(
+            engine=layer.name,
+            dtype=dtype,
+            rounding=problem.dtype,
+            mode=layer.mode,
+            output=np.zeros(count),
+            gradients={name: Gradient(g) for name, g in gradients.items()},
+        )
+
+    return Case(
+        spec=replace(problem.spec, program=program, wrt=tuple(part.columns)),
+        point=layer.point,
+        dtype=problem.dtype,
+        values={n: c.leaf.value.reshape(-1)[c.flat] for n, c in part.columns.items()},
+        projections={
+            layer.mode: Projection(
+                part.rows, {n: np.eye(len(c.flat)) for n, c in part.columns.items()}
+            )
+        },
+        evaluations=(evaluation(problem.dtype, narrow),),
+        truth=Truth(
+            dtype=problem.dtype,
+            output=np.zeros(count),
+            output_error=np.zeros(count),
+            blocks={(layer.mode, name): block for name, block in blocks.items()},
+        ),
+        wide={(layer.name, layer.mode): evaluation(dtype, again)},
+        named=frozenset({layer.name} if problem.named else ()),
+        seed=problem.seed,
+    )
+
+
+def _as_of_the_whole(
+    layer: LargeLayer,
+    part: Part,
+    finding: Finding,
+    narrow: Mapping[str, Float],
+    blocks: Mapping[str, TruthBlock],
+    more: bool,
+    many: int | None,
+) -> Finding:
+    """The finding with the indices of the whole Jacobian, and what it is a part of."""
+    assert finding.input is not None
+    columns = part.columns[finding.input]
+    leaf = columns.leaf
+    entries = tuple(
+        replace(entry, index=_index(layer, part, columns, entry.index)) for entry in finding.entries
+    )
+    said = finding.message.partition(": ")[2]
+    count = len(finding.entries) + finding.more
+    total = leaf.size if part.outputs is None else leaf.size * part.rows.shape[1]
+    if columns.looked_at is not None:
+        wrong, looked = columns.looked_at
+        which = f"{wrong} of {looked} entries of the gradient of `{leaf.name}` that were looked at"
+        which += f", of {leaf.size}"
+    elif many is not None and many > count:
+        which = f"{many} of {total} entries of the gradient of `{leaf.name}`"
+    else:
+        which = f"{count} of {total} entries of the gradient of `{leaf.name}`"
+    if columns.alike and finding.code not in OF_THE_ENGINE:
+        entries_were = "entry was" if columns.alike == 1 else "entries were"
+        said += f"; {columns.alike} more {entries_were} taken for the same, by the same number"
+    if more and finding.code in OF_THE_ENGINE:
+        said += "; there may be more"
+    pattern = finding.pattern
+    if finding.code in ("GC101", "GC301"):
+        g, block = narrow[finding.input], blocks[finding.input]
+        pattern = _pattern(layer, columns, g, block.value)
+    return replace(
+        finding,
+        message=f"{which}: {said}",
+        indexing=_indexing(layer, part),
+        span=layer.problem.implementation.span,
+        entries=entries,
+        more=max(finding.more, 0 if many is None else many - len(entries)),
+        pattern=pattern,
+    )
+
+
+def _pattern(layer: LargeLayer, columns: Columns, g: Float, right: Float) -> str | None:
+    """That of the entries that were looked at, where all the others have it, too."""
+    fmt, count = FORMATS[layer.problem.dtype], len(columns.flat)
+    sizes = axis_sizes({leaf.name: leaf.value.shape for leaf in layer.narrow.leaves})
+    if columns.whole is not None:
+        g, right = (
+            np.append(of, whole) for of, whole in zip((g, right), columns.whole, strict=True)
+        )
+        count = g.size
+    return name_pattern(g.reshape(-1, count), right.reshape(-1, count), (count,), fmt, sizes, tuple)
+
+
+def _indexing(layer: LargeLayer, part: Part) -> Indexing:
+    if part.outputs is None:
+        return Indexing(0, cotangents=part.rows.shape[1] > 1)
+    return Indexing(len(output_shape(layer.narrow)))
+
+
+def _index(
+    layer: LargeLayer, part: Part, columns: Columns, index: tuple[int, ...]
+) -> tuple[int, ...]:
+    row, flat = index
+    shape = columns.leaf.value.shape
+    place = tuple(int(i) for i in np.unravel_index(columns.flat[flat], shape)) if shape else ()
+    if part.outputs is None:
+        return place
+    output = output_shape(layer.narrow)
+    left = tuple(int(i) for i in np.unravel_index(part.outputs[row], output)) if output else ()
+    return (*left, *place)
+
+
+def output_findings_of(layer: LargeLayer, value: Float, right: Float) -> Iterator[Finding]:
+    """What there is to say of the value alone; `right` is that in the highest precision."""
+    problem = layer.problem
+    program = as_program(problem.implementation, {}, value.shape)
+    evaluation = Evaluation(layer.name, problem.dtype, problem.dtype, "reverse", output=value)
+    case = Case(
+        spec=replace(problem.spec, program=program, wrt=()),
+        point=problem.point if problem.spec.pointed else None,
+        dtype=problem.dtype,
+        values={leaf.name: leaf.value for leaf in layer.narrow.leaves},
+        projections={"reverse": Projection()},
+        evaluations=(evaluation,),
+        truth=Truth(
+            dtype=problem.dtype,
+            output=right,
+            output_error=from_size(right, OPERATIONS, layer.highest.dtype),
+            blocks={},
+        ),
+        seed=problem.seed,
+    )
+    yield from judge(case)[1]

@@ -1,0 +1,448 @@
+"""One layer, at one point, in one dtype: run, compared, judged, explained, in one process."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from gradcheck_cli.checks.admissible import kinds_of
+from gradcheck_cli.checks.behaviour import behave
+from gradcheck_cli.checks.blame import OF_ROUNDING, Blame, Find
+from gradcheck_cli.checks.bounds import with_guards
+from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
+from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
+from gradcheck_cli.checks.failures import modes_of
+from gradcheck_cli.checks.large import Projected
+from gradcheck_cli.checks.model import Model
+from gradcheck_cli.checks.sampling import over_the_domain
+from gradcheck_cli.checks.second_order import Second
+from gradcheck_cli.checks.small import Whole, is_small
+from gradcheck_cli.checks.spec_errors import BadSpec
+from gradcheck_cli.checks.subjects import Subjects, raised_beside
+from gradcheck_cli.checks.surrogate import Declared, covered, without
+from gradcheck_cli.checks.traced_entry import sought_in
+from gradcheck_cli.checks.unfilled_entries import with_never_filled
+from gradcheck_cli.checks.wrong_gradient_causes import WRONG, WrongGradients
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import SECOND, Failure, Projection
+from gradcheck_cli.domain.implementation import Surrogate
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.report import Check, Finding, Reading
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.layer.held import NotHeld
+from gradcheck_cli.engines.layer.isolation import surroundings
+from gradcheck_cli.engines.layer.loading import on_the_path
+from gradcheck_cli.engines.layer.subject import Stencils, Subject
+from gradcheck_cli.engines.tracebacks import (
+    as_failure,
+    internal_failure,
+    is_internal,
+    one_line,
+    without_lines,
+)
+from gradcheck_cli.explain.findings import explain
+from gradcheck_cli.judge import judge, suspects
+from gradcheck_cli.truth.safe_values import RaisedLater
+
+VAGUER = ("GC101", "GC301", "GC502")  # than a finding about the layer without its casts
+CAST = "float64 numbers are float32 on their way: float64 is judged by the digits of float32"
+
+
+def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> LayerAnswer:
+    """Everything that is found out about the layer; never raises for a fault of the layer.
+
+    Where not `blaming`, findings are left without causes.
+    """
+    started = time.perf_counter()
+    implementation = problem.implementation
+    problem = replace(
+        problem,
+        modes=modes_of(problem, engine.capabilities.modes),
+        # absolute: the layer may change the current directory
+        implementation=replace(implementation, folder=os.path.abspath(implementation.folder)),
+    )
+    try:
+        kind = problem.device.partition(":")[0]
+        if kind not in engine.capabilities.devices:
+            name = engine.capabilities.name
+            raise Unsupported(f"{name} computes on the CPU, and has no device `{problem.device}`")
+        with surroundings(), on_the_path(problem.implementation):
+            if problem.behaviour:
+                answer = behave(engine, problem)
+            else:
+                answer = _Examination(engine, problem, blaming).answer()
+                answer = over_the_domain(problem, answer, partial(_elsewhere, engine, blaming))
+    except BadSpec as error:
+        answer = error.answer(problem)
+    except NotHeld as error:
+        answer = not_held(error).answer(problem)
+    except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
+        failure = _failure(error, problem)
+        if not isinstance(error, RaisedLater):  # which says where
+            failure = raised_beside(engine, problem, failure)
+        answer = LayerAnswer(failure=failure)
+    return replace(answer, duration_s=time.perf_counter() - started)
+
+
+def _elsewhere(engine: Engine, blaming: bool, problem: LayerProblem) -> LayerAnswer:
+    try:
+        return _Examination(engine, problem, blaming).answer()
+    except Exception as error:
+        return LayerAnswer(failure=_failure(error, problem))
+
+
+def _failure(error: BaseException, problem: LayerProblem) -> Failure:
+    """What was raised: by the layer or its framework, or by gradcheck's own code."""
+    if is_internal(error):
+        return internal_failure(error, "the layer could not be examined")
+    layer = f"`{problem.implementation.target}`"
+    failure = as_failure(error, ours=True, who=layer)
+    if not without_lines(error):
+        return failure
+    more = failure.detail if len(failure.detail.splitlines()) > 1 else ""
+    return replace(failure, message=f"{layer} raised {one_line(error)}", detail=more)
+
+
+class _Casting(Exception):
+    """The layer casts to a narrower dtype: what was found out so far means nothing."""
+
+
+class _Examination:
+    """The subjects of one problem, and the case that the judge is given."""
+
+    def __init__(self, engine: Engine, problem: LayerProblem, blaming: bool) -> None:
+        self._engine = engine
+        self._blaming = blaming
+        self._problem = problem
+        self._notes: dict[str, None] = {}  # in order, each once
+        self._surrogates: dict[str, Surrogate] = {}
+        self._subjects = Subjects(engine, problem)
+        self._judging = problem  # by the digits of its dtype
+        self._casts: Casts | None = None  # where they were looked for
+        self._uncast = False
+        self._design: Design | None = None
+
+    def answer(self) -> LayerAnswer:
+        try:
+            narrow = self._subject(self._problem.dtype)
+        except Exception as error:
+            reason = self._subjects.left_out(error)
+            if reason is None:
+                raise
+            return LayerAnswer(notes=(reason,))
+        highest = self._subjects.highest(narrow)
+        leaves = narrow.leaves
+        try:
+            self._notes.update(self._subjects.notes)
+            try:
+                answer = self._looked(narrow, highest)
+            except _Casting:
+                narrow.leaves = leaves
+                highest = self._without_casts(narrow, highest)
+                answer = self._looked(narrow, highest)
+            return self._restated(answer)
+        finally:
+            narrow.close()
+            if highest is not narrow:
+                highest.close()
+
+    def _looked(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+        if self._design is None or self._design.subject is not highest:
+            self._design = Design(self._problem, highest)
+        design = self._design
+        self._notes.update(dict.fromkeys(f"{self._name}: {words}" for words in design.notes()))
+        self._judging = replace(self._judging, modes=design.modes(self._judging))
+        self._surrogates = covered(self._problem, narrow)
+        judged = self._with_surrogates if self._surrogates else self._judged
+        answer = judged(narrow, highest)
+        answer = design.declared(answer)
+        answer = self._with_second(answer, narrow, highest)
+        answer = replace(answer, by_design=design.meant)
+        return _with_stencils(answer, highest.stencils)
+
+    # Casts
+
+    def _doubt(self, narrow: Subject, highest: Subject) -> None:
+        """Before anything is told: whether the layer casts, and all is to be judged otherwise.
+        Looked for once, and only where something is not simply right. Raises _Casting."""
+        if self._casts is None:
+            self._casts = casts_of(narrow, highest)
+            if self._casts:
+                raise _Casting
+
+    def _without_casts(self, narrow: Subject, highest: Subject) -> Subject:
+        """What the truth is found with in place of `highest`: the layer in which casts hand on what
+        they are given. Where it does not run so its values are as noisy as their narrowest
+        numbers."""
+        assert self._casts is not None
+        digits = self._casts.digits(self._problem.dtype)
+        self._judging = replace(self._problem, dtype=digits)
+        exact = self._subjects.uncast(narrow, digits)
+        self._notes = dict.fromkeys(self._casts.words(self._name, self._problem.dtype))
+        self._notes.update(dict.fromkeys(narrow.notes) if exact else self._subjects.notes)
+        self._uncast = exact is not None
+        if exact is None:
+            highest.digits = self._casts.digits_of_highest(highest.dtype)
+            return highest
+        if highest is not narrow:
+            highest.close()
+        return exact
+
+    def _restated(self, answer: LayerAnswer) -> LayerAnswer:
+        """What was judged by other digits, about the dtype that was asked for."""
+        dtype = self._problem.dtype
+        return replace(
+            answer,
+            checks=tuple(replace(check, dtype=dtype) for check in answer.checks),
+            findings=tuple(replace(finding, dtype=dtype) for finding in answer.findings),
+            readings=tuple(replace(reading, dtype=dtype) for reading in answer.readings),
+        )
+
+    def _subject(
+        self, dtype: str, values: Mapping[str, Array] | None = None, uncast: bool = False
+    ) -> Subject:
+        subject = self._subjects.bound(dtype, values, uncast)
+        subject.leaves = without(subject.leaves, self._surrogates)
+        return subject
+
+    def _with_surrogates(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+        """What has a surrogate is held against that, and the rest against the derivative."""
+        declared = Declared(self._name, self._judging, narrow, highest, self._surrogates)
+        checks, findings, notes = declared.judged()
+        if findings:
+            self._doubt(narrow, highest)
+        narrow.leaves = without(narrow.leaves, self._surrogates)
+        highest.leaves = without(highest.leaves, self._surrogates)
+        rest = self._judged(narrow, highest)
+        return replace(
+            rest,
+            checks=(*checks, *rest.checks),
+            findings=(*findings, *rest.findings),
+            notes=(*notes, *rest.notes),
+        )
+
+    def _judged(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+        model = self._model(narrow, highest)
+        wrong = model.wrong_output() if model else None
+        other = wrong is not None and wrong.code == "GC104"
+        if other:
+            self._doubt(narrow, highest)
+        # what computes something else is held against what it does compute
+        exact = None if other or self._has_own_derivative() else model
+        answer = self._against(exact, narrow, highest)
+        if wrong is None:
+            return answer
+        said = [f for f in answer.findings if (f.code, f.input) != (wrong.code, None)]
+        return replace(answer, findings=(wrong, *said))
+
+    def _has_own_derivative(self) -> bool:
+        """Whether the derivative that is to be is another than that of the formula beside it."""
+        declared = self._design is not None and self._design.any
+        return declared or bool(kinds_of(self._problem.spec.points[self._problem.point]))
+
+    def _model(self, narrow: Subject, highest: Subject) -> Model | None:
+        if self._problem.spec.model is None:
+            return None
+        return Model(self._name, self._judging, narrow, highest, self._other)
+
+    def _against(self, model: Model | None, narrow: Subject, highest: Subject) -> LayerAnswer:
+        """Judged against the certified truth of a formula, or against differences."""
+        doubt = partial(self._doubt, narrow, highest)
+        looked: Whole | Model
+        made: Callable[..., Case]
+        if is_small(narrow):
+            looked = Whole(self._name, self._judging, narrow, highest, doubt)
+            made = partial(looked.case, model=model)
+        elif model and "reverse" in self._problem.modes:
+            looked, made = model, model.case
+        else:
+            return self._projected(narrow, highest)
+        case = made()
+        self._notes.update(dict.fromkeys(looked.notes))
+        suspected = bool(suspects(case))
+        if suspected:
+            doubt()
+            case = self._weighed(made, looked, narrow, highest)
+        if isinstance(looked, Whole):
+            case = with_guards(case, narrow)
+        checks, findings = judge(case)
+        if findings:
+            doubt()
+        findings = explain(case, findings)
+        if self._uncast and suspected:
+            checks, findings = _with_wrong(checks, findings, wrong_without(case))
+        elif self._casts and not self._uncast:  # beside so much noise no mode can be told wrong
+            findings = tuple(finding for finding in findings if finding.code != "GC105")
+        return LayerAnswer(
+            checks=checks,
+            findings=self._blamed(findings, partial(sought_in, case), narrow, highest),
+            readings=_readings(case),
+            notes=tuple(self._notes),
+        )
+
+    def _weighed(
+        self, made: Callable[..., Case], looked: Whole | Model, narrow: Subject, highest: Subject
+    ) -> Case:
+        """The case with what rounding costs, which explains most of it, and what tells an error
+        from rounding where that does not."""
+
+        def pushed(values: Mapping[str, Array]) -> Mapping[str, Array | None]:
+            return self._pushed_at(values, looked, narrow)
+
+        case = with_never_filled(made(costs=True), narrow, pushed)
+        whole = looked if isinstance(looked, Whole) and not self._uncast else None
+        if suspects(case) and whole and whole.judge_as_float32():  # past all that is watched
+            self._notes[f"{self._name}: {CAST}"] = None
+            case = with_never_filled(made(costs=True), narrow, pushed)
+        if suspects(case) and highest is narrow:
+            case = self._with_other_precision(case, looked, narrow)
+        return case
+
+    def _pushed_at(
+        self, values: Mapping[str, Array], looked: Whole | Model, narrow: Subject
+    ) -> Mapping[str, Array | None]:
+        """Forward mode where leaves have other values, as far as they can be given."""
+        captured = {leaf.name for leaf in narrow.leaves if leaf.role == "captured"}
+        given = {name: value for name, value in values.items() if name not in captured}
+        there = self._other(narrow.dtype, given)
+        if there is None:
+            return {}
+        try:
+            found = looked.pushed_again(there).values()
+            return {name: g.values for one in found for name, g in one.gradients.items()}
+        finally:
+            there.close()
+
+    def _projected(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+        """The same where the Jacobian is too large to be computed."""
+        doubt = partial(self._doubt, narrow, highest)
+        layer = Projected(self._name, self._judging, narrow, highest, self._other, doubt)
+        checks, findings = layer.judged()
+        self._notes.update(dict.fromkeys(layer.notes))
+        findings = self._blamed(findings, layer.sought.get, narrow, highest)
+        return LayerAnswer(checks=checks, findings=findings, notes=tuple(self._notes))
+
+    def _blamed(
+        self, findings: tuple[Finding, ...], find: Find, narrow: Subject, highest: Subject
+    ) -> tuple[Finding, ...]:
+        """The findings with the operation, or the stated derivative, that is to blame."""
+        if not self._blaming or not findings:
+            return findings
+        unstable = Blame(narrow, highest, self._judging.dtype, find)
+        wrong = WrongGradients(self._engine, self._problem, highest, find, examine)
+        found = wrong.explained(unstable.explained(findings))
+        self._notes.update(unstable.notes | wrong.notes)
+        faults = unstable.faults | wrong.faults
+        if unstable.narrow_alone:
+            own = WrongGradients(
+                self._engine, self._problem, narrow, find, examine, (*WRONG, *OF_ROUNDING)
+            )
+            found = own.explained(found, unstable.narrow_alone)
+            self._notes.update(own.notes)
+            faults |= own.faults
+        return (*found, *faults.values())
+
+    @property
+    def _name(self) -> str:
+        return self._engine.capabilities.name
+
+    def _with_other_precision(self, case: Case, looked: Whole | Model, narrow: Subject) -> Case:
+        """The same gradient in float32, at the same numbers: an error that does not care for the
+        precision is no rounding error."""
+        other = self._other("float32") if narrow.dtype == "float64" else None
+        if other is None and isinstance(looked, Whole):
+            # an error that stays when everything is rounded anew is no rounding error either
+            anew = looked.reverse(narrow, stirred=True)
+            return replace(case, wide={(self._name, "reverse"): anew})
+        if other is None:
+            return case
+        try:
+            again = {(self._name, "reverse"): looked.reverse(other)}
+            again |= looked.pushed_again(other)
+            return replace(case, wide=again)
+        finally:
+            other.close()
+
+    def _with_second(self, answer: LayerAnswer, narrow: Subject, highest: Subject) -> LayerAnswer:
+        """The answer with that about second derivatives, where they were asked for."""
+        if not any(mode in SECOND for mode in self._problem.modes):
+            return answer
+        if self._design and self._design.any:
+            return replace(answer, notes=(*answer.notes, FIRST_ORDER_ONLY))
+        doubt = partial(self._doubt, narrow, highest)
+        wrong = {f.input for f in answer.findings if f.mode == "reverse" and f.code in WRONG}
+        second = Second(self._name, self._judging, narrow, highest, self._other, doubt, wrong)
+        checks, findings = second.judged()
+        return replace(
+            answer,
+            checks=(*answer.checks, *checks),
+            findings=(*answer.findings, *findings),
+            notes=(*answer.notes, *second.notes),
+        )
+
+    def _other(self, dtype: str, values: Mapping[str, Array] | None = None) -> Subject | None:
+        """The layer in another dtype, or at other numbers; None where it does not run there, and
+        the truth must decide alone."""
+        try:
+            return self._subject(dtype, values, self._uncast and dtype == "float64")
+        except Exception:
+            return None
+
+
+def _with_stencils(answer: LayerAnswer, stencils: Stencils) -> LayerAnswer:
+    """The checks with how the points of their differences, which they share, were evaluated."""
+    checks = (
+        replace(check, batched=stencils.batched, looped=stencils.looped) for check in answer.checks
+    )
+    return replace(answer, checks=tuple(checks))
+
+
+def _with_wrong(
+    checks: tuple[Check, ...], findings: tuple[Finding, ...], wrong: tuple[Finding, ...]
+) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+    """Checks and findings, with what is `wrong` in place of what rounding leaves of it."""
+    failed = {(finding.mode, finding.input) for finding in wrong}
+    rest = (f for f in findings if f.code not in VAGUER or (f.mode, f.input) not in failed)
+    return (
+        tuple(
+            replace(check, status="failed") if (check.mode, check.input) in failed else check
+            for check in checks
+        ),
+        (*wrong, *rest),
+    )
+
+
+def _is_whole(projection: Projection) -> bool:
+    return projection.rows is None and projection.columns is None
+
+
+def _readings(case: Case) -> tuple[Reading, ...]:
+    """What was computed, for people to look at, where it was computed whole."""
+    found = []
+    for evaluation in case.evaluations:
+        if evaluation.failure is not None or evaluation.output is None:
+            continue
+        shape = evaluation.output.shape
+        gradients: dict[str, object] = {
+            name: None
+            if gradient.values is None
+            else gradient.values.reshape((*shape, *case.values[name].shape)).tolist()
+            for name, gradient in evaluation.gradients.items()
+            if _is_whole(case.projections[evaluation.mode])
+        }
+        found.append(
+            Reading(
+                evaluation.engine,
+                case.dtype,
+                evaluation.mode,
+                case.point,
+                evaluation.output.tolist(),
+                gradients,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,99 @@
+"""One product of a large Jacobian for each leaf: enough to tell a derivative that is wrong as a
+whole from one that is right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.engines.layer.subject import Call, Subject
+
+DRAWS = 2  # two ratios that agree are a factor
+LONGEST, SHORTEST = 2.0**-6, 2.0**-24  # steps, in parts of the size of the leaf
+# An error bar is a difference of two estimates, of which the better one is taken; a product is
+# wrong where it is off by ten times as much, and by more than roundings of a large sum.
+BARS = 10.0
+LEFT_BITS = 0.375  # of the dtype's digits that a product of a large sum keeps
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """row @ J_leaf @ direction: as stated by the backward, and from differences of the forward.
+    `factor` is what the first is of the second, where that is the same for all draws, with no more
+    digits than they have in common."""
+
+    leaf: str
+    stated: float
+    right: float
+    factor: float | None
+
+
+def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
+    """The leaves whose gradient by this mode is wrong along a random direction, for a random
+    cotangent.
+
+    Costs one backward pass and some twenty forward passes a leaf and draw.
+    """
+    rng = np.random.default_rng([seed, 11])
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    wrong: set[str] = set()
+    for _ in range(DRAWS):
+        row = rng.standard_normal(sum(output.size for output in subject.outputs))
+        gradients = subject.run(Call(rows=row[None])).gradients if mode == "reverse" else {}
+        for leaf in subject.leaves:
+            if not leaf.moves:
+                continue
+            direction = signs(rng, leaf.value)
+            gradient = gradients.get(leaf.name)
+            if mode == "forward":
+                pushed = subject.push({leaf.name: direction})
+                stated = 0.0 if pushed is None else float(row @ pushed)
+            else:
+                stated = 0.0 if gradient is None else float(gradient[0] @ direction.reshape(-1))
+            right, bar = difference(subject, leaf.name, leaf.value, direction, row)
+            digits = 2.0 ** -(LEFT_BITS * FORMATS[subject.dtype].bits)
+            if abs(stated - right) > BARS * bar + digits * max(abs(stated), abs(right)):
+                wrong.add(leaf.name)
+            pairs.setdefault(leaf.name, []).append((stated, right))
+    return [
+        Product(name, *drawn[0], _factor(drawn)) for name, drawn in pairs.items() if name in wrong
+    ]
+
+
+def signs(rng: np.random.Generator, value: Array) -> Array:
+    """A direction of random signs, as large as the leaf."""
+    size = float(np.sqrt(np.mean(np.square(value)))) if value.size else 1.0
+    return (2.0 * rng.integers(0, 2, value.shape) - 1.0) * (size or 1.0)
+
+
+def difference(
+    subject: Subject, name: str, value: Array, direction: Array, row: Array
+) -> tuple[float, float]:
+    """The derivative of row @ outputs along the direction, and an error bar: central differences,
+    each step a quarter of the last, until they no longer settle."""
+    best, bar, last = np.nan, np.inf, np.nan
+    step = LONGEST
+    while step >= SHORTEST:
+        there, back = (subject.value({name: value + s * direction}) for s in (step, -step))
+        estimate = float(row @ (there - back)) / (2 * step)
+        change = abs(estimate - last)
+        if change < bar:
+            best, bar = estimate, change
+        elif np.isfinite(bar):
+            break
+        last, step = estimate, step / 4
+    return best, bar
+
+
+def _factor(pairs: list[tuple[float, float]]) -> float | None:
+    ratios = [stated / right for stated, right in pairs if right != 0]
+    if len(ratios) < DRAWS or not np.all(np.isfinite(ratios)):
+        return None
+    spread = max(ratios) - min(ratios)
+    if not spread <= 1e-3 * abs(ratios[0] - 1):
+        return None
+    rounded = (float(f"{ratios[0]:.{digits}g}") for digits in range(1, 16))
+    return next((short for short in rounded if abs(short - ratios[0]) <= spread), ratios[0])

@@ -1,0 +1,169 @@
+"""What a narrow dtype loses of a large gradient: entries of its products that are further from
+those in the highest precision than rounding explains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.layer import LayerProblem, Leaf
+from gradcheck_cli.domain.report import Pass, Rule
+from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.judge.entries import Mask
+from gradcheck_cli.judge.limits import ERROR_BITS
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.of_large_layers import Projections
+from gradcheck_cli.truth.of_layers import STIRRED, natural_size, signs
+from gradcheck_cli.truth.weighing import ROUNDINGS, move_of, without_digits
+
+FEW = 4.0  # ulps, below which a narrow gradient is not looked at again
+SLACK = 4.0  # as in the judge: first order leaves out products of roundings
+STIR = 0.94  # of the bits stay: a few ulps, which round everything on the way anew
+KEPT = 32  # entries of one product that are judged: the ones that are off most
+
+
+@dataclass
+class Off:
+    """Entries of one product row @ J by one leaf that are off in the dtype of the problem."""
+
+    row: int
+    leaf: Leaf
+    flat: Array
+    narrow: Float
+    wide: Float
+    cost: Float
+    count: int
+
+
+class Rounding:
+    """Collects what is `off`, the largest error in `ulps` a leaf, what is a few ulps off and
+    `explained`, and how many `backward` passes of the narrow layer that took."""
+
+    def __init__(self, problem: LayerProblem, narrow: Subject, truth: Projections) -> None:
+        self._problem = problem
+        self._narrow = narrow
+        self._truth = truth
+        self._leaves = {leaf.name: leaf for leaf in truth.leaves}
+        self.off: list[Off] = []
+        self.ulps: dict[str, float] = dict.fromkeys(self._leaves, 0.0)
+        self.explained: dict[str, list[Pass]] = {name: [] for name in self._leaves}
+        self.backward = 0
+
+    def compare(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> None:
+        """Keeps the entries of row @ J that are off in the narrow dtype, with what rounding costs
+        there."""
+        ran = self._narrow.run(Call(rows=row[None]))
+        self.backward += 1
+        fmt = FORMATS[self._problem.dtype]
+        costs: dict[str, Float] | None = None
+        noise: dict[str, Float] | None = None
+        for name, right in wide.items():
+            found = ran.gradients.get(name)
+            if found is None or right is None:
+                continue
+            mine = found[0]
+            with np.errstate(all="ignore"):
+                off = np.abs(mine - right)
+                # an entry of a product that cancels to nothing is measured against the others
+                usual = float(np.sqrt(np.mean(np.square(right[np.isfinite(right)]))))
+                felt = off / fmt.ulp(np.fmax(np.abs(right), usual))
+                ulps = off / fmt.ulp(right)
+            self.ulps[name] = max(
+                self.ulps[name], float(np.max(felt[np.isfinite(felt)], initial=0.0))
+            )
+            if np.all(ulps <= FEW):
+                continue
+            costs = self._moved(k, row, wide) if costs is None else costs
+            cost = ROUNDINGS * costs[name]
+            half = felt > 2.0 ** (ERROR_BITS * fmt.bits)
+            zero = np.zeros_like(half)
+            if np.any(half | ~(off <= SLACK * cost + FEW * fmt.ulp(right))):
+                noise = self._noise(k, row, wide) if noise is None else noise
+                cost, zero = self._weighed(name, row, right, costs[name], noise[name])
+            with np.errstate(all="ignore"):
+                odd = (half & ~zero) | ~(off <= SLACK * cost + FEW * fmt.ulp(right))
+                odd &= np.isfinite(right)
+            self._explain(name, "zero", felt[(felt > FEW) & ~odd & zero])
+            self._explain(name, "rounding", felt[(felt > FEW) & ~odd & ~zero])
+            self._keep(k, name, mine, right, ulps, cost, odd)
+
+    def _weighed(
+        self, name: str, row: Float, right: Float, moved: Float, noise: Float
+    ) -> tuple[Float, Mask]:
+        """What rounding costs entries of row @ J, and which of them are zero in exact arithmetic.
+
+        Those are nothing but rounding: what that leaves in the narrow dtype is right. Elsewhere it
+        is no excuse: stable programs have less. What a few ulps move by half of the digits of a
+        derivative is no rounding either: it is another gradient next door.
+        """
+        fmt, wide = (FORMATS[d] for d in (self._problem.dtype, self._truth.subject.dtype))
+        size = np.asarray(np.linalg.norm(row * self._truth.output))
+        natural = natural_size(size, self._leaves[name].value)
+        jumps = noise > 2.0 ** (-wide.bits / 2) * np.fmax(natural, np.abs(right))
+        cost = np.where(jumps, 0.0, ROUNDINGS * moved)
+        zero = (np.abs(right) <= SLACK * noise) & ~jumps
+        left = ROUNDINGS * noise * (fmt.unit_roundoff / wide.unit_roundoff)
+        none = without_digits(right, moved / fmt.unit_roundoff, natural, wide.name) & ~jumps
+        cost = np.where(zero, cost + left, cost)
+        return np.where(none, np.fmax(cost, fmt.ulp(natural)), cost), zero | none
+
+    def _explain(self, name: str, rule: Rule, felt: Float) -> None:
+        """Entries with these errors pass by a rule."""
+        if felt.size:
+            self.explained[name].append(Pass(rule, felt.size, float(np.max(felt))))
+
+    def _keep(
+        self, k: int, name: str, mine: Float, right: Float, ulps: Float, cost: Float, odd: Array
+    ) -> None:
+        """Keeps the worst of the `odd` entries for the judge."""
+        places = np.flatnonzero(odd)
+        if not places.size:
+            return
+        size = np.where(np.isnan(ulps[places]), np.inf, ulps[places])
+        worst = places[np.argsort(-size, kind="stable")[:KEPT]]
+        leaf = self._leaves[name]
+        self.off.append(Off(k, leaf, worst, mine[worst], right[worst], cost[worst], places.size))
+
+    def _noise(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
+        """How far the rounding of the highest precision moves row @ J: the largest change of
+        STIRRED, when every number moves by a few ulps."""
+        move = 2.0 ** -round(STIR * FORMATS[self._truth.subject.dtype].bits)
+        draws = [self._changes(k, row, wide, move, 1 + draw) for draw in range(STIRRED)]
+        return {name: np.max([draw[name] for draw in draws], axis=0) for name in wide}
+
+    def _moved(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
+        """How far row @ J moves with half an ulp of the dtype in every number; the moves are large
+        enough for rounding to vanish beside them."""
+        move = move_of(self._truth.subject.dtype)
+        unit = FORMATS[self._problem.dtype].unit_roundoff
+        changes = self._changes(k, row, wide, move, 0)
+        return {name: change * (unit / move) for name, change in changes.items()}
+
+    def _changes(
+        self, k: int, row: Float, wide: Mapping[str, Float | None], move: float, draw: int
+    ) -> dict[str, Float]:
+        """How far row @ J is from `wide` when every number has moved by this part of itself: each
+        entry by itself, and the leaf at large, because one move along random signs may leave an
+        entry where it was."""
+        truth = self._truth
+        rng = np.random.default_rng([self._problem.seed, 19, k, draw])
+        values = {
+            leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
+            for leaf in truth.leaves
+        }
+        there = truth.pulled(row * (1 + move * signs(rng, row.shape)), values)
+        changes = {}
+        for name, right in wide.items():
+            moved = there[name]
+            if right is None or moved is None:
+                changes[name] = np.zeros(self._leaves[name].size)
+                continue
+            with np.errstate(all="ignore"):
+                found = np.abs(moved - right)
+            found[~np.isfinite(found)] = 0.0
+            found += float(np.sqrt(np.mean(found**2)))
+            changes[name] = found
+        return changes

@@ -1,0 +1,184 @@
+"""The subjects of one problem: the layer in the dtype that is judged, and in the highest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.checks.admissible import Admissible, kinds_of, moved
+from gradcheck_cli.checks.spec_errors import BadSpec
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Failure
+from gradcheck_cli.domain.layer import LayerProblem, Leaf
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.layer.isolation import surroundings
+from gradcheck_cli.engines.layer.loading import on_the_path
+from gradcheck_cli.engines.layer.subject import Call, Subject, SubjectRequest
+from gradcheck_cli.formula import FormulaError
+
+
+class Subjects:
+    """Binds the layer to the inputs of a problem, rounded to its dtype. `notes` says for a person
+    why the highest precision is not float64."""
+
+    def __init__(self, engine: Engine, problem: LayerProblem) -> None:
+        self._engine = engine
+        self._problem = problem
+        self.notes: dict[str, None] = {}  # in order, each once
+        fmt = FORMATS[problem.dtype]
+        self._inputs = {
+            name: fmt.round(entry.value) if entry.value.dtype.kind == "f" else entry.value
+            for name, entry in problem.spec.points[problem.point].items()
+        }
+
+        self._kinds = kinds_of(problem.spec.points[problem.point])
+
+    def bound(
+        self, dtype: str, values: Mapping[str, Array] | None = None, uncast: bool = False
+    ) -> Subject:
+        """The layer in `dtype`, with other `values` for some of its inputs; `uncast`: without its
+        casts to narrower ones. Raises what the layer raises, and BadSpec."""
+        problem = self._problem
+        there = moved(self._kinds, self._inputs, values or {})
+        request = SubjectRequest(
+            problem.implementation,
+            {**self._inputs, **there},
+            dtype,
+            problem.dtype,
+            problem.seed,
+            uncast,
+            forward=all(mode == "forward" for mode in problem.modes),
+            data=_data(problem),
+        )
+        subject: Subject = self._engine.subject(request)
+        if self._kinds:
+            subject = Admissible(subject, self._kinds, self._inputs)
+        self.notes.update(dict.fromkeys(subject.notes))
+        subject.leaves = _asked(subject.leaves, problem)
+        return subject
+
+    def uncast(self, narrow: Subject, digits: str) -> Subject | None:
+        """The layer in float64 without its casts, where it runs so and gives what `narrow` does,
+        which has no more than these digits."""
+        try:
+            wide = self.bound("float64", uncast=True)
+        except Exception:
+            return None
+        try:
+            if not wide.casts() and not _draws_others(narrow, wide, digits):
+                return wide
+        except Exception:
+            pass
+        wide.close()
+        return None
+
+    def left_out(self, error: Exception) -> str | None:
+        """Why a dtype that nobody asked for is passed over, where the layer that cannot be bound in
+        it can be in another one; None where `error` stands."""
+        mine = self._problem.dtype
+        if self._problem.named_dtype or isinstance(error, EngineFault | BadSpec):
+            return None
+        for dtype in (mine, "float32", "float64"):
+            try:
+                self.bound(dtype).close()
+            except Exception:
+                continue
+            if dtype == mine:  # it runs in it now: the dtype was not the reason
+                return None
+            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            return f"{mine} was left out: the layer does not run in it ({words})"
+        return None
+
+    def highest(self, narrow: Subject | None = None) -> Subject:
+        """The layer in float64, or in the problem's dtype (that is `narrow`, where it is given)
+        where it does not run there."""
+        dtype = self._problem.dtype
+        if dtype == "float64":
+            return narrow or self.bound(dtype)
+        try:
+            wide = self.bound("float64")
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            self.notes[f"{dtype} is the highest precision it runs in ({words})"] = None
+            return narrow or self.bound(dtype)
+        others = {output.dtype for output in wide.outputs} - {"float64"}
+        if others:
+            given = ", ".join(sorted(others))
+            self.notes[f"it gives {given} for float64 inputs: checked in {dtype}"] = None
+        elif narrow is not None and _draws_others(narrow, wide, dtype):
+            self.notes[f"it draws other random numbers in float64: checked in {dtype}"] = None
+        else:
+            return wide
+        wide.close()
+        return narrow or self.bound(dtype)
+
+
+BESIDE = (
+    "at the given point it runs now: it was raised at a point beside it, where differences are "
+    "taken, or by one call only; an input's `domain` keeps them where the layer is defined"
+)
+
+
+def raised_beside(engine: Engine, problem: LayerProblem, failure: Failure) -> Failure:
+    """The failure of a layer; where that does run at the given point, with the words BESIDE."""
+    if failure.kind != "raised" or problem.behaviour:
+        return failure
+    try:
+        with surroundings(), on_the_path(problem.implementation):
+            subject = Subjects(engine, problem).bound(problem.dtype)
+            try:
+                size = sum(output.size for output in subject.outputs)
+                subject.run(Call(rows=np.ones((1, size))))
+            finally:
+                subject.close()
+    except (Exception, SystemExit):  # at the point itself, which the failure says already
+        return failure
+    return replace(failure, detail="\n".join(filter(None, (failure.detail, BESIDE))))
+
+
+def _data(problem: LayerProblem) -> frozenset[str]:
+    """The inputs whose derivatives are not checked."""
+    spec = problem.spec
+    return frozenset(
+        name
+        for name, entry in spec.points[problem.point].items()
+        if not entry.requires_grad or (spec.wrt and name not in spec.wrt)
+    )
+
+
+def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
+    """The leaves; those move that the spec asks for, and data does not. Raises BadSpec."""
+    spec = problem.spec
+    data = _data(problem)
+    floating = {leaf.name for leaf in leaves if leaf.value.dtype.kind == "f"}
+    moving = [leaf.name for leaf in leaves if leaf.moves or leaf.name in data & floating]
+    unknown = [name for name in spec.wrt if name not in moving]
+    if unknown:
+        help = f"it has: {', '.join(moving)}" if moving else "it has none"
+        span = problem.implementation.span
+        raise BadSpec(
+            [
+                FormulaError("GC903", f"`wrt`: the layer has no gradient for `{n}`", span, help)
+                for n in unknown
+            ]
+        )
+
+    def moves(leaf: Leaf) -> bool:
+        return leaf.moves and leaf.name not in data and (not spec.wrt or leaf.name in spec.wrt)
+
+    return tuple(replace(leaf, moves=moves(leaf)) for leaf in leaves)
+
+
+def _draws_others(narrow: Subject, wide: Subject, digits: str) -> bool:
+    """Whether random numbers depend on the dtype that they are drawn in."""
+    one, other = narrow.value({}), wide.value({})
+    half = 2.0 ** (-FORMATS[digits].bits / 2)
+    with np.errstate(all="ignore"):
+        if one.shape == other.shape and np.all(
+            np.abs(one - other) <= half * np.max(np.abs(other), initial=0.0)
+        ):
+            return False
+    return narrow.run(Call(watch=True)).random

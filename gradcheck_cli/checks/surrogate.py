@@ -1,0 +1,226 @@
+"""A backward that is declared to be something else than the derivative: it must be that, then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gradcheck_cli.checks.admissible import kinds_of
+from gradcheck_cli.checks.shape import output_shape, output_size, with_layer
+from gradcheck_cli.checks.small import ENTRIES, PASSES
+from gradcheck_cli.domain.case import Case, TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
+from gradcheck_cli.domain.implementation import STRAIGHT_THROUGH, Surrogate
+from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
+from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.truth import Truth, TruthBlock
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.formula import Argument, parse
+from gradcheck_cli.judge import judge
+from gradcheck_cli.truth import compute
+
+ROWS = (
+    4  # cotangents in place of all outputs of a large layer: every entry of an input shows in each
+)
+DIRECTIONS = 2  # along which the declared backward is compared with the slope of the layer
+
+
+class BadSurrogate(EngineFault):
+    """What is declared does not fit the layer. The message says why."""
+
+
+def covered(problem: LayerProblem, subject: Subject) -> dict[str, Surrogate]:
+    """The surrogate of every leaf that has one. Raises BadSurrogate for a name that is none."""
+    moving = {leaf.name: leaf for leaf in subject.leaves if leaf.moves}
+    kinds = kinds_of(problem.spec.points[problem.point])
+    found: dict[str, Surrogate] = {}
+    for surrogate in problem.implementation.surrogates:
+        if surrogate.input is not None and surrogate.input not in moving:
+            known = ", ".join(moving) or "none"
+            raise BadSurrogate(
+                f"the surrogate's input `{surrogate.input}` has no gradient; those that have one: "
+                f"{known}"
+            )
+        names = [n for n, leaf in moving.items() if leaf.role == "input"]
+        names = [surrogate.input] if surrogate.input else names
+        of_a_kind = [name for name in names if name in kinds]
+        if of_a_kind:
+            raise BadSurrogate(f"`{of_a_kind[0]}` has a kind, and cannot have a surrogate as well")
+        found.update(dict.fromkeys(names, surrogate))
+    return found
+
+
+@dataclass
+class Declared:
+    """The leaves with a surrogate. `narrow` is the layer in the dtype of the problem, `highest` in
+    the highest precision that it runs in."""
+
+    name: str
+    problem: LayerProblem
+    narrow: Subject
+    highest: Subject
+    surrogates: Mapping[str, Surrogate]
+
+    def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...], tuple[str, ...]]:
+        """Checks, findings and notes. Raises BadSurrogate."""
+        started = time.perf_counter()
+        names = tuple(self.surrogates)
+        leaves = {leaf.name: leaf for leaf in self.narrow.leaves}
+        rows = self._rows(sum(leaves[name].size for name in names))
+        ran = self.narrow.run(Call(rows=rows, wrt=names))
+        evaluation = Evaluation(
+            engine=self.name,
+            dtype=self.narrow.dtype,
+            rounding=self.problem.dtype,
+            mode=self.narrow.mode,
+            output=ran.output.reshape(output_shape(self.narrow)),
+            gradients={n: Gradient(g, ran.dtypes.get(n)) for n, g in ran.gradients.items()},
+            forward=1,
+            backward=len(rows),
+            duration_s=time.perf_counter() - started,
+        )
+        wide = self.highest.run(Call(rows=rows, wrt=names))
+        blocks = {name: self._block(leaves[name], rows, wide.gradients[name]) for name in names}
+        checks, findings = judge(self._case(rows, evaluation, wide.output, blocks))
+        return (
+            tuple(replace(check, truth="declared") for check in checks),
+            tuple(self._told(finding) for finding in findings if finding.input in blocks),
+            tuple(self._remarks(rows, blocks)),
+        )
+
+    def _rows(self, entries: int) -> Array:
+        size = output_size(self.narrow)
+        if size <= PASSES and size * entries <= ENTRIES:
+            return np.eye(size)
+        rng = np.random.default_rng([self.problem.seed, 11])
+        return FORMATS[self.problem.dtype].round(rng.standard_normal((ROWS, size)))
+
+    def _case(
+        self,
+        rows: Array,
+        evaluation: Evaluation,
+        output: Array,
+        blocks: Mapping[str, TruthBlock],
+    ) -> Case:
+        problem = self.problem
+        whole = len(rows) == rows.shape[1]
+        shape, mode = output_shape(self.narrow), self.narrow.mode
+        return Case(
+            spec=replace(with_layer(problem, self.narrow), wrt=tuple(blocks)),
+            point=problem.point if problem.spec.pointed else None,
+            dtype=problem.dtype,
+            values={leaf.name: leaf.value for leaf in self.narrow.leaves},
+            projections={
+                mode: Projection() if whole else Projection(rows.reshape(len(rows), *shape))
+            },
+            evaluations=(evaluation,),
+            truth=Truth(
+                dtype=problem.dtype,
+                output=output,
+                output_error=np.full(output.shape, np.inf),  # the layer's own checks judge that
+                blocks={(mode, name): block for name, block in blocks.items()},
+            ),
+            seed=problem.seed,
+        )
+
+    def _block(self, leaf: Leaf, rows: Array, wide: Array | None) -> TruthBlock:
+        """What is declared, and beside it what the layer does in its highest precision: an error
+        that is there too does not come from rounding."""
+        if self.surrogates[leaf.name].formula == STRAIGHT_THROUGH:
+            block = self._straight_through(leaf, rows)
+        else:
+            block = self._of_formula(leaf, rows)
+        return block if wide is None else replace(block, stated=wide)
+
+    def _straight_through(self, leaf: Leaf, rows: Array) -> TruthBlock:
+        if leaf.size != rows.shape[1]:
+            raise BadSurrogate(
+                f"straight_through hands the upstream gradient on as it comes, but `{leaf.name}` "
+                f"has {leaf.size} entries and the output {rows.shape[1]}"
+            )
+        known = np.ones(rows.shape, dtype=np.bool_)
+        return TruthBlock.of(rows, np.zeros(rows.shape), scale=np.abs(rows), certified=known)
+
+    def _of_formula(self, leaf: Leaf, rows: Array) -> TruthBlock:
+        """The derivative of the stated formula by this leaf."""
+        spec, problem = self.problem.spec, self.problem
+        text = self.surrogates[leaf.name].formula
+        words = {one.name: word_of(one.name) for one in self.narrow.leaves}
+        values = {words[one.name]: one.value for one in self.narrow.leaves}
+        kinds = {"f": "float", "i": "int", "b": "bool"}
+        arguments = {n: Argument(v.shape, kinds[v.dtype.kind]) for n, v in values.items()}
+        parsed = parse(text, constants=spec.constants, inputs=arguments)
+        if parsed.program is None:
+            raise BadSurrogate(f"the surrogate `{text}`: {parsed.errors[0].message}")
+        output = parsed.program.nodes[parsed.program.output].shape
+        if output != output_shape(self.narrow):
+            raise BadSurrogate(
+                f"the surrogate `{text}` has shape {output}, the layer {output_shape(self.narrow)}"
+            )
+        bounds = {
+            words[name]: (entry.low, entry.high)
+            for name, entry in spec.points[problem.point].items()
+        }
+        request = TruthRequest(
+            program=parsed.program,
+            values=values,
+            bounds=bounds,
+            wrt=(words[leaf.name],),
+            dtype=problem.dtype,
+            projections={"reverse": Projection(rows.reshape(len(rows), *output))},
+            seed=problem.seed,
+            conditioning=True,
+        )
+        return compute(request).blocks["reverse", words[leaf.name]]
+
+    # For people
+
+    def _told(self, finding: Finding) -> Finding:
+        assert finding.input is not None
+        declared = self.surrogates[finding.input].formula
+        message = finding.message
+        if finding.code in ("GC101", "GC102"):
+            message += f"; `{declared}` was declared"
+        return replace(finding, message=message, truth_source="declared")
+
+    def _remarks(self, rows: Array, blocks: Mapping[str, TruthBlock]) -> Iterator[str]:
+        for name, surrogate in self.surrogates.items():
+            yield f"`{name}`: its backward is declared as {surrogate.formula}: {surrogate.reason}"
+            if self._is_the_derivative(name, rows, blocks[name].value):
+                yield f"`{name}`: what is declared is the derivative itself: no surrogate is needed"
+
+    def _is_the_derivative(self, name: str, rows: Array, declared: Array) -> bool:
+        """Whether the slope of the layer along random signs is what is declared, to a quarter of
+        the digits. A central difference with a step of the third root of the precision has two
+        thirds of them."""
+        leaf = next(leaf for leaf in self.narrow.leaves if leaf.name == name)
+        bits = FORMATS[self.highest.dtype].bits
+        rng = np.random.default_rng([self.problem.seed, 13])
+        size = np.max(np.abs(leaf.value), initial=0.0) or 1.0
+        step = size * 2.0 ** -round(bits / 3)
+        entry = self.problem.spec.points[self.problem.point].get(name)
+        for _ in range(DIRECTIONS):
+            signs = 2.0 * rng.integers(0, 2, leaf.value.shape) - 1.0
+            ends = [leaf.value + side * step * signs for side in (1.0, -1.0)]
+            if entry is not None and any(
+                np.any((end < entry.low) | (end > entry.high)) for end in ends
+            ):
+                return False  # nothing is evaluated outside the domain
+            above, below = (self.highest.value({name: end}) for end in ends)
+            slope = rows @ ((above - below) / (2 * step))
+            expected = declared @ signs.reshape(-1)
+            scale = np.abs(declared) @ np.ones(leaf.size)
+            with np.errstate(all="ignore"):
+                if not np.all(np.abs(slope - expected) <= 2.0 ** -(bits / 4) * scale):
+                    return False
+        return True
+
+
+def without(leaves: Sequence[Leaf], names: Mapping[str, Surrogate]) -> tuple[Leaf, ...]:
+    """The leaves, of which those with these names are not compared with the derivative."""
+    return tuple(replace(leaf, moves=leaf.moves and leaf.name not in names) for leaf in leaves)

@@ -1,0 +1,112 @@
+"""Entries that a layer's backward never fills, told from those that rounding makes zero here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.checks.shape import output_size
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode, Projection
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.judge.entries import Mask
+
+# Where 1 - tanh(x)^2 is absorbed, or exp(-x) underflows, a sixteenth of x is harmless.
+SMALLER = (2.0**-4, 2.0**-8)
+
+
+Elsewhere = Callable[[Mapping[str, Array]], Mapping[str, Array | None]]
+"""The blocks of one mode where leaves have other values."""
+
+
+def with_never_filled(case: Case, subject: Subject, pushed: Elsewhere | None = None) -> Case:
+    """The case with 0 as the stated derivative of entries that are zero here and elsewhere, where
+    the truth is not zero: no precision will fill them (`TruthBlock.stated`). `pushed` is asked for
+    those of forward mode."""
+
+    asked = case.projections.get("reverse", Projection()).rows
+    size = output_size(subject)
+    rows = np.eye(size) if asked is None else np.reshape(asked, (-1, size))
+
+    def pulled(values: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        return subject.run(Call(values, rows)).gradients
+
+    case = with_zeros_stated(case, "reverse", pulled, subject.leaves)
+    if pushed is None:
+        return case
+    return with_zeros_stated(case, "forward", pushed, subject.leaves)
+
+
+def with_zeros_stated(
+    case: Case,
+    mode: Mode,
+    elsewhere: Elsewhere,
+    leaves: tuple[Leaf, ...],
+) -> Case:
+    """The same in any mode, whose blocks `elsewhere` gives where leaves have other values."""
+    given = next((e for e in case.evaluations if e.mode == mode), None)
+    if given is None or given.failure is not None or case.truth is None:
+        return case
+    zeros = {
+        name: zero
+        for name, gradient in given.gradients.items()
+        if gradient.values is not None
+        for zero in (suspicious(gradient.values, case.truth.blocks[mode, name]),)
+        if np.any(zero)
+    }
+    if not zeros:
+        return case
+    never = never_filled(zeros, elsewhere, leaves, case.seed)
+    blocks = {
+        key: stating_zero(block, never[key[1]]) if key[0] == mode and key[1] in never else block
+        for key, block in case.truth.blocks.items()
+    }
+    return replace(case, truth=replace(case.truth, blocks=blocks))
+
+
+def suspicious(g: Array, block: TruthBlock) -> Mask:
+    """Entries (m, n) that are zero where the truth is not."""
+    with np.errstate(all="ignore"):
+        off = np.abs(block.value) > block.error
+    return np.asarray((g == 0) & off & (block.kind == PointKind.SMOOTH))
+
+
+def never_filled(
+    zeros: Mapping[str, Mask],
+    pulled: Elsewhere,
+    leaves: tuple[Leaf, ...],
+    seed: int,
+) -> dict[str, Mask]:
+    """Which of `zeros` are zero wherever the layer has gradients, and it has some: with all numbers
+    closer to zero, and at random ones."""
+    never = dict(zeros)
+    seen = {name: np.zeros(zero.shape, dtype=np.bool_) for name, zero in zeros.items()}
+    for values in _elsewhere(leaves, seed):
+        try:
+            there = pulled(values)
+        except Exception:  # outside of the domain of this layer
+            continue
+        for name in zeros:
+            found = there.get(name)
+            if found is not None:
+                seen[name] |= np.isfinite(found)
+                never[name] = never[name] & ((found == 0) | ~np.isfinite(found))
+    return {name: never[name] & seen[name] for name in zeros}
+
+
+def _elsewhere(leaves: tuple[Leaf, ...], seed: int) -> Iterator[dict[str, Array]]:
+    moving = [leaf for leaf in leaves if leaf.moves]
+    for factor in SMALLER:
+        yield {leaf.name: leaf.value * factor for leaf in moving}
+    rng = np.random.default_rng([seed, 53])
+    yield {leaf.name: rng.standard_normal(leaf.value.shape) for leaf in moving}
+
+
+def stating_zero(block: TruthBlock, never: Mask) -> TruthBlock:
+    """The block with 0 as the stated derivative of these entries."""
+    return replace(block, stated=np.where(never, 0.0, block.stated))

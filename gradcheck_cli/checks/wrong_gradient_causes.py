@@ -1,0 +1,375 @@
+"""Why a gradient is wrong, and not by rounding: a custom function that states a wrong derivative,
+or a number that is taken out of the graph.
+
+Each call of a custom function is a small layer: it is examined by itself, at the numbers that it
+had in the run. Where all are right, calls that cut are let through: the gradient is right then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from gradcheck_cli.checks.blame import Find
+from gradcheck_cli.checks.by_design import declared_in
+from gradcheck_cli.checks.products import Product, difference, signs, wrong_products
+from gradcheck_cli.checks.small import is_small
+from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.report import Cause, CauseKind, Finding
+from gradcheck_cli.domain.spec import Input
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.layer.custom import CustomCall, Uncut
+from gradcheck_cli.engines.layer.source_lines import returned
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.tracebacks import is_internal, one_line
+from gradcheck_cli.explain.blame.values import apart, number
+from gradcheck_cli.explain.findings import unexplained
+from gradcheck_cli.judge.limits import SAME_ERROR
+
+WRONG = ("GC101", "GC102", "GC106")
+
+DETACHED: CauseKind = "detached path"
+
+SECONDS = 20.0
+"""For the calls of one layer: a hundred small functions, a few large ones."""
+
+# The error that is left may be this part of what it was: as for patterns, a coincidence is out of
+# the question then.
+LEFT = 0.02
+
+
+class Examine(Protocol):
+    """`examine.examine`, which this module is a part of."""
+
+    def __call__(self, engine: Engine, problem: LayerProblem, *, blaming: bool) -> LayerAnswer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """A call whose derivative is wrong for its argument `name`: what is stated and what is right,
+    in words, and the pattern."""
+
+    call: CustomCall
+    name: str
+    stated: str
+    right: str
+    pattern: str | None
+
+
+class WrongGradients:
+    """What makes gradients of one layer wrong. `subject` is the layer in the precision in which
+    they are, the highest one mostly; a function is wrong that has findings with these `codes`.
+    `notes` says what was not looked at, and why; `faults` are GC706, once each."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        problem: LayerProblem,
+        subject: Subject,
+        find: Find,
+        examine: Examine,
+        codes: tuple[str, ...] = WRONG,
+    ) -> None:
+        self._engine = engine
+        self._problem = problem
+        self._find = find
+        self._subject = subject
+        self._examine = examine
+        self._codes = codes
+        self._designs = tuple(declared_in(problem).values())
+        self._of_mode: dict[Mode, list[tuple[_Wrong, ...]]] = {}
+        self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[Uncut]]] = {}
+        self.notes: dict[str, None] = {}
+        self.faults: dict[str, Finding] = {}
+
+    def explained(
+        self, findings: Iterable[Finding], inputs: Container[str | None] | None = None
+    ) -> tuple[Finding, ...]:
+        """The findings; a gradient that is wrong (of these inputs, where given), with what makes it
+        so."""
+        found = tuple(
+            self._watched(f) if _asks(f) and (inputs is None or f.input in inputs) else f
+            for f in findings
+        )
+        cut = {f.input: f.cause for f in found if f.cause is not None and f.cause.kind == DETACHED}
+        return tuple(
+            replace(f, cause=cut[f.input])  # one graph has both modes
+            if f.mode == "forward" and f.code in WRONG and f.cause is None and f.input in cut
+            else f
+            for f in found
+        )
+
+    def _watched(self, finding: Finding) -> Finding:
+        try:
+            return self._explained(finding)
+        except Exception as error:
+            if is_internal(error):
+                fault = unexplained(finding, error)
+                self.faults[fault.message] = fault
+            else:  # the layer does not run while it is watched
+                self.notes[f"its functions could not be looked at: {one_line(error)}"] = None
+            return finding
+
+    def _explained(self, finding: Finding) -> Finding:
+        for every in self._wrong("forward" if finding.mode == "forward" else "reverse"):
+            # of several arguments, the one that is called as the input is
+            one = next((w for w in every if w.name == finding.input), every[0])
+            if one.call.live is None:
+                one = _of_the_layer(one.call, finding)
+            if one.call.live is None and finding.code not in WRONG:
+                continue  # digits may be lost in a right derivative
+            if finding.input is None or finding.input in one.call.reaches:
+                return _as_wrong(finding, one)
+        cut = self._cut(finding)
+        return finding if cut is None else replace(finding, cause=cut)
+
+    def _wrong(self, mode: Mode) -> list[tuple[_Wrong, ...]]:
+        """The first wrong call of each function, by its arguments."""
+        if mode in self._of_mode:
+            return self._of_mode[mode]
+        until = time.perf_counter() + SECONDS
+        calls = self._subject.functions()
+        found: dict[str, tuple[_Wrong, ...]] = {}
+        for done, call in enumerate(calls):
+            if call.name in found or not call.moving or self._is_meant(call.name):
+                continue
+            if time.perf_counter() > until:
+                self.notes[f"{done} of {len(calls)} calls of custom functions were examined"] = None
+                break
+            wrong = self._alone(call, mode)
+            if wrong:
+                found[call.name] = wrong
+        self._of_mode[mode] = list(found.values())
+        return self._of_mode[mode]
+
+    def _is_meant(self, name: str) -> bool:
+        """Whether the spec declares the derivative of this function."""
+        return any(design.function == name for design in self._designs)
+
+    def _cut(self, finding: Finding) -> Cause | None:
+        """The call without which the entry would be right."""
+        if finding.code == "GC102":
+            return self._missing(finding)
+        sought = self._find(finding)
+        worst = finding.entries[0] if finding.entries else None
+        if sought is None or worst is None or worst.truth is None or worst.computed is None:
+            return None
+        key = sought.row.tobytes()
+        if key not in self._of_row:
+            self._of_row[key] = self._subject.uncut(sought.row)
+        plain, cuts = self._of_row[key]
+        off = abs(worst.computed - worst.truth)
+
+        def differs(gradients: Mapping[str, Array | None] | None, right: float) -> float:
+            gradient = (gradients or {}).get(sought.leaf)
+            if gradient is None:
+                return float("inf") if gradients is None else abs(right)
+            return abs(sought.of(gradient) - right)
+
+        if not differs(plain, worst.computed) <= SAME_ERROR * off:
+            return None  # another precision has another error: it is a matter of rounding
+        for cut in cuts:
+            if differs(cut.gradients, worst.truth) <= LEFT * off:
+                return _detached(finding, cut)
+        return next((_overwritten(finding, cut) for cut in cuts if cut.overwrites), None)
+
+    def _missing(self, finding: Finding) -> Cause | None:
+        """The call without which there would be a gradient, and the right one, along a random
+        direction."""
+        rng = np.random.default_rng([self._problem.seed, 13])
+        subject = self._subject
+        row = rng.standard_normal(sum(output.size for output in subject.outputs))
+        leaf = next(leaf for leaf in subject.leaves if leaf.name == finding.input)
+        direction = signs(rng, leaf.value)
+        right, _ = difference(subject, leaf.name, leaf.value, direction, row)
+        for cut in subject.uncut(row)[1]:
+            gradient = (cut.gradients or {}).get(leaf.name)
+            if gradient is None:
+                continue
+            if abs(float(gradient @ direction.reshape(-1)) - right) <= LEFT * abs(right):
+                return _detached(finding, cut)
+        return None
+
+    def _alone(self, call: CustomCall, mode: Mode) -> tuple[_Wrong, ...]:
+        """What is wrong with the call as a layer of its own: examined where it is small, along one
+        direction where it is large."""
+        if call.live is None:
+            return (_Wrong(call, "", "", "", None),)
+        problem = self._as_problem(call, mode)
+        subjects = Subjects(self._engine, problem)
+        subject = subjects.bound(problem.dtype)
+        try:
+            if not is_small(subject):
+                products = wrong_products(subject, problem.seed, mode)
+                return tuple(_of_product(call, product) for product in products)
+        finally:
+            subject.close()
+        answer = self._examine(self._engine, problem, blaming=False)
+        return tuple(
+            _Wrong(call, finding.input, *_numbers(finding), finding.pattern)
+            for finding in answer.findings
+            if finding.code in self._codes
+            and finding.severity == "error"
+            and finding.input
+            and finding.mode in (mode, None)
+        )
+
+    def _as_problem(self, call: CustomCall, mode: Mode) -> LayerProblem:
+        problem = self._problem
+        start = {name: Input(name, v, name in call.moving) for name, v in call.values.items()}
+        alone = Implementation(
+            problem.implementation.engine,
+            call.name,
+            problem.implementation.folder,
+            problem.implementation.span,
+            live=call.live,
+        )
+        spec = replace(
+            problem.spec,
+            points=(start,),
+            wrt=call.moving,
+            implementations=(alone,),
+            by_design=(),
+            model=None,
+            order=1,
+            pointed=False,
+        )
+        return replace(
+            problem,
+            spec=spec,
+            implementation=alone,
+            point=0,
+            dtype=self._subject.dtype,
+            modes=(mode,),
+        )
+
+
+def _of_the_layer(call: CustomCall, finding: Finding) -> _Wrong:
+    """What is wrong with the layer is wrong with its only function."""
+    return _Wrong(call, finding.input or "", *_numbers(finding), None)
+
+
+def _of_product(call: CustomCall, product: Product) -> _Wrong:
+    along = " along a random direction"
+    pattern = None if product.factor is None else f"factor {product.factor:.6g}"
+    if product.factor == 0:
+        pattern = "all zeros"
+    stated, right = apart(product.stated, product.right)
+    return _Wrong(call, product.leaf, stated + along, right, pattern)
+
+
+def _asks(finding: Finding) -> bool:
+    """Whether it may be the fault of a stated derivative: what rounding spoils is proven."""
+    if finding.code in WRONG:
+        return finding.cause is None
+    unproven = not (finding.cause and finding.cause.proven)
+    return finding.code in ("GC301", "GC302") and finding.severity == "error" and unproven
+
+
+def _pattern(finding: Finding, one: _Wrong) -> str | None:
+    """The whole gradient's own, or that of the function."""
+    if finding.pattern is not None or one.pattern is None or finding.code == "GC102":
+        return finding.pattern
+    return f"{one.pattern}, in `{one.call.name}` for `{one.name}`"
+
+
+def _as_wrong(finding: Finding, one: _Wrong) -> Finding:
+    """The finding as one of a wrong rule: what a wrong derivative gives is not lost by rounding,
+    even if it is nearly right, or zero."""
+    found = replace(finding, cause=_stated_wrong(finding, one), pattern=_pattern(finding, one))
+    if finding.code in WRONG:
+        return found
+    many = finding.message.partition(": ")[0]
+    said = f"the derivative that `{one.call.name}` states is wrong, not a matter of rounding"
+    return replace(found, code="GC101", message=f"{many}: {said}")
+
+
+def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
+    call, name = one.call, one.name
+    stated, right = one.stated, one.right
+    of_both = call.jvp is not None and call.backward is call.jvp  # transposed in reverse mode
+    if finding.mode == "forward" or of_both:
+        rule, place = "jvp", returned(call.jvp, call.tangent)
+    else:
+        rule, place = "backward", returned(call.backward, call.positions.get(name, 0))
+    place = place or call.place
+    return Cause(
+        op=call.name,
+        phase="backward",
+        span=place.span if place else finding.span,
+        text=place.text if place else call.name,
+        detail=f"the stated derivative for `{name}` gives {stated}, that of the forward {right}",
+        story=f"the {rule} of `{call.name}`{_where(call.place)} gives {stated} for `{name}` "
+        f"where {right} is right",
+        kind="wrong rule",
+        proven=True,
+        proof=f"`{call.name}`{' alone, at the numbers of this run,' if call.live else ''} differs "
+        "from differences of its own forward",
+        source=place.source if place else None,
+    )
+
+
+def _detached(finding: Finding, cut: Uncut) -> Cause:
+    what = " ".join(cut.place.text.split())
+    story = f"with `{what}` in the graph there is a gradient"
+    if finding.entries:
+        worst = finding.entries[0]
+        truth, computed = worst.truth or 0.0, worst.computed or 0.0
+        right, seen = apart(_rounded(truth, computed), computed)
+        story = f"with `{what}` in the graph the entry is {right} and not {seen}"
+    return Cause(
+        op=cut.name,
+        phase="forward",
+        span=cut.place.span,
+        text=cut.place.text,
+        detail=f"the derivative by `{finding.input}` stops here: `{cut.name}` takes a number out "
+        "of the graph",
+        story=story,
+        kind=DETACHED,
+        proven=True,
+        proof=f"a run in which `{cut.name}` hands on what it is given has the right gradient",
+        source=cut.place.source,
+    )
+
+
+def _overwritten(finding: Finding, cut: Uncut) -> Cause:
+    return Cause(
+        op=cut.name,
+        phase="forward",
+        span=cut.place.span,
+        text=cut.place.text,
+        detail=f"written to through `{cut.name}`: the derivative is computed from what stood there",
+        story=f"`{cut.name}` hides from the graph that a number is overwritten",
+        kind=DETACHED,
+        proof=f"without `{cut.name}` the framework refuses the backward pass, because a number "
+        "that it had kept was modified in place",
+        source=cut.place.source,
+    )
+
+
+def _numbers(finding: Finding) -> tuple[str, str]:
+    worst = finding.entries[0] if finding.entries else None
+    if worst is None or worst.truth is None:
+        return "nothing", "a gradient"
+    if worst.computed is None:
+        return "nothing", number(worst.truth, 6)
+    return apart(worst.computed, _rounded(worst.truth, worst.computed))
+
+
+def _rounded(right: float, seen: float) -> float:
+    """Without the last digits, which differences do not know, where they do not matter."""
+    short = float(f"{right:.9g}")
+    return short if abs(short - right) <= LEFT * abs(seen - right) else right
+
+
+def _where(place: Place | None) -> str:
+    return "" if place is None else f", called at {place.source.path}:{place.span.line},"

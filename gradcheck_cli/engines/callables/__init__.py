@@ -1,1 +1,0 @@
-"""Layers that users wrote, as functions of arrays: found, bound to their inputs, called."""

@@ -1,0 +1,1 @@
+"""JAX: formulas and layers."""

@@ -1,0 +1,143 @@
+"""Where a layer of JAX keeps a number away from a pole, and its gradient if it did not.
+
+The layer's equations are evaluated one by one: those that bound a number are written down, and
+whether an operation with a pole close by is given what comes of it. In a second run the bound is
+lifted: the number goes on as it was. Equations of loops, of branches and of functions with a custom
+gradient are not looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.engines.jax.walk import CALLS, STOP, Walk
+from gradcheck_cli.engines.jax.wide import inner_of
+from gradcheck_cli.engines.layer.custom import MOST_BOUNDS, NEAR_POLES, Unbounded
+from gradcheck_cli.engines.layer.source_lines import Places
+
+BOUNDS = frozenset(["max", "min", "clamp"])
+POLES: Mapping[str, tuple[tuple[int, float], ...]] = {
+    **dict.fromkeys(["log", "sqrt", "rsqrt", "cbrt", "integer_pow", "pow"], ((0, 0.0),)),
+    **dict.fromkeys(["acos", "asin", "atanh"], ((0, 1.0), (0, -1.0))),
+    "acosh": ((0, 1.0),),
+    "div": ((1, 0.0),),
+    "log1p": ((0, -1.0),),
+}
+"""Which argument of a primitive has a pole or a vertical tangent, and where."""
+
+
+@dataclass(eq=False, slots=True)
+class _Bound:
+    """One equation that holds back some entries of its argument `which`."""
+
+    serial: int
+    which: int
+    place: Place
+    beyond: Any
+    pole: str = ""
+
+
+class _Bounds(Walk):
+    """Numbers the equations; writes down those that bound, or lifts one of them."""
+
+    def __init__(
+        self, call: Callable[..., list[Any]], arrays: Sequence[Any], lifted: _Bound | None = None
+    ) -> None:
+        super().__init__(call, arrays, Places(__name__))
+        self._lifted = lifted
+        self._serial = 0
+        self._kept: list[Any] = []  # so that no two arrays are known by the same number
+        self._moving: set[int] = set()
+        self._after: dict[int, frozenset[_Bound]] = {}
+        self.found: list[_Bound] = []
+
+    @property
+    def may_find(self) -> bool:
+        """Whether there is anything of the kind in the layer."""
+        names = set(_names(self._closed))
+        return not names.isdisjoint(BOUNDS) and not names.isdisjoint(POLES)
+
+    def follow(self, arrays: Sequence[Any]) -> None:
+        """These are what the layer is differentiated with respect to."""
+        self._kept += arrays
+        self._moving.update(map(id, arrays))
+
+    def _equation(self, equation: Any, place: Place | None, args: list[Any]) -> list[Any]:
+        name = equation.primitive.name
+        if name in CALLS:
+            return self._run(inner_of(equation), place, *args)
+        self._serial += 1
+        params = equation.primitive.get_bind_params(equation.params)
+        found = equation.primitive.bind(*args, **params)
+        results = list(found) if equation.primitive.multiple_results else [found]
+        if self._lifted is None:
+            self._seen(name, place, args, results)
+        elif self._serial == self._lifted.serial:
+            return [jax.numpy.where(self._lifted.beyond, args[self._lifted.which], results[0])]
+        return results
+
+    def _seen(self, name: str, place: Place | None, args: list[Any], results: list[Any]) -> None:
+        moving = [i for i, x in enumerate(args) if id(x) in self._moving]
+        if not moving or name == STOP:
+            return
+        after = frozenset().union(*(self._after.get(id(x), ()) for x in args))
+        for which, at in POLES.get(name, ()):
+            off = np.abs(np.asarray(args[which], np.float64) - at)
+            if np.any((off > 0) & (off <= NEAR_POLES)):
+                for bound in self._after.get(id(args[which]), ()):
+                    bound.pole = bound.pole or name
+        if name in BOUNDS and len(moving) == 1 and place is not None:
+            (which,) = moving
+            beyond = np.asarray(args[which] != results[0])
+            if np.any(beyond):
+                self.found.append(_Bound(self._serial, which, place, beyond))
+                after |= {self.found[-1]}
+        self.follow(results)
+        self._after.update((id(y), after) for y in results)
+
+
+def unbounded(
+    call: Callable[..., list[Any]],
+    leaves: Mapping[str, Any],
+    wrt: Sequence[str],
+    rows: Sequence[list[Any]],
+) -> list[Unbounded]:
+    """The gradients with each bound lifted that stands by a pole. `call` takes the `leaves` in
+    order; `rows` has the cotangents of each backward pass."""
+    arrays = list(leaves.values())
+    seen = _Bounds(call, arrays)
+    if not seen.may_find:
+        return []
+    seen.follow([leaves[name] for name in wrt])
+    seen(*arrays)
+    found = []
+    for bound in [one for one in seen.found if one.pole][:MOST_BOUNDS]:
+
+        def moved(*given: Any, bound: _Bound = bound) -> list[Any]:
+            walk = _Bounds(call, arrays, bound)
+            return walk(*{**leaves, **dict(zip(wrt, given, strict=True))}.values())
+
+        _, pull = jax.vjp(moved, *[leaves[name] for name in wrt])
+        passes = zip(*(pull(list(row)) for row in rows), strict=True)
+        gradients = {
+            name: np.stack([np.asarray(g).astype(np.float64).reshape(-1) for g in parts])
+            for name, parts in zip(wrt, passes, strict=True)
+        }
+        found.append(Unbounded(bound.pole, bound.place, gradients))
+    return found
+
+
+def _names(closed: core.ClosedJaxpr) -> list[str]:
+    """The primitives that the walk meets."""
+    found: list[str] = []
+    for equation in closed.jaxpr.eqns:
+        name = equation.primitive.name
+        found += _names(inner_of(equation)) if name in CALLS else [name]
+    return found

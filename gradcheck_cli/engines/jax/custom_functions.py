@@ -1,0 +1,226 @@
+"""The `jax.custom_vjp`s and `jax.custom_jvp`s that a layer of JAX calls, each with what it was
+given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
+from gradcheck_cli.engines.layer.capture import of_a_library
+from gradcheck_cli.engines.layer.custom import CustomCall
+from gradcheck_cli.engines.layer.source_lines import Places
+
+# that are looked at; a layer that calls one function in a long loop has more. Where that is a scan,
+# JAX compiles a slice for every turn.
+MOST_CALLS = 64
+
+_KINDS = (jax.custom_vjp, jax.custom_jvp)
+
+
+class _Enough(Exception):
+    """There have been as many calls as are looked at."""
+
+
+class Alone:
+    """One function, called as it was in the run but for some of its arguments.
+
+    It has no attributes by which its arguments could be taken for what it captured.
+    """
+
+    __slots__ = ("__name__", "_call")
+
+    def __init__(self, call: _Call, places: Sequence[int]) -> None:
+        structure = jax.tree.structure((call.args, call.kwargs))
+
+        def alone(given: Sequence[Any]) -> Any:
+            filled = list(call.values)
+            for place, array in zip(places, given, strict=True):
+                filled[place] = array
+            args, kwargs = jax.tree.unflatten(structure, filled)
+            return call.function(*args, **kwargs)
+
+        self._call = alone
+        self.__name__ = _name_of(call.function)
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self._call(arrays)
+
+
+@dataclass(slots=True)
+class _Call:
+    """`values` are the arguments one by one as they were, `names` what they are called, `through`
+    the leaves of the layer that each depends on."""
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    place: Place | None
+    values: list[Any] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)
+    through: list[set[str]] = field(default_factory=list)
+
+
+def custom_calls(
+    call: Callable[..., list[Any]], leaves: Mapping[str, Any], wrt: Sequence[str]
+) -> list[CustomCall]:
+    """The calls of users' functions on which the outputs may depend, in order. `call` takes the
+    `leaves` in order. Each leaf is followed in a run of its own, in which nothing is compiled, so
+    that every call has its numbers; none is made where nothing is called at all."""
+    calls: list[_Call] = []
+    if not _has_calls(jax.make_jaxpr(call)(*leaves.values())):
+        return []
+    for leaf in wrt:
+        seen: list[_Call] = []
+
+        def moved(array: Any, leaf: str = leaf) -> list[Any]:
+            return call(*{**leaves, leaf: array}.values())
+
+        with jax.disable_jit(), _watched(seen), suppress(_Enough):
+            jax.vjp(moved, leaves[leaf])
+        for one in seen:
+            _open(one, leaf)
+        if not calls:
+            calls = seen
+            continue
+        for known, again in zip(calls, seen, strict=False):
+            for through, more in zip(known.through, again.through, strict=False):
+                through |= more
+    found = [_described(one) for one in calls]
+    return [one for one in found if one is not None]
+
+
+def _has_calls(jaxpr: Any) -> bool:
+    """Whether there is a stated rule in it, at any depth."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    for equation in inner.eqns:
+        if equation.primitive.name in (CUSTOM_JVP, CUSTOM_VJP):
+            return True
+        for part in jax.tree.leaves(list(equation.params.values())):
+            if isinstance(part, core.Jaxpr | core.ClosedJaxpr) and _has_calls(part):
+                return True
+    return False
+
+
+@contextmanager
+def _watched(calls: list[_Call]) -> Iterator[None]:
+    """Every call is written down meanwhile, but not those of libraries, and not those that another
+    one makes: its own derivative is stated."""
+    places = Places(__name__)
+    before = {kind: kind.__call__ for kind in _KINDS}
+    depth = 0
+
+    def watched(kind: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal depth
+        theirs = not of_a_library(getattr(function.fun, "__module__", None))
+        if theirs and not depth:
+            if len(calls) >= MOST_CALLS:
+                raise _Enough
+            calls.append(_Call(function, args, kwargs, places.running()))
+        depth += 1
+        try:
+            return before[kind](function, *args, **kwargs)
+        finally:
+            depth -= 1
+
+    for kind in _KINDS:
+        kind.__call__ = _method(partial(watched, kind))
+    try:
+        yield
+    finally:
+        for kind in _KINDS:
+            kind.__call__ = before[kind]
+
+
+def _method(watched: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda function, *args, **kwargs: watched(function, *args, **kwargs)
+
+
+def _open(call: _Call, leaf: str) -> None:
+    """The arguments with their numbers, in a run that follows `leaf`."""
+    parameters = list(inspect.signature(call.function.fun).parameters)
+    flat, _ = jax.tree_util.tree_flatten_with_path((call.args, call.kwargs))
+    for (_, which, *rest), value in flat:
+        if isinstance(which, jax.tree_util.DictKey):
+            index, name = parameters.index(which.key), which.key
+        else:
+            index = which.idx
+            name = parameters[index] if index < len(parameters) else f"argument {index}"
+        call.indices.append(index)
+        parts = jax.tree_util.keystr(tuple(rest), simple=True, separator=".")
+        call.names.append(f"{name}.{parts}" if rest else name)
+        call.values.append(_numbers(value))
+        call.through.append({leaf} if _depends(value) else set())
+
+
+def _depends(value: Any) -> bool:
+    """Whether it is differentiated."""
+    if hasattr(value, "batch_dim"):
+        return _depends(value.val)
+    return isinstance(value, jax.core.Tracer)
+
+
+def _numbers(value: Any) -> Any:
+    """What stands behind a value that is being differentiated; the first one of those that are
+    mapped over at once. None where there are no numbers."""
+    if hasattr(value, "batch_dim"):  # a tracer of jax.vmap
+        numbers, axis = _numbers(value.val), value.batch_dim
+        return numbers if numbers is None or axis is None else numbers[(slice(None),) * axis + (0,)]
+    if isinstance(value, jax.core.Tracer):
+        return _numbers(getattr(value, "primal", None))
+    return value
+
+
+def _described(call: _Call) -> CustomCall | None:
+    """None where some of its numbers are not known: it is called by code that JAX maps or compiles
+    in any case."""
+    if any(value is None for value in call.values):
+        return None
+    apart = call.function.nondiff_argnums
+    places = [
+        place
+        for place, (index, value) in enumerate(zip(call.indices, call.values, strict=True))
+        if index not in apart and _is_floating(value)
+    ]
+    reverse = isinstance(call.function, jax.custom_vjp)
+    stated = call.function.bwd if reverse else call.function.jvp
+    rank = {index: index - sum(other < index for other in apart) for index in call.indices}
+    names = call.names
+    stated = None if of_a_library(getattr(stated, "__module__", None)) else stated
+    return CustomCall(
+        name=_name_of(call.function),
+        live=Alone(call, places),
+        values={names[place]: _floats(call.values[place]) for place in places},
+        moving=tuple(names[place] for place in places if call.through[place]),
+        reaches=frozenset[str]().union(*(call.through[place] for place in places)),
+        # a rule of forward mode gives the value and then the tangent
+        positions={names[p]: rank[call.indices[p]] if reverse else 1 for p in places},
+        backward=stated,
+        jvp=None if reverse else stated,
+        tangent=1,
+        place=call.place,
+    )
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function.fun, "__name__", type(function.fun).__name__))
+
+
+def _is_floating(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and bool(jax.numpy.issubdtype(dtype, jax.numpy.floating))
+
+
+def _floats(value: Any) -> Array:
+    return np.asarray(value).astype(np.float64)

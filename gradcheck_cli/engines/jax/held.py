@@ -1,0 +1,230 @@
+"""What is meant in a layer of JAX (`held.Held`): its equations, evaluated one by one, those that
+stop gradients and those of functions with a custom gradient as they are declared."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.layer import word_of
+from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP, STOP
+from gradcheck_cli.engines.jax.wide import inner_of
+from gradcheck_cli.engines.layer.held import Given, Held, Pull
+from gradcheck_cli.engines.layer.source_lines import Places, lines, shown
+from gradcheck_cli.engines.tracebacks import LIBRARIES
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.jax.layer import JaxSubject
+
+
+def hold(subject: JaxSubject, held: Held) -> Callable[[Mapping[str, Array]], Array] | None:
+    """The value of a layer as `held` has it; None where nothing in it is declared."""
+    with subject.ready():
+        own = subject.inputs({})
+
+        def call(*arrays: Any) -> list[Any]:
+            return subject.call(dict(zip(own, arrays, strict=True)))
+
+        closed = jax.make_jaxpr(call)(*own.values())
+    run = _Run(held)
+
+    def value(values: Mapping[str, Array]) -> Array:
+        with subject.ready():
+            return subject.flat(run(closed, *subject.inputs(values).values()))
+
+    with subject.ready(), held.recording():
+        value({})
+
+    def replayed(values: Mapping[str, Array]) -> Array:
+        with held.replaying():
+            return value(values)
+
+    return replayed if held.any else None
+
+
+class _Run:
+    """Evaluates jaxprs; loops and branches as the numbers say."""
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self._places = Places(__name__)
+
+    def __call__(self, closed: Any, *arrays: Any) -> list[Any]:
+        jaxpr = closed.jaxpr
+        known = dict(zip(jaxpr.invars, arrays, strict=True))
+        known.update(zip(jaxpr.constvars, closed.consts, strict=True))
+
+        def value(atom: Any) -> Any:
+            return atom.val if isinstance(atom, core.Literal) else known[atom]
+
+        for equation in jaxpr.eqns:
+            with equation.ctx.manager:
+                results = self._equation(equation, [value(x) for x in equation.invars])
+            known.update(zip(equation.outvars, results, strict=True))
+        return [value(x) for x in jaxpr.outvars]
+
+    def _equation(self, equation: Any, args: list[Any]) -> list[Any]:
+        name, params = equation.primitive.name, equation.params
+        if name == STOP:
+            return self._stopped(equation, args)
+        if name in (CUSTOM_JVP, CUSTOM_VJP):
+            return self._stated(equation, args)
+        if name == "cond":
+            chosen, *rest = args
+            return self(params["branches"][int(chosen)], *rest)
+        if name == "while":
+            return self._while(params, args)
+        if name == "scan":
+            return self._scan(params, args)
+        if name == "custom_linear_solve":
+            return _bound(equation, args)
+        inner = inner_of(equation)
+        return self(inner, *args) if inner is not None else _bound(equation, args)
+
+    def _while(self, params: Mapping[str, Any], args: list[Any]) -> list[Any]:
+        first, second = params["cond_nconsts"], params["body_nconsts"]
+        of_condition, of_body = args[:first], args[first : first + second]
+        state = args[first + second :]
+        while bool(self(params["cond_jaxpr"], *of_condition, *state)[0]):
+            state = self(params["body_jaxpr"], *of_body, *state)
+        return state
+
+    def _scan(self, params: Mapping[str, Any], args: list[Any]) -> list[Any]:
+        constants, carried = params["num_consts"], params["num_carry"]
+        fixed, state = args[:constants], args[constants : constants + carried]
+        rows = args[constants + carried :]
+        turns = range(params["length"])
+        kept: dict[int, list[Any]] = {}
+        for turn in reversed(turns) if params["reverse"] else turns:
+            found = self(params["jaxpr"], *fixed, *state, *(row[turn] for row in rows))
+            state, kept[turn] = found[:carried], found[carried:]
+        columns = zip(*(kept[turn] for turn in turns), strict=True)
+        if not turns:
+            shapes = params["jaxpr"].out_avals[carried:]
+            return [*state, *(jax.numpy.zeros((0, *y.shape), y.dtype) for y in shapes)]
+        return [*state, *(jax.numpy.stack(column) for column in columns)]
+
+    # What is declared
+
+    def _stopped(self, equation: Any, args: list[Any]) -> list[Any]:
+        which = self._held.line(iter(_lines(equation)))
+        if which is None:
+            return args
+        return [self._held.cut(which, args[0], lambda y: y, self._place(equation), True)]
+
+    def _stated(self, equation: Any, args: list[Any]) -> list[Any]:
+        params = equation.params
+        about = params["call_jaxpr"].jaxpr.debug_info
+        name, source = about.func_name, _source(about.func_src_info)
+        theirs = source is None or not source[0].startswith(LIBRARIES)
+        which = self._held.function(name) if theirs else None
+        if which is None:
+            return self(params["call_jaxpr"], *args)
+        places = [i for i, a in enumerate(args) if _is_floating(a)]
+        names = _names(about, source, len(args), params["num_consts"])
+        results = self(params["call_jaxpr"], *args)
+        floating = [i for i, y in enumerate(results) if _is_floating(y)]
+        given = Given(
+            {names[i]: _floats(args[i]) for i in places},
+            {names[i]: np.asarray(a) for i, a in enumerate(args) if i not in places},
+            np.concatenate([np.zeros(0), *(_floats(results[i]).reshape(-1) for i in floating)]),
+        )
+        pull = _pull(equation, args, places, floating)
+        found = self._held.called(which, given, pull, self._place(equation))
+        if found is None:
+            return results
+        start = 0
+        for i in floating:
+            y = results[i]
+            part = found[start : start + y.size].reshape(y.shape)
+            results[i] = jax.numpy.asarray(part, y.dtype)
+            start += y.size
+        return results
+
+    def _place(self, equation: Any) -> str:
+        found = _lines(equation)
+        return f"{shown(found[-1][0])}:{found[-1][1]}" if found else ""
+
+
+def _lines(equation: Any) -> list[tuple[str, int]]:
+    traceback = equation.source_info.traceback
+    return list(lines(zip(*traceback.raw_frames(), strict=True))) if traceback else []
+
+
+def _bound(equation: Any, args: Sequence[Any]) -> list[Any]:
+    primitive = equation.primitive
+    found = primitive.bind(*args, **primitive.get_bind_params(equation.params))
+    return list(found) if primitive.multiple_results else [found]
+
+
+def _pull(equation: Any, args: list[Any], places: list[int], floating: list[int]) -> Pull:
+    """Backward passes of this call alone, as its derivative is stated."""
+
+    def alone(*arrays: Any) -> list[Any]:
+        filled = list(args)
+        for place, array in zip(places, arrays, strict=True):
+            filled[place] = array
+        results = _bound(equation, filled)
+        return [results[i] for i in floating]
+
+    def pull(row: Array) -> list[Array | None]:
+        results, back = jax.vjp(alone, *[args[i] for i in places])
+        cotangents, start = [], 0
+        for y in results:
+            part = row[start : start + y.size].reshape(y.shape)
+            cotangents.append(jax.numpy.asarray(part, y.dtype))
+            start += y.size
+        return [_floats(g) for g in back(cotangents)]
+
+    return pull
+
+
+def _source(text: str | None) -> tuple[str, int] | None:
+    """The file and the line of a function, as JAX writes them ("f at layers.py:3")."""
+    path, _, line = (text or "").partition(" at ")[2].rpartition(":")
+    return (os.path.abspath(path), int(line)) if path and line.isdigit() else None
+
+
+def _names(about: Any, source: tuple[str, int] | None, count: int, constants: int) -> list[str]:
+    """What the function calls its arguments; JAX forgets it where it maps over them."""
+    known = about.arg_names
+    if known is None and source is not None:
+        known = _parameters(*source, about.func_name)
+    mine = [word_of(name) for name in known or () if name]
+    if len(mine) == count:
+        return mine
+    if len(mine) != count - constants:
+        mine = [f"argument {i}" for i in range(count - constants)]
+    return [f"captured {i}" for i in range(constants)] + mine
+
+
+@cache
+def _parameters(path: str, line: int, name: str) -> tuple[str, ...]:
+    try:
+        tree = ast.parse(Path(path).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            if first <= line <= node.lineno:
+                return tuple(one.arg for one in (*node.args.posonlyargs, *node.args.args))
+    return ()
+
+
+def _is_floating(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and bool(jax.numpy.issubdtype(dtype, jax.numpy.floating))
+
+
+def _floats(value: Any) -> Array:
+    return np.asarray(value).astype(np.float64)

@@ -1,0 +1,226 @@
+"""JAX's primitives in exact arithmetic and in float64, by name: called with their operands in order
+and their parameters by name.
+
+What is not here, or raises TypeError, runs JAX's own kernel in float64. JAX is not needed to read
+this.
+"""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, row
+
+MOVES = frozenset(
+    [
+        *("reshape", "squeeze", "expand_dims", "transpose", "broadcast_in_dim", "slice", "rev"),
+        *("dynamic_slice", "dynamic_update_slice", "concatenate", "pad", "gather", "split", "tile"),
+        *("copy", "copy_p", "stop_gradient", "optimization_barrier", "scatter"),
+    ]
+)
+"""They take numbers to other places, and put zeros where none come to."""
+
+HANDED_ON = frozenset(
+    ["neg", "abs", "max", "min", "reduce_max", "reduce_min", "clamp", "select_n", "sort"]
+)
+"""They round nothing either, but are more than a change of places."""
+
+
+def _plain(name: str) -> Kernel:
+    return lambda *xs, **how: row(name)(*xs)
+
+
+def numeric(*xs: Any) -> list[Any]:
+    """Balls, where there is one, else floats; masks and integers among them."""
+    if all(isinstance(x, np.ndarray) for x in xs):
+        return [x.astype(np.float64) for x in xs]
+    return [as_numbers(x) for x in xs]
+
+
+def _numbers(name: str) -> Kernel:
+    def kernel(*xs: Any, **how: Any) -> Any:
+        if all(isinstance(x, np.ndarray) and x.dtype.kind in "biu" for x in xs):
+            raise TypeError("only operations on floating numbers are restated")
+        return row(name)(*numeric(*xs))
+
+    return kernel
+
+
+def _reduction(name: str) -> Kernel:
+    def kernel(x: Any, axes: Any, **how: Any) -> Any:
+        if isinstance(x, np.ndarray) and x.dtype.kind in "biu":
+            raise TypeError("only reductions of floating numbers are restated")
+        return row(name)(x, axis=tuple(axes))
+
+    return kernel
+
+
+def _running(name: str) -> Kernel:
+    def kernel(x: Any, axis: int, reverse: bool, **how: Any) -> Any:
+        turned = row("flip")(x, axis=axis) if reverse else x
+        found = row(name)(turned, axis=axis)
+        return row("flip")(found, axis=axis) if reverse else found
+
+    return kernel
+
+
+def _logical(name: str) -> Kernel:
+    def kernel(*xs: Any, **how: Any) -> Any:
+        if any(x.dtype != np.bool_ for x in xs):
+            raise TypeError("only the operations on booleans are restated")
+        return row(name)(*xs)
+
+    return kernel
+
+
+def _select(chosen: Any, *cases: Any, **how: Any) -> Any:
+    if len(cases) != 2:
+        raise TypeError("only a choice of two is restated")
+    return row("where")(np.asarray(chosen).astype(np.bool_), cases[1], cases[0])
+
+
+def _clamp(low: Any, x: Any, high: Any, **how: Any) -> Any:
+    return row("minimum")(row("maximum")(x, low), high)
+
+
+def _dot_general(a: Any, b: Any, dimension_numbers: Any, **how: Any) -> Any:
+    """Contracted axes share a letter, batched ones too and come first."""
+    (summed_a, summed_b), (batch_a, batch_b) = dimension_numbers
+    letters = iter(string.ascii_letters)
+    first = [next(letters) for _ in range(a.ndim)]
+    second = [next(letters) for _ in range(b.ndim)]
+    for mine, theirs in zip((*summed_a, *batch_a), (*summed_b, *batch_b), strict=True):
+        second[theirs] = first[mine]
+    batch = [first[i] for i in batch_a]
+    rest = [c for i, c in enumerate(first) if i not in (*summed_a, *batch_a)]
+    rest += [c for i, c in enumerate(second) if i not in (*summed_b, *batch_b)]
+    subscripts = f"{''.join(first)},{''.join(second)}->{''.join((*batch, *rest))}"
+    return row("einsum")(*numeric(a, b), subscripts=subscripts)
+
+
+def _convert(x: Any, new_dtype: Any, **how: Any) -> Any:
+    """Into a floating dtype: the rounding is the operation's own."""
+    if np.dtype(new_dtype).kind in "biu":
+        raise TypeError("only conversions into floating dtypes are restated")
+    return numeric(x)[0]
+
+
+def _finite(x: Any, **how: Any) -> Any:
+    from gradcheck_cli.engines.trace.shadow import is_finite
+
+    return is_finite(getattr(x, "value", x))
+
+
+def _triangular_solve(a: Any, b: Any, **how: Any) -> Any:
+    if not how["left_side"] or how["unit_diagonal"]:
+        raise TypeError("only x in a x = b is restated")
+    lower, turned = how["lower"], how["transpose_a"]
+    if turned:
+        a = row("moveaxis")(a, source=-1, destination=-2)
+    return row("triangular_solve")(a, b, lower=lower != turned)
+
+
+def _broadcast_in_dim(x: Any, shape: Any, broadcast_dimensions: Any, **how: Any) -> Any:
+    sizes = [1] * len(shape)
+    for axis, place in enumerate(broadcast_dimensions):
+        sizes[place] = x.shape[axis]
+    return np.broadcast_to(x.reshape(sizes), shape)
+
+
+def _slice(x: Any, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    steps = strides or (1,) * x.ndim
+    return x[tuple(map(slice, start_indices, limit_indices, steps))]
+
+
+def _pad(x: Any, value: Any, padding_config: Any) -> Any:
+    if any(before < 0 or after < 0 or inside for before, after, inside in padding_config):
+        raise TypeError("only widths outside are restated")
+    widths = [(before, after) for before, after, _ in padding_config]
+    return np.pad(x, widths, constant_values=value)
+
+
+def _same(x: Any, **how: Any) -> Any:
+    return x
+
+
+MOVED: dict[str, Kernel] = {
+    "reshape": lambda x, new_sizes, **how: x.reshape(new_sizes),
+    "squeeze": lambda x, dimensions, **how: np.squeeze(x, tuple(dimensions)),
+    "expand_dims": lambda x, dimensions, **how: np.expand_dims(x, tuple(dimensions)),
+    "transpose": lambda x, permutation: np.transpose(x, permutation),
+    "broadcast_in_dim": _broadcast_in_dim,
+    "slice": _slice,
+    "rev": lambda x, dimensions: np.flip(x, tuple(dimensions)),
+    "concatenate": lambda *xs, dimension: np.concatenate(xs, axis=dimension),
+    "pad": _pad,
+    **dict.fromkeys(("copy", "copy_p", "stop_gradient"), _same),
+}
+"""In NumPy's words, for arrays of anything."""
+
+_SAME_NAME = (
+    *("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "cbrt", "square", "abs", "sign"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh"),
+    *("acosh", "atanh", "erf", "erfc", "lgamma", "digamma", "floor", "ceil"),
+)
+_RENAMED = {
+    "logistic": "sigmoid",
+    "erf_inv": "erfinv",
+    "max": "maximum",
+    "min": "minimum",
+    "pow": "power",
+    "bessel_i0e": "i0e",
+    "bessel_i1e": "i1e",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "neg": "negative",
+}
+
+_ARITHMETIC = {
+    **{"add": "add", "add_any": "add", "sub": "subtract", "mul": "multiply", "div": "divide"},
+}
+_REDUCTIONS = {f"reduce_{name}": name for name in ("sum", "max", "min", "prod")}
+
+ROWS: dict[str, str] = {
+    **{name: name for name in (*_SAME_NAME, "stop_gradient", "cumsum", "cumprod")},
+    **_RENAMED,
+    **_ARITHMETIC,
+    **_REDUCTIONS,
+    **{"integer_pow[y=2]": "square", "integer_pow[y=-1]": "reciprocal", "dot_general": "matmul"},
+}
+"""The row of the op table that a primitive is, where it takes its arrays in the same order."""
+
+POINTWISE = ("integer_pow", "select_n", "convert_element_type", "copy", "stop_gradient")
+"""Others that make each element of those that meet it."""
+
+TURNED: dict[str, tuple[str, tuple[int, ...]]] = {
+    "select_n": ("where", (0, 2, 1)),
+    "clamp": ("clip", (1, 0, 2)),
+}
+"""The same with the places of its arrays in the row's order."""
+
+KERNELS: dict[str, Kernel] = {
+    **{name: _plain(name) for name in _SAME_NAME},
+    **{name: _plain(ours) for name, ours in _RENAMED.items()},
+    **{name: _numbers(ours) for name, ours in _ARITHMETIC.items()},
+    **{name: _reduction(ours) for name, ours in _REDUCTIONS.items()},
+    **{"cumsum": _running("cumsum"), "cumprod": _running("cumprod")},
+    **{
+        "and": _logical("logical_and"),
+        "or": _logical("logical_or"),
+        "not": _logical("logical_not"),
+    },
+    "integer_pow": lambda x, y: row("power")(x, y),
+    "select_n": _select,
+    "clamp": _clamp,
+    "convert_element_type": _convert,
+    "dot_general": _dot_general,
+    "is_finite": _finite,
+    "triangular_solve": _triangular_solve,
+}

@@ -1,0 +1,169 @@
+"""What a layer of JAX executes, and on whose line: the recorder of formulas, evaluating the jaxpr
+of the layer's gradient, whose equations say which equation of the layer they belong to.
+
+What the outputs depend on is the user's code. The rest was made for the derivative: by the user,
+where the stack of the equation has a line of a stated rule, else by JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from gradcheck_cli.domain.place import Place, Span
+from gradcheck_cli.engines.execution import Step
+from gradcheck_cli.engines.jax.kernels import ROWS, TURNED
+from gradcheck_cli.engines.jax.recorder import JaxRecorder
+from gradcheck_cli.engines.jax.walk import BAR, CUSTOM_JVP, VALUE, Walk
+from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
+from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.trace.exact_kernels import elementwise
+
+_KEEPING = ("convert_element_type", "copy", "copy_p", "stop_gradient", "reshape", "reduce_sum")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A step, the tag that it was made for, in which turns of loops, and the line of a stated rule
+    that it stands on."""
+
+    step: Step
+    tag: int | None
+    turns: tuple[int, ...]
+    rule: Place | None
+
+
+class LayerRecorder(JaxRecorder):
+    """Writes down a user's code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = Written(self.execution)
+        self._places_of = Places(__name__)
+        self._made: list[_Made] = []
+        self._values: dict[tuple[int, int, tuple[int, ...]], int] = {}
+        self._rule: Place | None = None
+        self._power: int | None = None
+
+    def _slot(self, array: Any, structural: bool = False) -> int:
+        self.written.count(array.size, array.dtype)
+        return super()._slot(array, structural)
+
+    def _equation(
+        self, equation: Any, args: Sequence[int], node: int | None, backward: bool
+    ) -> list[int]:
+        name, params = equation.primitive.name, equation.params
+        if name == VALUE.name:
+            self._values[params["tag"], params["index"], self.turns] = args[0]
+            return list(args)
+        if name == BAR.name:
+            value = self._value_of(params["tag"], params["index"], self.turns)
+            if value is not None:
+                self.written.bars[value] = args[0]
+            return list(args)
+        around, traceback = self._rule, equation.source_info.traceback
+        if traceback is not None:
+            self._rule = self._places_of.kept(*traceback.raw_frames()) or around
+        self._power = params.get("y") if name == "integer_pow" else None
+        try:
+            return super()._equation(equation, args, node, backward)
+        finally:
+            self._rule = around
+
+    def _add(
+        self,
+        name: str,
+        args: Sequence[int],
+        low: Callable[..., Any],
+        wide: Callable[..., Any],
+        exact: Callable[..., Any] | None,
+        moves: bool,
+        node: int | None,
+        backward: bool,
+    ) -> list[int]:
+        name = name if self._power is None else f"{name}[y={self._power}]"
+        results = super()._add(name, args, low, wide, exact, moves, None, backward)
+        step = self.execution.steps[-1]
+        row = _row_of(name)
+        kept = name in _KEEPING and self._shape(args[0]) == self._shape(results[0])
+        step.elementwise = kept or (row is not None and elementwise(row.name))
+        self._made.append(_Made(step, node, self.turns, self._rule))
+        return results
+
+    def _shape(self, slot: int) -> tuple[int, ...]:
+        return tuple(self.execution.slots[slot].native.shape)
+
+    def _value_of(self, tag: int, index: int, turns: tuple[int, ...]) -> int | None:
+        """The slot of a result; of what does not change in a loop, of the one before it."""
+        for depth in range(len(turns), -1, -1):
+            slot = self._values.get((tag, index, turns[:depth]))
+            if slot is not None:
+                return slot
+        return None
+
+    def told(self, walk: Walk, outputs: Sequence[int]) -> None:
+        """Whose every step is, once all is written down."""
+        wanted = set(outputs)
+        primal: set[int] = set()
+        for number in range(len(self._made) - 1, -1, -1):
+            step = self._made[number].step
+            if not wanted.isdisjoint(step.results):
+                wanted.update(step.args)
+                primal.add(number)
+        for number, made in enumerate(self._made):
+            tag = None if made.tag is None else walk.tags[made.tag]
+            step = made.step
+            if number in primal or made.rule is not None:
+                stated = step.phase == "backward" or (tag and tag.name == CUSTOM_JVP)
+                step.place = made.rule or (tag.place if tag else None)
+                if number not in primal and stated:
+                    self.written.stated.add(len(self.written.forward))
+                step.phase = "forward"
+                self.written.forward.append(step)
+                continue
+            step.phase = "backward"
+            owner = None if made.tag is None else self._value_of(made.tag, 0, made.turns)
+            if owner is not None:
+                self.written.owners.append((step, owner))
+
+
+def record(
+    call: Callable[..., list[Any]],
+    leaves: Mapping[str, Any],
+    captured: Mapping[str, Any],
+    wrt: Sequence[str],
+    cotangents: Sequence[Any],
+    place: Span,
+) -> Recording:
+    """One forward and one backward pass of `call`, which takes the `leaves` in order. Raises
+    TooLarge, and what the user's code raises."""
+    recorder = LayerRecorder()
+    walk = Walk(call, list(leaves.values()), Places(__name__))
+    count = len(cotangents)
+
+    def derivative(*arrays: Any) -> list[Any]:
+        given = dict(zip(leaves, arrays[count:], strict=True))
+
+        def outputs(*moved: Any) -> list[Any]:
+            return walk(*{**given, **dict(zip(wrt, moved, strict=True))}.values())
+
+        found, pull = jax.vjp(outputs, *[given[name] for name in wrt])
+        return [*found, *pull(list(arrays[:count]))]
+
+    slots = recorder.record(derivative, [*cotangents, *leaves.values()])
+    known = [slot for slot in slots if slot is not None]
+    recorder.told(walk, known[:count])
+    starts = {id(s.native): i for i, s in reversed(list(enumerate(recorder.execution.slots)))}
+    named = {**leaves, **captured}
+    places = {name: starts[id(array)] for name, array in named.items() if id(array) in starts}
+    gradients = dict(zip(wrt, known[count:], strict=True))
+    return as_recording(recorder.written, places, gradients, known[:count], _row_of, place)
+
+
+def _row_of(name: str) -> Row | None:
+    if name in TURNED:
+        return Row(*TURNED[name])
+    return Row(ROWS[name]) if name in ROWS else None

@@ -1,0 +1,144 @@
+"""Functions of JAX, known by what they compute.
+
+JAX knows a function, and the body of a loop, by the object: what it has compiled it compiles again
+for another object that does the same. A layer is bound anew at every point, and makes the bodies of
+its loops anew at every call. Here two are one where their equations are.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+from jax.extend.core import primitives
+
+from gradcheck_cli.engines.kit.lru import Recent
+
+MOST_PROGRAMS = 64
+"""Kept at a time, with what is compiled in; a layer has about ten for every dtype and shape."""
+_PROGRAMS = Recent[Hashable, Any](MOST_PROGRAMS)  # of this process, as what JAX has compiled is
+
+_LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p, primitives.linear_solve_p)
+_STATED = ("custom_jvp_call", "custom_vjp_call")  # whose derivative is no part of the value
+
+
+class Compiled:
+    """A function as `jax.jit` compiles it, with the arrays that it captured compiled in: traced
+    once for every shape and dtype of its arguments, compiled where none like it has been. JAX's
+    errors speak of it by the name of the `layer` that it calls."""
+
+    def __init__(self, function: Callable[..., Any], layer: Callable[..., Any]) -> None:
+        def called(*args: Any) -> Any:
+            return function(*args)
+
+        named: Any = called
+        named.__wrapped__, named.__signature__ = layer, inspect.signature(function)
+        self._jit = jax.jit(named)
+        self._known: dict[Hashable, Callable[..., Any]] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        leaves, structure = jax.tree.flatten(args)
+        shapes = structure, tuple((x.aval, x.sharding) for x in leaves)
+        if shapes not in self._known:
+            traced = self._jit.trace(*args)
+            key = shapes, jax.tree.structure(traced.out_info), _contents(traced.jaxpr)
+            # ahead of time: what `jax.clear_caches` forgets is kept
+            self._known[shapes] = _PROGRAMS.one(key, lambda: traced.lower().compile())
+        return self._known[shapes](*args)
+
+
+@contextmanager
+def loops_known() -> Iterator[None]:
+    """Loops and branches that JAX runs meanwhile, outside of what is compiled, are compiled where
+    none like them have been."""
+    before = {loop: loop.impl for loop in _LOOPS}
+    for loop, run in before.items():
+        loop.impl = partial(_run, loop, run)
+    try:
+        yield
+    finally:
+        for loop, run in before.items():
+            loop.impl = run
+
+
+def _run(loop: Any, run: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    known: Mapping[str, Any] = _PROGRAMS.one((loop, _parameters(params)), lambda: params)
+    return run(*args, **known)
+
+
+def _known_by(jaxpr: Any) -> Hashable:
+    """Equal for two programs that compute the same from the same arguments in the same way."""
+    numbers: dict[Any, int] = {}
+
+    def atom(x: Any) -> Hashable:
+        if isinstance(x, core.Literal):
+            return x.aval, _contents(x.val)
+        return x.aval, numbers.setdefault(x, len(numbers))
+
+    def atoms(several: Sequence[Any]) -> Hashable:
+        return tuple(map(atom, several))
+
+    given = atoms(jaxpr.constvars), atoms(jaxpr.invars)
+    equations = tuple(
+        (e.primitive, atoms(e.invars), _computed(e), atoms(e.outvars)) for e in jaxpr.eqns
+    )
+    return given, equations, atoms(jaxpr.outvars)
+
+
+def _computed(equation: Any) -> Hashable:
+    if equation.primitive.name in _STATED:
+        return _contents(equation.params["call_jaxpr"])
+    return _parameters(equation.params)
+
+
+def _parameters(params: Mapping[str, Any]) -> Hashable:
+    return tuple((key, _contents(value)) for key, value in sorted(params.items()))
+
+
+def _contents(value: Any) -> Hashable:
+    """Equal where two parameters or constants are; what cannot be compared is itself alone."""
+    if isinstance(value, core.ClosedJaxpr):
+        return _known_by(value.jaxpr), tuple(map(_contents, value.consts))
+    if isinstance(value, core.Jaxpr):
+        return _known_by(value)
+    if isinstance(value, tuple | list):
+        return type(value), tuple(map(_contents, value))
+    if isinstance(value, dict):
+        return tuple((key, _contents(one)) for key, one in value.items())
+    if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return str(value.dtype), _contents(jax.random.key_data(value))
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        plain = np.asarray(value)
+        return type(value), plain.shape, str(plain.dtype), sha256(plain.tobytes()).digest()
+    if isinstance(value, float):  # nan is itself, and -0 is not 0
+        return float, np.float64(value).tobytes()
+    return type(value), _Same(value)
+
+
+class _Same:
+    """Compared by value where that is defined, else by identity. It holds the value, whose place in
+    memory nothing else takes meanwhile."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        try:
+            self._hash = hash(value)
+        except TypeError:
+            self._hash = id(value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same):
+            return False
+        return self._value is other._value or (
+            self._hash == other._hash and bool(self._value == other._value)
+        )

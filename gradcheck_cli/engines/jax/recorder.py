@@ -1,0 +1,369 @@
+"""What JAX executes: the jaxpr of the derivative, evaluated equation by equation.
+
+A derivative is a program of JAX's primitives, known before it runs. Every equation says on whose
+behalf it was made: its name stack holds the scope of the node, inside `transpose` in the backward
+pass. Calls are taken apart, and of loops and branches what the numbers choose is written down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
+from gradcheck_cli.engines.jax.kernels import (
+    HANDED_ON,
+    KERNELS,
+    MOVED,
+    MOVES,
+    POINTWISE,
+    ROWS,
+    numeric,
+)
+from gradcheck_cli.engines.jax.wide import AS_THEY_WERE, as_they_were, inner_of, wide_parameters
+from gradcheck_cli.engines.trace.exact_kernels import elementwise, moved, on_balls, row
+
+SCOPE = "gradcheck_node_"
+"""What the name of a node's scope begins with; its number follows."""
+
+_NODE = re.compile(SCOPE + r"(\d+)")
+_SUMS = "add_any"  # of cotangents
+
+
+class _Conversions(Arrays):
+    def numpy(self, array: Any) -> Array:
+        return super().numpy(jax.random.key_data(array) if _is_key(array) else array)
+
+    def native(self, values: Array, like: Any) -> Any:
+        with jax.enable_x64(True):  # or JAX would make float32 of what is float64
+            return jax.numpy.array(super().native(values, like))
+
+
+class JaxRecorder:
+    """`execution.Recorder` of JAX."""
+
+    def __init__(self) -> None:
+        self.execution = Execution(_Conversions())
+        self.turns: tuple[int, ...] = ()  # of the loops that are running, outermost first
+        self._scopes = ExitStack()
+
+    def record(self, function: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[int | None]:
+        given: list[bool] = []
+
+        def results(*xs: Any) -> list[Any]:
+            found = function(*xs)
+            given[:] = [y is not None for y in found]
+            return [y for y in found if y is not None]
+
+        with self._scopes:
+            jaxpr = jax.make_jaxpr(results)(*arrays)
+        slots = iter(self._evaluate(jaxpr, [self._slot(array) for array in arrays], None, False))
+        self._attribute_sums()
+        return [next(slots) if present else None for present in given]
+
+    def enter(self, node: int) -> None:
+        self._scopes.enter_context(jax.named_scope(f"{SCOPE}{node}"))
+
+    def leave(self, node: int, value: Any) -> Any:
+        self._scopes.close()
+        return value
+
+    def derive(self) -> None:
+        """Nothing: an equation of the backward pass says that it is one."""
+
+    def _slot(self, array: Any, structural: bool = False) -> int:
+        slot = self.execution.add_slot(array, format_named(array.dtype.name))
+        self.execution.slots[slot].structural = structural
+        return slot
+
+    def _evaluate(
+        self, closed: Any, args: Sequence[int], node: int | None, backward: bool
+    ) -> list[int]:
+        """The slots of the results of a jaxpr whose arguments have these."""
+        jaxpr = closed.jaxpr
+        places: dict[Any, int] = dict(zip(jaxpr.invars, args, strict=True))
+        for var, const in zip(jaxpr.constvars, closed.consts, strict=True):
+            places[var] = self._slot(jax.numpy.asarray(const), structural=True)
+
+        def place(atom: Any) -> int:
+            if isinstance(atom, core.Literal):
+                array = jax.numpy.asarray(atom.val, atom.aval.dtype)
+                return self._slot(array, structural=True)
+            return places[atom]
+
+        for equation in _live(jaxpr):
+            stack = str(equation.source_info.name_stack)
+            named = _NODE.findall(stack)
+            results = self._equation(
+                equation,
+                [place(x) for x in equation.invars],
+                int(named[-1]) if named else node,
+                backward or "transpose" in stack,
+            )
+            places.update(zip(equation.outvars, results, strict=True))
+        return [place(x) for x in jaxpr.outvars]
+
+    def _equation(
+        self, equation: Any, args: Sequence[int], node: int | None, backward: bool
+    ) -> list[int]:
+        name, params = equation.primitive.name, equation.params
+        run = partial(self._evaluate, node=node, backward=backward)
+        if name == "cond":
+            chosen, *rest = args
+            return run(params["branches"][int(self._value(chosen))], rest)
+        if name == "custom_linear_solve":
+            return self._solve(params, args, run)
+        if name == "while":
+            return self._while(params, args, run)
+        if name == "scan":
+            return self._scan(params, args, run)
+        inner = inner_of(equation)
+        if inner is not None:
+            return run(inner, args)
+        return self._primitive(equation, args, node, backward)
+
+    def _value(self, slot: int) -> Any:
+        return self.execution.slots[slot].native
+
+    def _is_key(self, slot: int) -> bool:
+        return _is_key(self._value(slot))
+
+    def _solve(
+        self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
+    ) -> list[int]:
+        """Of a linear equation: by the function that was given for it. (The other three serve its
+        derivatives, which are equations of their own here.)"""
+        lengths = params["const_lengths"]
+        before = lengths.matvec + lengths.vecmat
+        consts = args[before : before + lengths.solve]
+        return run(params["jaxprs"].solve, [*consts, *args[sum(lengths) :]])
+
+    def _while(
+        self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
+    ) -> list[int]:
+        first, second = params["cond_nconsts"], params["body_nconsts"]
+        of_condition, of_body = args[:first], args[first : first + second]
+        state = list(args[first + second :])
+        while True:
+            going = run(params["cond_jaxpr"], [*of_condition, *state])[0]
+            if not np.any(self._value(going)):
+                return state
+            after = run(params["body_jaxpr"], [*of_body, *state])
+            if np.all(self._value(going)):
+                state = after
+            else:  # of a batch, some are done
+                state = [
+                    self._call("select", _chosen, [going, *pair])
+                    for pair in zip(after, state, strict=True)
+                ]
+
+    def _scan(
+        self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
+    ) -> list[int]:
+        constants, carried = params["num_consts"], params["num_carry"]
+        fixed, state = list(args[:constants]), list(args[constants : constants + carried])
+        rows = args[constants + carried :]
+        kept: list[list[int]] = []
+        turns = range(params["length"])
+        for turn in reversed(turns) if params["reverse"] else turns:
+            taken = [self._call("slice", lambda x, i=turn: x[i], [row]) for row in rows]
+            self.turns += (turn,)
+            found = run(params["jaxpr"], [*fixed, *state, *taken])
+            self.turns = self.turns[:-1]
+            state = found[:carried]
+            kept.append(found[carried:])
+        if not kept:
+            empty = [(y.shape, y.dtype) for y in params["jaxpr"].out_avals[carried:]]
+            stacks = [jax.numpy.zeros((0, *shape), dtype) for shape, dtype in empty]
+            return [*state, *(self._slot(stack, structural=True) for stack in stacks)]
+        if params["reverse"]:
+            kept.reverse()
+        stacks = [
+            self._call("concatenate", lambda *xs: np.stack(xs), column)
+            for column in zip(*kept, strict=True)
+        ]
+        return [*state, *stacks]
+
+    def _call(self, name: str, function: Callable[..., Any], args: Sequence[int]) -> int:
+        """An operation of a loop that only moves numbers: of NumPy's, or JAX would compile one for
+        every turn."""
+
+        def wide(given: Sequence[Array]) -> list[Array]:
+            return [np.asarray(function(*map(np.asarray, given)))]
+
+        def low(given: Sequence[Any]) -> list[Any]:
+            return [jax.device_put(y) for y in wide(given)]
+
+        return self._add(name, args, low, wide, partial(moved, wide), True, None, False)[0]
+
+    def _primitive(
+        self, equation: Any, args: Sequence[int], node: int | None, backward: bool
+    ) -> list[int]:
+        name, params = equation.primitive.name, equation.params
+        low = partial(_results, equation.primitive, params)
+        if not args:  # made of nothing
+            return [self._slot(y, structural=True) for y in low([])]
+        made = all(self.execution.slots[i].structural for i in args)
+        wide = partial(_plainly if name in AS_THEY_WERE else _wide, equation)
+        keys = {place: self._value(slot) for place, slot in enumerate(args) if self._is_key(slot)}
+        if keys:
+            wide = partial(_with_keys, wide, keys)
+        moves = name in MOVES
+        kernel = _KERNELS.get(name)
+        exact: Callable[[Sequence[High]], list[High]] | None = None
+        if moves:
+            exact = partial(moved, wide)
+        elif kernel is not None:
+            exact = partial(on_balls, partial(kernel, **params))
+        moves = moves or name in HANDED_ON
+        results = self._add(name, args, low, wide, exact, moves, node, backward)
+        for slot in results:
+            self.execution.slots[slot].structural = made and moves
+        return results
+
+    def _add(
+        self,
+        name: str,
+        args: Sequence[int],
+        low: Callable[[Sequence[Any]], list[Any]],
+        wide: Callable[[Sequence[Array]], list[Array]],
+        exact: Callable[[Sequence[High]], list[High]] | None,
+        moves: bool,
+        node: int | None,
+        backward: bool,
+    ) -> list[int]:
+        results = [self._slot(y) for y in low([self._value(i) for i in args])]
+        self.execution.add_step(
+            Step(
+                name=name,
+                args=tuple(args),
+                results=tuple(results),
+                low=low,
+                wide=wide,
+                exact=exact,
+                moves=moves,
+                elementwise=name in POINTWISE or elementwise(ROWS.get(name)),
+                node=node,
+                phase="backward" if backward else "forward",
+            )
+        )
+        return results
+
+    def _attribute_sums(self) -> None:
+        """A sum of cotangents that come from several nodes is made for the one that gave what they
+        are the cotangents of: its backward pass takes the sum."""
+        makers: dict[int, int | None] = {}
+        mixed: list[Step] = []
+        for step in self.execution.steps:
+            nodes = {makers[slot] for slot in step.args if slot in makers}
+            if step.name == _SUMS and step.phase == "backward" and len(nodes) > 1:
+                mixed.append(step)
+            makers.update(dict.fromkeys(step.results, step.node))
+        takers: dict[int, int | None] = {}
+        for step in reversed(self.execution.steps):
+            if mixed and step is mixed[-1]:
+                mixed.pop()
+                step.node = takers.get(step.results[0])
+            takers.update(dict.fromkeys(step.args, step.node))
+
+
+def _live(jaxpr: Any) -> list[Any]:
+    """The equations that the results depend on, in order."""
+    wanted = {x for x in jaxpr.outvars if not isinstance(x, core.Literal)}
+    found: list[Any] = []
+    for equation in reversed(jaxpr.eqns):
+        if not wanted.isdisjoint(equation.outvars):
+            wanted.update(x for x in equation.invars if not isinstance(x, core.Literal))
+            found.append(equation)
+    return found[::-1]
+
+
+def _results(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> list[Any]:
+    with jax.enable_x64(True):  # a run in float64 is looked at when it is over
+        found = primitive.bind(*args, **params)
+    return list(found) if primitive.multiple_results else [found]
+
+
+def _is_key(array: Any) -> bool:
+    """Whether it holds keys of random numbers, which are no numbers to NumPy."""
+    return bool(jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key))
+
+
+def _with_keys(
+    wide: Callable[..., list[Array]], keys: Mapping[int, Any], args: Sequence[Array]
+) -> list[Array]:
+    """With the keys of the run itself in their places."""
+    return wide([keys.get(place, x) for place, x in enumerate(args)])
+
+
+def _chosen(going: Array, after: Array, before: Array) -> Array:
+    """What a turn of a loop gave where it goes on, and what was there where it does not."""
+    return np.where(going.reshape(going.shape + (1,) * (after.ndim - going.ndim)), after, before)
+
+
+def _scatter_add(
+    x: Any, indices: Any, updates: Any, dimension_numbers: Any, mode: Any, **how: Any
+) -> Any:
+    """Adds in turns in which no two updates go to one place: the maximum of their numbers picks one
+    for each place."""
+    left = np.arange(1, updates.size + 1).reshape(updates.shape)
+    while True:
+        start = np.zeros(x.shape, left.dtype)
+        found = jax.lax.scatter_max(start, indices, left, dimension_numbers, mode=mode)
+        taken = np.asarray(found)
+        if not np.any(taken):
+            return x
+        x = row("add")(*numeric(x, _picked(updates, taken)))
+        left = np.where(np.isin(left, taken), 0, left)
+
+
+def _picked(x: Any, places: Any) -> Any:
+    """The elements of x by their numbers from 1 on, nothing for 0."""
+    from reference_engine.arithmetic.ball_choices import NOTHING
+    from reference_engine.arithmetic.balls import Ball
+
+    if isinstance(x, np.ndarray):
+        return np.concatenate([[0.0], x.ravel()])[places]
+    pool = np.empty(x.size + 1, dtype=object)
+    pool[0], pool[1:] = NOTHING, x.value.ravel()
+    made = np.empty(places.shape, dtype=object)
+    made[...] = pool[places]
+    return Ball(made)
+
+
+def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
+    """As in the run itself, in its dtypes."""
+    with jax.enable_x64(True):
+        arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, list(map(np.asarray, args)))]
+    return [np.asarray(y) for y in _results(equation.primitive, equation.params, arrays)]
+
+
+def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
+    """In float64: by NumPy where that has words for it, which compiles nothing. A primitive of
+    another package may have its dtypes written down where only it can read them; it then runs in
+    these."""
+    primitive, params = equation.primitive, equation.params
+    kernel = _KERNELS.get(primitive.name, MOVED.get(primitive.name))
+    if kernel is not None:
+        try:
+            return [np.asarray(kernel(*map(np.asarray, args), **params))]
+        except TypeError:  # it is not restated for these arguments
+            pass
+    with jax.enable_x64(True):
+        arrays = [jax.numpy.asarray(x) for x in args]
+    wider = wide_parameters(primitive.name, params)
+    try:
+        return [np.asarray(y) for y in _results(primitive, wider, arrays)]
+    except (TypeError, ValueError):
+        return _plainly(equation, args)
+
+
+_KERNELS = {**KERNELS, "scatter-add": _scatter_add}

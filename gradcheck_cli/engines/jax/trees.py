@@ -1,0 +1,67 @@
+"""Layers of JAX that are trees of arrays: what is registered with `jax.tree_util` (a dataclass, a
+module of Equinox, a struct of Flax) says which arrays are its own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from gradcheck_cli.engines.layer.results import opened
+
+
+class Tree:
+    """The floating arrays of an object by name: "w", "layers.0.bias", or "self.w" where an argument
+    of its call is named so; none where it is no tree."""
+
+    def __init__(self, layer: Any) -> None:
+        self._layer = layer
+        leaves, self._structure = jax.tree_util.tree_flatten_with_path(layer)
+        self._leaves = [leaf for _, leaf in leaves]
+        self._places: dict[str, int] = {}
+        self.arrays: dict[str, Any] = {}
+        taken = arguments(layer) if self._leaves else ()
+        for place, (path, leaf) in enumerate(leaves):
+            if path and is_floating(leaf):
+                name = jax.tree_util.keystr(path, simple=True, separator=".")
+                name = f"self.{name}" if name in taken else name
+                self._places[name] = place
+                self.arrays[name] = leaf
+
+    def filled(self, arrays: Mapping[str, Any]) -> Callable[..., Any]:
+        """The object with these arrays in place of its own."""
+        if not self._places:
+            called: Callable[..., Any] = self._layer
+            return called
+        leaves = list(self._leaves)
+        for name, place in self._places.items():
+            leaves[place] = arrays[name]
+        made: Callable[..., Any] = jax.tree.unflatten(self._structure, leaves)
+        return made
+
+
+def arguments(layer: Any) -> tuple[str, ...]:
+    """What its call names its arguments; none where it does not say."""
+    try:
+        return tuple(inspect.signature(layer).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+def is_floating(leaf: Any) -> bool:
+    """Whether it is an array of floating numbers, of JAX or of NumPy."""
+    if not isinstance(leaf, jax.Array | np.ndarray):
+        return False
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating))
+
+
+def parts(container: Any) -> Iterator[tuple[str, Any]]:
+    """The parts of a result: of what Python knows as a container, and of the user's own trees."""
+    found = list(opened(container))
+    if not found and container is not None:
+        leaves = jax.tree_util.tree_flatten_with_path(container)[0]
+        found = [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves if path]
+    yield from found

@@ -1,0 +1,160 @@
+"""A layer of JAX, known as a list of equations, run again so that each of them can be told apart.
+
+The layer is traced once; then its equations are bound anew, each in a scope of its own, and JAX
+differentiates that. Every equation of the derivative then says in its name stack for which equation
+of the layer it was made, in loops and branches too. Each result goes through an identity, which
+tells in the derivative where its cotangent is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+from jax.extend import core
+from jax.extend import linear_util as lu
+from jax.extend import source_info_util as source_info
+from jax.interpreters import ad
+
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.engines.jax.recorder import SCOPE
+from gradcheck_cli.engines.jax.wide import inner_of
+from gradcheck_cli.engines.layer.recording import TooLarge
+from gradcheck_cli.engines.layer.source_lines import Places
+
+# JAX takes about three milliseconds to bind, differentiate, transpose and evaluate one: the search
+# that follows has 20 seconds for everything (`checks/blame.py`).
+MOST_EQUATIONS = 5000
+
+STOP = "stop_gradient"
+CUSTOM_JVP, CUSTOM_VJP = "custom_jvp_call", "custom_vjp_call"
+CALLS = ("jit", "closed_call", "core_call", "checkpoint", "remat2")
+
+
+def _handed_on(name: str) -> Any:
+    primitive = core.Primitive(name)
+    primitive.def_impl(lambda x, **which: x)
+    primitive.def_abstract_eval(lambda x, **which: x)
+    return primitive
+
+
+VALUE = _handed_on("gradcheck_value")
+"""The identity of one result of an equation: of equation `tag` the result `index`."""
+
+BAR = _handed_on("gradcheck_bar")
+"""What it is in the backward pass: the identity of the result's cotangent."""
+
+ad.deflinear2(VALUE, lambda y_bar, x, **which: [BAR.bind(y_bar, **which)])
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """An equation of the layer: the name of its primitive, and the user's expression."""
+
+    name: str
+    place: Place | None
+
+
+class Walk:
+    """The equations of `call` at arrays like these, ready to be run. With `opened`, a gradient is
+    not stopped at this place; `stops` has all places where one is."""
+
+    def __init__(
+        self,
+        call: Callable[..., list[Any]],
+        arrays: Sequence[Any],
+        places: Places,
+        opened: Place | None = None,
+    ) -> None:
+        self._closed = jax.make_jaxpr(call)(*arrays)
+        self._places = places
+        self._opened = opened
+        self.tags: list[Tag] = []
+        self.stops: dict[Place, None] = {}
+
+    @property
+    def constants(self) -> Sequence[Any]:
+        """The arrays that the layer uses without being given them."""
+        return list(self._closed.consts)
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        return self._run(self._closed, None, *arrays)
+
+    def _run(self, closed: Any, around: Place | None, *arrays: Any) -> list[Any]:
+        """The results of a jaxpr that is called at the place `around`."""
+        jaxpr = closed.jaxpr
+        known = dict(zip(jaxpr.invars, arrays, strict=True))
+        known.update(zip(jaxpr.constvars, closed.consts, strict=True))
+
+        def value(atom: Any) -> Any:
+            return atom.val if isinstance(atom, core.Literal) else known[atom]
+
+        for equation in jaxpr.eqns:
+            traceback = equation.source_info.traceback
+            place = self._places.kept(*traceback.raw_frames()) if traceback else None
+            place = place or around
+            args = [value(x) for x in equation.invars]
+            with equation.ctx.manager:
+                results = self._equation(equation, place, args)
+            known.update(zip(equation.outvars, results, strict=True))
+        return [value(x) for x in jaxpr.outvars]
+
+    def _equation(self, equation: Any, place: Place | None, args: list[Any]) -> list[Any]:
+        name = equation.primitive.name
+        if name in CALLS:
+            return self._run(inner_of(equation), place, *args)
+        if name == STOP and place is not None:
+            self.stops[place] = None
+            if place == self._opened:
+                return args
+        tag = len(self.tags)
+        if tag >= MOST_EQUATIONS:
+            raise TooLarge(f"not traced: it has more than {MOST_EQUATIONS} operations")
+        self.tags.append(Tag(name, place))
+        params = equation.primitive.get_bind_params(self._marked(name, equation.params, place))
+        with jax.named_scope(f"{SCOPE}{tag}"):
+            found = equation.primitive.bind(*args, **params)
+            results = list(found) if equation.primitive.multiple_results else [found]
+            if self._opened is not None:  # it runs, and nobody looks on
+                return results
+            return [
+                VALUE.bind(y, tag=tag, index=index) if _is_floating(y) else y
+                for index, y in enumerate(results)
+            ]
+
+    def _marked(self, name: str, params: Mapping[str, Any], place: Place | None) -> dict[str, Any]:
+        """The parameters; what an equation runs more than once, or not always, with tags of its
+        own."""
+        marked = dict(params)
+        if name == CUSTOM_VJP:
+            stated = params["bwd"]
+            marked["bwd"] = lu.wrap_init(partial(_anew, stated), debug_info=stated.debug_info)
+        if name == "cond":
+            marked["branches"] = tuple(self._tagged(b, place) for b in params["branches"])
+        if name == "while":
+            for part in ("cond_jaxpr", "body_jaxpr"):
+                marked[part] = self._tagged(params[part], place)
+        if name == "scan":
+            marked["jaxpr"] = self._tagged(params["jaxpr"], place)
+        return marked
+
+    def _tagged(self, closed: Any, place: Place | None) -> Any:
+        arrays = [
+            jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in closed.in_avals
+        ]
+        return jax.make_jaxpr(partial(self._run, closed, place))(*arrays)
+
+
+def _anew(stated: Any, *args: Any) -> Any:
+    """Runs a stated backward so that its own lines are known. JAX says of what runs in a backward
+    pass that it stands where the forward does."""
+    with source_info.user_context(None):
+        source_info.current().traceback = None
+        return stated.call_wrapped(*args)
+
+
+def _is_floating(array: Any) -> bool:
+    return bool(jax.numpy.issubdtype(array.dtype, jax.numpy.floating))

@@ -1,0 +1,1 @@
+"""What the engines of frameworks share for formulas: lowering, walking, modes, devices."""

@@ -1,0 +1,197 @@
+"""An engine that runs programs through a framework: problems in, answers or failures out."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import (
+    Evaluation,
+    Failure,
+    Mode,
+    Problem,
+    Training,
+    TrainingProblem,
+)
+from gradcheck_cli.domain.placement import HOST, Placement
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.errors import NodeFault, Unsupported
+from gradcheck_cli.engines.kit.framework import Framework
+from gradcheck_cli.engines.kit.lowerings import Table, had, reasons
+from gradcheck_cli.engines.kit.lru import Recent
+from gradcheck_cli.engines.kit.modes import MODES, Answer, descend
+from gradcheck_cli.engines.kit.walker import OPERATORS, Prepared, prepare, rounded
+from gradcheck_cli.engines.tracebacks import as_failure
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
+
+_REMEMBERED = 64  # prepared programs: a task has one program in at most a few dtypes
+
+_Kept = tuple[Program, Framework, Prepared]
+
+
+class AnsweringEngine(ABC):
+    """An engine that never raises: what goes wrong in `differentiate` and `descend` becomes the
+    answer's failure."""
+
+    capabilities: ClassVar[Capabilities]
+    placement: Placement = HOST
+
+    def place(self, placement: Placement) -> None:
+        self.placement = placement
+
+    @abstractmethod
+    def load(self) -> str: ...
+
+    @abstractmethod
+    def differentiate(self, problem: Problem, answer: Answer) -> None:
+        """Puts output and gradients into `answer`. May raise anything."""
+
+    @abstractmethod
+    def descend(
+        self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
+    ) -> None:
+        """Appends loss and parameters before each step and after the last. May raise anything."""
+
+    @abstractmethod
+    def operations(self) -> frozenset[str]: ...
+
+    def remarks(self) -> Mapping[str, str]:
+        return {}
+
+    @abstractmethod
+    def lacks(self, error: BaseException) -> bool:
+        """Whether the framework says with this exception that it has no such op or dtype."""
+
+    def refuses(self, program: Program, mode: Mode) -> str | None:
+        return None
+
+    def subject(self, request: SubjectRequest) -> Subject:
+        raise Unsupported(f"{self.capabilities.name} runs formulas, and no layers of users")
+
+    def plainly(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def close(self) -> None:  # noqa: B027 - one that keeps nothing has nothing to do
+        pass
+
+    def evaluate(self, problem: Problem) -> Evaluation:
+        start = time.perf_counter()
+        answer = Answer()
+        failure = None
+        try:
+            reason = self.refuses(problem.program, problem.mode)
+            if reason is not None:
+                raise Unsupported(reason)
+            with np.errstate(all="ignore"):
+                self.differentiate(problem, answer)
+        except Exception as error:
+            failure = self._failure(error, problem.program, problem.dtype)
+        return Evaluation(
+            engine=self.capabilities.name,
+            dtype=problem.dtype,
+            rounding=problem.rounding,
+            mode=problem.mode,
+            output=None if failure else answer.output,
+            gradients={} if failure else answer.gradients,
+            failure=failure,
+            trace=None if failure else answer.trace,
+            forward=answer.forward,
+            backward=answer.backward,
+            duration_s=time.perf_counter() - start - answer.compile_s,
+            approximation=answer.approximation,
+            compile_s=answer.compile_s,
+        )
+
+    def train(self, problem: TrainingProblem) -> Training:
+        start = time.perf_counter()
+        losses: list[Array] = []
+        path: dict[str, list[Array]] = {name: [] for name in problem.parameters}
+        failure = None
+        try:
+            with np.errstate(all="ignore"):
+                self.descend(problem, losses, path)
+        except Exception as error:
+            failure = self._failure(error, problem.program, problem.dtype)
+        return Training(
+            engine=self.capabilities.name,
+            dtype=problem.dtype,
+            losses=None if failure else np.asarray(losses, dtype=np.float64),
+            parameters={} if failure else {name: np.stack(steps) for name, steps in path.items()},
+            failure=failure,
+            duration_s=time.perf_counter() - start,
+        )
+
+    def _failure(self, error: Exception, program: Program, dtype: str) -> Failure:
+        node = None
+        cause: BaseException = error
+        if isinstance(error, NodeFault):
+            node = error.index
+            cause = error.__cause__ or error
+        failure = replace(as_failure(cause), node=node)
+        if failure.kind == "raised" and self.lacks(cause):
+            lacking = "cannot differentiate this"
+            if node is not None:
+                lacking = f"has no `{program.nodes[node].op}`"
+            words = f"it {lacking} in {dtype}: {failure.message}"
+            return Failure("unsupported", words, node=node)
+        return failure
+
+
+class ProgramEngine(AnsweringEngine):
+    """An engine that runs programs through a `Framework`. Subclasses import theirs in `load`."""
+
+    def __init__(self) -> None:
+        self._prepared = Recent[tuple[int, str, str | None], _Kept](_REMEMBERED)
+
+    @abstractmethod
+    def framework(self, dtype: str) -> Framework: ...
+
+    def close(self) -> None:
+        self._prepared.clear()
+
+    def differentiate(self, problem: Problem, answer: Answer) -> None:
+        prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
+        MODES[problem.mode](*prepared, problem, answer)
+
+    def descend(
+        self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
+    ) -> None:
+        prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
+        descend(*prepared, problem, losses, path)
+
+    def _prepare(self, program: Program, dtype: str, rounding: str) -> tuple[Framework, Prepared]:
+        # By identity: the problems of a task share one program, and many nodes are slow to hash.
+        # The programs are kept too, or others could take their identities.
+        def once() -> _Kept:
+            exact = rounded(program, rounding)
+
+            def made() -> _Kept:
+                framework = self.framework(dtype)
+                return exact, framework, prepare(exact, framework, rounding)
+
+            # What constants of one format make is the same for another that has them all.
+            return program, *self._prepared.one((id(exact), dtype, None), made)[1:]
+
+        return self._prepared.one((id(program), dtype, rounding), once)[1:]
+
+
+class LoweredEngine(ProgramEngine):
+    """An engine that has its operations in a table, in its framework's words."""
+
+    table: ClassVar[Table]
+
+    def operations(self) -> frozenset[str]:
+        return had(self.table) | OPERATORS.keys()
+
+    def remarks(self) -> Mapping[str, str]:
+        return reasons(self.table)

@@ -1,0 +1,361 @@
+"""Reverse and forward mode, first and second order, and training: once, for every framework.
+
+A framework contributes its op table, its arrays and the derivatives of functions of them, by `vjp`
+and `jvp`; the order in which passes are run, and how their results make a Jacobian, is the same for
+all and stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, TrainingProblem
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.engines.errors import WrongShape
+from gradcheck_cli.engines.kit.framework import Closed, Framework, Pull, Results, Watch, scalar
+from gradcheck_cli.engines.kit.walker import Prepared, round_constant
+
+
+@dataclass(slots=True)
+class Answer:
+    """What the passes gave so far, and how many there were."""
+
+    output: Array | None = None
+    gradients: dict[str, Gradient] = field(default_factory=dict)
+    trace: Trace | None = None
+    forward: int = 0
+    backward: int = 0
+    approximation: str = ""
+    compile_s: float = 0.0
+
+
+def _inputs(fw: Framework, problem: Problem) -> dict[str, Any]:
+    return {
+        name: fw.leaf(problem.values[name])
+        if name in problem.wrt
+        else fw.array(problem.values[name])
+        for name in problem.program.inputs
+    }
+
+
+def _run(
+    prepared: Prepared,
+    inputs: Mapping[str, Any],
+    names: Sequence[str],
+    moved: Sequence[Any],
+    watch: Watch | None = None,
+) -> list[Any]:
+    """Every node's value, with the arrays `moved` in the places of the inputs `names`. With
+    `watch`, every floating one is marked by its node."""
+    program = prepared.program
+    given = {**inputs, **dict(zip(names, moved, strict=True))}
+    if watch is None:
+        return prepared.run([given[name] for name in program.inputs])
+
+    def mark(index: int, value: Any) -> Any:
+        floating = program.nodes[index].kind == "float" and hasattr(value, "shape")
+        return watch(index, value) if floating else value
+
+    marked = [mark(index, given[name]) for name, index in program.inputs.items()]
+    return prepared.run(marked, leave=mark)
+
+
+def _unit(size: int, shape: tuple[int, ...]) -> Iterator[Array]:
+    """The rows of the identity, each in `shape`."""
+    for i in range(size):
+        row = np.zeros(size)
+        row[i] = 1.0
+        yield row.reshape(shape)
+
+
+def _directions(given: Array | None, shape: tuple[int, ...]) -> Iterator[Array]:
+    if given is None:
+        yield from _unit(int(np.prod(shape, dtype=np.int64)), shape)
+    else:
+        yield from given
+
+
+def _gradient(
+    fw: Framework, parts: Sequence[Any], shape: tuple[int, ...], along: int, what: str
+) -> Gradient:
+    """Stacks rows (along = 0) or columns (along = 1), each of `shape` or None.
+
+    Raises WrongShape where the framework's own array has another shape.
+    """
+    size = int(np.prod(shape, dtype=np.int64))
+    if not parts:
+        return Gradient(np.zeros((0, size) if along == 0 else (size, 0)))
+    if all(part is None for part in parts):
+        return Gradient(None)
+    flat: list[Array] = []
+    dtype = None
+    for part in parts:
+        if part is None:
+            flat.append(np.zeros(size))
+            continue
+        if tuple(part.shape) != shape:
+            raise WrongShape("the framework", what, shape, tuple(part.shape))
+        dtype = fw.dtype_of(part)
+        flat.append(fw.numpy(part).reshape(size))
+    return Gradient(np.stack(flat, axis=along), dtype)
+
+
+def _traced(
+    fw: Framework, program: Program, values: Sequence[Any], derivative: Mapping[int, Any]
+) -> Trace:
+    return Trace(
+        {
+            i: fw.numpy(values[i]) if hasattr(values[i], "shape") else np.asarray(values[i])
+            for i in range(len(program.nodes))
+        },
+        {i: fw.numpy(value) for i, value in derivative.items() if value is not None},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """The code of a program's output by its inputs `names`; where it is traced, with the value of
+    every node."""
+
+    prepared: Prepared
+    names: tuple[str, ...]
+    traced: bool
+
+    def __call__(self, inputs: Mapping[str, Any], moved: Sequence[Any], watch: Watch) -> Results:
+        watching = watch if self.traced else None
+        values = _run(self.prepared, inputs, self.names, moved, watching)
+        return [values[self.prepared.program.output]], values if self.traced else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """The code of the nodes `wanted` by one input."""
+
+    prepared: Prepared
+    name: str
+    wanted: tuple[int, ...]
+
+    def __call__(self, inputs: Mapping[str, Any], dual: Any) -> Results:
+        values = _run(self.prepared, inputs, [self.name], [dual])
+        return [values[k] if hasattr(values[k], "shape") else None for k in self.wanted], values
+
+
+def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
+    program = prepared.program
+    inputs = _inputs(fw, problem)
+    sources = [inputs[name] for name in problem.wrt]
+    traced = problem.trace is not None
+    code = _Output(prepared, tuple(problem.wrt), traced)
+    (y,), values, pull = fw.vjp(Closed(code, inputs, traced), sources)
+    answer.forward += 1
+    answer.output = fw.numpy(y)
+    passes: list[list[Any]] = []
+    found: dict[int, Any] = {}
+    for i, row in enumerate(_directions(problem.projection.rows, tuple(y.shape))):
+        if problem.trace is not None and problem.trace.row == i:
+            grads, found = pull.watched(0, fw.array(row))
+        else:
+            grads = pull(0, fw.array(row))
+        passes.append(grads)
+        answer.backward += 1
+    for position, name in enumerate(problem.wrt):
+        parts = [grads[position] for grads in passes]
+        answer.gradients[name] = _gradient(fw, parts, tuple(sources[position].shape), 0, name)
+    if problem.trace is not None:
+        trace = _traced(fw, program, values, found)
+        answer.trace = trace
+        _trace_operations(fw, prepared, problem, answer)
+
+
+def _with_operations(
+    fw: Framework, prepared: Prepared, problem: Problem, trace: Trace, block: Array | None
+) -> Trace:
+    """Imported by what is not right: a run in which all is right starts sooner without."""
+    from gradcheck_cli.engines.kit.run_traced import with_operations
+
+    return with_operations(fw, prepared, problem, trace, block)
+
+
+def _block(problem: Problem, answer: Answer) -> Array | None:
+    """The gradient, or the block of second derivatives, that is traced."""
+    trace = problem.trace
+    assert trace is not None
+    name = trace.input or problem.wrt[0]
+    if trace.first is not None:
+        name = f"{trace.first}.{name}"
+    return answer.gradients[name].values
+
+
+def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
+    program = prepared.program
+    trace = problem.trace
+    plain = {name: fw.array(problem.values[name]) for name in program.inputs}
+    columns = problem.projection.columns or {}
+    floating = [k for k, node in enumerate(program.nodes) if node.kind == "float"]
+
+    for name in problem.wrt:
+        parts: list[Any] = []
+        shape: tuple[int, ...] = ()
+        untraced = Closed(_Nodes(prepared, name, (program.output,)), plain)
+        traced = Closed(_Nodes(prepared, name, (program.output, *floating)), plain)
+        for i, column in enumerate(_directions(columns.get(name), tuple(plain[name].shape))):
+            asked = trace and trace.input in (name, None) and trace.column == i and not answer.trace
+            function = traced if asked else untraced
+            (y, *_), (tangent, *others), values = fw.jvp(function, plain[name], fw.array(column))
+            parts.append(tangent)
+            answer.forward += 1
+            shape = tuple(y.shape)
+            if answer.output is None:
+                answer.output = fw.numpy(y)
+            if asked:
+                found = dict(zip(floating, others, strict=True))
+                answer.trace = _traced(fw, program, values, found)
+        answer.gradients[name] = _gradient(fw, parts, shape, 1, name)
+    _trace_operations(fw, prepared, problem, answer)
+
+
+def _trace_operations(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
+    """Adds what was executed to the trace, where there is one."""
+    if answer.trace is not None:
+        block = _block(problem, answer)
+        answer.trace = _with_operations(fw, prepared, problem, answer.trace, block)
+
+
+_Y_BAR = ""  # the cotangent, among the inputs by their names
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The code of the first gradients, one a name of `wrt`, of <cotangent, output>, by all of them
+    or by the one input `along`; with them the output, and where they are traced every node's value
+    and cotangent."""
+
+    fw: Framework
+    prepared: Prepared
+    wrt: tuple[str, ...]
+    traced: bool
+    along: str | None = None
+
+    def __call__(self, arrays: Mapping[str, Any], moved: Any, _: Watch | None = None) -> Results:
+        inputs = dict(arrays)
+        y_bar = inputs.pop(_Y_BAR)
+        if self.along is not None:
+            inputs[self.along] = moved
+            moved = [inputs[name] for name in self.wrt]
+        code = _Output(self.prepared, self.wrt, self.traced)
+        (y,), values, pull = self.fw.vjp(Closed(code, inputs, self.traced), moved)
+        first = pull(0, y_bar, again=True)
+        return first, (y, values, pull.watched(0, y_bar)[1] if self.traced else None)
+
+    def closed(self, problem: Problem) -> Closed:
+        y_bar = scalar(self.fw, self.prepared.program, problem)
+        return Closed(self, {**_inputs(self.fw, problem), _Y_BAR: y_bar}, self.traced)
+
+    def told(self, rest: Any, answer: Answer) -> None:
+        y, values, cotangents = rest
+        if answer.output is None:
+            answer.output = self.fw.numpy(y)
+        if values is not None and answer.trace is None:
+            answer.trace = _traced(self.fw, self.prepared.program, values, cotangents)
+
+
+def _reverse_over_reverse(
+    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
+) -> None:
+    first = _First(fw, prepared, tuple(problem.wrt), problem.trace is not None)
+    function = first.closed(problem)
+    columns = problem.projection.columns
+    sources = [function.arrays[name] for name in problem.wrt]
+    _, rest, pull = fw.vjp(function, sources)
+    answer.forward += 1
+    answer.backward += 1
+    first.told(rest, answer)
+    for index, (name, source) in enumerate(zip(problem.wrt, sources, strict=True)):
+        shape = tuple(source.shape)
+        given = None if columns is None else columns[name]
+        passes = _again(fw, pull, index, _directions(given, shape), answer)
+        for position, (other, array) in enumerate(zip(problem.wrt, sources, strict=True)):
+            # <ds/db, v> differentiated again: one pass gives column v of every block "a.b".
+            block, along = (f"{name}.{other}", 0) if columns is None else (f"{other}.{name}", 1)
+            parts = [grads[position] for grads in passes]
+            answer.gradients[block] = _gradient(fw, parts, tuple(array.shape), along, block)
+    _trace_operations(fw, prepared, problem, answer)
+
+
+def _again(
+    fw: Framework, pull: Pull, index: int, cotangents: Iterator[Array], answer: Answer
+) -> list[list[Any]]:
+    passes = []
+    for cotangent in cotangents:
+        passes.append(pull(index, fw.array(cotangent)))
+        answer.backward += 1
+    return passes
+
+
+def _forward_over_reverse(
+    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
+) -> None:
+    traced = problem.trace is not None
+    columns = problem.projection.columns or {}
+    for b in problem.wrt:
+        first = _First(fw, prepared, tuple(problem.wrt), traced, b)
+        function = first.closed(problem)
+        inputs = function.arrays
+        passes: list[list[Any]] = []
+        for column in _directions(columns.get(b), tuple(inputs[b].shape)):
+            _, tangents, rest = fw.jvp(function, inputs[b], fw.array(column))
+            passes.append(tangents)
+            answer.forward += 1
+            answer.backward += 1
+            first.told(rest, answer)
+        for position, a in enumerate(problem.wrt):
+            parts = [grads[position] for grads in passes]
+            shape = tuple(inputs[a].shape)
+            answer.gradients[f"{a}.{b}"] = _gradient(fw, parts, shape, 1, f"{a}.{b}")
+    _trace_operations(fw, prepared, problem, answer)
+
+
+MODES: dict[Mode, Callable[[Framework, Prepared, Problem, Answer], None]] = {
+    "reverse": _reverse,
+    "forward": _forward,
+    "reverse-over-reverse": _reverse_over_reverse,
+    "forward-over-reverse": _forward_over_reverse,
+}
+
+
+def descend(
+    fw: Framework,
+    prepared: Prepared,
+    problem: TrainingProblem,
+    losses: list[Array],
+    path: dict[str, list[Array]],
+) -> None:
+    """Gradient descent; the loss and the parameters before each step and after the last."""
+    program = prepared.program
+    rate = float(round_constant(float(problem.rate), problem.rounding, False))
+    inputs = {
+        name: fw.leaf(problem.values[name])
+        if name in problem.parameters
+        else fw.array(problem.values[name])
+        for name in program.inputs
+    }
+
+    code = _Output(prepared, tuple(problem.parameters), False)
+    for step in range(problem.steps + 1):
+        parameters = [inputs[name] for name in problem.parameters]
+        (loss,), _, pull = fw.vjp(Closed(code, inputs), parameters)
+        losses.append(fw.numpy(loss).reshape(()))
+        for name in problem.parameters:
+            path[name].append(fw.numpy(inputs[name]))
+        if step == problem.steps:
+            return
+        grads = pull(0, fw.array(np.ones(tuple(loss.shape))))
+        for name, grad in zip(problem.parameters, grads, strict=True):
+            if grad is None:
+                raise ValueError(f"there is no gradient for the parameter `{name}`")
+            inputs[name] = fw.descend(inputs[name], grad, rate)

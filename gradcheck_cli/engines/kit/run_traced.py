@@ -1,0 +1,298 @@
+"""One more run, written down: what the engine executes for the traced entry, and what spoils it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import Mode, Phase, Problem, Trace, TraceRequest
+from gradcheck_cli.engines.errors import EngineFault, NodeFault
+from gradcheck_cli.engines.execution import Execution, Recorder
+from gradcheck_cli.engines.kit.framework import Framework, Results, Watch, scalar
+from gradcheck_cli.engines.kit.walker import Prepared
+from gradcheck_cli.engines.trace.culprits import Known, prove
+from gradcheck_cli.engines.tracebacks import internal_failure, is_internal
+
+
+def with_operations(
+    fw: Framework, prepared: Prepared, problem: Problem, trace: Trace, block: Array | None
+) -> Trace:
+    """The trace with the operations that were executed, where a target asks for them.
+
+    `block` is the gradient (rows, columns) that the plain run gave. Looks in another precision than
+    the judged one are left as they are. What cannot be done again in high precision costs the
+    trace nothing but the operations; its `note` says why.
+    """
+    request = problem.trace
+    if request is None or (request.target is None and request.output_target is None):
+        return trace
+    if problem.dtype != problem.rounding:
+        return trace
+    entry = 0.0 if block is None else float(block[request.row, request.column])
+    try:
+        with np.errstate(all="ignore"), _undisturbed():
+            run = _RUNS[problem.mode]
+            execution = run(fw, prepared, problem, request.input or problem.wrt[0])
+            return proven(execution, trace, request, entry, FORMATS[problem.dtype])
+    except Exception as raised:  # a kernel that has no float64, a shape that is another's
+        error = (raised.__cause__ or raised) if isinstance(raised, NodeFault) else raised
+        words = (str(error).strip().splitlines() or [""])[0]
+        told = words if isinstance(error, EngineFault) else f"{type(error).__name__}: {words}"
+        fault = None
+        if is_internal(error):
+            fault = internal_failure(error, "the run could not be explained")
+        return replace(trace, note=f"not run again exactly: {told}", fault=fault)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """All that is written down is kept until the end: looking for garbage in it, time and again as
+    it grows, would take as long as the rest."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+def proven(
+    execution: Execution, trace: Trace, request: TraceRequest, entry: float, format: FloatFormat
+) -> Trace:
+    """The trace with what spoils the entry and what spoils the output, each where it is asked for.
+    `entry` is what the plain run gave.
+
+    Raises what `promotion.prove` raises.
+    """
+    known: Known = {}
+    if request.target is not None:
+        if not _same(execution, entry, request.target, format):
+            return replace(trace, note="a run that is written down gives another gradient")
+        proof = prove(execution, request.target, format, known)
+        trace = replace(
+            trace,
+            operations=proof.operations,
+            culprits=proof.culprits,
+            repaired=proof.repaired,
+            note=proof.note,
+            exactly=proof.exactly,
+            enclosed=proof.enclosed,
+        )
+    if request.output_target is not None:
+        execution = replace(execution, target=execution.output, place=request.output)
+        proof = prove(execution, request.output_target, format, known)
+        trace = replace(
+            trace,
+            output_operations=proof.operations,
+            output_culprits=proof.culprits,
+            output_repaired=proof.repaired,
+            note=trace.note or proof.note,
+        )
+    return trace
+
+
+def _same(execution: Execution, entry: float, target: float, format: FloatFormat) -> bool:
+    """Whether the run that was written down went wrong as the plain one did: no number both times,
+    or nearer to each other than to the target. (A framework may compile the one and not the other.)
+    """
+    if execution.target is None:
+        return entry == 0
+    again = execution.values(execution.target).ravel()[execution.place]
+    if not np.isfinite([again, entry]).all():
+        return bool(np.isfinite(again) == np.isfinite(entry))
+    return bool(abs(again - entry) <= max(abs(entry - target), float(format.ulp(target))))
+
+
+def _direction(given: Array | None, index: int, shape: tuple[int, ...]) -> Array:
+    if given is not None:
+        return np.asarray(given[index])
+    unit = np.zeros(int(np.prod(shape, dtype=np.int64)))
+    unit[index] = 1.0
+    return unit.reshape(shape)
+
+
+def _reverse(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> Execution:
+    request = problem.trace
+    assert request is not None
+    program = prepared.program
+    recorder = fw.recorder()
+    arrays = {k: (fw.leaf if k == name else fw.array)(problem.values[k]) for k in program.inputs}
+    shape = program.nodes[program.output].shape
+    cotangent = fw.array(_direction(problem.projection.rows, request.row, shape))
+
+    def derivative(y_bar: Any, *given: Any) -> list[Any]:
+        inputs = dict(zip(arrays, given, strict=True))
+
+        def output(moved: list[Any], _: Watch) -> Results:
+            values = _walked(recorder, prepared, {**inputs, name: moved[0]})
+            return [values[program.output]], None
+
+        (y,), _, pull = fw.vjp(output, [inputs[name]])
+        if request.target is None:  # the output alone is to be explained
+            return [y, None]
+        recorder.derive()
+        (found,) = pull(0, y_bar)
+        return [y, found]
+
+    execution = recorder.execution
+    execution.output, execution.target = recorder.record(derivative, [cotangent, *arrays.values()])
+    execution.place = request.column
+    _tell(execution, {execution.output}, "backward")
+    for step in execution.steps:  # cotangents are added up for the input itself
+        if step.node is None and execution.target in step.results:
+            step.node = program.inputs[name]
+    return execution
+
+
+def _walked(recorder: Recorder, prepared: Prepared, inputs: Mapping[str, Any]) -> list[Any]:
+    given = [inputs[name] for name in prepared.program.inputs]
+    return prepared.run(given, recorder.enter, recorder.leave)
+
+
+def _forward(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> Execution:
+    request = problem.trace
+    assert request is not None
+    program = prepared.program
+    columns = problem.projection.columns or {}
+    recorder = fw.recorder()
+    arrays = {k: fw.array(problem.values[k]) for k in program.inputs}
+    column = fw.array(_direction(columns.get(name), request.column, tuple(arrays[name].shape)))
+
+    def derivative(tangent: Any, *given: Any) -> list[Any]:
+        inputs = dict(zip(arrays, given, strict=True))
+        if request.target is None:
+            return [_walked(recorder, prepared, inputs)[program.output], None]
+
+        def output(dual: Any) -> Results:
+            values = _walked(recorder, prepared, {**inputs, name: dual})
+            return [values[program.output]], [v for v in values if hasattr(v, "shape")]
+
+        (y,), (found,), values = fw.jvp(output, inputs[name], tangent)
+        return [y, found, *values]
+
+    execution = recorder.execution
+    slots = recorder.record(derivative, [column, *arrays.values()])
+    execution.output, execution.target, *primal = slots
+    execution.place = request.row
+    _tell(execution, {execution.output, *primal}, "tangent")
+    return execution
+
+
+def _reverse_over_reverse(
+    fw: Framework, prepared: Prepared, problem: Problem, name: str
+) -> Execution:
+    """<ds/da, v> differentiated by b, as `modes` does it: v is an entry of `first` where the whole
+    Hessian is asked for, and the direction of `name` where directions are."""
+    request = problem.trace
+    assert request is not None
+    first, columns = request.first or problem.wrt[0], problem.projection.columns
+    (a, at), (b, place) = (first, request.row), (name, request.column)
+    if columns is not None:
+        (a, at), (b, place) = (b, place), (a, at)
+    moving = list(dict.fromkeys((a, b)))
+    recorder = fw.recorder()
+    arrays = _arrays(fw, problem, moving)
+    given = None if columns is None else columns[a]
+    direction = fw.array(_direction(given, at, tuple(arrays[a].shape)))
+
+    def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
+        inputs = dict(zip(arrays, given, strict=True))
+
+        def gradient(moved: list[Any], _: Watch) -> Results:
+            own = {**inputs, **dict(zip(moving, moved, strict=True))}
+            return _pulled(fw, recorder, prepared, own, moving, y_bar)
+
+        _, y, pull = fw.vjp(gradient, [inputs[k] for k in moving])
+        return [y, pull(moving.index(a), along)[moving.index(b)]]
+
+    y_bar = scalar(fw, prepared.program, problem)
+    return _recorded(recorder, derivative, [y_bar, direction, *arrays.values()], place)
+
+
+def _forward_over_reverse(
+    fw: Framework, prepared: Prepared, problem: Problem, name: str
+) -> Execution:
+    """The tangent of ds/d first along a direction of `name`."""
+    request = problem.trace
+    assert request is not None
+    first, columns = request.first or problem.wrt[0], problem.projection.columns or {}
+    recorder = fw.recorder()
+    arrays = _arrays(fw, problem, [first, name])
+    shape = tuple(arrays[name].shape)
+    direction = fw.array(_direction(columns.get(name), request.column, shape))
+
+    def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
+        inputs = dict(zip(arrays, given, strict=True))
+
+        def gradient(dual: Any) -> Results:
+            return _pulled(fw, recorder, prepared, {**inputs, name: dual}, [first], y_bar)
+
+        _, (found,), y = fw.jvp(gradient, inputs[name], along)
+        return [y, found]
+
+    y_bar = scalar(fw, prepared.program, problem)
+    return _recorded(recorder, derivative, [y_bar, direction, *arrays.values()], request.row)
+
+
+def _arrays(fw: Framework, problem: Problem, moving: Sequence[str]) -> dict[str, Any]:
+    return {
+        name: (fw.leaf if name in moving else fw.array)(problem.values[name])
+        for name in problem.program.inputs
+    }
+
+
+def _pulled(
+    fw: Framework,
+    recorder: Recorder,
+    prepared: Prepared,
+    inputs: Mapping[str, Any],
+    names: Sequence[str],
+    y_bar: Any,
+) -> Results:
+    """The gradients of <y_bar, output> by the inputs `names`, and the output."""
+
+    def output(moved: list[Any], _: Watch) -> Results:
+        values = _walked(recorder, prepared, {**inputs, **dict(zip(names, moved, strict=True))})
+        return [values[prepared.program.output]], None
+
+    (y,), _, pull = fw.vjp(output, [inputs[name] for name in names])
+    recorder.derive()
+    return pull(0, y_bar, again=True), y
+
+
+def _recorded(
+    recorder: Recorder,
+    derivative: Callable[..., list[Any]],
+    arrays: Sequence[Any],
+    place: int,
+) -> Execution:
+    execution = recorder.execution
+    execution.output, execution.target = recorder.record(derivative, arrays)
+    execution.place = place
+    _tell(execution, {execution.output}, "backward")
+    return execution
+
+
+_RUNS: dict[Mode, Callable[[Framework, Prepared, Problem, str], Execution]] = {
+    "reverse": _reverse,
+    "forward": _forward,
+    "reverse-over-reverse": _reverse_over_reverse,
+    "forward-over-reverse": _forward_over_reverse,
+}
+
+
+def _tell(execution: Execution, primal: set[int | None], phase: Phase) -> None:
+    """What no value of the program needs was executed for the derivative."""
+    wanted = set(primal)
+    for step in reversed(execution.steps):
+        if wanted.isdisjoint(step.results):
+            step.phase = phase
+        else:
+            wanted.update(step.args)

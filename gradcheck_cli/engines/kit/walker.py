@@ -1,0 +1,297 @@
+"""Runs a Program node by node over a table {op: callable}; the same walk for every framework."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.keywords import KEYWORDS
+from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Node, Program
+from gradcheck_cli.engines.errors import EngineFault, NodeFault, Unsupported, WrongShape
+from gradcheck_cli.engines.kit.lowerings import Missing
+
+Call = Callable[..., Any]
+
+OPERATORS: dict[str, Call] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "power": operator.pow,
+    "negative": operator.neg,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
+"""Arithmetic as a user writes it. These take constants as Python numbers, so that the framework's
+own scalar paths run (`1.0 / t` is not `tensor(1.0) / t` in every framework)."""
+
+_NUMBERS = frozenset(name for name, kind in KEYWORDS.items() if kind == "number")
+
+
+class Arrays(Protocol):
+    """What the walk needs of a framework, in one dtype."""
+
+    @property
+    def kinds(self) -> Mapping[str, Any]:
+        """The framework's dtype of a "float" (the problem's), an "int" and a "bool"."""
+        ...
+
+    def lowering(self, op: str) -> Call | Missing | None:
+        """The operation in the framework's words; None for one that it was never told of."""
+        ...
+
+    def constant(self, value: bool | int | float, kind: str) -> Any:
+        """A scalar array: in the problem's dtype where `kind` is "float", else int64 or bool."""
+        ...
+
+    def cast(self, array: Any, kind: str) -> Any: ...
+
+    def custom(self, rule: Rule) -> Call:
+        """A callable with the stated derivative, made by the framework's own means."""
+        ...
+
+
+def round_constant(value: bool | int | float, rounding: str, integral: bool) -> bool | int | float:
+    """A formula's constant in the format `rounding`; an integer stays one where that is exact, and
+    is not touched at all where it only ever meets integers (`integral`)."""
+    if isinstance(value, bool) or (isinstance(value, int) and (integral or abs(value) <= 256)):
+        return value  # 256 is exact in every format, the 8 bits of bfloat16 included
+    try:
+        rounded = float(FORMATS[rounding].round(float(value)))
+    except OverflowError:  # an int beyond float64
+        rounded = float("inf") if value > 0 else float("-inf")
+    return int(rounded) if isinstance(value, int) and rounded == value else rounded
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    index: int
+    call: Call
+    args: tuple[int, ...]
+    keywords: Mapping[str, Any]
+    casts: tuple[tuple[int, str], ...]  # (position among the arguments, kind)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A program with its lowerings looked up and its constants rounded, ready to run many times.
+    It equals nothing but itself."""
+
+    program: Program
+    arrays: Arrays
+    steps: tuple[_Step, ...]
+    template: tuple[Any, ...]  # constants at their places, None elsewhere
+    blame: int | None  # the node of the outer program, where this one is part of a custom gradient
+
+    def run(
+        self,
+        inputs: Sequence[Any],
+        enter: Callable[[int], None] | None = None,
+        leave: Callable[[int, Any], Any] | None = None,
+    ) -> list[Any]:
+        """The value of every node. `inputs` come in the order of `Program.inputs`. `enter` is told
+        each node before it is run, `leave` the node and its value; it gives the value to go on
+        with.
+
+        Raises NodeFault, which says at which node, from what the framework raised.
+        """
+        values = list(self.template)
+        for index, value in zip(self.program.inputs.values(), inputs, strict=True):
+            values[index] = value
+        for step in self.steps:
+            args = [values[i] for i in step.args]
+            if enter is not None:
+                enter(step.index)
+            try:
+                for position, kind in step.casts:
+                    args[position] = self.arrays.cast(args[position], kind)
+                values[step.index] = step.call(*args, **step.keywords)
+            except NodeFault as fault:
+                raise NodeFault(self._blamed(step.index)) from fault.__cause__
+            except Exception as error:
+                raise NodeFault(self._blamed(step.index)) from error
+            if leave is not None:
+                values[step.index] = leave(step.index, values[step.index])
+        return values
+
+    def outputs(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs as arrays, also where one is a bare constant; None where none is stated."""
+        values = self.run(inputs)
+        return [
+            None if index is None else self._as_array(values[index], self.program.nodes[index])
+            for index in self.program.outputs
+        ]
+
+    def _as_array(self, value: Any, node: Node) -> Any:
+        return self.arrays.constant(value, "float") if node.op == CONSTANT else value
+
+    def _blamed(self, index: int) -> int:
+        return index if self.blame is None else self.blame
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A custom gradient, prepared. The derivative that the user stated is checked for its shape."""
+
+    custom: CustomGradient
+    forward: Prepared
+    vjp: Prepared
+    jvp: Prepared | None
+
+    @property
+    def name(self) -> str:
+        return self.custom.name
+
+    def value(self, *args: Any) -> Any:
+        (output,) = self.forward.outputs(args)
+        return output
+
+    def pull(self, upstream: Any, args: Sequence[Any]) -> list[Any]:
+        """One gradient an argument, None where the rule says so. Raises WrongShape."""
+        grads = self.vjp.outputs([upstream, *args])
+        for name, grad, arg in zip(self.custom.forward.inputs, grads, args, strict=True):
+            if grad is not None and tuple(grad.shape) != tuple(arg.shape):
+                raise WrongShape(self.name, name, tuple(arg.shape), tuple(grad.shape))
+        return grads
+
+    def push(self, tangents: Sequence[Any], args: Sequence[Any]) -> Any:
+        """The output's tangent. Raises WrongShape where it does not have the output's shape."""
+        assert self.jvp is not None
+        (tangent,) = self.jvp.outputs([*tangents, *args])
+        forward = self.custom.forward
+        shape = forward.nodes[forward.output].shape
+        if tuple(tangent.shape) != shape:
+            raise WrongShape(self.name, "the output", shape, tuple(tangent.shape))
+        return tangent
+
+
+def prepare(program: Program, arrays: Arrays, rounding: str, blame: int | None = None) -> Prepared:
+    """Looks everything up once. Raises NodeFault from Unsupported for an op without a lowering."""
+    program = rounded(program, rounding)
+    template: list[Any] = [node.value for node in program.nodes]
+    steps: list[_Step] = []
+    for index, node in enumerate(program.nodes):
+        if node.op not in (CONSTANT, INPUT):
+            try:
+                call = _lower(node, arrays, rounding, index if blame is None else blame)
+            except EngineFault as fault:
+                raise NodeFault(index if blame is None else blame) from fault
+            # An array constant is made here, once, and stands in the template beside its number.
+            args, casts = _arguments(program, index, node, template, arrays)
+            keywords = node.keywords
+            if "dtype" in keywords:
+                keywords = {**keywords, "dtype": arrays.kinds[node.kind]}
+            steps.append(_Step(index, call, args, keywords, casts))
+    return Prepared(program, arrays, tuple(steps), tuple(template), blame)
+
+
+def rounded(program: Program, rounding: str) -> Program:
+    """The program with its constants, and static arguments that are numbers (the bounds of `clip`),
+    in the format `rounding`; those of custom gradients too. The very program where all of them are
+    of that format already."""
+    integral = _integral_constants(program)
+    nodes = tuple(
+        _rounded_node(node, rounding, index in integral) for index, node in enumerate(program.nodes)
+    )
+    if all(node is before for node, before in zip(nodes, program.nodes, strict=True)):
+        return program
+    return replace(program, nodes=nodes)
+
+
+def _rounded_node(node: Node, rounding: str, integral: bool) -> Node:
+    if node.op == CONSTANT:
+        assert node.value is not None
+        value = round_constant(node.value, rounding, integral)
+        return node if value == node.value else replace(node, value=value)
+    if node.custom is not None:
+        custom = _rounded_rule(node.custom, rounding)
+        return node if custom is node.custom else replace(node, custom=custom)
+    if not _NUMBERS.isdisjoint(node.keywords):
+        keywords = _keywords(node, rounding)
+        return node if keywords == node.keywords else replace(node, keywords=keywords)
+    return node
+
+
+def _rounded_rule(rule: CustomGradient, rounding: str) -> CustomGradient:
+    forward, vjp = rounded(rule.forward, rounding), rounded(rule.vjp, rounding)
+    jvp = None if rule.jvp is None else rounded(rule.jvp, rounding)
+    if forward is rule.forward and vjp is rule.vjp and jvp is rule.jvp:
+        return rule
+    return replace(rule, forward=forward, vjp=vjp, jvp=jvp)
+
+
+def _keywords(node: Node, rounding: str) -> Mapping[str, Any]:
+    return {
+        name: round_constant(value, rounding, False)
+        if name in _NUMBERS and value is not None
+        else value
+        for name, value in node.keywords.items()
+    }
+
+
+def _integral_constants(program: Program) -> set[int]:
+    """Integer constants that meet nothing but integers and booleans."""
+    meets_float: set[int] = set()
+    for node in program.nodes:
+        if node.kind == "float" or any(program.nodes[i].kind == "float" for i in node.args):
+            meets_float.update(node.args)
+    return {i for i, node in enumerate(program.nodes) if node.kind == "int"} - meets_float
+
+
+def _lower(node: Node, arrays: Arrays, rounding: str, blame: int) -> Call:
+    if node.op == CUSTOM:
+        custom = node.custom
+        assert custom is not None
+        jvp = None if custom.jvp is None else prepare(custom.jvp, arrays, rounding, blame)
+        forward = prepare(custom.forward, arrays, rounding, blame)
+        vjp = prepare(custom.vjp, arrays, rounding, blame)
+        return arrays.custom(Rule(custom, forward, vjp, jvp))
+    call = arrays.lowering(node.op)
+    if call is None:
+        raise Unsupported(f"it has nothing for `{node.op}`")
+    if isinstance(call, Missing):
+        raise Unsupported(f"it has nothing for `{node.op}`: {call.reason}")
+    return call
+
+
+def _arguments(
+    program: Program, index: int, node: Node, template: list[Any], arrays: Arrays
+) -> tuple[tuple[int, ...], tuple[tuple[int, str], ...]]:
+    """Which values a step takes, and which of them must be cast first.
+
+    Operators take constants as Python numbers as long as one argument is an array; every other op
+    gets them as arrays, appended to the template.
+    """
+    scalars = node.op in OPERATORS and any(program.nodes[i].op != CONSTANT for i in node.args)
+    args: list[int] = []
+    casts: list[tuple[int, str]] = []
+    for position, (i, wanted) in enumerate(zip(node.args, node.wants, strict=True)):
+        if program.nodes[i].op != CONSTANT:
+            args.append(i)
+            if program.nodes[i].kind != wanted:
+                casts.append((position, wanted))
+        elif scalars and not isinstance(template[i], bool):
+            args.append(i)
+        else:
+            template.append(arrays.constant(template[i], wanted))
+            args.append(len(template) - 1)
+    return tuple(args), tuple(casts)
+
+
+def custom_gradients(program: Program) -> list[CustomGradient]:
+    """The custom gradients whose rules are used, also those that stand in another's rules."""
+    found: list[CustomGradient] = []
+    for node in program.nodes:
+        if node.custom is not None:
+            found.append(node.custom)
+            for inner in (node.custom.vjp, node.custom.jvp):
+                if inner is not None:
+                    found += custom_gradients(inner)
+    return found

@@ -1,0 +1,1 @@
+"""What the engines share for layers that users wrote: loading, binding, recording."""

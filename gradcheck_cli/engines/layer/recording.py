@@ -1,0 +1,187 @@
+"""A layer's run as a program: every operation that it executed is a node, with its place in the
+user's file, so that what is told of formulas can be told of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Trace
+from gradcheck_cli.domain.place import Place, Source, Span
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
+from gradcheck_cli.engines.errors import EngineFault, Unsupported
+from gradcheck_cli.engines.execution import Execution, Step
+from gradcheck_cli.engines.trace.shadow import FLOAT64, shadow, to_float
+
+# Operations and numbers of one forward and backward pass. Writing an operation down costs 30
+# microseconds, a number its bytes; the search that follows is bounded by itself.
+MOST_STEPS = 50_000
+MOST_NUMBERS = 20_000_000
+
+
+class TooLarge(EngineFault):
+    """The run is too large to be written down. The message says what the limit is."""
+
+
+@dataclass(slots=True)
+class Written:
+    """What a recorder knows of a run beside the execution itself.
+
+    forward  the steps that the user's code ran, a stated backward included, as places in the list
+    stated   those of them that ran in the backward pass
+    owners   of the other steps, the slot whose derivative they compute
+    bars     a slot of the forward pass -> the slot of its cotangent
+    """
+
+    execution: Execution
+    forward: list[Step] = field(default_factory=list)
+    stated: set[int] = field(default_factory=set)  # places in `forward`
+    owners: list[tuple[Step, int]] = field(default_factory=list)
+    bars: dict[int, int] = field(default_factory=dict)
+    numbers: int = 0
+
+    def count(self, size: int, dtype: object) -> None:
+        """One more result of so many numbers. Raises TooLarge, and Unsupported for complex
+        numbers, for which there is no exact arithmetic here."""
+        if "complex" in str(dtype):
+            raise Unsupported("not traced: it computes with complex numbers")
+        self.numbers += size
+        if len(self.execution.steps) >= MOST_STEPS or self.numbers > MOST_NUMBERS:
+            raise TooLarge(
+                f"not traced: it executes more than {MOST_STEPS} operations"
+                if self.numbers <= MOST_NUMBERS
+                else f"not traced: its operations give more than {MOST_NUMBERS:.0e} numbers"
+            )
+
+
+@dataclass(slots=True)
+class Recording:
+    """`slots` has the slot of every node, `gradients` of every leaf (None where there is none),
+    `outputs` of every output, in order."""
+
+    execution: Execution
+    program: Program
+    slots: list[int]
+    bars: Mapping[int, int]
+    stated: frozenset[int]
+    gradients: Mapping[str, int | None]
+    outputs: tuple[int, ...]
+
+    def traces(self, dtype: str) -> tuple[Trace, Trace | None]:
+        """What every node had in the run; and what it has where the same operations run in
+        float64 on the same numbers, unless they did already."""
+        narrow = {slot: self.execution.values(slot) for slot in {*self.slots, *self.bars.values()}}
+        if dtype == "float64":
+            return self._trace(narrow), None
+        everything = range(len(self.execution.steps))
+        high = shadow(self.execution, list(everything), FLOAT64)
+        wide = {s: to_float(high[s]) if s in high else v for s, v in narrow.items()}
+        return self._trace(narrow), self._trace(wide)
+
+    def _trace(self, arrays: Mapping[int, Array]) -> Trace:
+        values = {node: _floats(arrays[slot]) for node, slot in enumerate(self.slots)}
+        bars = {
+            node: _floats(arrays[self.bars[slot]])
+            for node, slot in enumerate(self.slots)
+            if slot in self.bars
+        }
+        return Trace(values, bars)
+
+
+def _floats(values: Array) -> Array:
+    """In float64; integers and booleans as they are."""
+    return values if values.dtype.kind in "biu" else values.astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What the op table calls an operation: `name`, with the arrays `order` as its arguments."""
+
+    name: str
+    order: tuple[int, ...] | None = None
+
+
+def as_recording(
+    written: Written,
+    leaves: Mapping[str, int],
+    gradients: Mapping[str, int | None],
+    outputs: Sequence[int],
+    row_of: Callable[[str], Row | None],
+    place: Span,
+) -> Recording:
+    """The run as a program. `leaves`, `gradients` and `outputs` have slots; `row_of` tells what an
+    operation is called in the table, from the recorder's name for it; `place` stands for what has
+    none in a file."""
+    made = _Making(written, place)
+    for name, slot in leaves.items():
+        made.add(slot, Node(INPUT, (), {}, place, name, name=name, shape=made.shape(slot)))
+    inputs = {name: made.nodes_of[slot] for name, slot in leaves.items()}
+    stated: set[int] = set()
+    for index, step in enumerate(written.forward):
+        first = len(made.nodes)
+        made.step(step, row_of(step.name))
+        if index in written.stated:
+            stated.update(range(first, len(made.nodes)))
+    for step, slot in written.owners:
+        step.node = made.nodes_of.get(slot)
+    last = next((made.nodes_of[s] for s in outputs if s in made.nodes_of), len(made.nodes) - 1)
+    program = Program(tuple(made.nodes), inputs, (last,), "")
+    bars = {s: bar for s, bar in written.bars.items() if s in made.nodes_of}
+    bars |= {leaves[n]: s for n, s in gradients.items() if s is not None and n in leaves}
+    return Recording(
+        written.execution,
+        program,
+        made.slots,
+        bars,
+        frozenset(stated),
+        dict(gradients),
+        tuple(outputs),
+    )
+
+
+class _Making:
+    def __init__(self, written: Written, place: Span) -> None:
+        self._execution = written.execution
+        self._place = place
+        self.nodes: list[Node] = []
+        self.slots: list[int] = []
+        self.nodes_of: dict[int, int] = {}
+
+    def shape(self, slot: int) -> tuple[int, ...]:
+        return tuple(int(n) for n in getattr(self._execution.slots[slot].native, "shape", ()))
+
+    def add(self, slot: int, node: Node) -> int:
+        self.nodes_of[slot] = len(self.nodes)
+        self.nodes.append(node)
+        self.slots.append(slot)
+        return self.nodes_of[slot]
+
+    def step(self, step: Step, row: Row | None) -> None:
+        args = [self.nodes_of[s] if s in self.nodes_of else self._given(s) for s in step.args]
+        if row is not None and row.order is not None and len(row.order) == len(args):
+            args = [args[i] for i in row.order]
+        span, text, source = _where(step.place, self._place, step.name)
+        op = step.name if row is None else row.name
+        for slot in step.results:
+            node = Node(op, tuple(args), {}, span, text, shape=self.shape(slot), source=source)
+            self.add(slot, node)
+        if step.results:
+            step.node = self.nodes_of[step.results[0]]
+
+    def _given(self, slot: int) -> int:
+        """What no recorded operation gave: a constant of the code; or, of a stated backward, what
+        the framework handed to it."""
+        native = self._execution.slots[slot].native
+        if isinstance(native, (bool, int, float)):
+            value = native
+            return self.add(slot, Node(CONSTANT, (), {}, self._place, repr(value), value=value))
+        return self.add(slot, Node(INPUT, (), {}, self._place, "upstream", shape=self.shape(slot)))
+
+
+def _where(place: Place | None, otherwise: Span, name: str) -> tuple[Span, str, Source | None]:
+    if place is None:
+        return otherwise, name, None
+    return place.span, place.text, place.source

@@ -1,0 +1,177 @@
+"""What a layer returns: the arrays in it that are outputs, or why there are none."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from gradcheck_cli.domain.evaluation import FailureKind
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.layer.source_lines import FRAMEWORKS, ending
+
+Parts = Callable[[Any], Iterator[tuple[str, Any]]]
+"""The parts of a container, each with what follows the container's name: "[0]", ".loss"."""
+
+WHOLE = "y"  # the name of a result, as messages have it
+SHOWN = 3  # parts of a result that a message describes
+
+_Shapes = list[tuple[str, tuple[Any, ...]]]
+
+
+class MissingOutput(EngineFault):
+    """A layer returned no floating array. The message says what it returned."""
+
+    kind: FailureKind = "missing-output"
+
+
+class OtherOutputs(EngineFault):
+    """A call returned other arrays than the first call. The message names both."""
+
+
+class Results:
+    """How the results of one layer are read.
+
+    `noun` names an array that carries a derivative ("floating torch.Tensor"); `is_array` and
+    `is_floating` recognise the framework's arrays and those with a derivative; `parts` opens its
+    containers; `layer` is the function whose results these are. Where an input is `empty`, an
+    output without entries is what was meant.
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        is_array: Callable[[Any], bool],
+        is_floating: Callable[[Any], bool],
+        layer: Any,
+        parts: Parts | None = None,
+        *,
+        empty: bool = False,
+    ) -> None:
+        self._noun = noun
+        self.is_array = is_array
+        self._is_floating = is_floating
+        self._layer = layer
+        self._parts = parts or opened
+        self._empty = empty
+        self._first: _Shapes | None = None  # of the first result
+
+    def read(self, result: Any) -> list[tuple[str, Any]]:
+        """The floating arrays of a result with their names. Raises MissingOutput where there are
+        none, and OtherOutputs where the first result had others."""
+        if self.is_array(result):
+            every = [(WHOLE, result)]
+        else:
+            every = list(flattened(result, self.is_array, parts=self._parts))
+        found = [(name, array) for name, array in every if self._is_floating(array)]
+        shapes = [(name, tuple(getattr(array, "shape", ()))) for name, array in found]
+        if self._first is None:
+            if not found or (not self._empty and all(0 in shape for _, shape in shapes)):
+                raise self._missing(result, found)
+            self._first = shapes
+        elif shapes != self._first and not _agree(self._first, shapes):
+            raise OtherOutputs(
+                f"the layer returned {_listed(shapes)} at one call, and {_listed(self._first)} at "
+                "its first"
+            )
+        return found
+
+    def _missing(self, result: Any, empty: Sequence[tuple[str, Any]]) -> MissingOutput:
+        if inspect.iscoroutine(result):
+            result.close()  # else Python warns later that nobody awaited it
+        fault = MissingOutput(f"the layer returned {self._words(result, empty)}")
+        fault.place = ending(self._layer)
+        return fault
+
+    def _words(self, result: Any, empty: Sequence[tuple[str, Any]]) -> str:
+        if empty:
+            return f"an array of shape {tuple(empty[0][1].shape)}, without entries"
+        if result is None:
+            return "None: is a `return` missing?"
+        if not self._opens(result):
+            return self._described(result)
+        whole = _a(_name(type(result)))
+        parts = list(flattened(result, lambda part: not self._opens(part), parts=self._parts))
+        if not parts:
+            return f"{whole} with nothing in it"
+        shown = [f"`{name}` is {self._described(part)}" for name, part in parts[:SHOWN]]
+        more = ", ..." if len(parts) > SHOWN else ""
+        return f"{whole} with no {self._noun} in it: {', '.join(shown)}{more}"
+
+    def _described(self, value: Any) -> str:
+        """What a value is that is no output, and what may have been meant."""
+        if value is None:
+            return "None"
+        if inspect.iscoroutine(value):
+            return "a coroutine: an `async def` computes nothing before it is awaited"
+        if inspect.isgenerator(value):
+            return "a generator: a function with `yield` computes nothing before it is iterated"
+        if inspect.isclass(value):
+            return f"the class {value.__name__}, and no result of calling an object of it"
+        if self.is_array(value):
+            dtype = str(value.dtype).removeprefix("torch.").removeprefix("<dtype: '").rstrip("'>")
+            return f"{_a(_name(type(value)))} of dtype {dtype}, which has no derivative"
+        if inspect.isroutine(value):
+            return f"the function {value.__name__}, and no result of calling it"
+        if isinstance(value, float | complex) or hasattr(value, "__array__"):
+            return f"{_a(_name(type(value)))}: cut from the graph"
+        return f"{_a(_name(type(value)))}, and no {self._noun}"
+
+    def _opens(self, value: Any) -> bool:
+        """Whether it is a container, if an empty one."""
+        return isinstance(value, Mapping | tuple | list) or any(True for _ in self._parts(value))
+
+
+def flattened(
+    result: Any,
+    is_array: Callable[[Any], bool],
+    name: str = WHOLE,
+    parts: Parts | None = None,
+    above: tuple[int, ...] = (),
+) -> Iterator[tuple[str, Any]]:
+    """Every array of a result with its name: "y" for one alone, "y[0]", "y['mask']", "y.loss". A
+    container inside itself (one of those `above`) is not opened again."""
+    if is_array(result):
+        yield name, result
+    elif id(result) not in above:
+        for suffix, part in (parts or opened)(result):
+            yield from flattened(part, is_array, name + suffix, parts, (*above, id(result)))
+
+
+def opened(container: Any) -> Iterator[tuple[str, Any]]:
+    """The parts of a mapping, a tuple, a list or a dataclass."""
+    if isinstance(container, Mapping):
+        yield from ((f"[{key!r}]", part) for key, part in container.items())
+    elif isinstance(container, tuple) and hasattr(container, "_fields"):
+        yield from ((f".{key}", getattr(container, key)) for key in container._fields)
+    elif isinstance(container, tuple | list):
+        yield from ((f"[{index}]", part) for index, part in enumerate(container))
+    elif dataclasses.is_dataclass(container) and not isinstance(container, type):
+        for field in dataclasses.fields(container):
+            if hasattr(container, field.name):
+                yield f".{field.name}", getattr(container, field.name)
+
+
+def _agree(first: _Shapes, now: _Shapes) -> bool:
+    """Whether names and shapes are the same; in a graph, a size may be unknown (None)."""
+    return len(first) == len(now) and all(
+        name == other
+        and len(shape) == len(sizes)
+        and all(n == m or n is None or m is None for n, m in zip(shape, sizes, strict=True))
+        for (name, shape), (other, sizes) in zip(first, now, strict=True)
+    )
+
+
+def _listed(shapes: _Shapes) -> str:
+    shown = ", ".join(f"`{name}` {shape}" for name, shape in shapes[:SHOWN])
+    return (f"{shown}, ..." if len(shapes) > SHOWN else shown) or "no floating array"
+
+
+def _name(kind: type) -> str:
+    package = kind.__module__.partition(".")[0]
+    return f"{package}.{kind.__qualname__}" if package in FRAMEWORKS else kind.__qualname__
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[:1].lower() in "aeiou" else f"a {noun}"

@@ -1,0 +1,207 @@
+"""What can be done with a user's layer, whatever its framework."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.layer import Leaf
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.layer.casts import Cast
+    from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
+    from gradcheck_cli.engines.layer.held import Held
+    from gradcheck_cli.engines.layer.recording import Recording
+
+Layout = Literal["contiguous", "transposed", "expanded", "sliced"]
+"""How an array lies in memory: row after row; last axis first; with stride 0 along every axis along
+which all numbers are equal; every second number of a longer last axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One floating output: "y", or "y[0]", "y['mask']" where there are several. Outputs are
+    flattened one after the other; this one begins at `start`."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    start: int
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectRequest:
+    """A layer, its inputs and the dtype to run it in.
+
+    `values` are float64, int64 or bool arrays whose numbers are already those of `rounding`;
+    parameters are rounded to it too, before they are cast to `dtype`. The two differ where a
+    float32 problem is looked at in float64. A name of `values` that is a parameter's gives that its
+    value. `data` are inputs whose derivatives nobody requests: they require no gradient. `uncast`:
+    the layer runs in float64 from end to end, and where it casts to a narrower dtype it goes on
+    with the number as it is. `forward`: no other mode is requested, so that a layer without a
+    reverse mode is no failure: rows of its Jacobian are made of columns.
+    """
+
+    implementation: Implementation
+    values: Mapping[str, Array]
+    dtype: str
+    rounding: str
+    seed: int = 0
+    uncast: bool = False
+    forward: bool = False
+    data: frozenset[str] = frozenset()
+
+    @property
+    def empty(self) -> bool:
+        """Whether an input has no entries."""
+        return any(value.size == 0 for value in self.values.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One forward run of a layer, and as many backward passes as there are `rows`.
+
+    `values` has leaves that are not at their own values. `rows` (k, m) are cotangents of the
+    flattened outputs; `wrt` the leaves that ask for gradients (None: all that move); `through` the
+    names of the outputs that hand a cotangent back (None: all; the others have none at all, as
+    where a loss does not use them). Without `tracking` the layer runs as in inference, with no
+    graph. `layout` is how the cotangents lie in memory, `inputs` how the given inputs do.
+    `between`: after the forward run, another one at these values; then the backward passes of the
+    first. `retained`: every row goes back through one graph, whatever a second pass raises.
+    `watch`: what the call writes to is looked at, and whether it draws random numbers.
+    """
+
+    values: Mapping[str, Array] = field(default_factory=dict)
+    rows: Array | None = None
+    wrt: tuple[str, ...] | None = None
+    through: tuple[str, ...] | None = None
+    tracking: bool = True
+    layout: Layout = "contiguous"
+    inputs: Layout = "contiguous"
+    between: Mapping[str, Array] | None = None
+    retained: bool = False
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a Call. `output` is flat, (m,), in float64; `gradients` has (k, n) a leaf, or
+    None where the framework gave nothing at all.
+
+    Filled where the call was watched: `changed` names the leaves that the forward run wrote to,
+    `changed_later` those that the backward passes wrote to; `upstream_changed`, whether they wrote
+    to a cotangent; `accumulated` names the leaves whose own gradient (`.grad`), which this call has
+    no business with, was written to; `random`, whether random numbers were drawn. A fault that a
+    framework's arrays cannot have is never reported.
+    """
+
+    output: Array
+    gradients: Mapping[str, Array | None] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+    changed_later: tuple[str, ...] = ()
+    upstream_changed: bool = False
+    accumulated: tuple[str, ...] = ()
+    random: bool = False
+
+
+@dataclass
+class Stencils:
+    """How many points of differences were evaluated `batched`, several in one call of the layer,
+    and how many one by one."""
+
+    batched: int = 0
+    looped: int = 0
+
+
+class Subject(Protocol):
+    """A user's layer, bound to its inputs, in one dtype.
+
+    Whatever is called, the user's objects are afterwards as they were: parameters, buffers,
+    gradients, training mode, the state of random numbers, which is the same before every call.
+    Everything may raise what the user's code raises.
+    """
+
+    dtype: str
+    digits: str  # the narrowest dtype on the way to its values, as far as known: else `dtype`
+    leaves: tuple[Leaf, ...]
+    outputs: tuple[Output, ...]  # of the first call, which is made when the subject is bound
+    notes: tuple[str, ...]  # sentences for a person ("dropout: random numbers ...")
+    stencils: Stencils
+    mode: Mode  # by which `run` differentiates: it may be known after a first run
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        """The flattened outputs (m,) with these leaves in place of their own values."""
+        ...
+
+    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        """The values at several points, (k, m): at once where the layer allows it."""
+        ...
+
+    def run(self, call: Call) -> Ran: ...
+
+    def push(self, tangents: Mapping[str, Array]) -> Array | None:
+        """J @ tangents by the framework's forward mode, (m,); None where no output has a tangent.
+        Raises Unsupported."""
+        ...
+
+    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        """d<(row @ J), tangents>/d(leaf) by reverse over reverse. Raises Unsupported."""
+        ...
+
+    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        """The same by forward over reverse: row @ J, along the tangents. Raises Unsupported."""
+        ...
+
+    def record(self, row: Array) -> Recording:
+        """One forward and one backward pass (row @ J), operation by operation. Raises Unsupported,
+        and `recording.TooLarge`."""
+        ...
+
+    def casts(self) -> Sequence[Cast]:
+        """Where a forward and a backward pass go on in a narrower dtype, as far as it is seen."""
+        ...
+
+    def functions(self) -> Sequence[CustomCall]:
+        """The calls of functions with a stated derivative on which the outputs depend, in order."""
+        ...
+
+    def lines(self, row: Array) -> Lines:
+        """Where a forward and a backward pass (row @ J) write and draw, as far as it is seen."""
+        ...
+
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+        """row @ J by leaf, as it is and with each call let through that takes a value out of the
+        graph."""
+        ...
+
+    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+        """rows @ J by leaf with each bound lifted that keeps a number away from a pole, as far as
+        they are seen."""
+        ...
+
+    def hold(self, held: Held) -> None:
+        """From now on `value` and `several` are those of the layer as `held` has it. Raises
+        Unsupported, and `held.NotHeld`."""
+        ...
+
+    def close(self) -> None:
+        """Puts everything back; the subject is not used again."""
+        ...
+
+
+def one_by_one(subject: Subject, many: Sequence[Mapping[str, Array]]) -> Array:
+    """`Subject.several` where nothing is gained by calling the layer at several points at once."""
+    subject.stencils.looped += len(many)
+    return np.stack([subject.value(values) for values in many])

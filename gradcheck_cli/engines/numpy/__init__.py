@@ -1,0 +1,1 @@
+"""NumPy: a forward and a backward that somebody wrote."""

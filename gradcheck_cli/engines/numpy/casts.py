@@ -1,0 +1,133 @@
+"""Casts to narrower dtypes in a pair of NumPy functions: where they are, and the pair without them.
+
+Both with arrays of a class of ours, which NumPy hands on to what is computed from them. What gets
+past it (`np.float32(x)`) is cast all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.layer.casts import Watch, is_narrower
+from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.numpy.recording_array import making
+
+
+class Kind:
+    """Arrays that are followed through a pair in `dtype`: `watch` has what they are cast to. With
+    `uncast`, float64 stays float64 where it is cast to a narrower dtype."""
+
+    def __init__(self, dtype: str, uncast: bool) -> None:
+        self.watch = Watch(dtype)
+        members = {"kind": self, "places": Places(__name__)}
+        self._class: Any = type("Followed", (_Followed,), members)
+        self._uncast = uncast
+
+    def of(self, array: Array) -> Array:
+        """The array, as one that is followed."""
+        made: Any = array.view(self._class)
+        made.depends = array.dtype.kind == "f"
+        result: Array = made
+        return result
+
+    def making(self) -> AbstractContextManager[None]:
+        """Arrays that a user's code makes meanwhile see what is written to them."""
+        return making(self._made)
+
+    def _made(self, make: Callable[..., Any], args: Any, keywords: Mapping[str, Any]) -> Any:
+        found = make(*args, **keywords)
+        if found.dtype.kind != "f":
+            return found
+        if args and isinstance(args[0], self._class):
+            return args[0].astype(found.dtype, copy=make is not np.asarray)
+        if make.__name__.endswith("array"):
+            return found
+        return found.astype(self.dtype(found.dtype), copy=False).view(self._class)
+
+    def dtype(self, dtype: Any) -> Any:
+        """What becomes of a dtype that was asked for."""
+        narrow = self._uncast and dtype is not None and is_narrower(np.dtype(dtype).name, "float64")
+        return np.float64 if narrow else dtype
+
+    def keywords(self, keywords: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self.dtype(x) if name == "dtype" else x for name, x in keywords.items()}
+
+    def again(self, value: Any) -> Any:
+        """What NumPy has taken out of the class."""
+        floating = getattr(value, "dtype", np.dtype(object)).kind == "f"
+        if not floating or isinstance(value, self._class):
+            return value
+        return np.asarray(value).view(self._class)
+
+
+class _Followed(np.ndarray[Any, Any]):
+    """`depends`: on those that are followed."""
+
+    kind: Kind
+    places: Places
+    depends = False
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.depends = getattr(source, "depends", False)
+        self._note(source)
+
+    def _note(self, source: Any) -> None:
+        followed = getattr(source, "depends", False) and source.dtype.kind == self.dtype.kind == "f"
+        if followed and is_narrower(self.dtype.name, source.dtype.name):
+            self.kind.watch.add(self.dtype.name, "astype", self.places.running())
+
+    def _from(self, given: Any, made: Any) -> Any:
+        """What was made of these arguments."""
+        if isinstance(made, tuple | list):
+            return type(made)([self._from(given, y) for y in made])
+        result = self.kind.again(made)
+        for source in _leaves(given):
+            if getattr(source, "depends", False) and isinstance(result, _Followed):
+                result._note(source)
+                result.depends = True
+        return result
+
+    def astype(self, dtype: Any, *args: Any, **keywords: Any) -> Any:
+        return super().astype(self.kind.dtype(dtype), *args, **keywords)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        out = keywords.pop("out", None)
+        given = {} if out is None else {"out": tuple(map(_plain, out))}
+        given |= self.kind.keywords(keywords)
+        result = getattr(ufunc, method)(*map(_plain, inputs), **given)
+        if out is None:
+            return self._from(inputs, result)
+        made = self._from(inputs, tuple(out))
+        return made[0] if len(out) == 1 else made
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self._from(
+            args, super().__array_function__(func, types, args, self.kind.keywords(kwargs))
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._from([self], super().__getitem__(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(index, value)
+        self._from([value], self)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    for part in tree:
+        if isinstance(part, tuple | list):
+            yield from _leaves(part)
+        else:
+            yield part
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, _Followed) else value

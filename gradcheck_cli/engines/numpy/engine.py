@@ -1,0 +1,64 @@
+"""NumPy, which differentiates nothing itself: it runs the pairs of functions that users wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode, Problem, TrainingProblem
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.kit.adapter import AnsweringEngine
+from gradcheck_cli.engines.kit.modes import Answer
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
+
+_NONE = "NumPy differentiates no formulas: it runs a forward and a backward that somebody wrote"
+
+
+class NumpyEngine(AnsweringEngine):
+    """A forward and a backward function, under `implementations`."""
+
+    capabilities = Capabilities(
+        name="numpy",
+        distributions=("numpy",),
+        install="pip install numpy",
+        modes=("reverse",),
+        dtypes=("float16", "float32", "float64"),
+        orders=(1,),
+        by_default=False,
+        remark="runs a forward and a backward of NumPy functions that somebody wrote, under "
+        "`implementations`; no formulas",
+        layers=True,
+    )
+
+    def load(self) -> str:
+        import numpy as np
+
+        return np.__version__
+
+    def operations(self) -> frozenset[str]:
+        return frozenset()
+
+    def refuses(self, program: Program, mode: Mode) -> str | None:
+        return _NONE
+
+    def differentiate(self, problem: Problem, answer: Answer) -> None:
+        raise Unsupported(_NONE)
+
+    def descend(
+        self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
+    ) -> None:
+        raise Unsupported(_NONE)
+
+    def lacks(self, error: BaseException) -> bool:
+        return False
+
+    def subject(self, request: SubjectRequest) -> Subject:
+        if request.dtype not in self.capabilities.dtypes:
+            raise Unsupported(f"NumPy has no {request.dtype}")
+        from gradcheck_cli.engines.numpy.layer import NumpySubject
+
+        return NumpySubject(request)

@@ -1,0 +1,32 @@
+"""What a pair of NumPy functions executes, and on whose line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.layer.recording import Recording, as_recording
+from gradcheck_cli.engines.numpy.recording_array import NumpyRecorder, row_of
+
+Arrays = Mapping[str, Any]
+
+
+def record(
+    leaves: Arrays,
+    forward: Callable[[Arrays], list[Any]],
+    backward: Callable[[], Arrays],
+    place: Span,
+) -> Recording:
+    """One forward and one backward pass. `forward` is given the leaves, as arrays that are written
+    down, and gives its outputs; `backward` gives gradients by leaf. Raises TooLarge, and what the
+    user's code raises."""
+    recorder = NumpyRecorder()
+    noted = {name: recorder.noted(array) for name, array in leaves.items()}
+    slots = {name: array.slot for name, array in noted.items()}
+    with recorder.recording():
+        outputs = [recorder.slot_of(array) for array in forward(noted)]
+        recorder.backward = True
+        gradients = {name: recorder.slot_of(grad) for name, grad in backward().items()}
+    made = [slot for slot in outputs if slot is not None]
+    return as_recording(recorder.written, slots, gradients, made, row_of, place)

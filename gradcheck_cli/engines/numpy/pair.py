@@ -1,0 +1,176 @@
+"""A forward and a backward of NumPy functions: where they are, and how the second is called.
+
+    backward(upstream)            of an object that remembers its last forward run
+    backward(upstream, cache)     where forward gives (output, cache)
+    backward(upstream, x, w)      with the inputs of forward, by name or in their order
+
+A parameter `out`, `output` or `y` of the last kind is the output. With several outputs `upstream`
+has the structure of what forward gives. Gradients come back alone, as a tuple in the order of
+forward's inputs (all of them, or the floating ones), or as a dictionary by name ("x" or "dx").
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.engines.errors import WrongKind
+from gradcheck_cli.engines.layer.binding import Arranged, BadCall, arrange, called
+from gradcheck_cli.engines.layer.loading import NoSuchLayer, load_layer
+
+Style = Literal["upstream", "cache", "inputs"]
+
+WAYS = "backward(upstream), backward(upstream, cache), or backward(upstream, x, ...)"
+CACHES = ("cache", "ctx", "context", "saved", "residuals")
+OUTPUTS = ("out", "output", "y")
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """`owner` is the object that has both, where that is no module: it may remember things."""
+
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    owner: Any = None
+
+    def copied(self) -> Pair:
+        """The same pair of a copy of the owner."""
+        if self.owner is None:
+            return self
+        return _of(copy.deepcopy(self.owner))
+
+
+def load_pair(implementation: Implementation) -> Any:
+    """What the target names, as its module made it: an object, a class or a Pair.
+
+    A name `affine` may also stand for `affine_forward` and `affine_backward`. Raises NoSuchLayer.
+    """
+    try:
+        return load_layer(implementation)
+    except NoSuchLayer as error:
+        halves = [f"{implementation.target}_{half}" for half in ("forward", "backward")]
+        try:
+            return Pair(*(load_layer(replace(implementation, target=half)) for half in halves))
+        except NoSuchLayer:
+            raise error from None
+
+
+def pair_of(found: Any, implementation: Implementation) -> tuple[Pair, bool]:
+    """The pair, and whether the arguments went to a constructor. Raises NoSuchLayer."""
+    if isinstance(found, Pair):
+        return found, False
+    made = inspect.isclass(found)
+    if made:
+        found = found(*implementation.args, **implementation.kwargs)
+    for half in ("forward", "backward"):
+        if not callable(getattr(found, half, None)):
+            raise NoSuchLayer(f"{implementation.target} has no `{half}`: a layer is a pair of both")
+    if inspect.ismodule(found):
+        return Pair(found.forward, found.backward), False
+    return _of(found), made
+
+
+def _of(owner: Any) -> Pair:
+    return Pair(owner.forward, owner.backward, owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Convention:
+    """How a pair is called. `order` has the inputs in the order of forward's arguments."""
+
+    style: Style
+    order: tuple[str, ...]
+    arguments: Arranged
+    extra: Mapping[str, Any]  # fixed keyword arguments that backward takes too
+    rest: tuple[str, ...]  # parameters of backward after the first
+    by_name: bool
+
+    def pulled(self, pair: Pair, upstream: Any, ran: Run) -> Any:
+        """What backward gives."""
+        if self.style == "upstream":
+            return pair.backward(upstream, **self.extra)
+        if self.style == "cache":
+            return pair.backward(upstream, ran.cache, **self.extra)
+        if self.by_name:
+            known = {**ran.inputs, **dict.fromkeys(OUTPUTS, ran.output), **ran.inputs}
+            return pair.backward(upstream, *(known[name] for name in self.rest), **self.extra)
+        return pair.backward(upstream, *(ran.inputs[name] for name in self.order), **self.extra)
+
+    def ran(self, pair: Pair, inputs: Mapping[str, Any]) -> Run:
+        """One forward run."""
+        args, kwargs = self.arguments(inputs)
+        result = called(pair.forward, args, kwargs)
+        if self.style != "cache":
+            return Run(inputs, result, None)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise WrongKind("backward takes a cache, so forward has to give (output, cache)")
+        return Run(inputs, *result)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What backward needs of a forward run."""
+
+    inputs: Mapping[str, Any]
+    output: Any
+    cache: Any
+
+
+def convention(
+    pair: Pair, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Convention:
+    """How forward takes inputs `names`, and backward what it needs. Raises BadCall."""
+    taken = list(inspect.signature(pair.forward).parameters)
+    order = [n for n in taken if n in names] if set(names) <= set(taken) else list(names)
+    parameters = list(inspect.signature(pair.backward).parameters.values())
+    extra = {n: v for n, v in kwargs.items() if any(p.name == n for p in parameters[1:])}
+    places = [p for p in parameters if p.kind in _BY_PLACE and p.name not in extra]
+    rest = tuple(p.name for p in places[1:] if p.default is p.empty or p.name in names)
+    open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    if not places and not open_ended:
+        raise BadCall(f"backward takes no upstream gradient: {WAYS}")
+    by_name = set(rest) <= {*names, *OUTPUTS} and bool(rest)
+    style: Style = "inputs"
+    if not rest and not open_ended:
+        style = "upstream"
+    elif not by_name and len(rest) == 1 and (rest[0] in CACHES or len(order) != 1):
+        style = "cache"
+    elif not by_name and not open_ended and len(rest) != len(order):
+        shown = ", ".join(p.name for p in places)
+        raise BadCall(f"backward({shown}) is none of {WAYS}")
+    if style == "upstream" and pair.owner is None and len(places) > 1:
+        raise BadCall(f"backward needs the inputs: {WAYS}")
+    return Convention(
+        style, tuple(order), arrange(pair.forward, names, args, kwargs), extra, rest, by_name
+    )
+
+
+def by_input(result: Any, order: Sequence[str], floating: Sequence[str]) -> dict[str, Any]:
+    """What backward gave, by the names of inputs (or of parameters, where it gave a dictionary).
+    Raises WrongKind where it cannot be told which is which."""
+    if result is None:
+        return {}
+    if isinstance(result, Mapping):
+        return {_plain(str(key), order): gradient for key, gradient in result.items()}
+    if not isinstance(result, tuple | list):
+        result = (result,)
+    for names in (floating, order):
+        if len(result) == len(names):
+            return dict(zip(names, result, strict=True))
+    plural = "" if len(result) == 1 else "s"
+    raise WrongKind(
+        f"backward gives {len(result)} gradient{plural}, but forward has {len(floating)} floating "
+        f"inputs: {', '.join(floating)}"
+    )
+
+
+def _plain(key: str, names: Sequence[str]) -> str:
+    for prefix in ("d", "d_", "grad_"):
+        if key not in names and key.startswith(prefix) and key[len(prefix) :] in names:
+            return key[len(prefix) :]
+    return key

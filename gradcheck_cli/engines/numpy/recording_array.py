@@ -1,0 +1,354 @@
+"""Arrays of NumPy that write down what is computed from them.
+
+An ndarray of a class of ours is one wherever a user's code looks; operators, functions and methods
+come by here. What gets past (a number made a Python float, an array written to through a view) is
+a number that nobody computed from then on: less is explained, and nothing wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
+from gradcheck_cli.engines.layer.recording import Row, Written
+from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.trace.exact_kernels import as_numbers, elementwise, moved, on_balls, row
+
+Kernel = Callable[[Sequence[Any]], Sequence[Any]]
+
+_REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
+_RENAMED = {
+    **{"absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min", "dot": "matmul"},
+    **{"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"},
+    **{"arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "float_power": "power"},
+}
+_SAME = frozenset(  # besides ufuncs: functions that are a row with its keywords
+    ["sum", "prod", "mean", "max", "min", "cumsum", "cumprod", "where", "clip", "matmul"]
+)
+_ALONG = frozenset([*_SAME, "var", "std"]) - {"where", "clip", "matmul"}
+_MOVES = frozenset(
+    [
+        *("reshape", "transpose", "ravel", "flatten", "squeeze", "swapaxes", "moveaxis", "copy"),
+        *("expand_dims", "broadcast_to", "concatenate", "stack", "vstack", "hstack", "flip"),
+        *("roll", "repeat", "tile", "take", "getitem", "setitem", "diagonal", "tril", "triu"),
+    ]
+)
+_HANDED_ON = frozenset(["negative", "abs", "maximum", "minimum", "max", "min", "where", "clip"])
+_METHODS = (
+    *("sum", "prod", "mean", "var", "std", "max", "min", "cumsum", "cumprod", "dot", "clip"),
+    *("reshape", "transpose", "ravel", "flatten", "squeeze", "swapaxes", "copy", "repeat", "take"),
+    *("diagonal", "trace", "astype"),
+)
+_MADE = ("zeros", "ones", "full", "empty", "eye", "array", "asarray", "ascontiguousarray")
+"""Functions of NumPy that do not ask an argument for its class."""
+
+_asarray = np.asarray  # NumPy's own, also while ours stand in
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Stands for an argument."""
+
+    place: int
+
+
+def _filled(tree: Any, values: Sequence[Any]) -> Any:
+    """The arguments with these in the places of slots."""
+    if isinstance(tree, _Slot):
+        return values[tree.place]
+    if isinstance(tree, tuple | list):
+        return type(tree)([_filled(part, values) for part in tree])
+    return tree
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A function with everything that it was given but arrays."""
+
+    function: Callable[..., Any]
+    args: Any
+    keywords: Mapping[str, Any]
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        named = {name: _filled(value, values) for name, value in self.keywords.items()}
+        return self.function(*_filled(self.args, values), **named)
+
+    def low(self, values: Sequence[Any]) -> list[Array]:
+        with np.errstate(all="ignore"):
+            result = self(values)
+        several = isinstance(result, tuple | list)
+        return [_asarray(y) for y in (result if several else [result])]
+
+    def wide(self, values: Sequence[Any]) -> list[Array]:
+        return self.low([_widened(value) for value in values])
+
+    def exact(self, name: str, values: Sequence[High]) -> list[High]:
+        kernel = _Call(row(name), self.args, self.keywords)
+        return on_balls(lambda *xs: kernel(xs), values)
+
+
+class NumpyRecorder:
+    """The operations on noted arrays, in order, each with its line."""
+
+    def __init__(self) -> None:
+        self.execution = Execution(Arrays())
+        self.written = Written(self.execution)
+        self.backward = False
+        self._places = Places(__name__)
+
+    def noted(self, array: Any, slot: int | None = None) -> Any:
+        """The array in our class, of a slot of its own where it has none yet."""
+        plain = _asarray(array)
+        made = plain.view(Noted)
+        made.recorder, made.slot = self, self._new(plain) if slot is None else slot
+        return made
+
+    def slot_of(self, array: Any) -> int | None:
+        """The slot of what a recorded operation gave; None where none did."""
+        return self._slot(array) if isinstance(array, Noted) else None
+
+    def _new(self, plain: Array) -> int:
+        self.written.count(plain.size, plain.dtype)
+        return self.execution.add_slot(plain.copy(), format_named(plain.dtype.name))
+
+    def _slot(self, value: Any) -> int:
+        if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
+            return self.execution.add_slot(value, None)
+        plain = _asarray(value)
+        if isinstance(value, Noted) and value.slot is not None:
+            known = self.execution.slots[value.slot].native
+            if known.dtype == plain.dtype and known.tobytes() == plain.tobytes():
+                return value.slot
+        return self._new(plain)
+
+    def _taken(self, tree: Any, found: list[Any], numbers: bool) -> Any:
+        """The arguments with slots in the places of arrays, which go to `found`; with `numbers`, in
+        those of Python's numbers too."""
+        if isinstance(tree, np.ndarray | np.generic) or (numbers and isinstance(tree, int | float)):
+            found.append(tree)
+            return _Slot(len(found) - 1)
+        if type(tree) in (tuple, list):
+            return type(tree)([self._taken(part, found, numbers) for part in tree])
+        return tree
+
+    def call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
+        target: Noted | None = None,
+    ) -> Any:
+        """What the function gives of these arguments, written down; put into `target`, where there
+        is one."""
+        found: list[Any] = []
+        is_ufunc = isinstance(function, np.ufunc)
+        tree = self._taken(tuple(args), found, is_ufunc)
+        named = {key: self._taken(value, found, False) for key, value in keywords.items()}
+        call = _Call(function, tree, named)
+        slots = [self._slot(value) for value in found]
+        result = call([_plain(value) for value in found])
+        several = isinstance(result, tuple | list)
+        parts = list(result) if several else [result]
+        if target is not None:
+            memory = _asarray(target)
+            memory[...] = result
+            parts = [memory]
+        if not all(isinstance(part, np.ndarray | np.generic) for part in parts):
+            return result
+        made = [self._new(_asarray(part)) for part in parts]
+        self._add(name, is_ufunc, call, slots, made)
+        if target is not None:
+            target.recorder, target.slot = self, made[0]
+            return target
+        noted = [
+            self.noted(part, slot) if np.ndim(part) or part.dtype.kind == "f" else part
+            for part, slot in zip(parts, made, strict=True)
+        ]
+        return type(result)(noted) if several else noted[0]
+
+    def _add(
+        self, name: str, is_ufunc: bool, call: _Call, slots: list[int], made: list[int]
+    ) -> None:
+        known = row_of(name) if is_ufunc or _RENAMED.get(name, name) in _SAME else None
+        shapes = [np.shape(self.execution.slots[slot].native) for slot in (*slots[:1], made[0])]
+        wide: Kernel = call.wide
+        exact: Kernel | None = None if known is None else partial(call.exact, known.name)
+        if name == "astype":
+            wide = exact = _as_it_is
+        elif name in _MOVES:
+            exact = partial(moved, call.low)
+        step = Step(
+            name=name,
+            args=tuple(slots),
+            results=tuple(made),
+            low=call.low,
+            wide=wide,
+            exact=exact,
+            moves=name in _MOVES or (known is not None and known.name in _HANDED_ON),
+            place=self._places.running(),
+            elementwise=(known is not None and elementwise(known.name))
+            or (name in ("astype", "copy", "reshape") and shapes[0] == shapes[-1]),
+        )
+        self.execution.add_step(step)
+        if self.backward:
+            self.written.stated.add(len(self.written.forward))
+        self.written.forward.append(step)
+
+    def recording(self) -> AbstractContextManager[None]:
+        """Arrays that a user's code makes meanwhile are noted too."""
+
+        def made(make: Callable[..., Any], args: Any, keywords: Mapping[str, Any]) -> Any:
+            found = make(*args, **keywords)
+            if found.dtype.kind != "f":
+                return found
+            if make.__name__.endswith("array"):
+                if isinstance(args[0], Noted):
+                    return args[0].astype(found.dtype)
+                return self.noted(found)
+            noted = self.noted(found)
+            self.execution.slots[noted.slot].structural = True
+            return noted
+
+        return making(made)
+
+
+@contextmanager
+def making(made: Callable[[Callable[..., Any], Any, Mapping[str, Any]], Any]) -> Iterator[None]:
+    """Where a user's code makes an array meanwhile, `made` is asked in the place of the function of
+    NumPy, which it is given with its arguments."""
+    before = {name: getattr(np, name) for name in _MADE}
+    places = Places(__name__)
+
+    def instead(name: str, *args: Any, **keywords: Any) -> Any:
+        if places.running() is None:
+            return before[name](*args, **keywords)
+        return made(before[name], args, keywords)
+
+    for name in _MADE:
+        setattr(np, name, partial(instead, name))
+    try:
+        yield
+    finally:
+        for name in _MADE:
+            setattr(np, name, before[name])
+
+
+class Noted(np.ndarray[Any, Any]):
+    """An array that its recorder knows by `slot`; None where it came about unseen."""
+
+    recorder: NumpyRecorder | None
+    slot: int | None
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.recorder, self.slot = getattr(other, "recorder", None), None
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **keywords: Any
+    ) -> Any:
+        recorder = _recorder([*inputs, *(out or ())])
+        target = out[0] if out and isinstance(out[0], Noted) else None
+        if recorder is None or (out and target is None) or method not in ("__call__", "reduce"):
+            plain = {} if out is None else {"out": tuple(map(_plain, out))}
+            given = [_plain(value) for value in inputs]
+            return getattr(ufunc, method)(*given, **plain, **_plainly(keywords))
+        if method == "__call__":
+            return recorder.call(ufunc.__name__, ufunc, inputs, keywords, target)
+        name = _REDUCED.get(ufunc.__name__, f"{ufunc.__name__}.reduce")
+        return recorder.call(name, ufunc.reduce, inputs, {"axis": 0, **keywords}, target)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        recorder = _recorder([self])
+        if recorder is None or kwargs.get("out") is not None:
+            return func(*_plainly(args), **_plainly(kwargs))
+        return recorder.call(func.__name__, func, args, kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        if self.recorder is None:
+            return super().__getitem__(index)
+        return self.recorder.call("getitem", _getitem, (self, index), {})
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        recorder = _recorder([self, value])
+        if recorder is None:
+            _asarray(self)[_plainly(index)] = _plainly(value)
+            return
+        if isinstance(value, int | float):
+            value = self.dtype.type(value)
+        recorder.call("setitem", _setitem, (self, index, value), {}, self)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def T(self) -> Any:
+        return self.transpose()
+
+
+def _method(name: str) -> Callable[..., Any]:
+    plain = getattr(np.ndarray, name)
+
+    def called(self: Noted, *args: Any, **keywords: Any) -> Any:
+        if self.recorder is None or keywords.get("out") is not None:
+            return plain(_asarray(self), *_plainly(args), **_plainly(keywords))
+        if name in _ALONG and args:
+            args, keywords = args[1:], {"axis": args[0], **keywords}
+        return self.recorder.call(name, plain, (self, *args), keywords)
+
+    return called
+
+
+for _name in _METHODS:
+    setattr(Noted, _name, _method(_name))
+
+
+def row_of(name: str) -> Row | None:
+    """The row that an operation is called by."""
+    from reference_engine.op import TABLE
+
+    ours = _RENAMED.get(name, name)
+    return Row(ours) if ours in TABLE else None
+
+
+def _getitem(array: Array, index: Any) -> Any:
+    return array[index]
+
+
+def _setitem(array: Array, index: Any, value: Any) -> Array:
+    made = array.copy()
+    made[index] = value
+    return made
+
+
+def _recorder(values: Sequence[Any]) -> NumpyRecorder | None:
+    found = (v.recorder for v in values if isinstance(v, Noted) and v.recorder is not None)
+    return next(found, None)
+
+
+def _plain(value: Any) -> Any:
+    return _asarray(value) if isinstance(value, Noted) else value
+
+
+def _plainly(tree: Any) -> Any:
+    if type(tree) in (tuple, list):
+        return type(tree)([_plainly(part) for part in tree])
+    if isinstance(tree, dict):
+        return {name: _plainly(part) for name, part in tree.items()}
+    return _plain(tree)
+
+
+def _widened(value: Any) -> Any:
+    floating = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return value.astype(np.float64) if floating else value
+
+
+def _as_it_is(values: Sequence[High]) -> list[High]:
+    """A conversion: the rounding is the operation's own."""
+    return [as_numbers(values[0]) if values[0].dtype == object else _widened(values[0])]

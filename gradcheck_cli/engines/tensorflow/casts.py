@@ -1,0 +1,155 @@
+"""Casts to narrower dtypes in a layer of TensorFlow: where they are, and the layer without them.
+
+An operation that runs eagerly, of a derivative too, comes by one of two functions: the slower one
+takes what the fast one does not know to be a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.eager import execute
+from tensorflow.python.framework import op_def_registry
+from tensorflow.python.ops import math_ops
+
+from gradcheck_cli.engines.layer.casts import Cast, Watch, is_narrower, narrowest
+from gradcheck_cli.engines.layer.custom import Passes
+from gradcheck_cli.engines.layer.source_lines import Places
+
+_DIVIDED = "_truediv_python3"  # which looks at dtypes before any operation runs
+_FAST, _SLOW = "TFE_Py_FastPathExecute", "execute"
+_CAST = "Cast"
+_AS_THEY_ARE = ("Bitcast",)  # the same memory read as other numbers
+_NARROW = (tf.float32, tf.float16, tf.bfloat16)
+
+_KNOWN = (*_NARROW, tf.float64)
+
+Run = Callable[[Sequence[Any], Sequence[Any]], Any]
+"""An operation on inputs, with its attributes, names and values in turn."""
+
+_Around = Callable[[str, Sequence[Any], Sequence[Any], Run], Any]
+"""What is done with an operation of this name."""
+
+
+@contextmanager
+def around_operations(handle: _Around) -> Iterator[None]:
+    """Every operation is handed over meanwhile."""
+    fast, slow = getattr(pywrap_tfe, _FAST), getattr(execute, _SLOW)
+
+    def of_fast(context: Any, name: str, label: Any, *rest: Any) -> Any:
+        count = _signature(name)[0]
+
+        def run(inputs: Sequence[Any], attributes: Sequence[Any]) -> Any:
+            return fast(context, name, label, *inputs, *attributes)
+
+        return handle(name, rest[:count], rest[count:], run)
+
+    def of_slow(
+        op_name: Any, num_outputs: int, inputs: Any, attrs: Any, ctx: Any, name: Any = None
+    ) -> Any:
+        def run(mine: Sequence[Any], attributes: Sequence[Any]) -> Any:
+            return slow(op_name, num_outputs, list(mine), tuple(attributes), ctx, name)
+
+        plain = op_name.decode() if isinstance(op_name, bytes) else str(op_name)
+        return handle(plain, inputs, attrs or (), run)
+
+    setattr(pywrap_tfe, _FAST, of_fast)
+    setattr(execute, _SLOW, of_slow)
+    try:
+        yield
+    finally:
+        setattr(pywrap_tfe, _FAST, fast)
+        setattr(execute, _SLOW, slow)
+
+
+@contextmanager
+def uncast() -> Iterator[None]:
+    """What is computed from numbers of float64 is in float64 meanwhile. Constants have the numbers
+    that they have in their own dtype."""
+    divided = getattr(math_ops, _DIVIDED)
+
+    def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: Run) -> Any:
+        if name in _AS_THEY_ARE or all(x.dtype != tf.float64 for x in tensors(inputs)):
+            return run(inputs, attributes)
+        types = _signature(name)[1]
+        wide = list(attributes)
+        for place in range(0, len(wide), 2):
+            if wide[place] in types:
+                wide[place + 1] = _wide(wide[place + 1])
+        return run([_widened(x) for x in inputs], wide)
+
+    def of_division(x: Any, y: Any, name: Any = None) -> Any:
+        mixed = any(value.dtype == tf.float64 for value in tensors([x, y]))
+        return divided(*map(_widened, (x, y)), name) if mixed else divided(x, y, name)
+
+    setattr(math_ops, _DIVIDED, of_division)
+    try:
+        with around_operations(handle):
+            yield
+    finally:
+        setattr(math_ops, _DIVIDED, divided)
+
+
+def watched(passes: Passes, dtype: str) -> Sequence[Cast]:
+    """The casts of a forward and a backward pass in `dtype`."""
+    casts, places = Watch(dtype), Places(__name__)
+    leaves = (passes.leaves[name] for name in passes.wrt)
+    followed = {(x.handle if isinstance(x, tf.Variable) else x)._id for x in leaves}
+
+    def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: Run) -> Any:
+        result = run(inputs, attributes)
+        given = [x for x in tensors(inputs) if casts.backward or x._id in followed]
+        if given:
+            before = narrowest([dtype, *(x.dtype.name for x in given if x.dtype in _KNOWN)])
+            for y in tensors([result]):
+                if y.dtype in _KNOWN:
+                    followed.add(y._id)
+                    if is_narrower(y.dtype.name, before):
+                        casts.add(y.dtype.name, name, places.running())
+        return result
+
+    with around_operations(handle):
+        passes.call()
+        casts.backward = True
+        passes.pull()
+    return casts.found()
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_widened(part) for part in value]
+    narrow = isinstance(value, tf.Tensor) and value.dtype in _NARROW
+    return tf.cast(value, tf.float64) if narrow else value
+
+
+def tensors(tree: Any) -> list[Any]:
+    """The tensors among the inputs of an operation, in lists too; of a variable, its handle."""
+    found: list[Any] = []
+    for part in tree:
+        if isinstance(part, tuple | list):
+            found += tensors(part)
+        elif isinstance(part, tf.Variable):
+            found.append(part.handle)
+        elif isinstance(part, tf.Tensor):
+            found.append(part)
+    return found
+
+
+def _wide(dtype: Any) -> Any:
+    """It may be given as a number."""
+    return tf.float64.as_datatype_enum if dtype and tf.as_dtype(dtype) in _NARROW else dtype
+
+
+@cache
+def _signature(name: str) -> tuple[int, frozenset[str]]:
+    """How many inputs an operation has, and which attributes are dtypes. A function has none."""
+    known = op_def_registry.get(name)
+    if known is None:
+        return 0, frozenset()
+    types = (attribute.name for attribute in known.attr if attribute.type == "type")
+    return len(known.input_arg), frozenset(types)

@@ -1,0 +1,127 @@
+"""The custom gradients that a layer of TensorFlow calls, each with what it was given."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.ops import custom_gradient
+
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.engines.layer.capture import of_a_library
+from gradcheck_cli.engines.layer.custom import CustomCall, Passes
+from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.tensorflow.state import numbers
+
+MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loop has more
+
+DECORATOR = "_eager_mode_decorator"  # tensorflow/python/ops/custom_gradient.py
+
+
+class Alone:
+    """One function, called as it was in the run but for some of its arguments.
+
+    It has no attributes by which its arguments could be taken for what it captured.
+    """
+
+    __slots__ = ("__name__", "_call")
+
+    def __init__(self, call: _Call, places: Sequence[int]) -> None:
+        stated = tf.custom_gradient(call.function)
+
+        def alone(given: Sequence[Any]) -> Any:
+            filled = list(call.args)
+            for place, array in zip(places, given, strict=True):
+                filled[place] = array
+            return stated(*filled, **call.kwargs)
+
+        self._call = alone
+        self.__name__ = call.function.__name__
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self._call(arrays)
+
+
+@dataclass(slots=True)
+class _Call:
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    place: Place | None
+    gradient: Any = None
+
+
+def custom_calls(passes: Passes) -> list[CustomCall]:
+    """The calls of users' functions under `tf.custom_gradient`, in order. `passes` has a tape that
+    can be asked more than once."""
+    calls: list[_Call] = []
+    with _watched(calls):
+        passes.call()
+    return [_described(call, passes) for call in calls]
+
+
+@contextmanager
+def _watched(calls: list[_Call]) -> Iterator[None]:
+    """Every call is written down meanwhile; those of TensorFlow and Keras themselves are not."""
+    before = getattr(custom_gradient, DECORATOR)
+    places = Places(__name__)
+
+    def watched(function: Any, args: Any, kwargs: Any) -> Any:
+        if of_a_library(getattr(function, "__module__", None)) or len(calls) >= MOST_CALLS:
+            return before(function, args, kwargs)
+        call = _Call(function, tuple(args), dict(kwargs), places.running())
+        calls.append(call)
+        return before(_keeping(function, call), args, kwargs)
+
+    setattr(custom_gradient, DECORATOR, watched)
+    try:
+        yield
+    finally:
+        setattr(custom_gradient, DECORATOR, before)
+
+
+def _keeping(function: Any, call: _Call) -> Callable[..., Any]:
+    """The function, which also writes down what it gives as its gradient."""
+
+    @functools.wraps(function)
+    def kept(*args: Any, **kwargs: Any) -> Any:
+        result, call.gradient = function(*args, **kwargs)
+        return result, call.gradient
+
+    return kept
+
+
+def _described(call: _Call, passes: Passes) -> CustomCall:
+    places = [i for i, value in enumerate(call.args) if _is_floating(value)]
+    names = _parameters(call.function, len(call.args))
+    assert passes.reached is not None
+    called = [names[i] for i in places]
+    return CustomCall(
+        name=call.function.__name__,
+        live=Alone(call, places),
+        values={n: numbers(call.args[i]) for n, i in zip(called, places, strict=True)},
+        moving=tuple(called),
+        reaches=passes.reached([call.args[i] for i in places]),
+        positions=dict(zip(called, places, strict=True)),
+        backward=call.gradient,
+        place=call.place,
+    )
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, tf.Tensor | tf.Variable) and bool(value.dtype.is_floating)
+
+
+def _parameters(function: Any, count: int) -> list[str]:
+    """The names of the arguments, as far as they have names."""
+    found = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ][:count]
+    return found + [f"argument {i}" for i in range(len(found), count)]

@@ -1,0 +1,132 @@
+"""What is meant in a layer of TensorFlow (`held.Held`): its calls of `tf.stop_gradient`, and of
+functions under `tf.custom_gradient`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.ops import custom_gradient, gen_array_ops
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.layer.capture import of_a_library
+from gradcheck_cli.engines.layer.held import Given, Held, NotHeld, Pull
+from gradcheck_cli.engines.layer.source_lines import Places, lines, running
+from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR
+from gradcheck_cli.engines.tensorflow.passes import eagerly
+from gradcheck_cli.engines.tensorflow.state import numbers
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.tensorflow.layer import TensorFlowSubject
+
+
+def hold(subject: TensorFlowSubject, held: Held) -> Callable[[Mapping[str, Array]], Array] | None:
+    """The value of a layer as `held` has it; None where nothing in it is declared."""
+
+    def value(values: Mapping[str, Array]) -> Array:
+        with subject.ready(values), eagerly(tf), _holding(held):
+            return subject.flat(subject.called(subject.inputs(values)))
+
+    with subject.ready({}), eagerly(tf), held.recording():
+        value({})
+
+    def replayed(values: Mapping[str, Array]) -> Array:
+        with held.replaying():
+            return value(values)
+
+    return replayed if held.any else None
+
+
+@contextmanager
+def _holding(held: Held) -> Iterator[None]:
+    """Meanwhile what is declared is as `held` has it."""
+    stop_before, stated_before = gen_array_ops.stop_gradient, getattr(custom_gradient, DECORATOR)
+    places = Places(__name__)
+
+    def place() -> str:
+        found = places.running()
+        return "" if found is None else f"{found.source.path}:{found.span.line}"
+
+    def stop(input: Any, name: Any = None) -> Any:
+        result = stop_before(input, name=name)
+        which = held.line(lines(running()))
+        return result if which is None else held.cut(which, result, tf.identity, place(), True)
+
+    def stated(function: Any, args: Any, kwargs: Any) -> Any:
+        theirs = not of_a_library(getattr(function, "__module__", None))
+        which = held.function(function.__name__) if theirs else None
+        result = stated_before(function, args, kwargs)
+        if which is None:
+            return result
+        given = _given(function, args, result)
+        pull = _pull(held, which, function, args, kwargs)
+        found = held.called(which, given, pull, place())
+        return result if found is None else _filled(result, found)
+
+    gen_array_ops.stop_gradient = stop
+    setattr(custom_gradient, DECORATOR, stated)
+    try:
+        yield
+    finally:
+        gen_array_ops.stop_gradient = stop_before
+        setattr(custom_gradient, DECORATOR, stated_before)
+
+
+def _given(function: Any, args: Sequence[Any], result: Any) -> Given:
+    names = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ][: len(args)]
+    names += [f"argument {i}" for i in range(len(names), len(args))]
+    outputs = [y for y in tf.nest.flatten(result) if _is_floating(y)]
+    return Given(
+        {n: numbers(a) for n, a in zip(names, args, strict=True) if _is_floating(a)},
+        {n: a for n, a in zip(names, args, strict=True) if isinstance(a, bool | int | float)},
+        np.concatenate([np.zeros(0), *(numbers(y).reshape(-1) for y in outputs)]),
+    )
+
+
+def _pull(held: Held, which: int, function: Any, args: Sequence[Any], kwargs: Any) -> Pull:
+    """Backward passes of this call alone, as the function states them."""
+    kept = [tf.identity(a) if _is_floating(a) else a for a in args]
+    moving = [a for a in kept if _is_floating(a)]
+
+    def pull(row: Array) -> list[Array | None]:
+        with tf.GradientTape() as tape:
+            tape.watch(moving)
+            result = tf.custom_gradient(function)(*kept, **kwargs)
+            outputs = [y for y in tf.nest.flatten(result) if _is_floating(y)]
+        if tape.watched_variables():
+            reason = "uses variables that are no arguments of it, and cannot be held"
+            raise NotHeld(held.found[which].design, reason)
+        cotangents, start = [], 0
+        for y in outputs:
+            size = int(np.prod(y.shape, dtype=np.int64))
+            part = row[start : start + size].reshape(tuple(y.shape))
+            cotangents.append(tf.cast(tf.constant(part), y.dtype))
+            start += size
+        found = tape.gradient(outputs, moving, output_gradients=cotangents)
+        return [None if g is None else numbers(tf.convert_to_tensor(g)) for g in found]
+
+    return pull
+
+
+def _filled(result: Any, flat: Array) -> Any:
+    """The result of a function with these floating numbers in it."""
+    parts, start = [], 0
+    for y in tf.nest.flatten(result):
+        if _is_floating(y):
+            size = int(np.prod(y.shape, dtype=np.int64))
+            part = flat[start : start + size].reshape(tuple(y.shape))
+            y, start = tf.cast(tf.constant(part), y.dtype), start + size
+        parts.append(y)
+    return tf.nest.pack_sequence_as(result, parts)
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, tf.Tensor | tf.Variable) and bool(value.dtype.is_floating)

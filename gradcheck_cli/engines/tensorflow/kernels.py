@@ -1,0 +1,226 @@
+"""TensorFlow's kernels in exact arithmetic, by the type of the operation: called with its inputs in
+order and its attributes by name.
+
+What is not here runs its float64 kernel. TensorFlow is not needed to read this.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.engines.trace import exact_kernels as exact
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, row
+
+MOVES = frozenset(
+    [
+        *("Reshape", "Transpose", "ExpandDims", "Squeeze", "StridedSlice", "StridedSliceGrad"),
+        *("GatherV2", "GatherNd", "ConcatV2", "Pack", "Unpack", "Tile", "BroadcastTo", "Slice"),
+        *("Identity", "IdentityN", "Snapshot", "StopGradient", "PreventGradient", "Pad", "PadV2"),
+        *("MatrixDiagV3", "MatrixDiagPartV3", "MatrixBandPart", "MatrixSetDiagV3", "ReverseV2"),
+        *("Roll", "Split", "SplitV", "DiagPart", "Diag", "ConjugateTranspose"),
+    ]
+)
+"""They take numbers to other places, and put zeros where none come to."""
+
+HANDED_ON = frozenset(
+    ["Neg", "Abs", "Max", "Min", "Maximum", "Minimum", "Select", "SelectV2", "ClipByValue"]
+)
+"""They round nothing either, but are more than a change of places."""
+
+SHAPES = frozenset(
+    ["Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs", "DynamicStitch", "EnsureShape"]
+)
+"""They read no number of an array."""
+
+ZEROS = frozenset(["ZerosLike", "OnesLike", "Fill", "Const", "Range", "LinSpace", "Empty"])
+"""They make arrays from nothing: constants, whose zeros no computation gave."""
+
+
+def _plain(name: str) -> Kernel:
+    return lambda *xs, **how: row(name)(*xs)
+
+
+def _numbers(name: str) -> Kernel:
+    return lambda *xs, **how: row(name)(*map(as_numbers, xs))
+
+
+def _axes(axis: Any) -> Any:
+    found = np.asarray(axis).ravel().tolist()
+    return tuple(int(i) for i in found)
+
+
+def _reduction(name: str) -> Kernel:
+    return lambda x, axis, keep_dims=False, **how: row(name)(
+        as_numbers(x), axis=_axes(axis), keepdims=bool(keep_dims)
+    )
+
+
+def _running(name: str, start: float) -> Kernel:
+    def kernel(
+        x: Any, axis: Any, exclusive: bool = False, reverse: bool = False, **how: Any
+    ) -> Any:
+        along = int(np.asarray(axis)) % x.ndim
+        turned = row("flip")(x, axis=along) if reverse else x
+        if exclusive:
+            last = tuple(slice(0, -1) if i == along else slice(None) for i in range(x.ndim))
+            shape = tuple(1 if i == along else n for i, n in enumerate(x.shape))
+            turned = row("concatenate")(np.full(shape, start), turned[last], axis=along)
+        found = row(name)(turned, axis=along)
+        return row("flip")(found, axis=along) if reverse else found
+
+    return kernel
+
+
+def _swapped(x: Any) -> Any:
+    return row("moveaxis")(x, source=-1, destination=-2)
+
+
+def _matmul(a: Any, b: Any, **how: Any) -> Any:
+    first = how.get("transpose_a") or how.get("adj_x")
+    second = how.get("transpose_b") or how.get("adj_y")
+    return row("matmul")(_swapped(a) if first else a, _swapped(b) if second else b)
+
+
+def _solve(a: Any, b: Any, adjoint: bool = False, **how: Any) -> Any:
+    return row("solve")(_swapped(a) if adjoint else a, b)
+
+
+def _solve_triangular(a: Any, b: Any, lower: bool = True, adjoint: bool = False, **how: Any) -> Any:
+    turned = bool(lower) != bool(adjoint)
+    return row("triangular_solve")(_swapped(a) if adjoint else a, b, lower=turned)
+
+
+def _inverse(a: Any, adjoint: bool = False, **how: Any) -> Any:
+    return row("inv")(_swapped(a) if adjoint else a)
+
+
+def _relu_grad(g: Any, x: Any, **how: Any) -> Any:
+    return exact.nothing_where(row("less_equal")(x, 0.0), g)
+
+
+def _leaky_grad(g: Any, x: Any, alpha: float = 0.2, **how: Any) -> Any:
+    return row("where")(row("greater")(x, 0.0), g, g * alpha)
+
+
+def _elu_grad(g: Any, y: Any, **how: Any) -> Any:
+    return row("where")(row("less")(y, 0.0), g * (y + 1), g)
+
+
+def _selu_grad(g: Any, y: Any, **how: Any) -> Any:
+    from reference_engine.ops.activations import SELU_LEFT, SELU_SCALE
+
+    left = g * (y + SELU_LEFT)
+    return row("where")(row("less")(y, 0.0), left, g * SELU_SCALE)
+
+
+def _no_nan(name: str) -> Kernel:
+    """x / y or x y, which is nothing where y is 0."""
+
+    def kernel(x: Any, y: Any, **how: Any) -> Any:
+        at_zero = row("equal")(y, 0.0)
+        safe = row("where")(at_zero, 1.0, y)
+        return row("where")(at_zero, 0.0, row(name)(x, safe))
+
+    return kernel
+
+
+def _clip(x: Any, low: Any, high: Any, **how: Any) -> Any:
+    return row("minimum")(row("maximum")(x, low), high)
+
+
+def _cross_entropy(logits: Any, labels: Any, **how: Any) -> Any:
+    likely = row("log_softmax")(logits, axis=-1)
+    loss = -row("sum")(labels * likely, axis=-1)
+    return loss, row("softmax")(logits, axis=-1) - labels
+
+
+def _sum_of(*xs: Any, **how: Any) -> Any:
+    total = xs[0]
+    for x in xs[1:]:
+        total = row("add")(total, x)
+    return total
+
+
+def _segment_sum(x: Any, segments: Any, count: Any, **how: Any) -> Any:
+    from reference_engine.arithmetic.balls import Ball
+
+    rank = segments.ndim
+    made = exact.structural(exact.plain(np.zeros((int(count), *x.shape[rank:]))))
+    for index in np.ndindex(segments.shape):
+        if segments[index] >= 0:
+            made[segments[index]] = made[segments[index]] + x.value[index]
+    return Ball(made)
+
+
+_SAME = {
+    **{name.capitalize(): name for name in ("exp", "expm1", "log", "log1p", "sqrt", "rsqrt")},
+    **{name.capitalize(): name for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh")},
+    **{name.capitalize(): name for name in ("cosh", "tanh", "asinh", "acosh", "atanh", "atan2")},
+    **{name.capitalize(): name for name in ("sigmoid", "erf", "erfc", "erfinv", "ndtri", "lgamma")},
+    **{name.capitalize(): name for name in ("digamma", "xlogy", "xlog1py", "maximum", "minimum")},
+    **{name.capitalize(): name for name in ("abs", "sign", "floor", "ceil", "relu", "elu", "selu")},
+    **{name.capitalize(): name for name in ("softplus", "softsign", "square", "equal", "less")},
+    **{"Greater": "greater", "GreaterEqual": "greater_equal", "LessEqual": "less_equal"},
+    **{"NotEqual": "not_equal", "LogicalAnd": "logical_and", "LogicalOr": "logical_or"},
+    **{"LogicalNot": "logical_not", "Neg": "negative", "Pow": "power", "Rint": "round"},
+    **{"Inv": "reciprocal", "Reciprocal": "reciprocal", "FloorMod": "remainder"},
+    **{"Select": "where", "SelectV2": "where", "Round": "round", "FloorDiv": "floor_divide"},
+    **{"BesselI0": "i0", "BesselI0e": "i0e", "BesselI1": "i1", "BesselI1e": "i1e"},
+}
+
+ROWS: dict[str, str] = {
+    **_SAME,
+    **{"Add": "add", "AddV2": "add", "BiasAdd": "add", "Sub": "subtract", "Mul": "multiply"},
+    **{"RealDiv": "divide", "Div": "divide", "Sum": "sum", "Mean": "mean", "Prod": "prod"},
+    **{"Cumsum": "cumsum", "MatMul": "matmul", "BatchMatMulV2": "matmul", "SelectV2": "where"},
+}
+"""The row of the op table that a kernel is, where it takes its arrays in the same order."""
+
+KERNELS: dict[str, Kernel] = {
+    **{name: _plain(ours) for name, ours in _SAME.items()},
+    **{"Add": _numbers("add"), "AddV2": _numbers("add"), "Sub": _numbers("subtract")},
+    **{"Mul": _numbers("multiply"), "RealDiv": _numbers("divide"), "Div": _numbers("divide")},
+    **{name: _reduction(name.lower()) for name in ("Sum", "Mean", "Prod", "Max", "Min")},
+    **{"Cumsum": _running("cumsum", 0.0), "Cumprod": _running("cumprod", 1.0)},
+    **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _matmul),
+    "AddN": _sum_of,
+    "BiasAdd": _numbers("add"),
+    "Cast": lambda x, **how: as_numbers(x),
+    "ClipByValue": _clip,
+    "DivNoNan": _no_nan("divide"),
+    "MulNoNan": _no_nan("multiply"),
+    "Xdivy": lambda x, y, **how: _no_nan("multiply")(row("divide")(1.0, y), x),
+    "SquaredDifference": lambda a, b, **how: row("square")(a - b),
+    "Softmax": lambda x, **how: row("softmax")(x, axis=-1),
+    "LogSoftmax": lambda x, **how: row("log_softmax")(x, axis=-1),
+    "SoftmaxCrossEntropyWithLogits": _cross_entropy,
+    "LeakyRelu": lambda x, alpha=0.2, **how: row("leaky_relu")(x, negative_slope=float(alpha)),
+    "L2Loss": lambda x, **how: row("sum")(x * x) / 2,
+    "Cholesky": _plain("cholesky"),
+    "MatrixDeterminant": _plain("det"),
+    "MatrixInverse": _inverse,
+    "MatrixSolve": _solve,
+    "MatrixTriangularSolve": _solve_triangular,
+    "TanhGrad": lambda y, g, **how: exact.tanh_grad(g, y),
+    "SigmoidGrad": lambda y, g, **how: exact.sigmoid_grad(g, y),
+    "SqrtGrad": lambda y, g, **how: g * 0.5 / y,
+    "RsqrtGrad": lambda y, g, **how: g * (-0.5) * y * y * y,
+    "InvGrad": lambda y, g, **how: -(g * y * y),
+    "ReciprocalGrad": lambda y, g, **how: -(g * y * y),
+    "SoftplusGrad": lambda g, x, **how: exact.softplus_grad(g, x),
+    "SoftsignGrad": lambda g, x, **how: g / row("square")(1 + row("abs")(x)),
+    "ReluGrad": _relu_grad,
+    "LeakyReluGrad": _leaky_grad,
+    "EluGrad": _elu_grad,
+    "SeluGrad": _selu_grad,
+    "UnsortedSegmentSum": _segment_sum,
+}
+
+POINTWISE = (
+    *("AddN", "Cast", "ClipByValue", "DivNoNan", "MulNoNan", "SquaredDifference", "Xdivy"),
+    *("TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "InvGrad", "ReciprocalGrad"),
+    *("SoftplusGrad", "SoftsignGrad", "ReluGrad", "LeakyReluGrad", "EluGrad", "SeluGrad"),
+)
+"""Kernels that are no row, and make each element of those that meet it."""

@@ -1,0 +1,122 @@
+"""What a layer of TensorFlow executes, and on whose line: the recorder of formulas, which here
+finds out by itself what belongs to what.
+
+Every operation of the forward pass is a node of its own; a tape names it again when it asks for its
+gradient, with the cotangents. What a custom gradient executes is code like the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.execution import Step
+from gradcheck_cli.engines.layer.custom import Passes
+from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
+from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.tensorflow.kernels import ROWS
+from gradcheck_cli.engines.tensorflow.recorder import TensorFlowRecorder
+from gradcheck_cli.engines.trace.exact_kernels import elementwise
+
+_READ = "ReadVariableOp"
+_KEEPING = ("Reshape", "Identity", "Cast", "Sum")  # every element in its place, in the same shape
+
+
+class LayerRecorder(TensorFlowRecorder):
+    """Writes down a user's code. A step's `node` is its number among the steps of that code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = Written(self.execution)
+        self._places_of = Places(__name__, TensorFlowRecorder.__module__)
+        self._variables: dict[int, int] = {}  # a variable's handle -> the slot of its value
+        self._derived: list[Step] = []
+
+    def leaf(self, array: Any) -> int:
+        """The slot of an input, or of what a variable holds."""
+        if not isinstance(array, tf.Variable):
+            return self._slot(array)
+        slot = self._slot(array.read_value())
+        self._variables[array.handle._id] = slot
+        return slot
+
+    def finish(self) -> None:
+        """What was executed for derivatives belongs to the operations whose nodes are known now."""
+        for step in self._derived:
+            if step.node is not None:
+                forward = self.written.forward[step.node]
+                self.written.owners.append((step, forward.results[0]))
+                step.node = None
+
+    def _slot(self, tensor: Any) -> int:
+        if tensor._id not in self._places:
+            size = int(tf.size(tensor)) if tensor.shape.rank is None else _size(tensor)
+            self.written.count(size, tensor.dtype)
+        return super()._slot(tensor)
+
+    def _gradient(
+        self,
+        name: Any,
+        attributes: Any,
+        count: int,
+        inputs: Any,
+        outputs: Any,
+        bars: Any,
+        *rest: Any,
+    ) -> Any:
+        number = self._recorded.get(id(attributes), (None, None))[1]
+        if number is not None and number < len(self.written.forward):
+            for slot, bar in zip(self.written.forward[number].results, bars, strict=False):
+                if isinstance(bar, tf.Tensor):
+                    self.written.bars[slot] = self._slot(bar)
+        return super()._gradient(name, attributes, count, inputs, outputs, bars, *rest)
+
+    def _write(self, name: str, inputs: list[Any], attributes: Any, outputs: list[Any]) -> None:
+        if name == _READ and inputs[0]._id in self._variables:
+            self._places[outputs[0]._id] = self._variables[inputs[0]._id]
+            return
+        before = len(self.execution.steps)
+        place = self._places_of.running()
+        theirs = not self._backward or place is not None
+        owner = self.node
+        if theirs:
+            self.node = len(self.written.forward)
+        try:
+            super()._write(name, inputs, attributes, outputs)
+        finally:
+            self.node = owner
+        for step in self.execution.steps[before:]:
+            step.place = place
+            kept = name in _KEEPING and inputs[0].shape == outputs[0].shape
+            step.elementwise = kept or (name in ROWS and elementwise(ROWS[name]))
+            if not theirs:
+                self._derived.append(step)
+                continue
+            if self._backward:
+                self.written.stated.add(len(self.written.forward))
+            step.phase = "forward"
+            self.written.forward.append(step)
+
+
+def record(passes: Passes, place: Span) -> Recording:
+    """One forward and one backward pass. Raises TooLarge, and what the user's code raises."""
+    recorder = LayerRecorder()
+    with recorder.recording():
+        leaves = {name: recorder.leaf(array) for name, array in passes.leaves.items()}
+        outputs = passes.call()
+        made = [recorder.leaf(output) for output in outputs]
+        recorder.derive()
+        bars = [None if grad is None else recorder.slot_of(grad) for grad in passes.pull()]
+    recorder.finish()
+    gradients = dict(zip(passes.wrt, bars, strict=True))
+    return as_recording(recorder.written, leaves, gradients, made, _row_of, place)
+
+
+def _size(tensor: Any) -> int:
+    return int(tensor.shape.num_elements() or 0)
+
+
+def _row_of(name: str) -> Row | None:
+    return Row(ROWS[name]) if name in ROWS else None

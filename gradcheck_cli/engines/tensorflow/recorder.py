@@ -1,0 +1,354 @@
+"""What TensorFlow executes: every operation of the forward pass and of the derivative.
+
+An op callback sees each operation after it was run, in the backward pass of a tape too. On whose
+behalf the backward pass runs one is known exactly: TensorFlow asks for the gradient of one recorded
+operation at a time, through a function that can be wrapped. An accumulator's tangents are computed
+by compiled functions, into which no callback sees; here the same Python runs uncompiled, so that
+they may differ in a last digit from those of the plain run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.eager import (
+    backprop,
+    backprop_util,
+    context,
+    execute,
+    forwardprop,
+    forwardprop_util,
+)
+from tensorflow.python.framework import op_callbacks, op_def_registry
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
+from gradcheck_cli.engines.tensorflow.kernels import (
+    HANDED_ON,
+    KERNELS,
+    MOVES,
+    POINTWISE,
+    ROWS,
+    SHAPES,
+    ZEROS,
+)
+from gradcheck_cli.engines.trace.exact_kernels import elementwise, moved, on_balls
+
+_FLOATS = frozenset(
+    int(kind.as_datatype_enum) for kind in (tf.float16, tf.bfloat16, tf.float32, tf.float64)
+)
+_WIDE = int(tf.float64.as_datatype_enum)
+
+
+class _Conversions:
+    def numpy(self, array: Any) -> Array:
+        plain: Array = np.asarray(array.numpy())
+        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
+
+    def native(self, values: Array, like: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return tf.constant(np.asarray(values).astype(like.dtype.as_numpy_dtype))
+
+
+class TensorFlowRecorder(Observer):
+    """`execution.Recorder` of TensorFlow."""
+
+    def __init__(self) -> None:
+        self.execution = Execution(_Conversions())
+        self.node: int | None = None
+        self._backward = False
+        self._places: dict[int, int] = {}  # a tensor's own number -> slot
+        # The tape holds on to the very tuple of attributes that the callback is given, and hands it
+        # back: by its identity an operation is known again. Held here too, with the node.
+        self._sums: dict[int | None, Step] = {}  # of cotangents, by slot, not yet attributed
+        self._recorded: dict[int, tuple[Any, int | None]] = {}
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        op_callbacks.add_op_callback(self._callback)
+        pywrap_tfe.TFE_Py_RegisterGradientFunction(self._gradient)
+        pywrap_tfe.TFE_Py_RegisterJVPFunction(_Tangents())
+        try:
+            yield
+        finally:
+            pywrap_tfe.TFE_Py_RegisterJVPFunction(forwardprop._jvp_dispatch)
+            pywrap_tfe.TFE_Py_RegisterGradientFunction(backprop._gradient_function)
+            op_callbacks.remove_op_callback(self._callback)
+            _sort(self.execution)
+
+    def watch(self, array: Any) -> Any:
+        self._slot(array)
+        return array
+
+    def slot_of(self, array: Any) -> int | None:
+        return self._places.get(array._id)
+
+    def enter(self, node: int) -> None:
+        self.node = node
+
+    def leave(self, node: int, value: Any) -> Any:
+        """Nothing is done: an operation's node is known when it runs."""
+        return value
+
+    def derive(self) -> None:
+        self.node = None
+        self._backward = True
+
+    @contextmanager
+    def on_behalf(self, node: int | None) -> Iterator[None]:
+        before, self.node = self.node, node
+        try:
+            yield
+        finally:
+            self.node = before
+
+    def on_behalf_of_this(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, to be called later on behalf of the node that is entered now."""
+        node = self.node
+
+        def later(*args: Any) -> Any:
+            with self.on_behalf(node):
+                return function(*args)
+
+        return later
+
+    def _slot(self, tensor: Any) -> int:
+        slot = self._places.get(tensor._id)
+        if slot is None:
+            slot = self.execution.add_slot(tensor, format_named(tensor.dtype.name))
+            self._places[tensor._id] = slot
+        return slot
+
+    def _gradient(
+        self,
+        name: Any,
+        attributes: Any,
+        count: int,
+        inputs: Any,
+        outputs: Any,
+        bars: Any,
+        *more: Any,
+    ) -> Any:
+        """The gradient of one recorded operation, whose node it is run for. A sum of cotangents is
+        made before, for the operation that gave what they are the cotangents of."""
+        node = self.node
+        if self._backward:
+            node = self._recorded.get(id(attributes), (None, None))[1]
+            for bar in bars:
+                self._claim(bar, node)
+        with self.on_behalf(node):
+            return backprop._gradient_function(
+                name, attributes, count, inputs, outputs, bars, *more
+            )
+
+    def _claim(self, bar: Any, node: int | None) -> None:
+        """The sum that gave a cotangent belongs to the node."""
+        slot = self._places.get(getattr(bar, "_id", -1))
+        step = self._sums.pop(slot, None)
+        if step is not None:
+            step.node = node
+
+    def _callback(
+        self,
+        name: Any,
+        inputs: Any,
+        attributes: Any,
+        outputs: Any,
+        op_name: Any = None,
+        graph: Any = None,
+    ) -> None:
+        if graph is None:
+            name = name.decode() if isinstance(name, bytes) else str(name)
+            self._write(name, list(inputs), attributes, list(outputs))
+
+    def _write(self, name: str, inputs: list[Any], attributes: Any, outputs: list[Any]) -> None:
+        if name in ZEROS:
+            for y in outputs:
+                if y.dtype.is_floating:
+                    self.execution.slots[self._slot(y)].structural = True
+            return
+        floats = [x for x in inputs if x.dtype.is_floating or x.dtype.is_bool]
+        known = [x for x in inputs if x._id in self._places]
+        if name in SHAPES or not (floats or known) or not outputs:
+            return
+        holes = [
+            i
+            for i, x in enumerate(inputs)
+            if x.dtype.is_floating or x.dtype.is_bool or x._id in self._places
+        ]
+        results = tuple(self._slot(y) for y in outputs)
+        call = _Call(name, inputs, holes, _stated(attributes), len(outputs))
+        step = Step(
+            name=name,
+            args=tuple(self._slot(inputs[i]) for i in holes),
+            results=results,
+            low=call.low,
+            wide=call.wide,
+            exact=call.exact(),
+            moves=name in MOVES or name in HANDED_ON,
+            elementwise=name in POINTWISE or elementwise(ROWS.get(name)),
+            node=self.node,
+            phase="backward" if self._backward else "forward",
+        )
+        self.execution.add_step(step)
+        if not self._backward and attributes:
+            self._recorded[id(attributes)] = attributes, self.node
+        if self._backward and self.node is None:
+            self._sums.update(dict.fromkeys(results, step))
+
+
+_AS_THEY_WERE = ("Bitcast",)  # the dtype of what it takes is a part of what it does
+
+
+def _stated(attributes: Any) -> tuple[Any, ...]:
+    """Without those that were left at their defaults."""
+    flat = tuple(attributes or ())
+    pairs = zip(flat[::2], flat[1::2], strict=True)
+    return tuple(part for name, value in pairs if value is not None for part in (name, value))
+
+
+class _Call:
+    """An operation that can be run again on other arrays in the places `holes`."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: list[Any],
+        holes: list[int],
+        attributes: tuple[Any, ...],
+        count: int,
+    ) -> None:
+        self._name = name
+        self._rest = [None if i in holes else x for i, x in enumerate(inputs)]
+        self._dtypes = [inputs[i].dtype for i in holes]
+        self._holes = holes
+        self._attributes = attributes
+        self._count = count
+
+    def _inputs(self, given: Sequence[Any]) -> list[Any]:
+        inputs = list(self._rest)
+        for i, x in zip(self._holes, given, strict=True):
+            inputs[i] = x
+        return inputs
+
+    def _run(self, inputs: list[Any], attributes: tuple[Any, ...]) -> list[Any]:
+        found = execute.quick_execute(
+            self._name, self._count, inputs, attributes, context.context()
+        )
+        return list(found)
+
+    def low(self, given: Sequence[Any]) -> list[Any]:
+        return self._run(self._inputs(given), self._attributes)
+
+    def wide(self, given: Sequence[Array]) -> list[Array]:
+        tensors = [tf.constant(x) for x in given]
+        if self._name in _AS_THEY_WERE:
+            narrow = [tf.cast(x, dtype) for x, dtype in zip(tensors, self._dtypes, strict=True)]
+            return [np.asarray(y.numpy()) for y in self.low(narrow)]
+        return [np.asarray(y.numpy()) for y in self._run(self._inputs(tensors), self._widened())]
+
+    def _widened(self) -> tuple[Any, ...]:
+        """The attributes, those that name a floating dtype naming float64."""
+        found = op_def_registry.get(self._name)
+        kinds = {a.name for a in found.attr if a.type == "type"}
+        pairs = zip(self._attributes[::2], self._attributes[1::2], strict=True)
+        return tuple(
+            part
+            for name, value in pairs
+            for part in (name, _WIDE if name in kinds and int(value) in _FLOATS else value)
+        )
+
+    def exact(self) -> Callable[[Sequence[High]], list[High]] | None:
+        if self._name in MOVES:
+            return partial(moved, self.wide)
+        kernel = KERNELS.get(self._name)
+        if kernel is None:
+            return None
+        how = dict(zip(self._attributes[::2], self._attributes[1::2], strict=True))
+
+        def on_given(*given: Any) -> Any:
+            plain = [x.numpy() if isinstance(x, tf.Tensor) else x for x in self._inputs(given)]
+            return kernel(*plain, **how)
+
+        return partial(on_balls, on_given)
+
+
+class _Tangents:
+    """The tangents of an operation, as TensorFlow's accumulators compute them, but uncompiled:
+    the backward pass is linear in its cotangents, and its transpose is the forward derivative.
+    (tensorflow/python/eager/forwardprop.py, _jvp_helper.) What is done for that has no tangents.
+    """
+
+    def __init__(self) -> None:
+        self._busy = False
+
+    def __call__(
+        self, name: str, attributes: Any, inputs: Any, outputs: Any, tangents: Any, batch: bool
+    ) -> list[Any]:
+        result: list[Any] = [None] * len(outputs)
+        if self._busy:
+            return result
+        self._busy = True
+        try:
+            with forwardprop_util.push_forwardprop_state():
+                floating = [k for k, y in enumerate(outputs) if backprop_util.IsTrainable(y)]
+                found = _transposed(name, attributes, inputs, outputs, tangents, floating)
+        finally:
+            self._busy = False
+        for k, tangent in zip(floating, found, strict=True):
+            result[k] = tangent
+        return result
+
+
+def _transposed(
+    name: str, attributes: Any, inputs: Any, outputs: Any, tangents: Any, floating: list[int]
+) -> list[Any]:
+    moving = [i for i, x in enumerate(inputs) if backprop_util.IsTrainable(x)]
+    inputs = list(inputs)
+    for i in moving:
+        if any(inputs[i] is x for x in inputs[:i]):  # x * x has two arguments all the same
+            inputs[i] = tf.raw_ops.Identity(input=inputs[i])
+    watched = [inputs[i] for i in moving]
+    with tf.GradientTape() as transposed:
+        with tf.GradientTape() as tape:
+            tape.watch(watched)
+            execute.record_gradient(name, inputs, attributes, outputs)
+        aids = [tf.ones_like(outputs[k]) for k in floating]
+        transposed.watch(aids)
+        bars = tape.gradient(
+            [outputs[k] for k in floating],
+            watched,
+            aids,
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
+        bars = [tf.convert_to_tensor(bar) for bar in bars]  # indexing gives IndexedSlices
+    given = [tangents[i] for i in moving]
+    found: list[Any] = transposed.gradient(bars, aids, output_gradients=given)
+    return found
+
+
+def _sort(execution: Execution) -> None:
+    """An accumulator's operations are told of before the operation that they are tangents of: each
+    step is put behind those that it needs."""
+    maker = {slot: step for step in execution.steps for slot in step.results}
+    ordered: list[Step] = []
+    done: set[int] = set()
+    for last in execution.steps:
+        waiting = [last]
+        while waiting:
+            step = waiting[-1]
+            before = [maker[s] for s in step.args if s in maker and id(maker[s]) not in done]
+            if id(step) in done:
+                waiting.pop()
+            elif before:
+                waiting.extend(before)
+            else:
+                done.add(id(step))
+                ordered.append(waiting.pop())
+    execution.steps[:] = ordered

@@ -1,0 +1,1 @@
+"""PyTorch: formulas and layers."""

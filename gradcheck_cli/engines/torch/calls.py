@@ -1,0 +1,165 @@
+"""Calls of ATen operations that can be made again, on other arrays or in more digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.execution import High
+from gradcheck_cli.engines.torch.kernels import KERNELS
+from gradcheck_cli.engines.trace.exact_kernels import moved, on_balls
+
+_AS_BITS = torch.ops.aten.view.dtype
+
+Hole = tuple[int | str, int | None]
+"""An argument by its place or name; of a list of arrays, which of them."""
+
+
+class Conversions:
+    """`execution.Conversions` of PyTorch."""
+
+    def numpy(self, array: Any) -> Array:
+        if array.dtype is torch.bfloat16:  # NumPy has none
+            array = array.float()
+        plain: Array = array.numpy(force=True)
+        return np.asarray(plain, np.float64) if plain.dtype.kind == "f" else plain
+
+    def native(self, values: Array, like: Any) -> Any:
+        return as_tensor(values).to(like.device, like.dtype)
+
+
+class Call:
+    """An operation and its arguments: arrays, and numbers in an array's place, are holes in which
+    others can stand. `given` are those of this call. (An argument of ATen's is a list at most.)"""
+
+    def __init__(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        self._func = func
+        self.pointwise = torch.Tag.pointwise in getattr(func, "tags", ())
+        self._args = list(args)
+        self._kwargs = dict(kwargs)
+        self._holes: list[Hole] = []
+        self.given: list[Any] = []
+        numbers = takes_arrays(func)
+        for i, x in enumerate(args):
+            if isinstance(x, (int, float)):
+                if i < len(numbers) and numbers[i]:
+                    self._holes.append((i, None))
+                    self.given.append(x)
+            else:
+                self._take(i, x)
+        for name, x in kwargs.items():
+            self._take(name, x)
+
+    def _take(self, place: int | str, x: Any) -> None:
+        """Takes note of the arrays of an argument."""
+        if isinstance(x, torch.Tensor):
+            self._holes.append((place, None))
+            self.given.append(x)
+        elif isinstance(x, (list, tuple)):
+            within = [k for k, one in enumerate(x) if isinstance(one, torch.Tensor)]
+            self._holes += [(place, k) for k in within]
+            self.given += [x[k] for k in within]
+
+    def is_meta(self) -> bool:
+        """Whether it is about shapes alone."""
+        return any(isinstance(x, torch.Tensor) and x.is_meta for x in self.given)
+
+    def _filled(self, given: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        args, kwargs = list(self._args), dict(self._kwargs)
+        for (place, k), x in zip(self._holes, given, strict=True):
+            where: Any = args if isinstance(place, int) else kwargs
+            if k is None:
+                where[place] = x
+            else:
+                where[place] = [*where[place][:k], x, *where[place][k + 1 :]]
+        return args, kwargs
+
+    def low(self, given: Sequence[Any]) -> list[Any]:
+        args, kwargs = self._filled(self._spared(given))
+        with torch.no_grad():
+            return list(tensors(self._func(*args, **kwargs)))
+
+    def wide(self, given: Sequence[Any]) -> list[Array]:
+        if self._func is _AS_BITS:  # of the dtypes that they were
+            narrow = [as_tensor(x).to(y.dtype) for x, y in zip(given, self.given, strict=True)]
+            return [y.numpy(force=True) for y in self.low(narrow)]
+        numbers = [x if isinstance(x, (int, float)) else as_tensor(x) for x in given]
+        args, kwargs = self._filled(self._spared(numbers))
+        args = [_widened(x) for x in args]
+        kwargs = {name: _widened(x) for name, x in kwargs.items()}
+        with torch.no_grad():
+            return [y.numpy(force=True) for y in tensors(self._func(*args, **kwargs))]
+
+    def _spared(self, given: Sequence[Any]) -> Sequence[Any]:
+        """Copies for an operation that writes to what it is given."""
+        if not (hasattr(self._func, "_schema") and _of_operation(self._func).mutable):
+            return given
+        return [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in given]
+
+    def exact(self, name: str, moves: bool) -> Callable[[Sequence[High]], list[High]] | None:
+        """The operation on arrays of `arb`; None where it has none."""
+        if moves and self._func is not _AS_BITS:
+            return partial(moved, self.wide)
+        kernel = KERNELS.get(name)
+        if kernel is None:
+            return None
+
+        def on_given(*given: Any) -> Any:
+            args, kwargs = self._filled(given)
+            return kernel(*args, **kwargs)
+
+        return partial(on_balls, on_given)
+
+
+def as_tensor(values: Any) -> Any:
+    """The numbers as a tensor, in the same memory where that can be."""
+    values = np.asarray(values)
+    if not (values.flags.c_contiguous and values.flags.writeable):
+        values = np.array(values, order="C")
+    return torch.from_numpy(values)
+
+
+def tensors(result: Any) -> Iterator[Any]:
+    """The arrays of a result: one, or several, or lists of them."""
+    if isinstance(result, torch.Tensor):
+        yield result
+    elif isinstance(result, (list, tuple)):
+        for part in result:
+            yield from tensors(part)
+
+
+class _Schema:
+    """What an operation's schema says of its arguments, by their places: whether it is an array, or
+    a number in an array's place; and which of them it writes to."""
+
+    def __init__(self, schema: Any) -> None:
+        self.mutable: bool = schema.is_mutable
+        self.arrays = tuple(str(a.type) in ("Tensor", "number") for a in schema.arguments)
+        self.written = tuple(
+            i
+            for i, a in enumerate(schema.arguments)
+            if schema.is_mutable and a.alias_info and a.alias_info.is_write
+        )
+
+
+@cache
+def _of_operation(func: Any) -> _Schema:
+    return _Schema(func._schema)
+
+
+def takes_arrays(func: Any) -> tuple[bool, ...]:
+    return _of_operation(func).arrays if hasattr(func, "_schema") else ()
+
+
+def written(func: Any) -> tuple[int, ...]:
+    """The places of the arguments that the operation writes to."""
+    return _of_operation(func).written
+
+
+def _widened(x: Any) -> Any:
+    return torch.float64 if isinstance(x, torch.dtype) and x.is_floating_point else x

@@ -1,0 +1,100 @@
+"""Casts to narrower dtypes in a layer of PyTorch: where they are, and the layer without them.
+
+Below autograd every operation comes by, those of `torch.autocast` and of derivatives too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.weak import WeakIdKeyDictionary
+
+from gradcheck_cli.engines.layer.casts import Cast, Watch, is_narrower, narrowest
+from gradcheck_cli.engines.layer.custom import Passes
+from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.torch.calls import written
+
+_WIDE = {
+    **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
+    **dict.fromkeys((torch.complex64, torch.complex32), torch.complex128),
+}
+_NAMES = {
+    **{getattr(torch, name): name for name in ("float64", "float32", "float16", "bfloat16")},
+    **{torch.complex128: "float64", torch.complex64: "float32", torch.complex32: "float16"},
+}
+_BITS = "aten::view.dtype"  # the same memory read as other numbers
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[misc]
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here, and the compiler takes two seconds to be imported."""
+        return False
+
+
+class _Watching(_Mode):
+    """Follows the numbers that depend on what asks for gradients, and in a backward pass all."""
+
+    def __init__(self, dtype: str) -> None:
+        super().__init__()
+        self.casts = Watch(dtype)
+        self._places = Places(__name__)
+        self._followed = WeakIdKeyDictionary()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        given = [x for x in _floats((args, kwargs)) if self._follows(x)]
+        if given:
+            before = narrowest(_NAMES[x.dtype] for x in given)
+            for y in _floats(result):
+                self._followed[y] = True
+                if is_narrower(_NAMES[y.dtype], before):
+                    name = func.__name__.partition(".")[0].lstrip("_")
+                    self.casts.add(_NAMES[y.dtype], name, self._places.running())
+        return result
+
+    def _follows(self, tensor: Any) -> bool:
+        return self.casts.backward or tensor.requires_grad or tensor in self._followed
+
+
+class Uncast(_Mode):
+    """What is computed from numbers of float64 is in float64. What is made of nothing has the
+    numbers that it has in its own dtype."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = _floats((args, kwargs))
+        if not given:
+            return tree_map(_widened, func(*args, **kwargs))
+        if func._schema.name == _BITS or all(x.dtype in _WIDE for x in given):
+            return func(*args, **kwargs)
+        kept = written(func)
+        named = {func._schema.arguments[i].name for i in kept}
+        args = [x if i in kept else tree_map(_widened, x) for i, x in enumerate(args)]
+        wide = {n: x if n in named else tree_map(_widened, x) for n, x in kwargs.items()}
+        return func(*args, **wide)
+
+
+def watched(passes: Passes, dtype: str) -> tuple[Cast, ...]:
+    """The casts of a forward and a backward pass in `dtype`."""
+    with _Watching(dtype) as mode:
+        passes.call()
+        mode.casts.backward = True
+        passes.pull()
+    found: tuple[Cast, ...] = mode.casts.found()
+    return found
+
+
+def _floats(tree: Any) -> list[Any]:
+    return [x for x in tree_leaves(tree) if isinstance(x, torch.Tensor) and x.dtype in _NAMES]
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, torch.dtype):
+        return _WIDE.get(value, value)
+    if isinstance(value, torch.Tensor) and value.dtype in _WIDE:
+        return value.to(_WIDE[value.dtype])
+    return value

@@ -1,0 +1,168 @@
+"""The `autograd.Function`s that a layer of PyTorch calls, each with what it was given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.engines.layer.custom import CustomCall, Passes
+from gradcheck_cli.engines.layer.source_lines import FRAMEWORKS, Places
+
+_ONCE = once_differentiable(lambda ctx: None).__code__  # that of every such backward
+MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loop has more
+
+
+class Alone:
+    """One function, called as it was in the run but for some of its arguments.
+
+    It has no attributes by which its arguments could be taken for what it captured.
+    """
+
+    __slots__ = ("__name__", "_call")
+
+    def __init__(self, cls: Any, args: Sequence[Any], places: Sequence[int]) -> None:
+        def call(given: Sequence[Any]) -> Any:
+            filled = list(args)
+            for place, array in zip(places, given, strict=True):
+                filled[place] = array
+            return cls.apply(*filled)
+
+        self._call = call
+        self.__name__ = cls.__name__
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self._call(arrays)
+
+
+@dataclass(slots=True)
+class _Call:
+    cls: Any
+    args: tuple[Any, ...]
+    number: int  # of the autograd node that belongs to it
+    place: Place | None
+
+
+def custom_calls(passes: Passes, numpy: Callable[[Any], Array]) -> list[CustomCall]:
+    """The calls of users' functions on which the outputs depend, in order, in a second run."""
+    classes = classes_of(passes.call())
+    calls: list[_Call] = []
+    with ExitStack() as stack:
+        for cls in classes:
+            stack.enter_context(_watched(cls, calls))
+        numbers = {node._sequence_nr(): node for node in _nodes(passes.call())}
+    names = {id(tensor): name for name, tensor in passes.leaves.items()}
+    return [
+        _described(call, numbers[call.number], names, numpy)
+        for call in calls
+        if call.number in numbers and _class_of(numbers[call.number]) is call.cls
+    ]
+
+
+def classes_of(outputs: Sequence[Any]) -> set[Any]:
+    """The users' classes that the outputs depend on."""
+    return {_class_of(node) for node in _nodes(outputs)} - {None}
+
+
+def _nodes(outputs: Sequence[Any]) -> Iterator[Any]:
+    """Autograd's nodes that the outputs depend on."""
+    yield from below([y.grad_fn for y in outputs if y.grad_fn is not None])
+
+
+def below(nodes: Sequence[Any]) -> Iterator[Any]:
+    """These nodes, and those that they hand cotangents to, each once."""
+    waiting = list(dict.fromkeys(nodes))
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+
+
+def _class_of(node: Any) -> Any:
+    """The user's class that a node belongs to, or None."""
+    cls = getattr(node, "_forward_cls", None)
+    package = getattr(cls, "__module__", "").partition(".")[0]
+    return None if package in FRAMEWORKS else cls
+
+
+@contextmanager
+def _watched(cls: Any, calls: list[_Call]) -> Iterator[None]:
+    """Every call of the class is written down meanwhile."""
+    forward = cls.forward
+    separate = is_separate(cls)
+    places = Places(__name__)
+
+    def watched(*args: Any) -> Any:
+        number = torch.autograd._get_sequence_nr() - 1
+        if len(calls) < MOST_CALLS:
+            given = tuple(_apart(a) for a in (args if separate else args[1:]))
+            calls.append(_Call(cls, given, number, places.running()))
+        return forward(*args)
+
+    own = cls.__dict__.get("forward")
+    cls.forward = staticmethod(watched)
+    try:
+        yield
+    finally:
+        if own is None:
+            del cls.forward
+        else:
+            cls.forward = own
+
+
+def is_separate(cls: Any) -> bool:
+    """Whether the forward is without `ctx`, which `setup_context` fills."""
+    return cls.setup_context is not torch.autograd.Function.setup_context
+
+
+def _apart(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.detach().clone().requires_grad_(value.requires_grad)
+
+
+def _described(
+    call: _Call, node: Any, names: Mapping[int, str], numpy: Callable[[Any], Array]
+) -> CustomCall:
+    places = [
+        i
+        for i, value in enumerate(call.args)
+        if isinstance(value, torch.Tensor) and value.is_floating_point()
+    ]
+    known = parameters_of(call.cls)
+    called = [known[i] if i < len(known) else f"argument {i}" for i in places]
+    reached = {id(getattr(n, "variable", None)) for n in below([node])}
+    own = call.cls.__dict__.get("vjp", call.cls.backward)
+    return CustomCall(
+        name=call.cls.__name__,
+        live=Alone(call.cls, call.args, places),
+        values={n: numpy(call.args[i]) for n, i in zip(called, places, strict=True)},
+        moving=tuple(n for n, i in zip(called, places, strict=True) if call.args[i].requires_grad),
+        reaches=frozenset(name for key, name in names.items() if key in reached),
+        positions=dict(zip(called, places, strict=True)),
+        backward=getattr(own, "__func__", own),
+        jvp=getattr(call.cls.jvp, "__func__", call.cls.jvp),
+        place=call.place,
+        once=getattr(own, "__code__", None) is _ONCE,
+    )
+
+
+def parameters_of(cls: Any) -> list[str]:
+    """The names of the forward's arguments behind `ctx`, as far as they have names."""
+    found = []
+    for parameter in inspect.signature(cls.forward).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            break
+        found.append(parameter.name)
+    return found if is_separate(cls) else found[1:]

@@ -1,0 +1,137 @@
+"""Where a layer of PyTorch takes a value out of autograd's graph, and its gradient if it did not.
+
+A function mode sees every call above autograd, with `requires_grad` on what goes in and what comes
+out. In a second run one such call is let through: it hands on what it was given.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.engines.layer.custom import Uncut
+from gradcheck_cli.engines.layer.source_lines import Places
+
+MOST_CUTS = 16  # that are let through, each in a run of its own
+
+_DATA = torch.Tensor.data.__get__
+_SWITCH = torch._C._set_grad_enabled  # which is a call like all others
+_NO_GRAD = "torch.no_grad()"
+_MADE_NEW = ("_like", "new_")  # they take a shape and no number
+AS_NUMBERS = ("item", "tolist", "numpy", "__float__", "__array__")
+
+
+@dataclass(slots=True)
+class _Cut:
+    """Calls of one line that cut. `serials` are their numbers among all calls."""
+
+    name: str
+    place: Place
+    serials: set[int] = field(default_factory=set)
+
+
+class _Mode(TorchFunctionMode):  # type: ignore[misc]
+    """Numbers the calls; writes down those that cut, or lets the calls of `opened` through."""
+
+    def __init__(self, opened: _Cut | None = None) -> None:
+        super().__init__()
+        self._opened = opened
+        self._serial = 0
+        self._places = Places(__name__)
+        self.cuts: dict[tuple[str, Place | None], _Cut] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._serial += 1
+        serial, kwargs = self._serial, kwargs or {}
+        opened = self._opened
+        if opened is None:
+            asking = any(asks(a) for a in tree_leaves((args, kwargs)))
+            result = func(*args, **kwargs)
+            if asking:
+                self._look(serial, func, result)
+            return result
+        if func is not _SWITCH and self._is_lifted(opened):
+            with torch.enable_grad():
+                return func(*args, **kwargs)
+        if serial in opened.serials and args:
+            return args[0]
+        return func(*args, **kwargs)
+
+    @staticmethod
+    def _is_lifted(opened: _Cut) -> bool:
+        return opened.name == _NO_GRAD and not torch.is_grad_enabled() and not in_a_function()
+
+    def _look(self, serial: int, func: Any, result: Any) -> None:
+        name = name_of(func)
+        if name is None or not is_cut(name, result):
+            return
+        if not torch.is_grad_enabled() and name not in ("detach()", "data"):
+            if in_a_function():
+                return
+            name = _NO_GRAD
+        place = self._places.running()
+        if place is None:  # nobody's to change
+            return
+        key = name, None if name == _NO_GRAD else place
+        self.cuts.setdefault(key, _Cut(name, place)).serials.add(serial)
+
+
+def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list[Uncut]]:
+    """The gradients as they are, and with each cut let through. `run` makes a forward and a
+    backward pass, and gives the gradients by leaf."""
+    with _Mode() as seen:
+        plain = run()
+    found = []
+    for cut in list(seen.cuts.values())[:MOST_CUTS]:
+        gradients, overwrites = None, False
+        if cut.name in ("detach()", "data", _NO_GRAD):
+            try:
+                with _Mode(cut):
+                    gradients = run()
+            except RuntimeError as error:  # a number that autograd had kept, or a leaf, written to
+                overwrites = "modified by an inplace operation" in str(error)
+        found.append(Uncut(cut.name, cut.place, gradients, overwrites))
+    return plain, found
+
+
+def asks(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def name_of(func: Any) -> str | None:
+    """What a user wrote, if it can cut."""
+    if func == _DATA:
+        return "data"
+    name = getattr(func, "__name__", "")
+    if name in ("detach", "detach_", *AS_NUMBERS):
+        return "detach()" if name == "detach" else f"{name}()"
+    if name == "__get__" or any(part in name for part in _MADE_NEW):
+        return None
+    return name
+
+
+def is_cut(name: str, result: Any) -> bool:
+    """Whether floating numbers came out that ask for no gradient."""
+    if name.removesuffix("()") in AS_NUMBERS:
+        return True
+    tensors = [y for y in tree_leaves(result) if isinstance(y, torch.Tensor)]
+    return any(y.is_floating_point() for y in tensors) and not any(map(asks, tensors))
+
+
+def in_a_function() -> bool:
+    """Whether the forward or backward of an `autograd.Function` is running, which is to run outside
+    the graph."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "torch.autograd.function":
+            return True
+        frame = frame.f_back
+    return False

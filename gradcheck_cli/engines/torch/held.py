@@ -1,0 +1,197 @@
+"""What is meant in a layer of PyTorch (`held.Held`): the calls that take numbers out of the graph,
+and those of `autograd.Function`s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.layer.held import Given, Held, NotHeld, Pull
+from gradcheck_cli.engines.layer.source_lines import Places, lines, running
+from gradcheck_cli.engines.torch.custom_functions import classes_of, is_separate, parameters_of
+from gradcheck_cli.engines.torch.detached import AS_NUMBERS, asks, in_a_function, is_cut, name_of
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.torch.layer import TorchSubject
+
+Numpy = Callable[[Any], Array]
+
+UNDER_TRANSFORMS = "is called under torch.func, where its arguments have no numbers to hold"
+
+
+class _Cuts(TorchFunctionMode):  # type: ignore[misc]
+    """Calls that take numbers out of the graph give what `held` says."""
+
+    def __init__(self, held: Held) -> None:
+        super().__init__()
+        self._held = held
+        self._places = Places(__name__)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        asking = any(asks(a) for a in tree_leaves((args, kwargs)))
+        result = func(*args, **kwargs)
+        name = name_of(func) if asking else None
+        if name is None or not is_cut(name, result) or in_a_function():
+            return result
+        which = self._held.line(lines(running()))
+        if which is None:
+            return result
+        stops = name in ("detach()", "data") or name.removesuffix("()") in AS_NUMBERS
+        return self._held.cut(which, result, _copy, place_in_words(self._places), stops)
+
+
+def place_in_words(places: Places) -> str:
+    """Where the user's code is running, "layers.py:41"."""
+    place = places.running()
+    return "" if place is None else f"{place.source.path}:{place.span.line}"
+
+
+def _copy(value: Any) -> Any:
+    return tree_map(lambda y: y.detach().clone() if isinstance(y, torch.Tensor) else y, value)
+
+
+def hold(subject: TorchSubject, held: Held) -> Callable[[Mapping[str, Array]], Array] | None:
+    """The value of a layer as `held` has it; None where nothing in it is declared. It tracks
+    gradients: only there a number is cut from them."""
+    moving = subject.moving()
+
+    def value(values: Mapping[str, Array], classes: Collection[Any]) -> Array:
+        with subject.ready(values):
+            handed = subject.inputs(values, moving)[1]
+            with _holding(held, classes, subject.numpy):
+                arrays = subject.called(handed, tracking=True)
+            return subject.flat(arrays)
+
+    with subject.ready({}):
+        outputs = subject.called(subject.inputs({}, moving)[1], tracking=True)
+        classes = classes_of([y for _, y in outputs])
+    with held.recording():
+        value({}, classes)
+
+    def replayed(values: Mapping[str, Array]) -> Array:
+        with held.replaying():
+            return value(values, classes)
+
+    return replayed if held.any else None
+
+
+@contextmanager
+def _holding(held: Held, classes: Collection[Any], numpy: Numpy) -> Iterator[None]:
+    """Meanwhile the layer is as `held` has it. `classes` are the functions that it calls."""
+    with ExitStack() as stack:
+        for cls in classes:
+            which = held.function(cls.__name__)
+            if which is not None:
+                stack.enter_context(_patched(cls, held, which, numpy))
+        stack.enter_context(_Cuts(held))
+        yield
+
+
+@contextmanager
+def _patched(cls: Any, held: Held, which: int, numpy: Numpy) -> Iterator[None]:
+    forward, own = cls.forward, cls.__dict__.get("forward")
+    separate, names = is_separate(cls), parameters_of(cls)
+    places = Places(__name__)
+
+    def patched(*args: Any) -> Any:
+        plain = tuple(args if separate else args[1:])
+        given = _given(names, plain, numpy)  # before a forward that writes to it
+        kept = [_apart(a) for a in plain] if held.is_recording else []
+        result = forward(*args)
+        outputs = [y for y in tree_leaves(result) if _is_floating(y)]
+        given.results = np.concatenate([np.zeros(0), *(numpy(y).reshape(-1) for y in outputs)])
+        pull = _pull(cls, kept, numpy)
+        found = held.called(which, given, pull, place_in_words(places))
+        return result if found is None else _filled(result, found)
+
+    def patched_or_why(*args: Any) -> Any:
+        try:
+            return patched(*args)
+        except RuntimeError as error:
+            if "functorch" in str(error) or "vmap" in str(error):
+                raise NotHeld(held.found[which].design, UNDER_TRANSFORMS) from error
+            raise
+
+    cls.forward = staticmethod(patched_or_why)
+    try:
+        yield
+    finally:
+        if own is None:
+            del cls.forward
+        else:
+            cls.forward = own
+
+
+def _given(names: Sequence[str], args: Sequence[Any], numpy: Numpy) -> Given:
+    behind = [f"argument {i}" for i in range(len(names), len(args))]
+    named = list(zip([*names[: len(args)], *behind], args, strict=True))
+    return Given(
+        {n: numpy(a) for n, a in named if _is_floating(a)},
+        {n: a for n, a in named if isinstance(a, bool | int | float)},
+        np.zeros(0),
+    )
+
+
+def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
+    """Backward passes of one call alone, as the class states them."""
+    places = [i for i, a in enumerate(kept) if _is_floating(a)]
+    made: list[Any] = []
+
+    def pull(row: Array) -> list[Array | None]:
+        with torch.enable_grad():
+            if not made:
+                made.append([y for y in tree_leaves(cls.apply(*kept)) if _is_floating(y)])
+            outputs, cotangents, start = [], [], 0
+            for y in made[0]:
+                part = row[start : start + y.numel()].reshape(tuple(y.shape))
+                start += y.numel()
+                if y.requires_grad:
+                    outputs.append(y)
+                    cotangents.append(torch.tensor(part, dtype=y.dtype, device=y.device))
+            moving = [i for i in places if kept[i].requires_grad]
+            found: dict[int, Any] = dict.fromkeys(places)
+            if outputs and moving:
+                grads = torch.autograd.grad(
+                    outputs,
+                    [kept[i] for i in moving],
+                    cotangents,
+                    retain_graph=True,
+                    allow_unused=True,
+                )
+                found.update(zip(moving, grads, strict=True))
+        return [None if g is None else numpy(g) for g in found.values()]
+
+    return pull
+
+
+def _apart(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.detach().clone().requires_grad_(value.requires_grad)
+
+
+def _filled(result: Any, flat: Array) -> Any:
+    """The result of a function with these floating numbers in it."""
+    start = 0
+
+    def one(y: Any) -> Any:
+        nonlocal start
+        if not _is_floating(y):
+            return y
+        part = flat[start : start + y.numel()].reshape(tuple(y.shape))
+        start += y.numel()
+        return torch.tensor(part, dtype=y.dtype, device=y.device)
+
+    return tree_map(one, result)
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

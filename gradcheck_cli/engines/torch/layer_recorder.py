@@ -1,0 +1,109 @@
+"""What a layer of PyTorch executes, and on whose line: the recorder of formulas, which here finds
+out by itself what belongs to what.
+
+Below autograd the arguments of an operation still carry their `grad_fn`: so every autograd node is
+known by the array that it gave. A hook before the node sees that array's cotangent, and what is
+executed while the node is the current one is the array's derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.layer.custom import Passes
+from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
+from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.torch.kernels import ROWS, TURNED
+from gradcheck_cli.engines.torch.recorder import TorchRecorder
+from gradcheck_cli.engines.trace.exact_kernels import elementwise
+
+_GIVES = "gradcheck slots"  # in the metadata of autograd's nodes: number of the output -> slot
+
+
+class LayerRecorder(TorchRecorder):
+    """Writes down a user's code. What it runs in the backward pass is code like the rest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = Written(self.execution)
+        self._places_of = Places(__name__, TorchRecorder.__module__)
+        self._functions: list[Any] = []  # held, so that their metadata stays
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        for argument in tree_leaves((args, kwargs)):
+            self.gives(argument)
+        return super().run(func, args, kwargs)
+
+    def gives(self, tensor: Any) -> None:
+        """Which autograd node gave the tensor, if one did."""
+        function = tensor.grad_fn if isinstance(tensor, torch.Tensor) else None
+        if function is None:
+            return
+        known = function.metadata.setdefault(_GIVES, {})
+        if not known:
+            self._functions.append(function)
+        if tensor.output_nr not in known:
+            known[tensor.output_nr] = self.slot(tensor)
+
+    def derive(self) -> None:
+        """What follows is the backward pass of what was run so far."""
+        super().derive()
+        for function in self._functions:
+            function.register_prehook(self._cotangents(function.metadata[_GIVES]))
+
+    def _cotangents(self, gives: Mapping[int, int]) -> Callable[[Sequence[Any]], None]:
+        def hook(bars: Sequence[Any]) -> None:
+            for place, slot in gives.items():
+                if place < len(bars) and bars[place] is not None:
+                    self.written.bars[slot] = self.slot(bars[place])
+
+        return hook
+
+    def _new(self, tensor: Any) -> int:
+        self.written.count(tensor.numel(), tensor.dtype)
+        return super()._new(tensor)
+
+    def _add(self, *call: Any) -> None:
+        super()._add(*call)
+        step = self.execution.steps[-1]
+        step.place = self._places_of.running()
+        row = _row_of(step.name)
+        step.elementwise = row is not None and elementwise(row.name)
+        if not self._backward or step.place is not None:
+            if self._backward:
+                self.written.stated.add(len(self.written.forward))
+            step.phase = "forward"
+            self.written.forward.append(step)
+            return
+        function = torch._C._current_autograd_node()
+        gives = {} if function is None else function.metadata.get(_GIVES, {})
+        if gives:
+            self.written.owners.append((step, gives[min(gives)]))
+
+
+def record(passes: Passes, place: Span) -> Recording:
+    """One forward and one backward pass. Raises TooLarge, and what the user's code raises."""
+    recorder = LayerRecorder()
+    with recorder.recording():
+        slots = {name: recorder.slot(tensor) for name, tensor in passes.leaves.items()}
+        outputs = passes.call()
+        for output in outputs:
+            recorder.gives(output)
+        made = [recorder.slot(output) for output in outputs]
+        recorder.derive()
+        bars = [None if grad is None else recorder.slot_of(grad) for grad in passes.pull()]
+    gradients = dict(zip(passes.wrt, bars, strict=True))
+    return as_recording(recorder.written, slots, gradients, made, _row_of, place)
+
+
+def _row_of(name: str) -> Row | None:
+    packet = name.split(".")[1] if name.startswith("aten.") else name
+    packet = packet if packet in ROWS or packet in TURNED else packet.removesuffix("_")
+    if packet in TURNED:
+        return Row(*TURNED[packet])
+    return Row(ROWS[packet]) if packet in ROWS else None

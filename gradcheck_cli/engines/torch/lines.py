@@ -1,0 +1,62 @@
+"""Where a layer of PyTorch writes to what it was given, and where it draws random numbers: below
+autograd every operation comes by, with the memory that it writes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.engines.layer.custom import Lines
+from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.torch.calls import written
+
+_UPSTREAM = ""  # no leaf has that name
+
+
+class Watching(TorchDispatchMode):  # type: ignore[misc]
+    """Follows these `tensors`, by name, and cotangents from `follow` on."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here, and the compiler takes two seconds to be imported."""
+        return False
+
+    def __init__(self, tensors: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._places = Places(__name__)
+        self._names = {_memory(tensor): name for name, tensor in tensors.items()}
+        self._writes: dict[str, Place] = {}
+        self._draws: Place | None = None
+
+    def follow(self, cotangents: Sequence[Any]) -> None:
+        """What follows is a backward pass of these."""
+        self._names.update((_memory(tensor), _UPSTREAM) for tensor in cotangents)
+
+    def lines(self) -> Lines:
+        """What was seen."""
+        leaves = {name: place for name, place in self._writes.items() if name != _UPSTREAM}
+        return Lines(leaves, self._writes.get(_UPSTREAM), self._draws)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        names = [
+            self._names.get(_memory(args[i]))
+            for i in written(func)
+            if i < len(args) and isinstance(args[i], torch.Tensor)
+        ]
+        for name in names:
+            if name is not None and name not in self._writes:
+                place = self._places.running()
+                if place is not None:
+                    self._writes[name] = place
+        if self._draws is None and torch.Tag.nondeterministic_seeded in func.tags:
+            self._draws = self._places.running()
+        return func(*args, **(kwargs or {}))
+
+
+def _memory(tensor: Any) -> int:
+    address: int = tensor.untyped_storage().data_ptr()
+    return address or -id(tensor)

@@ -1,0 +1,58 @@
+"""Tensors in memory: how they lie there, and who wrote to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gradcheck_cli.engines.layer.subject import Layout
+
+
+def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
+    """The same numbers in a tensor of its own that lies in memory as `layout` says."""
+    if layout == "transposed":
+        turned = tuple(reversed(range(tensor.dim())))
+        return tensor.permute(turned).contiguous().permute(turned)
+    if layout == "sliced" and tensor.dim():
+        *outer, last = tensor.shape
+        wide = torch.full((*outer, 2 * last + 1), float("nan")).to(tensor.dtype)
+        sliced = wide[..., 1::2]
+        sliced.copy_(tensor)
+        return sliced
+    if layout == "expanded":
+        one = tensor
+        for axis in range(tensor.dim()):
+            first = one.narrow(axis, 0, min(1, one.shape[axis]))
+            if bool((one == first).all()):
+                one = first
+        return one.clone().expand(tensor.shape)
+    return tensor.contiguous()
+
+
+class Watch:
+    """Remembers tensors, by name, and tells which of them were written to since."""
+
+    def __init__(self, torch: Any, tensors: Mapping[str, Any]) -> None:
+        self._torch = torch
+        self._tensors = dict(tensors)
+        self._before: dict[str, tuple[int, Any]] = {}
+        self.written()
+
+    def written(self) -> tuple[str, ...]:
+        """Names of the tensors that were written to since this was last asked: with other numbers,
+        or with the same through an operation that counts its writes."""
+        now = {n: (t._version, t.detach().clone()) for n, t in self._tensors.items()}
+        before, self._before = self._before or now, now
+        return tuple(
+            name
+            for name, (version, numbers) in now.items()
+            if version != before[name][0] or not self._same(numbers, before[name][1])
+        )
+
+    def _same(self, one: Any, other: Any) -> bool:
+        if one.shape != other.shape:
+            return False
+        equal = one == other
+        if one.is_floating_point():
+            equal |= one.isnan() & other.isnan()
+        return bool(equal.all())

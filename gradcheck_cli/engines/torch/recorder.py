@@ -1,0 +1,208 @@
+"""What PyTorch executes: every ATen operation of the forward pass and of the derivative.
+
+A `TorchDispatchMode` sees below autograd what is really run, in the backward pass and for tangents
+too (on the CPU both run in the calling thread). An array is known again by its memory: address,
+shape, strides and dtype; the record holds on to all of it, so that no address is used twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gradcheck_cli.domain.dtypes import FloatFormat
+from gradcheck_cli.engines.execution import Execution, Observer, Step, format_named
+from gradcheck_cli.engines.torch.calls import Call, Conversions, tensors, written
+from gradcheck_cli.engines.torch.kernels import HANDED_ON, MOVES, ZEROS
+
+_TAG = "gradcheck node"  # in the metadata of autograd's nodes
+
+
+class TorchRecorder(Observer):
+    """`execution.Recorder` of PyTorch."""
+
+    def __init__(self) -> None:
+        self.execution = Execution(Conversions())
+        self._places: dict[tuple[Any, ...], int] = {}
+        self._node: int | None = None
+        self._backward = False
+        self._tagged: list[Any] = []  # held, so that their metadata stays
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        with _Mode(self):
+            yield
+
+    def watch(self, array: Any) -> Any:
+        self.slot(array)
+        return array
+
+    def slot_of(self, array: Any) -> int | None:
+        return self._places.get(_identity(array))
+
+    def enter(self, node: int) -> None:
+        self._node = node
+
+    def leave(self, node: int, value: Any) -> Any:
+        """Autograd's nodes from this value down to those of earlier nodes are the node's."""
+        waiting = [getattr(value, "grad_fn", None)]
+        while waiting:
+            function = waiting.pop()
+            if function is None or _TAG in function.metadata:
+                continue
+            function.metadata[_TAG] = node
+            self._tagged.append(function)
+            waiting.extend(following for following, _ in function.next_functions)
+        return value
+
+    def derive(self) -> None:
+        self._node = None
+        self._backward = True
+
+    def slot(self, tensor: Any) -> int:
+        """The slot of a tensor; of one that was not seen yet, a new one."""
+        key = _identity(tensor)
+        slot = self._places.get(key)
+        if slot is None:
+            slot = self._places[key] = self._new(tensor)
+        return slot
+
+    def _new(self, tensor: Any) -> int:
+        return self.execution.add_slot(tensor, _format_of(tensor.dtype))
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The operation, written down."""
+        call = Call(func, args, kwargs)
+        if call.is_meta():
+            return func(*args, **kwargs)
+        slots = tuple([self._given(x) for x in call.given])
+        places = written(func)
+        changed = [args[i] for i in places if i < len(args)] if places else []
+        before = [self._overwrite(tensor) for tensor in changed]
+        result = func(*args, **kwargs)
+        made = list(tensors(result))
+        if not made or made[0].is_meta:
+            return result
+        name = func.overloadpacket.__name__
+        if name in ZEROS:
+            for y in made:
+                self.execution.slots[self.slot(y)].structural = True
+        elif changed or not all(_identity(y) in self._places for y in made):
+            if changed:
+                name = name.removesuffix("_")
+            moves = name in MOVES or getattr(func, "is_view", False)
+            self._add(_name(func), name, moves, slots, tuple([self._made(y) for y in made]), call)
+            for tensor, others in zip(changed, before, strict=True):
+                self._scatter(tensor, others)
+        return result
+
+    def _given(self, x: Any) -> int:
+        return self.slot(x) if isinstance(x, torch.Tensor) else self.execution.add_slot(x, None)
+
+    def _made(self, tensor: Any) -> int:
+        slot = self._places[_identity(tensor)] = self._new(tensor)
+        return slot
+
+    def _add(
+        self,
+        shown: str,
+        name: str,
+        moves: bool,
+        args: tuple[int, ...],
+        results: tuple[int, ...],
+        call: Call,
+    ) -> None:
+        self.execution.add_step(
+            Step(
+                name=shown,
+                args=args,
+                results=results,
+                low=call.low,
+                wide=call.wide,
+                exact=call.exact(name, moves),
+                moves=moves or name in HANDED_ON,
+                elementwise=call.pointwise,
+                node=self._owner(),
+                phase="backward" if self._backward else "forward",
+            )
+        )
+
+    def _owner(self) -> int | None:
+        if not self._backward:
+            return self._node
+        function = torch._C._current_autograd_node()
+        found: int | None = None if function is None else function.metadata.get(_TAG)
+        return found
+
+    def _overwrite(self, tensor: Any) -> list[tuple[Any, int]]:
+        """This tensor's memory will be written to: what was there stays in the record. Gives the
+        other arrays in that memory, each with the slot of its numbers so far."""
+        others = []
+        for key, slot in list(self._places.items()):
+            kept = self.execution.slots[slot]
+            if _memory(kept.native) == _memory(tensor):
+                if key != _identity(tensor):
+                    others.append((kept.native, slot))
+                kept.native = kept.native.detach().clone()
+                del self._places[key]
+        return others
+
+    def _scatter(self, part: Any, others: list[tuple[Any, int]]) -> None:
+        """What was written into a view stands in the arrays around it. Those of other layouts are
+        taken as they are from here on."""
+        for tensor, slot in others:
+            offset = part.storage_offset() - tensor.storage_offset()
+            inside = tensor.is_contiguous() and offset >= 0 and tensor.numel() > part.numel()
+            if inside:
+                geometry = tuple(part.shape), tuple(part.stride()), offset
+                args = (slot, self.slot(part))
+                call = Call(partial(_into, geometry), (tensor, part), {})
+                self._add("copy_", "copy_", True, args, (self._made(tensor),), call)
+
+
+def _into(geometry: tuple[Any, ...], around: Any, part: Any) -> Any:
+    whole = around.contiguous().clone()
+    whole.as_strided(*geometry).copy_(part)
+    return whole
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[misc]
+    """Hands every operation to the recorder."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here, and to keep the compiler away it would be imported first: two
+        seconds."""
+        return False
+
+    def __init__(self, recorder: TorchRecorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self._recorder.run(func, args, kwargs or {})
+
+
+@cache
+def _format_of(dtype: Any) -> FloatFormat | None:
+    return format_named(str(dtype).removeprefix("torch."))
+
+
+@cache
+def _name(func: Any) -> str:
+    return str(func).removesuffix(".default")
+
+
+def _identity(tensor: Any) -> tuple[Any, ...]:
+    return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+
+
+def _memory(tensor: Any) -> int:
+    """The memory that a tensor is a part of; a tensor without any is alone with itself."""
+    address: int = tensor.untyped_storage().data_ptr() if tensor.data_ptr() else 0
+    return address or -id(tensor)

@@ -1,0 +1,259 @@
+"""What a layer of PyTorch has beside its inputs: the tensors of its module, those that a function
+captured, random numbers and switches. Every call finds it the same, and so does the user after."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.layer import Role
+from gradcheck_cli.engines.kit.device_setup import products_kept
+from gradcheck_cli.engines.layer.capture import captures
+from gradcheck_cli.engines.layer.isolation import Randomness
+
+Made = Callable[[Array], Any]
+"""A tensor in the subject's dtype."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A tensor of the layer. `data` is what it holds at a call that has no other value for it, in
+    the dtype of the subject; `trained`, whether it asks for gradients."""
+
+    tensor: Any
+    data: Any
+    role: Role
+    trained: bool
+
+
+class State:
+    """`named` are the tensors that are leaves of the subject. Whole numbers that a captured module
+    counts with are `_counters`."""
+
+    def __init__(self, torch: Any, rounded: Any, floats: Any, device: str, seed: int) -> None:
+        self._torch = torch
+        self._device = torch.device(device)
+        self._rounded, self._floats = rounded, floats
+        self.named: dict[str, Held] = {}
+        self.notes: list[str] = []
+        self._counters: list[Held] = []
+        self._modules: list[Any] = []
+        self._streams = _streams(torch, self._device)
+        self._random = [stream.start(seed) for stream in self._streams]
+        self._others = Randomness(seed)
+
+    def copied(self, module: Any) -> Any:
+        """A copy of a module in the dtype, whose tensors are the layer's."""
+        module = copy.deepcopy(module)
+        if self._rounded != self._floats:
+            module = module.to(self._rounded)
+        module = module.to(self._device, self._floats)
+        for name, tensor in module.named_parameters():
+            tensor.grad = None
+            self.named[name] = Held(tensor, tensor.data, "parameter", tensor.requires_grad)
+        for name, tensor in module.named_buffers():
+            self.named[name] = Held(tensor, tensor.data, "buffer", False)
+        self._modules.append(module)
+        self._note_padding(module)
+        return module
+
+    def _note_padding(self, module: Any, before: str = "") -> None:
+        for name, part in _padded(self._torch, module):
+            self.notes.append(
+                f"row {part.padding_idx} of `{before}{name}weight` is padding (`padding_idx`), to "
+                "which PyTorch gives no gradient: checked as if it were none"
+            )
+
+    def borrow(self, function: Any) -> None:
+        """The tensors that a function captured, which stay the user's own."""
+        torch = self._torch
+        for capture in captures(function):
+            name, found = capture.name, capture.value
+            if isinstance(found, torch.nn.Module):
+                self._modules.append(found)
+                self._note_padding(found, f"{name}.")
+                parts = {**dict(found.named_parameters()), **dict(found.named_buffers())}
+                for part, tensor in parts.items():
+                    self._lend(f"{name}.{part}", tensor)
+            elif isinstance(found, torch.Tensor):
+                self._lend(name, found)
+
+    def _lend(self, name: str, tensor: Any) -> None:
+        if not tensor.is_floating_point():
+            self._counters.append(Held(tensor, tensor.data.to(self._device), "captured", False))
+        elif tensor.requires_grad and not tensor.is_leaf:
+            self.notes.append(f"`{name}`, which the layer captured, is no leaf: not checked")
+        else:
+            data = tensor.detach().to(self._rounded).to(self._device, self._floats)
+            self.named[name] = Held(tensor, data, "captured", tensor.requires_grad)
+
+    def settle(self, values: Mapping[str, Array], made: Made) -> None:
+        """What the request gives some of the tensors."""
+        for name in values.keys() & self.named.keys():
+            held = self.named[name]
+            held.data = made(values[name])
+            if held.role != "captured":
+                held.tensor.data = held.data
+
+    @contextmanager
+    def ready(self, values: Mapping[str, Any], original: Callable[[str], Any]) -> Iterator[None]:
+        """Every tensor at its numbers, or at those of `values`; everything put back at the end.
+        `original` makes the numbers of a parameter anew, where a call has written to them."""
+        everything = [*self.named.items(), *(("", held) for held in self._counters)]
+        before = [(held.tensor.data, _grad(held.tensor)) for _, held in everything]
+        modes = [(m, m.training) for module in self._modules for m in module.modules()]
+        padded = [
+            (part, part.padding_idx) for m in self._modules for _, part in _padded(self._torch, m)
+        ]
+        for name, held in everything:
+            _put_grad(held.tensor, None)
+            if name in values:
+                held.tensor.data = values[name]
+            elif not held.trained:
+                held.tensor.data = held.data.clone()
+            elif held.role == "captured":
+                held.tensor.data = held.data
+        places = [_place(held.tensor) for _, held in everything]
+        for part, _ in padded:
+            part.padding_idx = None
+        try:
+            with self.seeded(), switches(self._torch):
+                yield
+        finally:
+            for (name, held), place, (data, grad) in zip(everything, places, before, strict=True):
+                written = held.trained and name not in values and _place(held.tensor) != place
+                held.tensor.data = data
+                _put_grad(held.tensor, grad)
+                if written:
+                    held.data = original(name)
+                    if held.role != "captured":
+                        held.tensor.data = held.data
+            for module, training in modes:
+                module.training = training
+            for part, padding in padded:
+                part.padding_idx = padding
+
+    @contextmanager
+    def seeded(self) -> Iterator[None]:
+        """The same random numbers every time, and afterwards the user's own again."""
+        before = [stream.get() for stream in self._streams]
+        self.again()
+        try:
+            yield
+        finally:
+            for stream, state in zip(self._streams, before, strict=True):
+                stream.put(state)
+
+    def again(self) -> None:
+        """Random numbers from the seed on. Who calls this stands in `seeded`."""
+        for stream, state in zip(self._streams, self._random, strict=True):
+            stream.put(state)  # `manual_seed` takes 300 times as long
+        self._others.again()
+
+    @property
+    def bare(self) -> bool:
+        """Whether the layer has no tensors of its own."""
+        return not (self.named or self._counters or self._modules)
+
+    def drawn(self) -> bool:
+        """Whether random numbers were drawn since `seeded`."""
+        pairs = zip(self._streams, self._random, strict=True)
+        drawn = any(not self._torch.equal(stream.get(), state) for stream, state in pairs)
+        return drawn or self._others.drawn()
+
+    @contextmanager
+    def asking(self, wrt: Sequence[str] | None) -> Iterator[None]:
+        """Only tensors of `wrt` ask for gradients meanwhile (None: all that do)."""
+        state = {} if wrt is None else self.named
+        asked = [h.tensor for n, h in state.items() if h.trained and n not in (wrt or ())]
+        silent = [tensor for tensor in asked if tensor.is_leaf]  # not those of a ScriptModule
+        for tensor in silent:
+            tensor.requires_grad_(False)
+        try:
+            yield
+        finally:
+            for tensor in silent:
+                tensor.requires_grad_(True)
+
+    def accumulated(self) -> tuple[str, ...]:
+        """Names of the tensors whose `.grad` was written to since `ready`."""
+        return tuple(n for n, held in self.named.items() if _grad(held.tensor) is not None)
+
+    def tensors(self) -> dict[str, Any]:
+        return {name: held.tensor for name, held in self.named.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """The random numbers of a device."""
+
+    get: Callable[[], Any]
+    put: Callable[[Any], None]
+    start: Callable[[int], Any]  # the state that a seed gives
+
+
+def _streams(torch: Any, device: Any) -> list[_Stream]:
+    """Those of the CPU, on which modules are initialised everywhere, and those of a GPU."""
+    found = [
+        _Stream(
+            torch.get_rng_state,
+            torch.set_rng_state,
+            lambda seed: torch.Generator().manual_seed(seed).get_state(),
+        )
+    ]
+    if device.type == "cuda":
+        cuda = torch.cuda
+        found.append(
+            _Stream(
+                lambda: cuda.get_rng_state(device),
+                lambda state: cuda.set_rng_state(state, device),
+                lambda seed: torch.Generator(device).manual_seed(seed).get_state(),
+            )
+        )
+    return found
+
+
+def _padded(torch: Any, module: Any) -> Iterator[tuple[str, Any]]:
+    """Embeddings of which one row is padding, which changes nothing but its gradient."""
+    for name, part in module.named_modules():
+        if type(part) is torch.nn.Embedding and part.padding_idx is not None:
+            yield f"{name}." if name else "", part
+
+
+def _grad(tensor: Any) -> Any:
+    """The gradient that was accumulated; what is no leaf has none, and warns who asks."""
+    return tensor.grad if tensor.is_leaf else None
+
+
+def _put_grad(tensor: Any, grad: Any) -> None:
+    if tensor.is_leaf:
+        tensor.grad = grad
+
+
+def _place(tensor: Any) -> tuple[int, int]:
+    """Changes where somebody writes to the tensor, or puts other numbers there."""
+    return tensor._version, tensor.data_ptr()
+
+
+@contextmanager
+def switches(torch: Any) -> Iterator[None]:
+    """What a layer may switch for the whole framework."""
+    tracking, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+    anomaly, strict = torch.is_anomaly_enabled(), torch.are_deterministic_algorithms_enabled()
+    threads = torch.get_num_threads()
+    try:
+        with products_kept(torch):
+            yield
+    finally:
+        torch.set_grad_enabled(tracking)
+        torch.set_default_dtype(dtype)
+        if torch.is_anomaly_enabled() != anomaly:
+            torch.autograd.set_detect_anomaly(anomaly)
+        if torch.are_deterministic_algorithms_enabled() != strict:
+            torch.use_deterministic_algorithms(strict)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)

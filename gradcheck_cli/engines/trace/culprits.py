@@ -1,0 +1,342 @@
+"""Which executed operations spoil a derivative: local errors, and the proof by promotion.
+
+The proof: an operation is *done exactly* when its result is replaced by the exact one, kept in high
+precision. An operation that takes such a number runs in high precision on it, its other inputs as
+they are in the run, and rounds its result to the digits of the dtype. A result that the dtype has
+no number for (too large, or too small for all its digits) stays as it is: it left the range because
+of the operation that first gave such a number, and not by its own doing. Operations that only move
+numbers hand them on. All others run in the dtype as before. What is done exactly and makes the
+traced entry right is the cause. (Rubio-Gonzalez et al., Precimonious, SC 2013, lower precisions the
+same way; Fevotte and Lathuiliere, Verrou, look for the smallest set by delta debugging.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FloatFormat
+from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.engines.execution import Execution, High, Step
+from gradcheck_cli.engines.trace.isolated_ops import ROUNDING, Alone
+from gradcheck_cli.engines.trace.local_errors import REMAINING, Found, described, local_errors
+from gradcheck_cli.engines.trace.shadow import (
+    FIRST_BITS,
+    FLOAT64,
+    MOST_AT_ALL,
+    MOST_BITS,
+    MOST_IN_BALLS,
+    Numbers,
+    fits,
+    given,
+    shadow,
+    shaped,
+    sharp,
+    to_float,
+    work,
+)
+
+SHOWN = 64  # operations, but for the culprits
+SINGLE = 3  # operations tried alone
+SPOILERS = 2  # operations that round alone
+# Of the recorded list, from the first operation that changes, at most: with the recording and the
+# two traced looks that makes nine.
+RUNS = 6
+# Of its error: as near to the entry, what exact arithmetic gives is the same wrong number. (The
+# judge allows as much from one precision to another.)
+SAME = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What `Trace` says of operations; `note` says why there is nothing, where something is
+    missing. `enclosed`: balls alone give the same wrong number. Another one is no proof: a
+    framework's constants are rounded, and what cancels may leave nothing else."""
+
+    operations: tuple[Operation, ...] = ()
+    culprits: tuple[int, ...] = ()
+    repaired: float | None = None
+    note: str = ""
+    exactly: float | None = None
+    enclosed: bool = False
+
+
+Known = dict[Numbers, Alone]
+"""What is known exactly of a run already. Proofs of one run share it: most of what a derivative
+needs the output needs, too."""
+
+
+def prove(
+    execution: Execution, target: float, format: FloatFormat, known: Known | None = None
+) -> Proof:
+    """The operations of the run with their local errors, and those that spoil the traced entry.
+
+    `format` is that of the dtype that is judged; `known` is added to. Raises what a kernel raises
+    in float64, and ValueError where an exact operation is not the engine's.
+    """
+    if execution.target is None:
+        return Proof(note="no derivative arrives at the traced entry", exactly=0.0, enclosed=True)
+    needed = execution.needed()
+    if not needed:
+        constant = float(execution.values(execution.target).ravel()[execution.place])
+        return Proof(exactly=constant, enclosed=True)
+    size = work(execution, needed)
+    if size > (MOST_IN_BALLS if format.name == "float64" else MOST_AT_ALL):
+        return Proof(note="the run is too large to be done again in higher precision")
+    beside = _Beside(execution, needed, {} if known is None else known)
+    alone = _exactly(beside, target, format, size <= MOST_IN_BALLS)
+    found = local_errors(execution, needed, alone)
+    search = _Search(execution, needed, alone, target, format)
+    culprits, repaired = search.smallest(found)
+    shown = _shown(found, culprits, search.wrong)
+    operations = tuple(described(alone.shadow, found[i]) for i in shown)
+    places = tuple(shown.index(i) for i in culprits)
+    note = "" if culprits else search.unexplained
+    if not note:
+        return Proof(operations, places, repaired)
+    entry = float(execution.values(execution.target).ravel()[execution.place])
+    same = abs(search.exactly - entry) <= SAME * abs(entry - target)
+    enclosed = same and alone.shadow.encloses(needed)
+    return Proof(operations, places, repaired, note, search.exactly, enclosed)
+
+
+def _shown(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> list[int]:
+    """The places of the culprits and of the worst others, in order.
+
+    What left the range below is off by less than the smallest number, and what has no value may be
+    masked: both are said only where they matter.
+    """
+    others = [
+        i
+        for i, one in enumerate(found)
+        if i not in culprits and one.error > ROUNDING and (wrong or not one.singular)
+    ]
+    others.sort(key=lambda i: (found[i].victim, -found[i].error, i))
+    return sorted([*culprits, *others[: max(SHOWN - len(culprits), 0)]])
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What the traced entry needs of a run, in any numbers."""
+
+    execution: Execution
+    needed: Sequence[int]
+    known: Known
+
+    def run(self, numbers: Numbers) -> Alone:
+        if numbers in self.known:
+            self.known[numbers].shadow.run(self.needed)
+        else:
+            self.known[numbers] = Alone(shadow(self.execution, self.needed, numbers))
+        return self.known[numbers]
+
+
+def _exactly(beside: _Beside, target: float, format: FloatFormat, small: bool) -> Alone:
+    """The exact values, in the cheapest numbers that will do.
+
+    float64 does where its traced entry is the target, and a normal number (0 may be what has
+    underflowed there too): what it loses on the way does not matter then. It has to do where the
+    run is too large for balls.
+    """
+    traced, place = beside.execution.target, beside.execution.place
+    assert traced is not None
+    if format.name != "float64":
+        alone = beside.run(FLOAT64)
+        entry = float(alone.shadow.near(traced).ravel()[place])
+        sure = abs(target) >= format.smallest_normal and _ulps(entry, target, format) <= ROUNDING
+        if sure or not small:
+            return alone
+    alone = beside.run(Numbers(FIRST_BITS))
+    if not sharp(alone.shadow[traced], place, format):
+        alone = beside.run(Numbers(MOST_BITS))
+    return alone
+
+
+def _ulps(value: float, target: float, format: FloatFormat) -> float:
+    if value == target:
+        return 0.0
+    if not np.isfinite(value):
+        return float("inf")
+    return abs(value - target) / float(format.ulp(target))
+
+
+class _Search:
+    """Runs the recorded list again with some operations done exactly."""
+
+    def __init__(
+        self,
+        execution: Execution,
+        needed: Sequence[int],
+        alone: Alone,
+        target: float,
+        format: FloatFormat,
+    ) -> None:
+        self._execution = execution
+        self._needed = needed
+        self._alone = alone
+        self._exact = alone.shadow
+        self._numbers = alone.shadow.numbers
+        self._target = target
+        self._format = format
+        self._runs = 0
+        assert execution.target is not None
+        before = self._error(float(execution.values(execution.target).ravel()[execution.place]))
+        self.wrong = before > ROUNDING
+        self._reachable = bool(np.isfinite(target) and np.isfinite(format.round(target)))
+        self.exactly = float(self._exact.near(execution.target).ravel()[execution.place])
+        self._enough = self._limit(min(before, 2.0**format.bits))
+
+    def _limit(self, before: float) -> float:
+        """The error up to which the entry counts as repaired.
+
+        A quarter of the lost digits may still be missing: what the rounding of other operations
+        costs remains, and the condition of the rest. A framework's own constants are rounded too,
+        and what that costs even exact arithmetic cannot repair; the roundings on the way are worth
+        that several times.
+        """
+        limit = max(ROUNDING, float(before**REMAINING))
+        constants = self._error(self.exactly)
+        return max(limit, ROUNDING * constants) if constants <= before**0.5 else limit
+
+    @property
+    def unexplained(self) -> str:
+        """What there is to say where nothing repairs the entry: exact arithmetic may not either."""
+        if not (self.wrong and self._reachable) or self._error(self.exactly) <= self._enough:
+            return ""
+        how = "exact arithmetic" if self._numbers.balls else "float64"
+        return (
+            f"the same operations in {how} give {self.exactly:.9g}: "
+            "what is wrong is not their rounding"
+        )
+
+    def _error(self, value: float) -> float:
+        return _ulps(value, self._target, self._format)
+
+    def smallest(self, found: Sequence[Found]) -> tuple[tuple[int, ...], float | None]:
+        """Places in `found` that repair the entry, and its error then; nothing where none do, or
+        where there is nothing to repair (the entry is right, or the dtype has no number for it)."""
+        if not self.wrong or not self._reachable:
+            return (), None
+        usable = [i for i, one in enumerate(found) if not one.singular]
+        causes = [i for i, one in enumerate(found) if one.severe and not one.victim]
+        # The last operation always repairs alone; where what came into it was wrong, it proves
+        # nothing.
+        own = [i for i in causes if not found[i].inherits] or causes
+        for i in own[:SINGLE]:
+            error = self._repaired(found, [i])
+            if error is not None:
+                return (i,), error
+        severe = [i for i, one in enumerate(found) if one.severe]
+        tried = causes if causes == own and len(causes) == 1 else []
+        for every in (causes, severe, usable):
+            if every and every != tried:
+                tried = every
+                error = self._repaired(found, every)
+                if error is not None:
+                    kept = [] if own == causes else self._spoilers(found, own)
+                    return self._shrunk(found, every, kept, error)
+        return (), None
+
+    def _spoilers(self, found: Sequence[Found], own: Sequence[int]) -> list[int]:
+        """The first of those that spoil the entry when they round and nothing else does."""
+        for i in own[: min(SPOILERS, RUNS - self._runs)]:
+            self._runs += 1
+            if self._error(self._rounded(found[i].place)) > self._enough:
+                return [i]
+        return []
+
+    def _rounded(self, place: int) -> float:
+        """The entry with every operation done exactly but for the one at `place`."""
+        execution = self._execution
+        results = execution.steps[place].results
+        changed: dict[int, High] = {
+            slot: self._numbers.lift(result)
+            for slot, result in zip(results, self._alone.results(place), strict=True)
+        }
+        for later in self._needed:
+            step = execution.steps[later]
+            if later > place and any(slot in changed for slot in step.args):
+                args = [changed.get(slot, self._exact[slot]) for slot in step.args]
+                changed.update(zip(step.results, self._numbers.apply(step, args), strict=True))
+        slot = execution.target
+        assert slot is not None
+        return float(to_float(changed.get(slot, self._exact[slot])).ravel()[execution.place])
+
+    def _shrunk(
+        self, found: Sequence[Found], every: list[int], kept: Sequence[int], error: float
+    ) -> tuple[tuple[int, ...], float]:
+        """Leaves out what it can but for `kept`, half of the rest at a time, as long as runs are
+        left. What comes late is left out first: the early ones are the causes."""
+        chosen = list(every)
+        size = max(len(chosen) // 2, 1)
+        end = len(chosen)
+        while self._runs < RUNS and len(chosen) > 1:
+            left_out = set(chosen[max(end - size, 0) : end]).difference(kept)
+            rest = [i for i in chosen if i not in left_out]
+            again = self._repaired(found, rest) if rest and rest != chosen else None
+            if again is not None:
+                chosen, error = rest, again
+            end -= size
+            if end <= 0:
+                if size == 1:
+                    break
+                size, end = max(size // 2, 1), len(chosen)
+        return tuple(chosen), error
+
+    def _repaired(self, found: Sequence[Found], chosen: Sequence[int]) -> float | None:
+        """The entry's error with these done exactly, or None where that does not repair it, or no
+        runs are left."""
+        if self._runs >= RUNS:
+            return None
+        self._runs += 1
+        error = self._error(self._entry({found[i].place for i in chosen}))
+        return error if error <= self._enough else None
+
+    def _entry(self, promoted: Collection[int]) -> float:
+        execution = self._execution
+        changed: dict[int, High] = {}  # wide numbers
+        again: dict[int, object] = {}  # other numbers of the dtype than in the run
+        for place in self._needed:
+            step = execution.steps[place]
+            if place in promoted:
+                changed.update((slot, self._exact[slot]) for slot in step.results)
+            elif any(slot in changed for slot in step.args):
+                self._wide(step, changed, again)
+            elif any(slot in again for slot in step.args):
+                args = [again.get(i, execution.slots[i].native) for i in step.args]
+                again.update(zip(step.results, step.low(args), strict=True))
+        slot = execution.target
+        assert slot is not None
+        if slot in changed:
+            return float(to_float(changed[slot]).ravel()[execution.place])
+        native = again.get(slot, execution.slots[slot].native)
+        return float(execution.conversions.numpy(native).ravel()[execution.place])
+
+    def _wide(self, step: Step, changed: dict[int, High], again: dict[int, object]) -> None:
+        """The operation in high precision; of the results, what fits is rounded to the dtype."""
+        execution = self._execution
+        args = []
+        for slot in step.args:
+            if slot in changed:
+                args.append(changed[slot])
+            elif slot in again:
+                args.append(self._numbers.lift(execution.conversions.numpy(again[slot])))
+            else:
+                args.append(given(execution, slot, self._numbers))
+        for slot, value in zip(step.results, self._numbers.apply(step, args), strict=True):
+            value = shaped(value, execution, slot)
+            format = execution.slots[slot].format
+            if step.moves and format is not None:
+                changed[slot] = value
+                continue
+            kept = np.zeros(np.shape(value), np.bool_) if format is None else ~fits(value, format)
+            near = to_float(value)
+            rounded = near if format is None else format.round(near)
+            if kept.any():
+                wide = np.array(self._numbers.lift(rounded))
+                wide[kept] = np.asarray(value)[kept]
+                changed[slot] = wide
+            else:
+                again[slot] = execution.conversions.native(rounded, execution.slots[slot].native)

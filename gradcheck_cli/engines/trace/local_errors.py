@@ -1,0 +1,253 @@
+"""What each executed operation does wrong by itself.
+
+The local error of an operation: its exact inputs, rounded to the dtype, through this one operation,
+against the exact result (Panchekha et al., PLDI 2015, section 4.3). An operation that is wrong
+because of its inputs has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.engines.execution import Execution, High
+from gradcheck_cli.engines.trace.isolated_ops import ROUNDING, Alone
+from gradcheck_cli.engines.trace.relevance import relevant
+from gradcheck_cli.engines.trace.shadow import (
+    Shadow,
+    differences,
+    fits,
+    is_finite,
+    is_zero,
+    to_shown,
+)
+
+# A loss of more than this part of the digits is more than roundings do; it is where judging begins
+# to warn.
+REMAINING = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An operation with a local error: its place among the steps, the worst element of the result
+    in `slot` (number `flat` of it), and the error there in ulps; `severe` where it loses more than
+    a quarter of the digits. It is a `victim` where an exact input is no number of the dtype: then
+    not it left the range, but what gave the input. One that is severe and no victim `inherits`
+    where its result is off by far more than its own error: what came in was wrong already. It is
+    `singular` where it has no finite value in exact arithmetic, of finite numbers: rounding has no
+    part in that."""
+
+    place: int
+    slot: int
+    flat: int
+    error: float
+    severe: bool = False
+    victim: bool = False
+    inherits: bool = False
+    singular: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """A result of a step, and the wanted elements of it that do not plainly round as they
+    should."""
+
+    place: int
+    slot: int
+    at: Array
+    result: Array
+
+
+def local_errors(execution: Execution, needed: Sequence[int], alone: Alone) -> list[Found]:
+    """The operations that round by more than a library may, in order, each at its worst element of
+    those that the traced entry depends on."""
+    doubtful = alone.doubtful(needed)
+    masks = relevant(execution, needed) if doubtful else {}
+    doubts: dict[_Kind, list[_Doubt]] = {}
+    for place, k, at in doubtful:
+        slot = execution.steps[place].results[k]
+        if slot in masks:
+            at = at[masks[slot].reshape(-1)[at]]
+        if at.size:
+            doubt = _Doubt(place, slot, at, alone.results(place)[k].reshape(-1)[at])
+            doubts.setdefault(_kind(alone.shadow, slot), []).append(doubt)
+    found = [one for kind, some in doubts.items() for one in _found(alone.shadow, some, kind[0])]
+    return sorted(found, key=lambda one: (one.place, one.slot))
+
+
+_Kind = tuple[FloatFormat | None, np.dtype[Any]]
+"""The format of a slot, and of what its exact numbers are an array."""
+
+
+def _kind(shadow: Shadow, slot: int) -> _Kind:
+    return shadow.execution.slots[slot].format, np.asarray(shadow[slot]).dtype
+
+
+def _found(shadow: Shadow, doubts: Sequence[_Doubt], format: FloatFormat | None) -> Iterator[Found]:
+    """What the results show that are of one format."""
+    exact = np.concatenate([np.asarray(shadow[one.slot]).reshape(-1)[one.at] for one in doubts])
+    near = np.concatenate([shadow.near(one.slot).reshape(-1)[one.at] for one in doubts])
+    finite = is_finite(exact)
+    errors, lost = _errors(exact, near, np.concatenate([one.result for one in doubts]), format)
+    sizes = [one.at.size for one in doubts]
+    starts = np.cumsum([0, *sizes[:-1]])
+    bits = 1.0 if format is None else 2.0 ** (REMAINING * format.bits)
+    # what was lost counts first: an underflow is large there and half an ulp in the other
+    order = np.where(lost > bits, np.inf, lost) + np.where(errors > bits, errors, 0)
+    # and of those that lost everything, what is no number before what is zero
+    first = np.where(order == np.repeat(np.maximum.reduceat(order, starts), sizes), errors, -1.0)
+    worst = _first_largest(first, starts, sizes)
+    largest = np.maximum.reduceat(np.maximum(errors, lost), starts)
+    measured: list[tuple[Found, float]] = []
+    for one, start, size, i, most in zip(doubts, starts, sizes, worst, largest, strict=True):
+        without = np.flatnonzero(~finite[start : start + size])
+        if without.size and _all_finite(shadow, one):
+            at = int(one.at[without[0]])
+            yield Found(one.place, one.slot, at, float("inf"), singular=True)
+        elif most > ROUNDING:
+            own = float(max(errors[i], lost[i]))
+            at = int(one.at[i - start])
+            measured.append((Found(one.place, one.slot, at, float(errors[i]), own > bits), own))
+    victims = _victims(shadow, [one for one, _ in measured])
+    for i, (local, own) in enumerate(measured):
+        victim = i in victims
+        inherits = local.severe and not victim and _inherits(shadow, local, own)
+        yield replace(local, victim=victim, inherits=inherits)
+
+
+def _first_largest(values: Array, starts: Array, sizes: Sequence[int]) -> Array:
+    """The place of the largest number of each part, the first where there are several."""
+    largest = np.repeat(np.maximum.reduceat(values, starts), sizes)
+    places = np.flatnonzero(values == largest)
+    first: Array = places[np.searchsorted(places, starts)]
+    return first
+
+
+def _all_finite(shadow: Shadow, doubt: _Doubt) -> bool:
+    """Whether what goes into the operation is finite in exact arithmetic."""
+    args = shadow.execution.steps[doubt.place].args
+    return all(np.all(is_finite(shadow[slot])) for slot in args)
+
+
+def _index(shadow: Shadow, one: Found) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(one.flat, np.shape(shadow[one.slot])))
+
+
+def _inherits(shadow: Shadow, one: Found, own: float) -> bool:
+    """Whether the result of the run lost a quarter of the digits more than the operation alone."""
+    format = shadow.execution.slots[one.slot].format
+    if format is None:
+        return False
+    at = slice(one.flat, one.flat + 1)
+    arrays = (shadow[one.slot], shadow.near(one.slot), shadow.execution.values(one.slot))
+    exact, near, result = (np.asarray(x).reshape(-1)[at] for x in arrays)
+    errors, lost = _errors(exact, near, result, format)
+    return bool(max(errors[0], lost[0]) > own * 2.0 ** (REMAINING * format.bits))
+
+
+def _victims(shadow: Shadow, found: Sequence[Found]) -> set[int]:
+    """Those of which an exact input of the element is no number of its dtype; of an argument of
+    which no single element meets it, any."""
+    slots = shadow.execution.slots
+    met: dict[_Kind, list[tuple[int, Any]]] = {}
+    victims: set[int] = set()
+    for i, one in enumerate(found):
+        index, shape = _index(shadow, one), np.shape(shadow[one.slot])
+        for slot in shadow.execution.steps[one.place].args:
+            format = slots[slot].format
+            if format is None:
+                continue
+            x = np.asarray(shadow[slot])
+            place = _place(x.shape, index, shape)
+            if place is not None:
+                met.setdefault(_kind(shadow, slot), []).append((i, x[place]))
+            elif not np.all(fits(x, format)):
+                victims.add(i)
+    for (wanted, kind), numbers in met.items():
+        assert wanted is not None
+        inside = fits(np.array([x for _, x in numbers], kind), wanted)
+        victims.update(i for (i, _), fit in zip(numbers, inside, strict=True) if not fit)
+    return victims
+
+
+def _errors(
+    exact: High, near: Array, result: Array, format: FloatFormat | None
+) -> tuple[Array, Array]:
+    """Of each element of a list: the error in ulps of the format; the same in units of the last of
+    the digits that the number would have, were it not below the range. `near` is `exact` as
+    float64.
+
+    inf where only one of the two is finite, or where a decision goes the other way.
+    """
+    if format is None:
+        wrong = np.where(near != result, np.inf, 0.0)
+        return wrong, wrong
+    finite, given = is_finite(exact), np.isfinite(result)
+    # two infinities of different signs, or an infinity and a nan
+    unlike = ~finite & ~given & ~np.isnan(near) & (near != result)
+    errors = np.where((finite != given) | unlike, np.inf, 0.0)
+    lost = errors.copy()
+    both = np.flatnonzero(finite & given)
+    if both.size:
+        errors[both], lost[both] = _off(exact[both], near[both], result[both], format)
+    return errors, lost
+
+
+def _off(exact: High, near: Array, result: Array, format: FloatFormat) -> tuple[Array, Array]:
+    """The same of numbers that are all finite."""
+    off = differences(exact, result)
+    with np.errstate(all="ignore"):
+        relative = off / np.abs(near) * 2.0 ** (format.bits - 1)
+    lost = np.where(off > 0, np.where(np.isnan(relative), np.inf, relative), 0.0)
+    # smaller than any number of float64, and no number at all here
+    none = (near == 0) & (result == 0)
+    if none.any():
+        lost = np.where(none & ~is_zero(exact), np.inf, lost)
+    with np.errstate(all="ignore"):
+        return off / format.ulp(near), np.maximum(lost, 0)
+
+
+def described(shadow: Shadow, one: Found) -> Operation:
+    """The operation, at its worst element."""
+    step = shadow.execution.steps[one.place]
+    values = shadow.execution.values
+    at, shape = _index(shadow, one), np.shape(shadow[one.slot])
+    return Operation(
+        name=step.name,
+        phase=step.phase,
+        node=step.node,
+        index=at,
+        inputs=tuple(_met(values(i), at, shape) for i in step.args),
+        exact_inputs=tuple(_met(shadow[i], at, shape) for i in step.args),
+        result=float(values(one.slot)[at]),
+        exact=to_shown(np.asarray(shadow[one.slot])[at]),
+        error=one.error,
+        place=step.place,
+    )
+
+
+def _met(x: High, index: tuple[int, ...], shape: tuple[int, ...]) -> float:
+    """The one element of an argument that meets the element of the result by broadcasting; nan
+    where there is none."""
+    x = np.asarray(x)
+    met = _place(x.shape, index, shape)
+    return float("nan") if met is None else to_shown(x[met])
+
+
+def _place(
+    own: tuple[int, ...], index: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    if own == shape:
+        return index
+    try:
+        if np.broadcast_shapes(own, shape) != shape:
+            return None
+    except ValueError:
+        return None
+    last = index[len(shape) - len(own) :]
+    return tuple(0 if n == 1 else i for i, n in zip(last, own, strict=True))

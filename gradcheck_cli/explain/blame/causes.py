@@ -1,0 +1,403 @@
+"""The vocabulary of causes, and which of them an operation is, from its numbers alone.
+
+The numbers are those of one executed operation (`Operation`: what went in, what should have, what
+came out, what should have) and what the program does around it. The conditions are those by which
+rounding errors are told apart in the analysis of expressions (Panchekha et al., PLDI 2015; Herbie's
+explanations), with those added that only derivatives have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.program import CONSTANT, Node
+from gradcheck_cli.domain.report import CauseKind
+from gradcheck_cli.explain.blame.context import absorbed_by, accumulates, handed_over, silenced
+from gradcheck_cli.explain.blame.first_bad_op import UNNAMED
+from gradcheck_cli.explain.blame.single_op import Behaviour, behaviour
+from gradcheck_cli.explain.blame.traces import Traces, limit_of
+from gradcheck_cli.explain.blame.values import element
+from gradcheck_cli.truth.plain import elementwise
+
+CAUSES: dict[CauseKind, str] = {
+    "overflow": "An intermediate number is too large for the dtype and becomes infinite, "
+    "although the gradient itself would fit.",
+    "genuine overflow": "The exact result is too large for the dtype, so no way of computing it "
+    "in this dtype helps.",
+    "underflow": "An intermediate number is too small for the dtype and becomes zero, or keeps "
+    "only a few digits, although the gradient itself would fit.",
+    "subnormal flush": "A number below the smallest normal one is set to zero, as processors and "
+    "frameworks may do, or is taken for zero.",
+    "cancellation": "Terms that are nearly equal are subtracted: the digits that they share go, "
+    "and what their rounding left behind is all that remains.",
+    "absorption": "A term is so small beside the other one that the sum rounds it away, and what "
+    "follows needed it.",
+    "absorbed epsilon": "A small constant that was added for safety is rounded away by the larger "
+    "term, so it protects nothing.",
+    "0*inf": "A factor that is zero meets one that is infinite, and their product is not a number.",
+    "indeterminate form": "0 / 0, inf / inf or inf - inf: the operation has no value at these "
+    "numbers, whatever their limit may be.",
+    "masked branch": "A branch that was not selected has an infinite derivative, and the zero that "
+    "should silence it makes nan of it.",
+    "saturation": "The derivative is rebuilt from the function's rounded result, which has reached "
+    "its limit and no longer tells how far away that is.",
+    "square inside the derivative": "The derivative is written with a square or a product that "
+    "leaves the range of the dtype, although the derivative itself would fit.",
+    "clip that kills the gradient": "Rounding puts a number on the flat side of a bound, and the "
+    "derivative there is zero.",
+    "tie": "Rounding makes two numbers equal, or changes their order, so the derivative is that of "
+    "another branch.",
+    "domain edge": "The operation is evaluated where its domain or its derivative ends.",
+    "sensitivity": "The operation, or the function itself, magnifies the rounding of its "
+    "arguments.",
+    "inaccurate kernel": "The framework's own operation is not accurate at these numbers, which "
+    "are harmless and right.",
+    "wrong rule": "The derivative that was stated is not that of the function.",
+    "detached path": "A number that depends on the input is taken out of the graph, so nothing of "
+    "its derivative comes back.",
+}
+
+# A sum whose terms are larger than it by this factor loses more than a quarter of float32's digits
+# to their rounding. (Herbie calls 100 sure and 32 perhaps.)
+CANCELS = 64.0
+
+HALVINGS = 8  # after which slopes that only change have come together to a 256th of what they were
+
+# What rounding the arguments explains: the condition number times an ulp of them, and as much again
+# for the operation itself and for first order being only that.
+EXPLAINED = 4.0
+
+
+def kind_of(traces: Traces, op: Operation) -> CauseKind:
+    """The word of the vocabulary for what `op` did."""
+    fmt, target = traces.fmt, traces.target
+    if target is not None and np.isinf(fmt.round(target)):
+        return "genuine overflow"
+    if not np.isfinite(op.result):
+        return _not_finite(traces, op) if op.phase == "forward" else _derivative_lost(traces, op)
+    if 0 < abs(op.exact) < fmt.smallest_normal:
+        return _too_small(traces, op)
+    if op.phase == "forward":
+        return _inaccurate(traces, op)
+    return _inaccurate_derivative(traces, op)
+
+
+def node_of(traces: Traces, op: Operation) -> Node | None:
+    return None if op.node is None else traces.program.nodes[op.node]
+
+
+def _overflows(traces: Traces, op: Operation) -> bool:
+    """Whether the exact result is a number that the dtype is too small for."""
+    return bool(np.isfinite(op.exact) and abs(op.exact) > limit_of(traces.fmt))
+
+
+def _row_at(node: Node | None, numbers: Sequence[float]) -> Behaviour | None:
+    return None if node is None else behaviour(node.op, node.keywords, numbers)
+
+
+def _not_finite(traces: Traces, op: Operation) -> CauseKind:
+    node = node_of(traces, op)
+    at = _row_at(node, op.inputs)
+    overflows = _overflows(traces, op)
+    edge = not overflows and (at.singular if at else bool(np.isnan(op.result)))
+    wholly = overflows  # what overflows, and meets a zero somewhere, is still an overflow elsewhere
+    if op.node is not None and (edge or overflows) and (how := silenced(traces, op.node, wholly)):
+        return how
+    lost = absorbed_by(traces, op.node) if edge else None
+    if lost is not None and traces.program.nodes[lost].op == CONSTANT:
+        return "absorbed epsilon"
+    zero, infinite = 0.0 in op.inputs, bool(np.any(np.isinf(op.inputs)))
+    if np.isnan(op.result) and zero and infinite and node and node.op == "multiply":
+        return "0*inf"
+    if np.isnan(op.result) and (infinite or not any(op.inputs)):
+        return _left_the_range(op) or "indeterminate form"
+    return "domain edge" if edge else "overflow"
+
+
+def _left_the_range(op: Operation) -> CauseKind | None:
+    """Why the zeros or infinities that went in are none in exact arithmetic."""
+    for seen, exact in zip(op.inputs, op.exact_inputs, strict=True):
+        if seen == 0 and exact != 0:
+            return "underflow"
+        if np.isinf(seen) and np.isfinite(exact):
+            return "overflow"
+    return None
+
+
+def _derivative_lost(traces: Traces, op: Operation) -> CauseKind:
+    node = node_of(traces, op)
+    nan, zero, infinite = np.isnan(op.result), 0.0 in op.inputs, np.any(np.isinf(op.inputs))
+    quiet = nan and zero and node is not None and elementwise(node.op)
+    if quiet and op.node is not None and (how := silenced(traces, op.node)):
+        return how
+    if nan and (lost := _left_the_range(op)):
+        return lost
+    if nan and zero:
+        # of a node in a run, the infinite factor is the derivative itself
+        return "0*inf" if infinite or (quiet and op.name == UNNAMED) else "indeterminate form"
+    if _overflows(traces, op):
+        return "overflow" if handed_over(traces, op) else "square inside the derivative"
+    if not np.isfinite(op.exact) or _at_singular_point(traces, node):
+        return "domain edge"
+    return "square inside the derivative"
+
+
+def _too_small(traces: Traces, op: Operation) -> CauseKind:
+    if op.phase != "forward" and op.node is not None and _reads_limit(traces, op, op.node, [1.0]):
+        return "saturation"
+    if op.phase != "forward" and not handed_over(traces, op):
+        return "square inside the derivative"
+    # what lies below all numbers of float64 is shown as the last of them
+    flushed = op.result == 0 and abs(op.exact) > traces.fmt.smallest_subnormal
+    return "subnormal flush" if flushed else "underflow"
+
+
+def _inaccurate(traces: Traces, op: Operation) -> CauseKind:
+    """The result is finite, and so is the exact one, of ordinary size; but they differ."""
+    node = node_of(traces, op)
+    if _is_sum(op) or _rounding(node) == "sums":
+        return "cancellation" if _cancels(traces, op, node) else "absorption"
+    if _rounding(node) == "inputs":
+        return "sensitivity"
+    return _magnified(traces, op, _row_at(node, op.exact_inputs))
+
+
+def _inaccurate_derivative(traces: Traces, op: Operation) -> CauseKind:
+    node = node_of(traces, op)
+    if op.result == op.exact:  # no matter of rounding, but of a convention or of another formula
+        return "tie" if node is not None and at_kink(traces, node) else "inaccurate kernel"
+    if node is not None and (branch := _other_branch(traces, op, node)):
+        return branch
+    if accumulates(traces, op):
+        return "cancellation"
+    if _squares_leave(traces, op):
+        return "square inside the derivative"
+    if op.node is not None and _reads_result(traces, op, op.node):
+        return "saturation"
+    if _is_sum(op):
+        return "cancellation"
+    if _rounding(node) == "inputs":
+        return "sensitivity"
+    return _magnified(traces, op, behaviour(op.name, {}, op.exact_inputs))
+
+
+def _magnified(traces: Traces, op: Operation, exactly: Behaviour | None) -> CauseKind:
+    """Whether the error is that of the arguments, which the operation magnifies, or its own.
+
+    `exactly` is what the row does at the exact arguments; where that is not known, exact arguments
+    that the dtype can hold leave the operation alone to blame.
+    """
+    if exactly is not None and exactly.singular:
+        return "domain edge"
+    if exactly is not None:
+        fmt, off = traces.fmt, abs(op.result - op.exact)
+        moved = exactly.condition(op.exact_inputs) * fmt.unit_roundoff * abs(op.exact)
+        theirs = off <= EXPLAINED * (moved + float(fmt.ulp(op.exact)))
+    else:
+        theirs = any(x != traces.fmt.round(x) for x in op.exact_inputs if np.isfinite(x))
+    if not theirs:
+        flushed = any(0 < abs(x) < traces.fmt.smallest_normal for x in op.inputs)
+        return "subnormal flush" if flushed else "inaccurate kernel"
+    lost = absorbed_by(traces, op.node)
+    if lost is None:
+        return "sensitivity"
+    return "absorbed epsilon" if traces.program.nodes[lost].op == CONSTANT else "absorption"
+
+
+def _rounding(node: Node | None) -> str:
+    """Where rounding enters the row's value (`Op.rounding`)."""
+    from reference_engine.op import TABLE
+
+    return TABLE[node.op].rounding if node is not None and node.op in TABLE else "result"
+
+
+def _is_sum(op: Operation) -> bool:
+    """Whether the result is the sum or the difference of the numbers that went in; in a derivative,
+    also of 1 and the only one or its square.
+
+    Where much cancels, no other operation on numbers of ordinary size gives this (but log near 1).
+    """
+    terms = [x for x in op.exact_inputs if np.isfinite(x)]
+    if len(terms) == 1 and op.phase != "forward":
+        pairs = [(1.0, terms[0]), (1.0, terms[0] ** 2)]
+    elif len(terms) > 1:
+        pairs = [(sum(terms[:-1]), terms[-1])]
+    else:
+        return False
+    for a, b in pairs:
+        largest = max(abs(a), abs(b))
+        # exact to float64, in which the exact numbers are written down
+        near = 2.0**-50 * largest
+        if largest > 0 and any(abs(abs(a + s * b) - abs(op.exact)) <= near for s in (1, -1)):
+            return True
+    return False
+
+
+def _cancels(traces: Traces, op: Operation, node: Node | None) -> bool:
+    """Whether the terms are much larger than their sum."""
+    if _is_sum(op):
+        return max(map(abs, op.exact_inputs)) > CANCELS * abs(op.exact)
+    bound = None if node is None else _sum_of_sizes(traces, node, op.index)
+    return bound is None or bound > CANCELS * abs(op.exact)
+
+
+def _sum_of_sizes(traces: Traces, node: Node, at: tuple[int, ...]) -> float | None:
+    """The row at the absolute values of its arguments, which bounds every partial sum."""
+    from reference_engine.op import TABLE
+
+    args = [traces.narrow.values.get(i) for i in node.args]
+    if node.op not in TABLE or any(a is None for a in args):
+        return None
+    with np.errstate(all="ignore"):
+        sizes = [np.abs(np.asarray(a, dtype=np.float64)) for a in args]
+        try:
+            return float(TABLE[node.op].value(*sizes, **node.keywords)[at])
+        except (TypeError, ValueError, IndexError):  # whole numbers among its arguments
+            return None
+
+
+def at_edge(traces: Traces, op: Operation) -> bool:
+    """Whether the row that `op` runs for has no finite value or derivative at the numbers that it
+    was given, in ball arithmetic or (where that has no enclosure) in float64."""
+    node = node_of(traces, op)
+    if op.phase != "forward":
+        return _at_singular_point(traces, node)
+    at = _row_at(node, op.inputs)
+    return at is not None and at.singular
+
+
+def _at_singular_point(traces: Traces, node: Node | None) -> bool:
+    """Whether some element of the arguments is where the row has no finite value or derivative."""
+    arrays = [] if node is None else [traces.narrow.values.get(i) for i in node.args]
+    if not arrays or any(a is None for a in arrays):
+        return False
+    try:
+        met = np.broadcast(*(np.asarray(a, dtype=np.float64) for a in arrays))
+    except ValueError:  # they do not meet element by element
+        return False
+    elements = {tuple(map(float, numbers)) for numbers in met}
+    suspicious = sorted(elements, key=lambda numbers: min(map(abs, numbers)))
+    # most edges are at 0, the others (1, of acos) at the largest number
+    found = (_row_at(node, numbers) for numbers in (*suspicious[:2], *suspicious[-2:]))
+    return any(one is not None and one.singular for one in found)
+
+
+def _other_branch(traces: Traces, op: Operation, node: Node) -> CauseKind | None:
+    """The derivative is that of another branch than the exact arguments are on."""
+    from reference_engine.op import TABLE
+
+    if node.op not in TABLE or TABLE[node.op].kinks_at is None:
+        return None
+    if not TABLE[node.op].elementwise:
+        return "tie" if _same_somewhere(traces, node) else None
+    mine, exact = _arguments(traces, node, op.index)
+    if mine is None or exact is None:
+        return None
+    here, there = _row_at(node, mine), _row_at(node, exact)
+    if here is None or there is None or not _jumps(node, mine, exact):
+        return None
+    return "tie" if any(here.slopes) else "clip that kills the gradient"
+
+
+def _jumps(node: Node, one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether the slopes of a row jump between two places: halving the way leaves them as far apart
+    as they were. Those that only change on the way come together."""
+    ends = [np.asarray(one, np.float64), np.asarray(other, np.float64)]
+    slopes = [_slopes(node, end) for end in ends]
+    apart = float(np.max(np.abs(slopes[1] - slopes[0]), initial=0.0))
+    for _ in range(HALVINGS if apart > 0 else 0):
+        middle = (ends[0] + ends[1]) / 2
+        found = _slopes(node, middle)
+        near = int(np.max(np.abs(found - slopes[0])) >= np.max(np.abs(slopes[1] - found)))
+        ends[near], slopes[near] = middle, found
+    return bool(np.max(np.abs(slopes[1] - slopes[0]), initial=0.0) > apart / 2)
+
+
+def _slopes(node: Node, numbers: Array) -> Array:
+    at = _row_at(node, [float(x) for x in numbers])
+    return np.full(len(numbers), np.nan) if at is None else np.asarray(at.slopes)
+
+
+def _arguments(
+    traces: Traces, node: Node, at: tuple[int, ...]
+) -> tuple[list[float] | None, list[float] | None]:
+    """The arguments of an elementwise node at an element, in the run and exactly."""
+    found: list[list[float] | None] = []
+    for trace in (traces.narrow, traces.wide):
+        values = [None if trace is None else trace.values.get(i) for i in node.args]
+        numbers = [None if v is None else element(node, np.asarray(v), at) for v in values]
+        known = [x for x in numbers if x is not None]
+        found.append(known if len(known) == len(numbers) else None)
+    return found[0], found[1]
+
+
+def at_kink(traces: Traces, node: Node) -> bool:
+    """Whether some element of the arguments lies exactly where the row has one-sided derivatives,
+    or several numbers share the largest place."""
+    from reference_engine.op import TABLE
+
+    args = [traces.narrow.values.get(i) for i in node.args]
+    if node.op not in TABLE or any(a is None for a in args):
+        return False
+    found = TABLE[node.op].at_kink(*args, **node.keywords)
+    return found is not None and bool(np.any(found))
+
+
+def _same_somewhere(traces: Traces, node: Node) -> bool:
+    """Whether an argument has two elements that are equal in the dtype and not exactly."""
+    for i in node.args:
+        narrow = traces.narrow.values.get(i)
+        wide = None if traces.wide is None else traces.wide.values.get(i)
+        if (
+            narrow is not None
+            and wide is not None
+            and len(np.unique(narrow)) < len(np.unique(wide))
+        ):
+            return True
+    return False
+
+
+def _reads_result(traces: Traces, op: Operation, index: int) -> bool:
+    """Whether the node's own result went into the derivative, or a limit that it has reached."""
+    y = traces.narrow.values.get(index)
+    if y is None:
+        return False
+    results = np.ravel(np.asarray(y, dtype=np.float64))
+    read = _from_elsewhere(traces, op, index) - {0.0}
+    # where the result is 1 in size, so is every power of it; where it is 0, its exponential is 1
+    return any(np.any(results == x) for x in read) or _reads_limit(traces, op, index, [0.0, 1.0])
+
+
+def _reads_limit(traces: Traces, op: Operation, index: int, limits: Sequence[float]) -> bool:
+    ones = not {1.0, -1.0}.isdisjoint(_from_elsewhere(traces, op, index))
+    return ones and index in traces.narrow.values and _at_limit(traces, index, limits)
+
+
+def _from_elsewhere(traces: Traces, op: Operation, index: int) -> set[float]:
+    """The numbers that went in, but for the node's arguments, their negatives and their squares:
+    these were not made from the result."""
+    arguments = [traces.narrow.values.get(i) for i in traces.program.nodes[index].args]
+    known = [np.ravel(np.asarray(a, dtype=np.float64)) for a in arguments if a is not None]
+    sizes = np.abs(np.concatenate(known)) if known else np.zeros(0)
+    with np.errstate(over="ignore"):  # a square that is infinite is that of no number
+        sizes = np.concatenate([sizes, sizes * sizes])
+    return {x for x in op.inputs if np.isfinite(x) and not np.any(sizes == abs(x))}
+
+
+def _at_limit(traces: Traces, index: int, limits: Sequence[float]) -> bool:
+    """Whether the dtype can no longer tell the node's result from one of `limits`."""
+    results = np.abs(np.ravel(np.asarray(traces.narrow.values[index], dtype=np.float64)))
+    off = np.abs(results[:, None] - np.asarray(limits))
+    return bool(np.any(off <= traces.fmt.unit_roundoff))
+
+
+def _squares_leave(traces: Traces, op: Operation) -> bool:
+    """Whether the square of a number that went in leaves the range of the dtype."""
+    sizes = [abs(x) for x in op.inputs if np.isfinite(x) and x != 0]
+    tiny, huge = traces.fmt.smallest_normal, traces.fmt.largest
+    with np.errstate(all="ignore"):
+        return any(not tiny <= x * x <= huge for x in sizes)

@@ -1,0 +1,214 @@
+"""Which operation is to blame: from what an engine executed to a cause that was proven.
+
+The engine names the operations that spoil the entry, with the proof that they do (`Trace`). Where
+it could not, the operation is looked for among the nodes of the program (`producers`), and the
+cause is not called proven unless the wider run shows the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.program import INPUT
+from gradcheck_cli.domain.report import Cause, CauseKind
+from gradcheck_cli.explain.blame.causes import at_edge, at_kink, kind_of
+from gradcheck_cli.explain.blame.context import accumulated, joint
+from gradcheck_cli.explain.blame.first_bad_op import UNNAMED, first_bad, first_nan, first_zero
+from gradcheck_cli.explain.blame.single_rows import first_unlike
+from gradcheck_cli.explain.blame.traces import Bad, Traces, lossy, not_finite, vanished
+from gradcheck_cli.explain.blame.values import application
+from gradcheck_cli.explain.blame.wording import detail_of, proof_of, story_of
+
+# What is wrong in the same way in the wider precision, from the same finite numbers, is no matter
+# of rounding.
+IN_EVERY_PRECISION: tuple[CauseKind, ...] = (
+    "0*inf",
+    "domain edge",
+    "indeterminate form",
+    "masked branch",
+)
+
+OF_A_ROW = (
+    "every operation of the formula was done exactly on the numbers that went into it: "
+    "this is the first that gives something else"
+)
+
+OF_THE_OUTPUT = ("GC203", "GC303")
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What kind of bad number a finding speaks of, and where it is looked for first."""
+
+    bad: Bad
+    backward_first: bool = False
+
+
+def sought(code: str, traces: Traces) -> Sought | None:
+    """What is looked for; None for a finding that no operation is to blame for."""
+    return {
+        "GC201": Sought(not_finite),
+        "GC202": Sought(not_finite),
+        "GC203": Sought(not_finite),
+        "GC301": Sought(lossy(traces.fmt)),
+        "GC302": Sought(vanished, backward_first=True),
+        "GC303": Sought(lossy(traces.fmt)),
+        "GC502": Sought(lossy(traces.fmt)),
+    }.get(code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Executed:
+    """What the engine says of the operations that it executed: for the output where the finding is
+    about that, else for the entry."""
+
+    operations: tuple[Operation, ...]
+    culprits: tuple[Operation, ...]
+    repaired: float | None
+
+
+def _executed(traces: Traces, code: str) -> _Executed:
+    trace = traces.narrow
+    if code in OF_THE_OUTPUT:
+        operations, places = trace.output_operations, trace.output_culprits
+        repaired = trace.output_repaired
+    else:
+        operations, places, repaired = trace.operations, trace.culprits, trace.repaired
+    return _Executed(operations, tuple(operations[i] for i in places), repaired)
+
+
+def blame(traces: Traces, code: str) -> Cause | None:
+    """The operation that is to blame for a finding with this code, or None where none is found."""
+    wanted = sought(code, traces)
+    if wanted is None:
+        return None
+    executed = _executed(traces, code)
+    if executed.culprits:
+        first = executed.culprits[0]
+        return _cause(traces, code, first_nan(traces, first) or first, executed)
+    found = first_bad(traces, wanted.bad, backward_first=wanted.backward_first)
+    if found is None and code == "GC302":
+        found = first_zero(traces)
+    if found is None and (unlike := blame_row(traces, code)):
+        return unlike
+    if found is None:
+        found = max(executed.operations, key=lambda op: op.error, default=None)
+    return None if found is None else _cause(traces, code, _named(executed, found), executed)
+
+
+def blame_row(traces: Traces, code: str) -> Cause | None:
+    """The first row that an engine computes by a formula which is not the row's: in exact
+    arithmetic it would be as wrong."""
+    found = first_unlike(traces)
+    if found is None:
+        return None
+    return _cause(traces, code, found, _Executed((), (), None), "inaccurate kernel")
+
+
+def blame_tie(traces: Traces) -> Cause | None:
+    """The first operation that lies exactly at a kink or a tie and has a cotangent: what an engine
+    makes of that is its own choice."""
+    for index, node in enumerate(traces.program.nodes):
+        y_bar = traces.narrow.derivatives.get(index)
+        if y_bar is None or not np.any(y_bar) or not at_kink(traces, node):
+            continue
+        args = [np.asarray(traces.narrow.values[i]) for i in node.args]
+        shown = application(node, args, (0,) * len(node.shape))
+        return Cause(
+            op=node.op,
+            phase="forward" if traces.forward_mode else "backward",
+            span=node.span,
+            text=node.text,
+            detail=f"exactly at a kink or a tie: {shown}",
+            story=f"the derivative of {shown} is a choice of the engine's",
+            kind="tie",
+            node=index,
+        )
+    return None
+
+
+def _named(executed: _Executed, found: Operation) -> Operation:
+    """What the engine executed there, where that is known: the worst operation of the same node in
+    the same phase."""
+    same = [
+        op
+        for op in executed.operations
+        if (op.node, op.phase) == (found.node, found.phase) and found.name == UNNAMED
+    ]
+    return max(same, key=lambda op: op.error, default=found)
+
+
+def _cause(
+    traces: Traces, code: str, op: Operation, executed: _Executed, kind: CauseKind | None = None
+) -> Cause:
+    kind = kind or ("sensitivity" if code == "GC502" else kind_of(traces, op))
+    proof, proven = _proof(traces, code, op, kind, executed)
+    index = _place(traces, op)
+    node = traces.program.nodes[index]
+    nobody = node.op == INPUT or (op.node is None and index == traces.program.output)
+    stated = op.node in traces.stated
+    return Cause(
+        op=op.name or node.op if nobody else node.op,
+        phase="backward" if op.phase == "backward" or stated else "forward",
+        span=node.span,
+        text=node.text,
+        source=node.source,
+        detail=detail_of(traces, op, kind),
+        story=story_of(traces, op, kind),
+        kind=kind,
+        node=index,
+        engine_op=op.name or None,
+        proven=proven,
+        proof=proof,
+        repaired=executed.repaired if executed.culprits else None,
+    )
+
+
+def _proof(
+    traces: Traces, code: str, op: Operation, kind: CauseKind, executed: _Executed
+) -> tuple[str, bool]:
+    """A sentence, and whether it was shown by a run."""
+    if code == "GC502":
+        return "rounding the inputs moves the truth as far as the error that was seen", True
+    if kind == "inaccurate kernel" and op.name == UNNAMED:
+        return OF_A_ROW, True
+    what = "output" if code in OF_THE_OUTPUT else "gradient"
+    if kind == "genuine overflow":
+        return f"the exact {what} is larger than any number of {traces.fmt.name}", True
+    if executed.culprits:
+        return proof_of(traces, executed.culprits, what), executed.repaired is not None
+    if kind in IN_EVERY_PRECISION and _same_when_wider(traces, op):
+        return (
+            "float64 does the same with the same finite numbers: it is no matter of rounding",
+            True,
+        )
+    if kind == "absorbed epsilon" and not np.isfinite(op.result):
+        return f"the constant is zero in {traces.fmt.name} before it is added", True
+    if kind == "domain edge" and at_edge(traces, op):
+        return (
+            "ball arithmetic has no finite number there either: it is no matter of rounding",
+            True,
+        )
+    return traces.narrow.note, False
+
+
+def _same_when_wider(traces: Traces, op: Operation) -> bool:
+    """Whether the wider run too makes a number that is not finite here, and has none before."""
+    if traces.wide is None or op.node is None:
+        return False
+    wider = Traces(
+        traces.program, traces.fmt, traces.wide, None, traces.forward_mode, traces.target
+    )
+    found = first_bad(wider, not_finite)
+    return found is not None and (found.node, found.phase) == (op.node, op.phase)
+
+
+def _place(traces: Traces, op: Operation) -> int:
+    """The node to point at: where the uses meet whose parts of a derivative `op` adds up, else its
+    own."""
+    if op.phase == "backward" and (index := accumulated(traces, op)) is not None:
+        return joint(traces, index)
+    return traces.program.output if op.node is None else op.node

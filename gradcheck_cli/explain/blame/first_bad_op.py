@@ -1,0 +1,178 @@
+"""The operation that made the first bad number, found from what every node of the program had.
+
+Used where an engine's executed operations are not known. Going forward, the producer is the first
+node with a bad value whose arguments are all good; going back, the node with a good cotangent whose
+argument's cotangent is bad. Everything after it only passes it on. What is exact is taken from the
+wider run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.program import CONSTANT, INPUT
+from gradcheck_cli.explain.blame.traces import Bad, Traces, not_a_number, not_finite, vanished, zero
+from gradcheck_cli.explain.blame.values import element, first_index
+
+UNNAMED = ""  # what an operation is called of which only its node is known
+
+
+def first_bad(traces: Traces, bad: Bad, *, backward_first: bool = False) -> Operation | None:
+    """The operation that made the first number that is `bad`, or None where the traces show
+    none."""
+    phases = [_forward, _derivative]
+    if bad is not_finite:  # an infinity may be wanted, what is made of it is not
+        phases.insert(1, lambda traces, bad: _forward(traces, not_a_number))
+    for phase in reversed(phases) if backward_first else phases:
+        found = phase(traces, bad)
+        if found is not None:
+            return _vanished_before(traces, found) or found
+    return None
+
+
+def _vanished_before(traces: Traces, found: Operation) -> Operation | None:
+    """The operation that underflowed to a zero at which the blamed derivative is taken; not where
+    the right derivative does not fit the dtype anyway."""
+    assert found.node is not None
+    args = traces.program.nodes[found.node].args
+    overflows = (
+        found.phase != "forward"
+        and bool(np.isinf(found.result))
+        and bool(np.isfinite(found.exact))
+        and abs(found.exact) > traces.fmt.largest
+    )
+    if overflows or not any(np.any(traces.bad(vanished, i, derivative=False)) for i in args):
+        return None
+    return _forward(traces, vanished)
+
+
+def first_nan(traces: Traces, op: Operation) -> Operation | None:
+    """The operation that made the nan which the derivative `op` only took up, if it did: in the
+    forward pass, or on the way of the tangents."""
+    if op.node is None or op.phase == "forward" or not np.isnan(op.result):
+        return None
+    taken = (op.node, *traces.program.nodes[op.node].args)
+    if any(np.any(traces.bad(not_a_number, i, derivative=False)) for i in taken):
+        return _forward(traces, not_a_number)
+    if op.phase == "tangent":
+        found = _tangent(traces, not_finite)
+        return found if found is not None and found.node != op.node else None
+    return None
+
+
+def first_zero(traces: Traces) -> Operation | None:
+    """The operation whose derivative made the first zero of a cotangent or tangent, in whatever
+    precision."""
+    return _derivative(traces, zero)
+
+
+def _derivative(traces: Traces, bad: Bad) -> Operation | None:
+    return _tangent(traces, bad) if traces.forward_mode else _backward(traces, bad)
+
+
+def _forward(traces: Traces, bad: Bad) -> Operation | None:
+    for index, node in enumerate(traces.program.nodes):
+        if node.op in (INPUT, CONSTANT) or index not in traces.narrow.values:
+            continue
+        mask = traces.bad(bad, index, derivative=False)
+        if np.any(mask) and not any(
+            np.any(traces.bad(bad, i, derivative=False)) for i in node.args
+        ):
+            return forward_operation(traces, index, first_index(mask))
+    return None
+
+
+def forward_operation(traces: Traces, index: int, at: tuple[int, ...]) -> Operation:
+    """Node `index` of the program at element `at`, as an operation."""
+    return _operation(traces, "forward", index, at, index, [], derivative=False)
+
+
+def backward_place(traces: Traces, bad: Bad) -> tuple[int, int, tuple[int, ...]] | None:
+    """(node, argument, element): the node's cotangent is good, what it hands to the argument is
+    bad."""
+    nodes = traces.program.nodes
+    for index in range(len(nodes) - 1, -1, -1):
+        if index not in traces.narrow.derivatives:
+            continue
+        if np.any(traces.bad(bad, index, derivative=True)):
+            continue
+        for arg in nodes[index].args:
+            if arg not in traces.narrow.derivatives or _bad_elsewhere(traces, bad, arg):
+                continue
+            mask = traces.bad(bad, arg, derivative=True)
+            if np.any(mask):
+                return index, arg, first_index(mask)
+    return None
+
+
+def _bad_elsewhere(traces: Traces, bad: Bad, index: int) -> bool:
+    """Whether a use of the node had a bad cotangent itself: then it passed that on."""
+    return any(
+        user in traces.narrow.derivatives and np.any(traces.bad(bad, user, derivative=True))
+        for user in traces.users(index)
+    )
+
+
+def _backward(traces: Traces, bad: Bad) -> Operation | None:
+    found = backward_place(traces, bad)
+    if found is None:
+        return None
+    index, arg, at = found
+    return _operation(traces, "backward", index, at, arg, [index], derivative=True)
+
+
+def _tangent(traces: Traces, bad: Bad) -> Operation | None:
+    """Forward mode: the first node whose tangent is bad while the tangents and values that go in
+    are good."""
+    for index, node in enumerate(traces.program.nodes):
+        if node.op in (INPUT, CONSTANT) or index not in traces.narrow.derivatives:
+            continue
+        mask = traces.bad(bad, index, derivative=True)
+        if not np.any(mask) or any(np.any(traces.bad(bad, i, derivative=True)) for i in node.args):
+            continue
+        at = first_index(mask)
+        return _operation(traces, "tangent", index, at, index, list(node.args), derivative=True)
+    return None
+
+
+def _operation(
+    traces: Traces,
+    phase: str,
+    index: int,
+    at: tuple[int, ...],
+    where: int,
+    moved: list[int],
+    *,
+    derivative: bool,
+) -> Operation:
+    """Node `index`, which made element `at` of the value or derivative of node `where`; what went
+    in are the derivatives of `moved` and the node's arguments."""
+    node = traces.program.nodes[index]
+
+    def numbers(wider: bool) -> tuple[float, ...]:
+        trace = traces.wide if wider else traces.narrow
+        assert trace is not None
+        arrays: list[Array | None] = [trace.derivatives.get(i) for i in moved]
+        arrays += [trace.values.get(i) for i in node.args]
+        found = (None if a is None else element(node, np.asarray(a), at) for a in arrays)
+        return tuple(np.nan if one is None else one for one in found)
+
+    result = traces.number(where, at, derivative=derivative)
+    exact = traces.exactly(where, at, derivative=derivative)
+    result = np.nan if result is None else result
+    exact = np.nan if exact is None else exact
+    both = np.isfinite(result) and np.isfinite(exact)
+    error = abs(result - exact) / float(traces.fmt.ulp(exact)) if both else np.inf
+    return Operation(
+        name=UNNAMED,
+        phase=phase,  # type: ignore[arg-type]
+        node=index,
+        index=at,
+        inputs=numbers(False),
+        exact_inputs=numbers(traces.wide is not None),
+        result=result,
+        exact=exact,
+        error=float(error),
+    )

@@ -1,0 +1,114 @@
+"""A derivative that the user stated: which of them is wrong?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case, TruthRequest
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
+from gradcheck_cli.domain.program import CUSTOM, Node
+from gradcheck_cli.domain.report import Cause
+from gradcheck_cli.engines.kit.walker import rounded
+from gradcheck_cli.explain.blame.single_op import alone
+from gradcheck_cli.explain.blame.values import apart
+
+# Two float64 gradients of one function that differ by more than this part are not the same
+# gradient: a quarter of the digits of float64 may be lost to rounding, no more (verdicts:
+# precision-loss).
+DIFFERENT = 2.0**-26
+
+Both = dict[str, tuple[Array, Array]]
+"""By argument: what is stated, and what is right."""
+
+
+def blame_rule(case: Case, evaluation: Evaluation) -> Cause | None:
+    """The first call of a custom gradient whose stated derivative is not that of its forward.
+
+    Each is run alone, in exact arithmetic where that can be done and else in float64, at the values
+    and the upstream cotangent that it had (ones where no trace is at hand); in forward mode along
+    the tangents of its arguments, one argument at a time.
+    """
+    program = case.spec.program
+    trace = evaluation.trace
+    if trace is None:
+        return None
+    for index, node in enumerate(program.nodes):
+        if node.op != CUSTOM or any(i not in trace.values for i in node.args):
+            continue
+        args = [np.asarray(trace.values[i]) for i in node.args]
+        if evaluation.mode == "forward":
+            x_dots = [
+                _usable(trace.derivatives.get(i), np.shape(a))
+                for i, a in zip(node.args, args, strict=True)
+            ]
+            along = Projection(columns={f"a{k}": x_dot[None] for k, x_dot in enumerate(x_dots)})
+        else:
+            along = Projection(rows=_usable(trace.derivatives.get(index), node.shape)[None])
+        difference = _compare(index, node, args, along, case.dtype)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _usable(derivative: Array | None, shape: tuple[int, ...]) -> Array:
+    """Ones where there is nothing that could be asked with."""
+    found = np.ones(shape) if derivative is None else np.asarray(derivative, dtype=np.float64)
+    return found if found.shape == shape and np.any(found) else np.ones(shape)
+
+
+def _compare(
+    index: int, node: Node, args: list[Array], along: Projection, dtype: str
+) -> Cause | None:
+    assert node.custom is not None
+    call = alone(node, args)
+    mode: Mode = "reverse" if along.columns is None else "forward"
+    program = rounded(call.program, dtype)
+    request = TruthRequest(program, call.values, {}, call.wrt, dtype, {mode: along})
+    found, how = _enclosed(request, mode), "exactly"
+    if found is None:
+        found, how = _in_float64(request, mode), "in float64"
+    rule = "jvp" if mode == "forward" and node.custom.jvp else "custom gradient"
+    for name, (stated, true) in found.items():
+        with np.errstate(all="ignore"):
+            off = np.abs(stated - true) > DIFFERENT * np.abs(true)
+        if np.any(off):
+            at = int(np.argmax(off))
+            parameter = list(node.custom.forward.inputs)[list(call.values).index(name)]
+            given, right = apart(float(stated[at]), float(true[at]))
+            detail = (
+                f"the stated derivative for `{parameter}` is {given}, that of the forward {right}"
+            )
+            return Cause(
+                op=node.custom.name,
+                phase="backward",
+                span=node.span,
+                text=node.text,
+                detail=detail,
+                story=f"the {rule} of `{node.custom.name}` gives {given} where {right} is right",
+                kind="wrong rule",
+                node=index,
+                proven=True,
+                proof=f"`{node.custom.name}` alone is differentiated both ways, {how}",
+            )
+    return None
+
+
+def _enclosed(request: TruthRequest, mode: Mode) -> Both | None:
+    """Exactly, where that can be enclosed: rounding is not the rule's fault."""
+    from gradcheck_cli.truth.certified.enclose import certify, certify_stated
+
+    stated, true = certify_stated(request), certify(request)
+    keys = [(mode, name) for name in request.wrt]
+    if not all(key in one and np.all(one[key].sure) for one in (stated, true) for key in keys):
+        return None
+    return {key[1]: (stated[key].value.reshape(-1), true[key].value.reshape(-1)) for key in keys}
+
+
+def _in_float64(request: TruthRequest, mode: Mode) -> Both:
+    from gradcheck_cli.engines.reference.engine import ReferenceEngine
+    from gradcheck_cli.truth.gradients import float64_gradients
+
+    found = float64_gradients(request, ReferenceEngine())
+    keys = [(mode, name) for name in request.wrt]
+    return {key[1]: (found.stated[key].reshape(-1), found.true[key].reshape(-1)) for key in keys}

@@ -1,0 +1,258 @@
+"""A cause in sentences: what happened, with its numbers; how it was told; what was proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.report import CauseKind
+from gradcheck_cli.explain.blame.context import absorbed_by, accumulated
+from gradcheck_cli.explain.blame.first_bad_op import UNNAMED, backward_place
+from gradcheck_cli.explain.blame.traces import FAR, Traces, limit_of, not_finite
+from gradcheck_cli.explain.blame.values import apart, application, called, element, number
+
+LONGEST = 40  # characters of the formula that a sentence quotes
+SHOWN_TERMS = 4  # of a sum
+NAMED = 3  # operations that a proof names; the others are counted
+
+
+def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
+    """Short, for the caret line."""
+    shown, name = _shown(traces, op), traces.fmt.name
+    if kind == "genuine overflow" and traces.target is not None:
+        size = f"{abs(traces.target):.3g}" if np.isfinite(traces.target) else "more than 1.8e+308"
+        return f"the truth does not fit {name}: {size} > {traces.fmt.largest:.3g}"
+    if kind in ("masked branch", "0*inf") and not np.isfinite(op.result):
+        whose = "its value" if op.phase == "forward" else "its derivative"
+        how = "not selected" if kind == "masked branch" else "multiplied by zero"
+        return f"{how}, but {whose} is not finite: {_equation(op, shown)}"
+    if kind == "domain edge":
+        whose = "its domain" if op.phase == "forward" else "its derivative"
+        return f"at the edge of {whose}: {_equation(op, shown)}"
+    if kind == "absorbed epsilon":
+        return f"a constant is absorbed in {name}: {_equation(op, shown)}"
+    if (index := accumulated(traces, op)) is not None and op.phase == "backward":
+        return _parts_cancel(traces, op, index)
+    return _wrong_number(traces, op, kind, shown)
+
+
+def _parts_cancel(traces: Traces, op: Operation, index: int) -> str:
+    seen, right = (_sum_of(parts) for parts in (op.inputs, op.exact_inputs))
+    right = "" if right == seen else f"{right} = "
+    result, exact = apart(op.result, op.exact, 9)
+    return (
+        f"the parts of the derivative by {quoted(traces.program.nodes[index].text)} cancel: "
+        f"{seen} = {result}, exactly {right}{exact}"
+    )
+
+
+def _wrong_number(traces: Traces, op: Operation, kind: CauseKind, shown: str) -> str:
+    exact, result = op.exact, op.result
+    if kind == "saturation":
+        y = _value(traces, op)
+        told = "" if y is None else f" {number(y, 9)}"
+        return f"derivative rebuilt from the rounded result{told}: gives {_beside(op)}"
+    if kind == "clip that kills the gradient":
+        result_told, exact_told = apart(result, exact)
+        return f"derivative is {result_told} on this side of the bound, exactly {exact_told}"
+    if kind == "tie" and result != exact:
+        return f"another branch than the exact one: gives {_beside(op)}"
+    if kind == "sensitivity" and np.isfinite(exact) and op.name != UNNAMED:
+        return f"magnifies rounding: {shown} = {_beside(op, 9)}"
+    if kind == "inaccurate kernel" and op.name == UNNAMED:
+        return f"the engine's own formula is off: {shown} = {_beside(op)}"
+    where = "" if op.phase == "forward" else f"{op.phase} "
+    if op.name == UNNAMED and op.phase != "forward":
+        return where + _derivative_by_numbers(traces, op)
+    return where + _by_numbers(traces, op, shown)
+
+
+def _sum_of(parts: Sequence[float]) -> str:
+    told = [number(x, 9) for x in parts[:SHOWN_TERMS]]
+    return " + ".join(told + ["..."] * (len(parts) > SHOWN_TERMS))
+
+
+def _equation(op: Operation, shown: str) -> str:
+    """What the operation gives, and what it should."""
+    if op.name == UNNAMED and op.phase != "forward":
+        return f"{shown} gives {number(op.result)}"
+    return f"{shown} = {_beside(op) if np.isfinite(op.exact) else number(op.result)}"
+
+
+def _beside(op: Operation, digits: int = 6) -> str:
+    """What the operation gave, and what is right."""
+    result, exact = apart(op.result, op.exact, digits)
+    return f"{result}, exactly {exact}"
+
+
+def _derivative_by_numbers(traces: Traces, op: Operation) -> str:
+    """Where only the node is known whose derivative it is."""
+    fmt, exact, result = traces.fmt, op.exact, op.result
+    if not np.isfinite(exact):
+        return f"derivative gives {number(result)}"
+    if np.isinf(result) and abs(exact) > fmt.largest:
+        return f"overflows {fmt.name}: {exact:.3g} > {fmt.largest:.3g}"
+    assert op.node is not None
+    node = traces.program.nodes[op.node]
+    name = node.custom.name if node.custom else node.op
+    if result == exact:
+        return f"of {name} gives {number(result)} in every precision"
+    if result == 0 and abs(exact) < fmt.smallest_normal:
+        return f"underflows {fmt.name}: {exact:.3g} becomes 0"
+    return f"of {name} gives {_beside(op)}"
+
+
+def _by_numbers(traces: Traces, op: Operation, shown: str) -> str:
+    fmt, exact, result = traces.fmt, op.exact, op.result
+    if np.isinf(result) and np.isfinite(exact) and abs(exact) > limit_of(fmt):
+        size = f" = {exact:.3g}" if abs(exact) < FAR else ""
+        return f"overflows {fmt.name}: {shown}{size} > {fmt.largest:.3g}"
+    if result == 0 and 0 < abs(exact) < fmt.smallest_normal:
+        return f"underflows {fmt.name}: {shown} = {exact:.3g} < {fmt.smallest_normal:.3g}"
+    if result == 0 and exact != 0 and np.isfinite(exact):
+        return f"becomes zero in {fmt.name}: {shown} = 0, exactly {exact:.3g}"
+    if np.isfinite(result) and np.isfinite(exact):
+        return f"loses digits in {fmt.name}: {shown} = {_beside(op, 9)}"
+    if np.isfinite(exact):
+        return f"{shown} = {_beside(op)}"
+    return f"{shown} = {number(result)}"
+
+
+def _shown(traces: Traces, op: Operation) -> str:
+    """The operation with the numbers that went in: of the formula where it is the node's own, else
+    in the engine's words."""
+    if op.node is None:
+        return called(op.name, op.inputs)
+    node = traces.program.nodes[op.node]
+    args = [traces.narrow.values.get(i) for i in node.args]
+    if any(a is None for a in args):
+        return called(op.name or node.op, op.inputs)
+    own = application(node, [np.asarray(a) for a in args], op.index)
+    if op.phase == "forward":
+        value = traces.narrow.values.get(op.node)
+        whole = value is not None and np.shape(value) and len(op.index) != np.ndim(value)
+        return called(op.name, op.inputs) if whole else own
+    if op.name == UNNAMED:
+        return f"the derivative of {own}"
+    return called(op.name, op.inputs)
+
+
+def _value(traces: Traces, op: Operation) -> float | None:
+    return None if op.node is None else traces.number(op.node, op.index)
+
+
+def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
+    """What happened, forward and backward, in numbers."""
+    if op.phase == "forward":
+        story = _absorbed(traces, op) if kind in ("absorption", "absorbed epsilon") else []
+        story.append(f"{_shown(traces, op)} = {number(op.result)}")
+        if op.node is not None:
+            story += _downstream(traces, op.node, op.index)
+        if op.node in traces.stated:
+            return "in the stated backward: " + ", ".join(story)
+        back = _backward_story(traces)
+        return "forward: " + ", ".join(story) + (f"; backward: {back}" if back else "")
+    return f"{op.phase}: {_derivative_story(traces, op)}"
+
+
+def _absorbed(traces: Traces, op: Operation) -> list[str]:
+    """The sum that went in without one of its terms, if there is one."""
+    lost = absorbed_by(traces, op.node)
+    if lost is None or op.node is None:
+        return []
+    sums = [i for i in traces.program.nodes[op.node].args if lost in traces.program.nodes[i].args]
+    node = traces.program.nodes[sums[0]]
+    value = element(node, np.asarray(traces.narrow.values[sums[0]]), op.index)
+    if value is None:
+        return []
+    args = [np.asarray(traces.narrow.values[i]) for i in node.args]
+    return [f"{application(node, args, op.index)} = {number(value)}"]
+
+
+def _derivative_story(traces: Traces, op: Operation) -> str:
+    if op.node is None:
+        return f"{called(op.name, op.inputs)} = {number(op.result)}"
+    node = traces.program.nodes[op.node]
+    shown = called(op.name, op.inputs)
+    told = f"{shown} = {_beside(op, 3) if np.isfinite(op.exact) else number(op.result)}"
+    if (index := accumulated(traces, op)) is not None:
+        return f"the parts by {quoted(traces.program.nodes[index].text)}: {told}"
+    args = [np.asarray(traces.narrow.values.get(i, np.nan)) for i in node.args]
+    own = application(node, args, op.index)
+    if op.name == UNNAMED and op.phase == "tangent":
+        return f"the derivative of {own} gives {number(op.result)}"
+    y_bar = traces.number(op.node, op.index, derivative=True)
+    upstream = "" if y_bar is None or op.phase == "tangent" else f", upstream {number(y_bar)}"
+    if op.name == UNNAMED:
+        return _step_back(traces, op.node, node.args, op.index, op.result)
+    return f"in the derivative of {own}{upstream}: {told}"
+
+
+def _downstream(traces: Traces, index: int, at: tuple[int, ...]) -> list[str]:
+    """What the next operation made of it, if it takes the same element."""
+    for later in traces.users(index):
+        node = traces.program.nodes[later]
+        if later in traces.narrow.values:
+            value = np.asarray(traces.narrow.values[later])
+            if value.shape != np.shape(traces.narrow.values[index]) or value.ndim != len(at):
+                return []
+            args = [traces.narrow.values[i] for i in node.args]
+            return [f"{application(node, args, at)} = {number(float(value[at]))}"]
+    return []
+
+
+def _backward_story(traces: Traces) -> str:
+    """The step back that made the first nan or infinity, in numbers."""
+    if traces.forward_mode:
+        return ""
+    found = backward_place(traces, not_finite)
+    if found is None:
+        return ""
+    index, arg, at = found
+    x_bar = float(np.asarray(traces.narrow.derivatives[arg])[at])
+    return _step_back(traces, index, (arg,), at, x_bar)
+
+
+def _step_back(
+    traces: Traces, index: int, args: Sequence[int], at: tuple[int, ...], x_bar: float
+) -> str:
+    node = traces.program.nodes[index]
+    y_bar = element(node, np.asarray(traces.narrow.derivatives[index]), at)
+    value = element(node, np.asarray(traces.narrow.values[index]), at)
+    if y_bar is None or value is None:
+        return f"the derivative of {node.op} gives {number(x_bar)}"
+    if y_bar == 0 and np.isnan(x_bar):
+        return f"{number(y_bar)} * {number(value) if np.isinf(value) else 'inf'} = nan"
+    numbers = [traces.narrow.values[i] for i in node.args]
+    return (
+        f"the derivative of {application(node, numbers, at)}, upstream {number(y_bar)}, "
+        f"gives {number(x_bar)}"
+    )
+
+
+def quoted(text: str) -> str:
+    """A stretch of the formula, cut where it is long."""
+    plain = " ".join(text.split())
+    return f"`{plain}`" if len(plain) <= LONGEST else f"`{plain[: LONGEST - 3]}...`"
+
+
+def proof_of(traces: Traces, culprits: Sequence[Operation], what: str) -> str:
+    """What was done exactly, and that it was enough for `what`."""
+    names = list(dict.fromkeys(_name(traces, op) for op in culprits))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    told = ", ".join(names[:NAMED]) + more
+    if len(names) == 1:
+        return f"with {told} alone done exactly the {what} is right"
+    return f"with {told} done exactly, and nothing else, the {what} is right"
+
+
+def _name(traces: Traces, op: Operation) -> str:
+    if op.node is None:
+        return f"`{op.name}`"
+    index = accumulated(traces, op) if op.phase == "backward" else None
+    if index is not None:
+        return f"the sum of the parts by {quoted(traces.program.nodes[index].text)}"
+    text = quoted(traces.program.nodes[op.node].text)
+    return text if op.phase == "forward" else f"the derivative of {text}"

@@ -1,0 +1,360 @@
+"""What may stand in place of an unstable formula: rewrites of the catalogue, up to three one after
+the other, and the derivatives of the operations to blame in their stable form. Nothing is run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.fixes import Candidate
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Program
+from gradcheck_cli.explain.algebra.building import Workshop
+from gradcheck_cli.explain.algebra.expressions import Expr, Forest, Misfit, ordered
+from gradcheck_cli.explain.fixes.custom_gradients import NotStated, stable
+from gradcheck_cli.explain.fixes.overflow_count import Ranges
+from gradcheck_cli.explain.rewrites import CATALOGUE
+from gradcheck_cli.explain.rewrites.rule import Proposal, Site
+from gradcheck_cli.formula.printing import expression, statements
+from gradcheck_cli.formula.program import used_inputs
+from gradcheck_cli.truth.plain import PlainFunction, inlined
+
+FAR = 6  # operations between the one to blame and the place of a rewrite
+NEXT = 3  # and between a rewrite and the next one
+SMALL = 30  # nodes of a program in which all places are near
+WIDTHS = (60, 16, 8)  # rewritten programs that are looked at again, by how often they were
+MOST = 40  # candidates; screening one costs about a millisecond
+ENOUGH = 3 * MOST  # of programs that were rewritten more than once, of which the nearest are tried
+# Each candidate for a program of 10^5 nodes is another program of as many.
+AFFORDABLE = 40_000
+FEWEST = 4
+PLACES = 200  # that are looked at in one program
+DEEP = 400  # nodes of a program that is rewritten more than once
+CHAIN = 8  # rewrites one after the other, each the one that leaves the shortest program
+LONG = 90  # characters of a formula that stands in one line
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    root: Expr
+    new: Expr
+    steps: tuple[Proposal, ...]
+    distance: int
+
+
+def propose(
+    program: Program, dtype: str, values: Mapping[str, Array], blamed: Sequence[int]
+) -> tuple[Candidate, ...]:
+    """Candidates for a program that is unstable at `values`, nearest to the nodes in `blamed`
+    first; without any the whole program is looked at."""
+    search = _Search(program, dtype, values, blamed)
+    return tuple(search.candidates())
+
+
+class _Search:
+    def __init__(
+        self, program: Program, dtype: str, values: Mapping[str, Array], blamed: Sequence[int]
+    ) -> None:
+        self._program = program
+        self._values = values
+        self._dtype = dtype
+        self._forest = Forest(program)
+        self._workshop = Workshop(self._forest)
+        self._blamed = [self._forest.of_node[i] for i in blamed] or [self._forest.output]
+        self._everywhere = not blamed
+        count = len(program.nodes)
+        self._most = min(MOST, max(FEWEST, AFFORDABLE // count))
+        self._widths = WIDTHS if count <= DEEP else WIDTHS[:1]
+        self._known: dict[tuple[int, bool], tuple[Proposal, ...]] = {}
+        self._held: dict[int, bool] = {}  # conditions at the failing point
+        self._numbers: list[Array] | None = None
+
+    def candidates(self) -> Iterator[Candidate]:
+        found = [*self._rewritten(), *self._custom()]
+        for made in found[: self._most]:
+            try:
+                candidate = self._candidate(made)
+            except Misfit:  # of conditions on arrays of different shapes
+                continue
+            if candidate is not None:
+                yield candidate
+        yield from self._without_rules()
+
+    def _without_rules(self) -> Iterator[Candidate]:
+        """The formula without the custom gradients to blame: what is stated may lose the digits
+        that the derivative of the function itself keeps."""
+        rules = [expr.custom.name for expr in self._blamed if expr.custom is not None]
+        if rules:
+            plain, names = inlined(self._program, rules), dict.fromkeys(rules)
+            yield Candidate(
+                program=plain,
+                before=self._text(self._forest.output, _SPAN),
+                after=_formula(plain),
+                model=statements(plain),
+                rules=tuple(f"without the custom gradient of {name}" for name in names),
+                part=plain,
+            )
+
+    def _rewritten(self) -> list[_Rewritten]:
+        root = self._forest.output
+        level = [_Rewritten(root, root, (), 0)]
+        seen = {id(root)}
+        found: list[_Rewritten] = []
+        chain = self._chain() if len(self._widths) > 1 else []
+        if len(self._widths) > 1:
+            found += self._within_range()
+            seen.update(id(made.root) for made in found)
+        for width in self._widths:
+            following: list[_Rewritten] = []
+            going_on = [
+                made for made in level if not any(s.rule.last or s.rule.broad for s in made.steps)
+            ]
+            for made in sorted(going_on, key=_rank)[:width]:
+                if made.steps and len(following) >= ENOUGH:
+                    break
+                for more in self._again(made):
+                    if id(more.root) not in seen:
+                        seen.add(id(more.root))
+                        following.append(more)
+                    if not made.steps and len(following) >= self._most < MOST:
+                        break  # the nearest of a large program
+            found += [
+                *sorted(following, key=_rank),
+                *(made for made in chain if id(made.root) not in seen),
+            ]
+            seen.update(id(made.root) for made in chain)
+            if len(found) >= self._most:
+                break  # what comes later would not be tried
+            level, chain = following, []
+        # the first level is complete, of the others what is nearest
+        return found
+
+    def _chain(self) -> list[_Rewritten]:
+        """The program rewritten again and again, wherever that makes it shortest: what a person
+        does who puts every part in its stable form. What one rewrite gives is in the first level.
+        """
+        made = _Rewritten(self._forest.output, self._forest.output, (), 0)
+        chain: list[_Rewritten] = []
+        seen = {id(made.root)}
+        for _ in range(CHAIN):
+            steps = [
+                more
+                for more in self._everywhere_in(made)
+                if id(more.root) not in seen
+                and not (more.steps[-1].rule.last or more.steps[-1].rule.broad)
+            ]
+            if not steps:
+                break
+            made = min(steps, key=lambda more: len(ordered(more.root)))
+            seen.add(id(made.root))
+            chain.append(made)
+        return chain[1:]
+
+    def _within_range(self) -> list[_Rewritten]:
+        """The program rewritten as long as that leaves fewer numbers in it that the dtype cannot
+        hold: what a person does who follows an overflow through the program. Best first."""
+        made = _Rewritten(self._forest.output, self._forest.output, (), 0)
+        chain: list[_Rewritten] = []
+        ranges = Ranges(self._forest, FORMATS[self._dtype], self._values)
+        lost = ranges.lost(made.root)
+        for _ in range(CHAIN if lost else 0):
+            steps = [
+                (ranges.lost(more.root), len(ordered(more.root)), more)
+                for more in self._everywhere_in(made)
+                if not (more.steps[-1].rule.last or more.steps[-1].rule.broad)
+            ]
+            best = min(steps, key=lambda step: step[:2], default=None)
+            if best is None or best[0] >= lost:
+                break
+            lost, _, made = best
+            chain.append(made)
+            if not lost:
+                break
+        return chain[:0:-1]  # what one rewrite gives is in the first level
+
+    def _everywhere_in(self, made: _Rewritten) -> Iterator[_Rewritten]:
+        places = [expr for expr in ordered(made.root) if expr.op not in _LEAVES]
+        for expr in places[-PLACES:]:
+            yield from self._rewritten_at(made, expr, 0)
+
+    def _again(self, made: _Rewritten) -> Iterator[_Rewritten]:
+        """The program with one more rewrite."""
+        count = len(self._program.nodes)
+        far = NEXT if made.steps else FAR
+        if self._everywhere or count <= SMALL:
+            far = count
+        seeds = [made.new, *self._blamed] if made.steps else self._blamed
+        for expr, distance in _around(made.root, seeds, far):
+            yield from self._rewritten_at(made, expr, distance)
+
+    def _rewritten_at(self, made: _Rewritten, expr: Expr, distance: int) -> Iterator[_Rewritten]:
+        """The program with one rewrite of one of its parts."""
+        for proposal in self._proposals(expr, broad=not made.steps):
+            try:
+                root = self._forest.replaced(made.root, expr, proposal.new)
+            except Misfit:
+                continue
+            steps = (*made.steps, proposal)
+            yield _Rewritten(root, proposal.new, steps, made.distance + distance)
+
+    def _proposals(self, expr: Expr, *, broad: bool) -> tuple[Proposal, ...]:
+        if (id(expr), broad) not in self._known:
+            site = Site(self._workshop, expr, FORMATS[self._dtype], self._value)
+            self._known[id(expr), broad] = tuple(
+                proposal
+                for rule in CATALOGUE
+                if broad or not rule.broad
+                for proposal in rule.proposals(site)
+                if proposal.new is not expr and self._holds(proposal.conditions)
+            )
+        return self._known[id(expr), broad]
+
+    def _value(self, expr: Expr) -> Array | None:
+        """At the failing point, in float64."""
+        if expr.origin is None:
+            return None
+        if self._numbers is None:
+            plain = inlined(self._program)
+            if len(plain.nodes) != len(self._program.nodes):
+                return None
+            found = PlainFunction(plain, self._dtype).nodes(self._values)
+            self._numbers = [np.asarray(value) for value in found]
+        return self._numbers[expr.origin]
+
+    def _holds(self, conditions: Sequence[Expr]) -> bool:
+        """Whether all conditions hold at the failing point."""
+        for condition in conditions:
+            if id(condition) not in self._held:
+                self._held[id(condition)] = self._is_true(condition)
+            if not self._held[id(condition)]:
+                return False
+        return True
+
+    def _is_true(self, condition: Expr) -> bool:
+        program = inlined(self._forest.to_program(condition, _SPAN))
+        numbers = PlainFunction(program, self._dtype).nodes(self._values)
+        return bool(np.all(numbers[program.output]))
+
+    def _custom(self) -> list[_Rewritten]:
+        """The operations to blame, each with its derivative stated, and all of them together."""
+        found: list[_Rewritten] = []
+        together, replaced = self._forest.output, 0
+        for expr in dict.fromkeys(self._blamed):
+            try:
+                new = stable(self._forest, expr)
+                root = self._forest.replaced(self._forest.output, expr, new)
+                together = self._forest.replaced(together, expr, new)
+            except (NotStated, Misfit):
+                continue
+            replaced += 1
+            found.append(_Rewritten(root, new, (), 0))
+        if replaced > 1:
+            found.append(_Rewritten(together, together, (), 0))
+        return found
+
+    def _candidate(self, made: _Rewritten) -> Candidate | None:
+        forest, program = self._forest, self._program
+        old, new = _difference(forest.output, made.root)
+        span = _SPAN if old.origin is None else program.nodes[old.origin].span
+        rewritten = forest.to_program(made.root, span)
+        if used_inputs(rewritten) != used_inputs(program):
+            return None  # an input without a gradient where there was one
+        conditions = list(dict.fromkeys(c for step in made.steps for c in step.conditions))
+        kinks = [step.kink for step in made.steps if step.kink is not None]
+        told = [f"{value} where {_formula(forest.to_program(at, span))}" for value, at in kinks]
+        part = forest.to_program(new, span)
+        return Candidate(
+            program=rewritten,
+            before=self._text(old, span),
+            after=_formula(part),
+            model=statements(rewritten),
+            rules=tuple(step.rule.text for step in made.steps),
+            part=part,
+            condition=" and ".join(_formula(forest.to_program(c, span)) for c in conditions),
+            holds=self._all(conditions, span),
+            kink="; ".join(dict.fromkeys(told)).replace(" == ", " = "),
+            custom=rewritten.has_custom_gradient and not program.has_custom_gradient,
+        )
+
+    def _text(self, old: Expr, span: Span) -> str:
+        if old.origin is not None and self._program.nodes[old.origin].text:
+            return self._program.nodes[old.origin].text
+        return _formula(self._forest.to_program(old, span))
+
+    def _all(self, conditions: Sequence[Expr], span: Span) -> Program | None:
+        """The conditions as one program."""
+        if not conditions:
+            return None
+        whole = conditions[0]
+        for condition in conditions[1:]:
+            whole = self._forest.call("logical_and", whole, condition)
+        return self._forest.to_program(whole, span)
+
+
+_SPAN = Span(1, 1, 1, 1)
+_LEAVES = (INPUT, CONSTANT, CUSTOM)
+
+
+def _rank(made: _Rewritten) -> tuple[int, int]:
+    return made.distance, _made(made.new)
+
+
+def _made(expr: Expr) -> int:
+    """Operations of an expression that the original does not have."""
+    count, waiting, seen = 0, [expr], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if part.origin is None and id(part) not in seen:
+            seen.add(id(part))
+            count += 1
+            waiting += part.args
+    return count
+
+
+def _around(root: Expr, seeds: Sequence[Expr], far: int) -> list[tuple[Expr, int]]:
+    """Operations of `root` at most `far` steps from one of the seeds, nearest first."""
+    order = ordered(root)
+    parents: dict[int, list[Expr]] = {id(expr): [] for expr in order}
+    for expr in order:
+        for arg in expr.args:
+            parents[id(arg)].append(expr)
+    level = [seed for seed in dict.fromkeys(seeds) if id(seed) in parents]
+    distance = {id(expr): 0 for expr in level}
+    found = [(expr, 0) for expr in level]
+    for step in range(1, far + 1):
+        following = []
+        for expr in level:
+            for neighbour in (*expr.args, *parents[id(expr)]):
+                if id(neighbour) not in distance:
+                    distance[id(neighbour)] = step
+                    following.append(neighbour)
+                    found.append((neighbour, step))
+        level = following
+    operations = [(e, step) for e, step in found if e.op not in _LEAVES]
+    return operations[:PLACES]
+
+
+def _difference(old: Expr, new: Expr) -> tuple[Expr, Expr]:
+    """The smallest parts in which two expressions differ."""
+    while (old.op, len(old.args), old.custom) == (new.op, len(new.args), new.custom):
+        apart = [(a, b) for a, b in zip(old.args, new.args, strict=True) if a is not b]
+        if len(dict.fromkeys(apart)) != 1 or repr(old.keywords) != repr(new.keywords):
+            break
+        old, new = apart[0]
+    return old, new
+
+
+def _formula(part: Program) -> str:
+    """In one line where that is short, else in statements with names for what is used twice."""
+    sizes: list[int] = []
+    for node in part.nodes:
+        sizes.append(1 + sum(sizes[arg] for arg in node.args))
+    if not part.has_custom_gradient and sizes[part.output] <= LONG:
+        line = expression(part, part.output)
+        if len(line) <= LONG:
+            return line
+    return statements(part)

@@ -1,0 +1,152 @@
+"""A fix as Python that runs: a function `f` of its inputs for each framework."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from gradcheck_cli.domain.program import CONSTANT, CustomGradient, Node, Program
+from gradcheck_cli.engines.kit.lowerings import Limited, Missing
+from gradcheck_cli.explain.fixes.dialects import DIALECTS, CannotSay, Custom, Dialect
+from gradcheck_cli.formula.printing import Printer
+from gradcheck_cli.formula.program import used_inputs
+
+
+def code_of(part: Program) -> dict[str, str]:
+    """The source of `f` for every framework that has words for all of its operations."""
+    found: dict[str, str] = {}
+    for dialect in DIALECTS:
+        try:
+            found[dialect.name] = _Module(dialect).source(part)
+        except CannotSay:
+            continue
+    return found
+
+
+class _Module:
+    """The source of one fix: imports, helper functions, and `f`."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._helpers: dict[str, str] = {}
+
+    def source(self, part: Program) -> str:
+        used = used_inputs(part)
+        names = [name for name in part.inputs if name in used]
+        lines = list(_Writer(part, self, names).definition())
+        helpers = [line for text in self._helpers.values() for line in (*text.splitlines(), "", "")]
+        body = [*helpers, *lines]
+        mathematics = any(re.search(r"(?<!tf\.)\bmath\.", line) for line in body)
+        imports = ["import math", ""] if mathematics else []
+        named = [line for line in self.dialect.imports if self._imported(line, body)]
+        return "\n".join([*imports, *named, "", "", *body])
+
+    def _imported(self, line: str, body: Sequence[str]) -> bool:
+        name = line.split()[-1]
+        return any(re.search(rf"\b{name}\b", text) for text in body)
+
+    def call(self, node: Node, arrays: Sequence[str]) -> str:
+        """An operation in the framework's words."""
+        keywords = {name: value for name, value in node.keywords.items() if name != "dtype"}
+        if node.op in self.dialect.words:
+            return self.dialect.words[node.op](arrays, keywords)
+        lowering = self.dialect.table.get(node.op)
+        if isinstance(lowering, Limited):
+            lowering = lowering.call
+        if lowering is None or isinstance(lowering, Missing):
+            raise CannotSay(node.op)
+        if isinstance(lowering, str):
+            return self._named(node, lowering, arrays, keywords)
+        return self._helper(node.op, lowering, arrays, keywords)
+
+    def _named(
+        self, node: Node, name: str, arrays: Sequence[str], keywords: Mapping[str, Any]
+    ) -> str:
+        if keywords and not self.dialect.keywords:
+            raise CannotSay(node.op)
+        stated = {k: v for k, v in keywords.items() if v != _defaults(node.op)[k]}
+        given = [*arrays, *(f"{key}={value!r}" for key, value in stated.items())]
+        text = f"{self.dialect.prefix}.{name}({', '.join(given)})"
+        for long, short in self.dialect.short:
+            text = text.replace(long, short)
+        return text
+
+    def _helper(
+        self,
+        op: str,
+        function: Callable[..., Any],
+        arrays: Sequence[str],
+        keywords: Mapping[str, Any],
+    ) -> str:
+        """A call of a function that composes the operation of what the framework has."""
+        name = getattr(function, "__name__", "")
+        if not name.isidentifier() or set(inspect.getclosurevars(function).globals) - {"math"}:
+            raise CannotSay(op)
+        text = inspect.getsource(function)
+        text = re.sub(r"(: Any)|( -> Any)", "", text)
+        self._helpers[name] = text.rstrip()
+        prefix = self.dialect.prefix
+        given = [prefix, *arrays, *(f"{key}={value!r}" for key, value in keywords.items())]
+        return f"{name}({', '.join(given)})"
+
+
+def _defaults(op: str) -> Mapping[str, Any]:
+    from reference_engine.traced import ROWS
+
+    return ROWS[op].keywords  # type: ignore[no-any-return]
+
+
+class _Writer(Printer):
+    """A program as the body of a Python function."""
+
+    def __init__(self, program: Program, module: _Module, parameters: Sequence[str]) -> None:
+        super().__init__(program)
+        self._nodes = program.nodes
+        self._module = module
+        self._parameters = parameters
+        floating = [n for n in parameters if program.nodes[program.inputs[n]].kind == "float"]
+        self._example = floating[0] if floating else ""
+
+    def definition(self) -> Iterator[str]:
+        """`def f(...)`, after the functions that it calls."""
+        functions = list(self.functions())
+        yield from functions
+        if functions:
+            yield ""
+            yield ""
+        yield f"def f({', '.join(self._parameters)}):"
+        for line in self.body():
+            yield "    " + line
+
+    def number(self, value: bool | int | float) -> str:
+        if isinstance(value, float) and math.isinf(value):
+            return 'float("inf")' if value > 0 else '-float("inf")'
+        return repr(value)
+
+    def argument(self, index: int) -> str:
+        """Operators take numbers; other operations want arrays of the same dtype."""
+        node = self._nodes[index]
+        if node.op != CONSTANT:
+            return super().argument(index)
+        if not self._example:
+            raise CannotSay("a constant beside no array")
+        assert node.value is not None
+        return self._module.dialect.constant.format(
+            value=self.number(node.value), example=self._example
+        )
+
+    def call(self, node: Node, arrays: list[str]) -> str:
+        return self._module.call(node, arrays)
+
+    def applied(self, name: str, args: Sequence[str]) -> str:
+        return f"{self._module.dialect.called(name)}({', '.join(args)})"
+
+    def function(self, rule: CustomGradient, name: str) -> Iterator[str]:
+        inputs = list(rule.forward.inputs)
+        forward = list(_Writer(rule.forward, self._module, inputs).body())
+        backward = list(_Writer(rule.vjp, self._module, list(rule.vjp.inputs)).body())
+        upstream = next(iter(rule.vjp.inputs))
+        yield from self._module.dialect.custom(Custom(name, inputs, forward, backward, upstream))

@@ -1,0 +1,288 @@
+"""How a fix is said in each framework: names and notations of operations, constants, and functions
+with a stated derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradcheck_cli.engines.jax import ops as jax_ops
+from gradcheck_cli.engines.kit.lowerings import Table
+from gradcheck_cli.engines.tensorflow import ops as tensorflow_ops
+from gradcheck_cli.engines.torch import ops as torch_ops
+
+Words = Callable[[Sequence[str], Mapping[str, Any]], str]
+"""The text of a call from its arguments, as text, and its keywords."""
+
+
+class CannotSay(Exception):
+    """The framework has no words for an operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A function with a stated derivative: its name, its inputs, the bodies of both passes, and the
+    name of what comes back."""
+
+    name: str
+    inputs: Sequence[str]
+    forward: Sequence[str]
+    backward: Sequence[str]
+    upstream: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """imports   the lines that a module begins with
+    prefix     what names of the framework stand below, and what a helper function calls it
+    short      names that are imported under another one
+    constant   the template of a scalar array: a value, and an array whose dtype it has
+    called     what a function with a stated derivative is called by, after its name
+    """
+
+    name: str
+    imports: tuple[str, ...]
+    prefix: str
+    table: Table
+    words: Mapping[str, Words]
+    constant: str
+    custom: Callable[[Custom], Iterator[str]]
+    called: Callable[[str], str]
+    keywords: bool = False  # whether its names take the keywords of the rows
+    short: tuple[tuple[str, str], ...] = ()
+
+
+_REDUCTIONS = ("sum", "mean", "max", "min", "prod")
+
+
+def _class_name(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def _indented(lines: Sequence[str], by: int) -> Iterator[str]:
+    yield from (" " * by + line for line in lines)
+
+
+def _torch_custom(made: Custom) -> Iterator[str]:
+    listed = ", ".join(made.inputs)
+    saved = f"({listed},)" if len(made.inputs) == 1 else listed
+    yield f"class {_class_name(made.name)}(torch.autograd.Function):"
+    yield "    @staticmethod"
+    yield f"    def forward(ctx, {listed}):"
+    yield f"        ctx.save_for_backward({listed})"
+    yield from _indented(made.forward, 8)
+    yield ""
+    yield "    @staticmethod"
+    yield f"    def backward(ctx, {made.upstream}):"
+    yield f"        {saved} = ctx.saved_tensors"
+    yield from _indented(made.backward, 8)
+
+
+def _tensorflow_custom(made: Custom) -> Iterator[str]:
+    yield "@tf.custom_gradient"
+    yield f"def {made.name}({', '.join(made.inputs)}):"
+    yield f"    def grad({made.upstream}):"
+    yield from _indented(made.backward, 8)
+    yield ""
+    *before, last = made.forward
+    yield from _indented(before, 4)
+    yield f"    return {last.removeprefix('return ')}, grad"
+
+
+def _jax_custom(made: Custom) -> Iterator[str]:
+    """The backward pass gives a tuple, also of one."""
+    listed = ", ".join(made.inputs)
+    saved = f"({listed},)" if len(made.inputs) == 1 else f"({listed})"
+    yield "@jax.custom_vjp"
+    yield f"def {made.name}({listed}):"
+    yield from _indented(made.forward, 4)
+    yield ""
+    yield ""
+    yield f"def {made.name}_forward({listed}):"
+    yield f"    return {made.name}({listed}), {saved}"
+    yield ""
+    yield ""
+    yield f"def {made.name}_backward(saved, {made.upstream}):"
+    yield f"    {saved} = saved"
+    *before, last = made.backward
+    yield from _indented(before, 4)
+    grads = last.removeprefix("return ")
+    yield f"    return ({grads},)" if len(made.inputs) == 1 else f"    return {grads}"
+    yield ""
+    yield ""
+    yield f"{made.name}.defvjp({made.name}_forward, {made.name}_backward)"
+
+
+def _torch_reduction(name: str) -> Words:
+    def words(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+        axis, keepdims = keywords.get("axis"), keywords.get("keepdims", False)
+        (x,) = arrays
+        if axis is None and not keepdims:
+            return f"torch.{name}({x})"
+        dim = f"tuple(range({x}.ndim))" if axis is None else repr(axis)
+        if name == "prod" and not isinstance(axis, int):
+            raise CannotSay("prod over several axes")
+        return f"torch.{name}({x}, dim={dim}{', keepdim=True' if keepdims else ''})"
+
+    return words
+
+
+def _tensorflow_reduction(name: str) -> Words:
+    def words(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+        axis, keepdims = keywords.get("axis"), keywords.get("keepdims", False)
+        rest = "" if axis is None else f", axis={axis!r}"
+        return f"tf.{name}({arrays[0]}{rest}{', keepdims=True' if keepdims else ''})"
+
+    return words
+
+
+def _torch_logsumexp(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    axis = keywords.get("axis", -1)
+    dim = f"tuple(range({arrays[0]}.ndim))" if axis is None else repr(axis)
+    keep = ", keepdim=True" if keywords.get("keepdims") else ""
+    return f"torch.logsumexp({arrays[0]}, dim={dim}{keep})"
+
+
+def _norm(call: str, axis_word: str, keep_word: str) -> Words:
+    def words(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+        axis, keepdims = keywords.get("axis"), keywords.get("keepdims", False)
+        if not isinstance(axis, int | None) or (axis is None and keepdims):
+            raise CannotSay("a norm over several axes")
+        order = keywords.get("ord", 2)
+        rest = "" if order == 2 else f", ord={order!r}"
+        rest += "" if axis is None else f", {axis_word}={axis!r}"
+        return f"{call}({arrays[0]}{rest}{f', {keep_word}=True' if keepdims else ''})"
+
+    return words
+
+
+def _along(call: str, word: str) -> Words:
+    return lambda arrays, keywords: f"{call}({arrays[0]}, {word}={keywords.get('axis', -1)!r})"
+
+
+def _listed(call: str, word: str) -> Words:
+    def words(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+        return f"{call}([{', '.join(arrays)}], {word}={keywords.get('axis', 0)!r})"
+
+    return words
+
+
+def _shaped(call: str) -> Words:
+    return lambda arrays, keywords: f"{call}({arrays[0]}, {keywords['shape']!r})"
+
+
+def _swapped(call: str) -> Words:
+    def words(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+        if keywords.get("axes") is not None:
+            raise CannotSay("a transposition of several axes")
+        return f"{call}({arrays[0]})"
+
+    return words
+
+
+def _losses(call: str) -> Words:
+    def words(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+        return f"{call}({', '.join(arrays)}, reduction={keywords.get('reduction', 'mean')!r})"
+
+    return words
+
+
+def _tensorflow_logits(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    x, y = arrays
+    each = f"tf.nn.sigmoid_cross_entropy_with_logits(labels={y}, logits={x})"
+    reduction = keywords.get("reduction", "mean")
+    return {"mean": f"tf.reduce_mean({each})", "sum": f"tf.reduce_sum({each})"}.get(reduction, each)
+
+
+def _clip(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    return f"torch.clamp({arrays[0]}, {keywords.get('min')!r}, {keywords.get('max')!r})"
+
+
+def _jax_logits(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    x, y = arrays
+    each = f"{y} * jax.nn.softplus(-{x}) + (1 - {y}) * jax.nn.softplus({x})"
+    reduction = keywords.get("reduction", "mean")
+    return f"({each})" if reduction == "none" else f"jnp.{reduction}({each})"
+
+
+_TORCH: Mapping[str, Words] = {
+    **{name: _torch_reduction(name) for name in ("sum", "mean", "prod")},
+    "max": _torch_reduction("amax"),
+    "min": _torch_reduction("amin"),
+    "logsumexp": _torch_logsumexp,
+    "softmax": _along("torch.softmax", "dim"),
+    "log_softmax": _along("torch.log_softmax", "dim"),
+    "norm": _norm("torch.linalg.vector_norm", "dim", "keepdim"),
+    "stop_gradient": lambda arrays, keywords: f"{arrays[0]}.detach()",
+    "concatenate": _listed("torch.cat", "dim"),
+    "stack": _listed("torch.stack", "dim"),
+    "reshape": _shaped("torch.reshape"),
+    "broadcast_to": _shaped("torch.broadcast_to"),
+    "transpose": _swapped("torch.t"),
+    "clip": _clip,
+    "solve": lambda arrays, keywords: f"torch.linalg.solve({', '.join(arrays)})",
+    "slogdet_logabs": lambda arrays, keywords: f"torch.linalg.slogdet({arrays[0]}).logabsdet",
+    "trace": lambda arrays, keywords: f"torch.trace({arrays[0]})",
+    "bce_with_logits": _losses("torch.nn.functional.binary_cross_entropy_with_logits"),
+}
+_TENSORFLOW: Mapping[str, Words] = {
+    **{name: _tensorflow_reduction(f"reduce_{name}") for name in _REDUCTIONS},
+    "logsumexp": _tensorflow_reduction("reduce_logsumexp"),
+    "softmax": _along("tf.nn.softmax", "axis"),
+    "log_softmax": _along("tf.nn.log_softmax", "axis"),
+    "norm": _norm("tf.norm", "axis", "keepdims"),
+    "stop_gradient": lambda arrays, keywords: f"tf.stop_gradient({arrays[0]})",
+    "concatenate": _listed("tf.concat", "axis"),
+    "stack": _listed("tf.stack", "axis"),
+    "reshape": _shaped("tf.reshape"),
+    "broadcast_to": _shaped("tf.broadcast_to"),
+    "transpose": _swapped("tf.transpose"),
+    "slogdet_logabs": lambda arrays, keywords: f"tf.linalg.slogdet({arrays[0]})[1]",
+    "trace": lambda arrays, keywords: f"tf.linalg.trace({arrays[0]})",
+    "bce_with_logits": _tensorflow_logits,
+}
+_JAX: Mapping[str, Words] = {
+    "concatenate": _listed("jnp.concatenate", "axis"),
+    "stack": _listed("jnp.stack", "axis"),
+    "broadcast_to": _shaped("jnp.broadcast_to"),
+    "solve": lambda arrays, keywords: f"jnp.linalg.solve({', '.join(arrays)})",
+    "slogdet_logabs": lambda arrays, keywords: f"jnp.linalg.slogdet({arrays[0]}).logabsdet",
+    "trace": lambda arrays, keywords: f"jnp.trace({arrays[0]})",
+    "bce_with_logits": _jax_logits,
+}
+
+DIALECTS = (
+    Dialect(
+        name="torch",
+        imports=("import torch",),
+        prefix="torch",
+        table=torch_ops.TABLE,
+        words=_TORCH,
+        constant="torch.tensor({value}, dtype={example}.dtype)",
+        custom=_torch_custom,
+        called=lambda name: f"{_class_name(name)}.apply",
+    ),
+    Dialect(
+        name="tensorflow",
+        imports=("import tensorflow as tf",),
+        prefix="tf",
+        table=tensorflow_ops.TABLE,
+        words=_TENSORFLOW,
+        constant="tf.constant({value}, {example}.dtype)",
+        custom=_tensorflow_custom,
+        called=lambda name: name,
+    ),
+    Dialect(
+        name="jax",
+        imports=("import jax", "import jax.numpy as jnp"),
+        prefix="jax",
+        table=jax_ops.TABLE,
+        words=_JAX,
+        constant="jnp.array({value}, {example}.dtype)",
+        custom=_jax_custom,
+        called=lambda name: name,
+        keywords=True,
+        short=(("jax.numpy.", "jnp."),),
+    ),
+)

@@ -1,0 +1,426 @@
+"""Fixes for the findings of a case: what to ask, whom to ask, and what to make of the answers.
+
+A fix is looked for in three steps. `request` proposes candidates, for the reference worker to
+screen. `problems` are those that are left, at the points where they are tried, for the engines with
+findings: the best first, and the others where that does not serve. `with_fixes` takes the best that
+did right. Nothing is run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case, TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Evaluation, Mode, Problem
+from gradcheck_cli.domain.fixes import (
+    FixRequest,
+    Screened,
+    Target,
+    Trial,
+    TrialPoint,
+    errors_in_ulps,
+    met,
+)
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.report import Finding, Fix
+from gradcheck_cli.explain.fixes.candidates import propose
+
+UNSTABLE = ("GC201", "GC202", "GC203", "GC301", "GC302", "GC303")
+NOT_FINITE = ("GC201", "GC202", "GC203")
+NONE_HELPS = "no rewrite of the catalogue helps here, and no stated derivative"
+NO_DERIVATIVE = "there is no derivative here: whatever a fix gave would be unproven"
+NOT_TRIED = "none could be tried: too few points around this one have a truth"
+DOES_NOT_FIT = "the exact number does not fit {}: no way of writing it helps"
+NOT_TAKEN = "a stated derivative would help, which {} does not take in {} mode"
+TOO_LARGE = "none was looked for: the formula has too many operations"
+KEPT = 0.5  # of the bits: what has lost more is an error in the table of verdicts
+# Parts of the bits that a candidate may lose in an engine. The reference engine, where rounding
+# alone counts, held it to a few ulps; a framework's own kernels may cost more. Of what has lost
+# less than a quarter nothing is said; where no candidate reaches that, one that keeps half of the
+# digits is better than the original, and the fix says how far off it is.
+LOSSES = (0.25, KEPT)
+LARGEST = 20_000  # nodes; the search takes about 0.1 ms a node
+OWN_RULE = "inaccurate kernel"  # the engine's: the formula may be written around it
+HOPELESS = ("genuine overflow",)  # causes that no rewrite removes
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One evaluation of a trial: by whom, of which candidate (None: the original), at which of its
+    points."""
+
+    engine: str
+    mode: Mode
+    trial: int | None
+    point: int
+
+
+def request(case: Case, truth: TruthRequest, findings: Sequence[Finding]) -> FixRequest | None:
+    """What the reference worker is to screen for the findings of a case, or None."""
+    wanted = [finding for finding in findings if _wants_fix(finding)]
+    if not wanted or case.truth is None or len(case.spec.program.nodes) > LARGEST:
+        return None
+    blamed = [f.cause.node for f in wanted if f.cause is not None and f.cause.node is not None]
+    candidates = propose(case.spec.program, case.dtype, case.values, tuple(dict.fromkeys(blamed)))
+    modes = tuple(mode for mode in FIRST_ORDER if any(f.mode == mode for f in wanted))
+    if not candidates or not modes:
+        return None
+    return FixRequest(truth, case.truth, candidates, modes)
+
+
+def _wants_fix(finding: Finding) -> bool:
+    if finding.engine is None or finding.mode not in FIRST_ORDER:
+        return False
+    if finding.allowed or finding.severity == "note":
+        return False
+    if _has_no_derivative(finding):
+        return False
+    kind = finding.cause.kind if finding.cause is not None else None
+    if finding.code == "GC101":
+        return kind == OWN_RULE
+    return finding.code in UNSTABLE and kind not in HOPELESS
+
+
+def _has_no_derivative(finding: Finding) -> bool:
+    """Whether an entry of the gradient has no truth: what a fix gave there would be unproven."""
+    return finding.input is not None and any(one.truth is None for one in finding.entries)
+
+
+def problems(
+    case: Case,
+    screened: Screened,
+    findings: Sequence[Finding],
+    answers: Mapping[Tried, Evaluation],
+) -> Iterator[tuple[Tried, Problem]]:
+    """What the engines are asked for, at all points: first the best candidate. Where that is no
+    fix of every finding, the others come next, of which another may then be the better one."""
+    trials = list(enumerate(screened.trials))
+    wanted = trials[:1]
+    if answers:
+        wanted = [] if _serves(case, screened, findings, answers) else trials[1:]
+    for engine, mode in _asked(findings):
+        for number, trial in wanted:
+            for i, point in enumerate(trial.points):
+                program = trial.candidate.program
+                yield Tried(engine, mode, number, i), _problem(case, program, point, mode)
+
+
+def _serves(
+    case: Case,
+    screened: Screened,
+    findings: Sequence[Finding],
+    answers: Mapping[Tried, Evaluation],
+) -> bool:
+    """Whether the best candidate is right everywhere and mends every finding: it is told of then,
+    whatever the others do."""
+    wanted = [f for f in findings if _wants_fix(f)]
+    return all(
+        _Results(case, screened, answers, engine, mode).serves(
+            0, [f for f in wanted if (f.engine, f.mode) == (engine, mode)]
+        )
+        for engine, mode in _asked(wanted)
+    )
+
+
+def originals(
+    case: Case,
+    screened: Screened,
+    findings: Iterable[Finding],
+    answers: Mapping[Tried, Evaluation],
+) -> Iterator[tuple[Tried, Problem]]:
+    """And then: the formula as it stands, at the fresh points where a candidate is not right."""
+    fresh = _fresh(screened)
+    for engine, mode in _asked(findings):
+        doubtful = _Results(case, screened, answers, engine, mode).doubtful()
+        for i, point in enumerate(fresh):
+            if id(point.values) in doubtful:
+                yield (
+                    Tried(engine, mode, None, i),
+                    _problem(case, case.spec.program, point, mode),
+                )
+
+
+def _asked(findings: Iterable[Finding]) -> list[tuple[str, Mode]]:
+    """The engines and modes with findings, each once."""
+    found = dict.fromkeys((f.engine, f.mode) for f in findings if _wants_fix(f))
+    return list(found)  # type: ignore[arg-type]
+
+
+def _fresh(screened: Screened) -> list[TrialPoint]:
+    """The fresh points of all trials, each once."""
+    points = {id(p.values): p for trial in screened.trials for p in trial.points[1:]}
+    return list(points.values())
+
+
+def _problem(case: Case, program: Program, point: TrialPoint, mode: Mode) -> Problem:
+    projection = case.projections[mode]
+    return Problem(program, point.values, case.spec.wrt, case.dtype, case.dtype, mode, projection)
+
+
+def with_fixes(
+    case: Case,
+    findings: Sequence[Finding],
+    screened: Screened | None,
+    answers: Mapping[Tried, Evaluation],
+) -> tuple[Finding, ...]:
+    """The findings, each with the best candidate that its engine did right with, or with why there
+    is none."""
+    results = {
+        (engine, mode): _Results(case, screened or Screened(()), answers, engine, mode).counted()
+        for engine, mode in dict.fromkeys((f.engine, f.mode) for f in findings if _wants_fix(f))
+    }
+    best = _order(results.values())
+    return tuple(_with_fix(case, f, screened, results, best) for f in findings)
+
+
+def _with_fix(
+    case: Case,
+    finding: Finding,
+    screened: Screened | None,
+    results: Mapping[tuple[str | None, str | None], _Results],
+    best: Sequence[int],
+) -> Finding:
+    if not _wants_fix(finding):
+        if finding.cause is not None and finding.cause.kind == "genuine overflow":
+            return replace(finding, no_fix=DOES_NOT_FIT.format(case.dtype))
+        grave = finding.code in UNSTABLE and finding.severity != "note"
+        if grave and finding.engine is not None and _has_no_derivative(finding):
+            return replace(finding, no_fix=NO_DERIVATIVE)
+        return finding
+    mine = results[finding.engine, finding.mode]
+    for number in best:
+        if number in mine.right and mine.mends(number, finding):
+            return replace(finding, fix=mine.fix(number, finding))
+    if mine.refused.intersection(best):
+        return replace(finding, no_fix=NOT_TAKEN.format(finding.engine, finding.mode))
+    if len(case.spec.program.nodes) > LARGEST:
+        return replace(finding, no_fix=TOO_LARGE)
+    untried = screened is not None and screened.untried
+    return replace(finding, no_fix=NOT_TRIED if untried else NONE_HELPS)
+
+
+def _order(results: Iterable[_Results]) -> list[int]:
+    """Candidates that did right somewhere: first those that did so for most engines, then in the
+    order of the screening."""
+    counts: dict[int, int] = {}
+    for result in results:
+        for number in result.right:
+            counts[number] = counts.get(number, 0) + 1
+    return sorted(counts, key=lambda number: (-counts[number], number))
+
+
+class _Results:
+    """How the candidates did in one engine and mode. `right`: by number, how many fresh points
+    each was right at, and how many there were. `refused`: stated derivatives that the engine does
+    not take."""
+
+    def __init__(
+        self,
+        case: Case,
+        screened: Screened,
+        answers: Mapping[Tried, Evaluation],
+        engine: str | None,
+        mode: str | None,
+    ) -> None:
+        self._case = case
+        self._screened = screened
+        self._answers = answers
+        self._who: tuple[str, Mode] = (engine, mode)  # type: ignore[assignment]
+        self._worst: dict[Tried, float] = {}
+        self.right: dict[int, tuple[int, int]] = {}
+        self.refused: set[int] = set()
+
+    def counted(self) -> _Results:
+        """Itself, with `right` and `refused` filled in."""
+        places = {id(point.values): i for i, point in enumerate(_fresh(self._screened))}
+        for loss in LOSSES:
+            for number, trial in enumerate(self._screened.trials):
+                counted = self._count(number, trial, places, loss)
+                if counted is not None:
+                    self.right[number] = counted
+                elif trial.candidate.custom and self._refuses(number):
+                    self.refused.add(number)
+            if self.right:
+                break
+        return self
+
+    def _count(
+        self, number: int, trial: Trial, places: Mapping[int, int], loss: float
+    ) -> tuple[int, int] | None:
+        """(right, fresh points), or None where the candidate did not stand the trial: it is right
+        at the failing point, at half of the points near it, and wrong only where the original is
+        wrong too."""
+        engine, mode = self._who
+        right, near, near_wrong = 0, 0, 0
+        for i, point in enumerate(trial.points):
+            good = self._good(Tried(engine, mode, number, i), point, loss)
+            if i == 0:
+                if not (good and self._helps(Tried(engine, mode, number, 0), point)):
+                    return None
+                continue
+            right += good
+            near += point.near
+            near_wrong += point.near and not good
+            original = Tried(engine, mode, None, places[id(point.values)])
+            if not good and self._good(original, point, loss):
+                return None
+        return (right, len(trial.points) - 1) if 2 * near_wrong <= near else None
+
+    def doubtful(self) -> set[int]:
+        """The points, by the identity of their values, where a candidate that is right at the
+        failing one is not: there it matters whether the original was."""
+        found: set[int] = set()
+        for number, trial in enumerate(self._screened.trials):
+            tried = [Tried(*self._who, number, i) for i in range(len(trial.points))]
+            for loss in LOSSES:
+                if not self._good(tried[0], trial.points[0], loss):
+                    continue
+                for one, point in zip(tried, trial.points, strict=True):
+                    if not self._good(one, point, loss):
+                        found.add(id(point.values))
+        return found
+
+    def _refuses(self, number: int) -> bool:
+        answer = self._answers.get(Tried(*self._who, number, 0))
+        failure = None if answer is None else answer.failure
+        return failure is not None and failure.kind == "unsupported"
+
+    def _good(self, tried: Tried, point: TrialPoint, loss: float) -> bool:
+        """Whether all numbers are what they must be, or have lost no more than this part of their
+        bits."""
+        if tried not in self._worst:
+            self._worst[tried] = self._worst_error(tried, point)
+        allowed: float = 2.0 ** (loss * FORMATS[self._case.dtype].bits)
+        return self._worst[tried] <= allowed
+
+    def _worst_error(self, tried: Tried, point: TrialPoint) -> float:
+        """In ulps, of value and gradients; inf where one of them is not there."""
+        answer = self._answers.get(tried)
+        if answer is None or answer.failure is not None or answer.output is None:
+            return np.inf
+        fmt = FORMATS[self._case.dtype]
+        worst = _worst(point.output, answer.output, fmt)
+        for name in self._case.spec.wrt:
+            gradient = answer.gradients.get(name)
+            if gradient is None or gradient.values is None:
+                return np.inf
+            target = point.gradients[tried.mode, name]
+            worst = max(worst, _worst(target, gradient.values, fmt))
+        return worst
+
+    def _helps(self, tried: Tried, point: TrialPoint) -> bool:
+        """Whether every entry at the failing point keeps half of its digits, or as many as before.
+        What rounding explains is right, but no repair: zero explains a lot of ill-conditioned
+        numbers."""
+        fmt = FORMATS[self._case.dtype]
+        now = self._answers[tried]
+        before = self._before()
+        numbers = [(point.output, now.output, before.output)]
+        for name in self._case.spec.wrt:
+            then = before.gradients.get(name)
+            target, values = point.gradients[tried.mode, name], now.gradients[name].values
+            numbers.append((target, values, None if then is None else then.values))
+        return all(_keeps(*three, fmt) for three in numbers)
+
+    def serves(self, number: int, findings: Iterable[Finding]) -> bool:
+        """Whether the candidate is right at every point, by the stricter measure, and mends all of
+        the findings."""
+        points = self._screened.trials[number].points
+        tried = [(Tried(*self._who, number, i), point) for i, point in enumerate(points)]
+        return (
+            all(self._good(*one, LOSSES[0]) for one in tried)
+            and self._helps(*tried[0])
+            and all(self.mends(number, finding) for finding in findings)
+        )
+
+    def mends(self, number: int, finding: Finding) -> bool:
+        """What is still infinite or nan is not repaired, also where the truth is no number either:
+        the entry that is shown, or all of the output that was lost."""
+        if finding.code not in NOT_FINITE:
+            return True
+        answer = self._answers[Tried(*self._who, number, 0)]
+        if finding.input is not None:
+            value = self._at_entry(answer, finding)
+            return value is None or bool(np.isfinite(value))
+        now, then = answer.output, self._before().output
+        assert now is not None
+        assert then is not None
+        return bool(np.any(np.isfinite(now) & ~np.isfinite(then)))
+
+    def _before(self) -> Evaluation:
+        return next(e for e in self._case.evaluations if (e.engine, e.mode) == self._who)
+
+    def fix(self, number: int, finding: Finding) -> Fix:
+        """The candidate as the fix of a finding."""
+        # reads the frameworks' tables of operations, for which a run without a fix has no use
+        from gradcheck_cli.explain.fixes.code import code_of
+
+        engine, mode = self._who
+        candidate = self._screened.trials[number].candidate
+        right, points = self.right[number]
+        value = self._at_entry(self._answers[Tried(engine, mode, number, 0)], finding)
+        entry = finding.entries[0] if finding.entries else None
+        return Fix(
+            before=candidate.before,
+            after=candidate.after,
+            model=candidate.model,
+            rules=candidate.rules,
+            condition=candidate.condition,
+            kink=candidate.kink,
+            custom=candidate.custom,
+            value=value,
+            ulps_before=entry.ulps if entry else None,
+            ulps_after=self._off(value, entry.truth if entry else None),
+            points=points,
+            right=right,
+            code=code_of(candidate.part),
+        )
+
+    def _off(self, value: float | None, truth: float | None) -> float | None:
+        if value is None or truth is None or not np.isfinite(truth):
+            return None
+        return float(abs(value - truth) / FORMATS[self._case.dtype].ulp(truth))
+
+    def _at_entry(self, answer: Evaluation, finding: Finding) -> float | None:
+        """What the candidate gives for the worst entry of the finding."""
+        if not finding.entries:
+            return None
+        index = finding.entries[0].index
+        if finding.input is None:
+            return None if answer.output is None else _at(answer.output, index)
+        values = answer.gradients[finding.input].values
+        assert values is not None
+        projection = self._case.projections[self._who[1]]
+        output = self._case.spec.program.nodes[self._case.spec.program.output].shape
+        rows = output if projection.rows is None else (len(projection.rows),)
+        given = (projection.columns or {}).get(finding.input)
+        shape = np.shape(self._case.values[finding.input])
+        columns = shape if given is None else (len(given),)
+        return _at(values.reshape((*rows, *columns)), index)
+
+
+def _worst(target: Target, numbers: Array, fmt: FloatFormat) -> float:
+    """The largest error in ulps: 0 of what is as it must be, inf of what has no finite target."""
+    wrong = ~met(target, numbers, fmt)
+    if not np.any(wrong):
+        return 0.0
+    error = np.where(np.isfinite(target.value), errors_in_ulps(target, numbers, fmt), np.inf)
+    return float(np.max(error, initial=0.0, where=wrong))
+
+
+def _keeps(target: Target, now: Array | None, then: Array | None, fmt: FloatFormat) -> bool:
+    assert now is not None
+    left = errors_in_ulps(target, now, fmt)
+    enough = left <= 2.0 ** (KEPT * fmt.bits)
+    if then is not None:
+        earlier = errors_in_ulps(target, then, fmt)
+        enough |= np.isfinite(earlier) & (left <= earlier)
+    return bool(np.all(enough))
+
+
+def _at(values: Array, index: Sequence[int]) -> float | None:
+    return float(values[tuple(index)]) if len(index) == values.ndim else None

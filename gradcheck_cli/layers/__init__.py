@@ -1,5 +1,0 @@
-"""Layers that users wrote: their gradients and their behaviour, from the object to the findings."""
-
-from gradcheck_cli.layers.examine import examine
-
-__all__ = ["examine"]

@@ -1,5 +1,0 @@
-"""How a layer behaves: what needs no truth, only that it agrees with itself."""
-
-from gradcheck_cli.layers.behaviour.checks import behave
-
-__all__ = ["behave"]

@@ -1,0 +1,70 @@
+"""A spec about layers, checked in this process: live objects do not travel to another one."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from gradcheck_cli.checks.examination import examine
+from gradcheck_cli.checks.failures import told_once, with_failure
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.placement import HOST, Placement
+from gradcheck_cli.domain.report import SpecResult
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.registry import engines, usual
+from gradcheck_cli.run.family import children_end
+from gradcheck_cli.run.finalize import settle
+from gradcheck_cli.run.plan import make_plan
+
+
+def run_here(spec: Spec, options: RunOptions) -> SpecResult:
+    """What a run finds about the layers of `spec`; no limit of time or memory is kept.
+
+    Nothing of the framework is set up as in a worker: threads and printing are the caller's own,
+    and so is the device where the spec names none. Raises UsageError as a run does, and where the
+    framework has not the device.
+    """
+    started = time.perf_counter()
+    registered = engines()
+    plan = make_plan(spec, options, registered)
+    answers = []
+    for problem in plan.layers:
+        engine = registered[problem.implementation.engine].engine
+        assert engine is not None  # make_plan has seen to it
+        # In a worker nobody hears a warning; here one might be an error (`pytest -W error`).
+        with warnings.catch_warnings(), _there(engine, plan.placement), children_end():
+            warnings.simplefilter("ignore")
+            answers.append(with_failure(problem, examine(engine, problem)))
+    return settle(
+        plan,
+        options,
+        usual(registered),
+        [check for answer in answers for check in answer.checks],
+        told_once(plan.layers, answers),
+        [reading for answer in answers for reading in answer.readings],
+        [],
+        list(dict.fromkeys(note for answer in answers for note in answer.notes)),
+        time.perf_counter() - started,
+        answers,
+    )
+
+
+@contextmanager
+def _there(engine: Engine, where: Placement) -> Iterator[None]:
+    """The framework as it is when a process starts, and on that device where it can. Engines of
+    this process are shared: afterwards it is where it was."""
+    moves = where != HOST and where.kind in engine.capabilities.devices
+    with ExitStack() as stack:
+        if moves:
+            stack.callback(engine.place, HOST)
+            engine.place(where)
+        try:
+            stack.enter_context(engine.plainly())
+        except EngineFault as fault:
+            raise UsageError(str(fault)) from None
+        yield

@@ -1,0 +1,123 @@
+"""Many entries: confirm a float64 gradient along random directions, and halve where it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.truth.blocks import Differences
+from gradcheck_cli.truth.numerics.directions import Sampled
+
+ENTRY_LIMIT = 256  # entries that get a difference each: 14 to 84 evaluations of the program for one
+LEAF = 4  # entries of a failing support that get a difference each
+VAGUE = 2.0**-13  # a bar above this part of sum |g_j d_j| says too little about a float32 gradient
+BUDGET = 400  # directional differences in all; what is left then is undecided
+TOO_MANY = f"too many entries need a difference of their own; {BUDGET} were taken"
+
+
+@dataclass(slots=True)
+class _Entries:
+    """Flat positions over several inputs: which input, which entry of it."""
+
+    names: list[str]
+    sizes: list[int]
+
+    def split(self, flat: Array) -> dict[str, Array]:
+        result: dict[str, Array] = {}
+        start = 0
+        for name, size in zip(self.names, self.sizes, strict=True):
+            inside = flat[(flat >= start) & (flat < start + size)] - start
+            if inside.size:
+                result[name] = inside
+            start += size
+        return result
+
+
+def confirm(
+    gradient: Mapping[str, Array],
+    differences: Mapping[str, Differences],
+    exact: Sampled,
+    rounded: Sampled,
+    seed: int,
+) -> None:
+    """Fill `differences` (rows, columns by input) so that `merge` decides every entry.
+
+    Where <gradient, d> lies within the error bar of the difference along d, for one Gaussian and
+    one Rademacher direction d over a set of entries, the difference vouches for every entry there,
+    with the bar that a single entry would need to be found: an error of entry j shows along d as
+    error * d_j. Where it does not, the set is halved, down to differences of single entries.
+    """
+    entries = _Entries(list(gradient), [g.shape[1] for g in gradient.values()])
+    rng = np.random.default_rng([seed, 3])
+    pending = [np.arange(sum(entries.sizes))]
+    spent = 0
+    while pending and spent < BUDGET:
+        support = entries.split(flat := pending.pop())
+        if flat.size <= LEAF:
+            for name, columns in support.items():
+                for column in columns:
+                    slope = exact.along_entry(name, int(column), gradient[name][:, column])
+                    differences[name].put(int(column), slope)
+                    spent += 1
+            continue
+        spent += 2
+        if not _holds(support, gradient, differences, rounded, rng):
+            half = flat.size // 2
+            pending.extend([flat[:half], flat[half:]])
+    for flat in pending:
+        for name in entries.split(flat):
+            differences[name].reason = TOO_MANY
+
+
+def _entry_bars(bar: Array, direction: Array) -> Array:
+    """The error of a single entry that a direction with this bar would have shown, (rows,
+    columns)."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(bar[:, None] / np.abs(direction)[None])
+
+
+def _holds(
+    support: Mapping[str, Array],
+    gradient: Mapping[str, Array],
+    differences: Mapping[str, Differences],
+    sampled: Sampled,
+    rng: np.random.Generator,
+) -> bool:
+    bars: list[dict[str, Array]] = []
+    for kind in ("gaussian", "rademacher"):
+        direction: dict[str, Array] = {}
+        expected: Array = np.zeros(())
+        mass: Array = np.zeros(())
+        for name, columns in support.items():
+            value = np.asarray(sampled.values[name], dtype=np.float64)
+            size = np.abs(value.reshape(-1)[columns])
+            draw = (
+                rng.standard_normal(columns.size)
+                if kind == "gaussian"
+                else rng.choice([-1.0, 1.0], size=columns.size)
+            )
+            weights = np.zeros(value.size)
+            # each entry moves in proportion to its size, so that none leaves its own scale; what
+            # is infinite does not move
+            size = np.where(size > 0, size, 1.0)
+            weights[columns] = draw * np.where(np.isfinite(size), size, 0.0)
+            direction[name] = weights.reshape(value.shape)
+            expected = expected + gradient[name] @ weights
+            mass = mass + np.abs(gradient[name]) @ np.abs(weights)
+        slope = sampled.along(direction, expected)
+        with np.errstate(all="ignore"):
+            bar = slope.estimate.error + 2.0**-44 * mass  # rounding of the dot product itself
+            good = np.abs(slope.estimate.value - expected) <= bar
+        if not np.all(good & (bar <= VAGUE * mass)):
+            return False
+        if np.any(slope.sides.kind != 0):
+            return False
+        bars.append({name: _entry_bars(bar, d.reshape(-1)) for name, d in direction.items()})
+    for name, columns in support.items():
+        block = differences[name]
+        block.vouched[:, columns] = True
+        block.error[:, columns] = np.minimum(bars[0][name], bars[1][name])[:, columns]
+    return True

@@ -1,0 +1,1 @@
+"""Enclosures: the exact gradient in ball arithmetic, ties and limits included."""

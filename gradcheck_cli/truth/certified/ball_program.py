@@ -1,0 +1,162 @@
+"""A program in ball arithmetic, and how much work that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, FloatFormat
+from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Program
+from gradcheck_cli.truth.certified.ties import Ties, at_a_kink, tied_elements, with_unknown
+from gradcheck_cli.truth.plain import constant, inlined, moving
+
+
+class BallProgram:
+    """A program as a function of its differentiated inputs; everything else is exact. A custom
+    gradient counts as its forward, or, as `stated`, as what the user states."""
+
+    def __init__(self, request: TruthRequest, stated: bool = False) -> None:
+        from reference_engine.arithmetic.balls import exactly
+
+        self.program: Program = request.program if stated else inlined(request.program)
+        self.wrt = request.wrt
+        still = set(range(len(self.program.nodes))) - moving(self.program, request.wrt)
+        self._nodes = _Nodes(self.program, FORMATS[request.dtype], still)
+        self._given: dict[str, Any] = {}
+        for name in self.program.inputs:
+            value = np.asarray(request.values[name])
+            self._given[name] = exactly(value) if value.dtype.kind == "f" else value
+
+    def __call__(self, *xs: Any) -> Any:
+        return self._run(xs)
+
+    def _run(self, xs: Sequence[Any], ties: Ties | None = None, unknown: bool = False) -> Any:
+        given = {**self._given, **dict(zip(self.wrt, xs, strict=True))}
+        inputs = (given[name] for name in self.program.inputs)
+        (output,) = self._nodes.outputs(inputs, ties, unknown)
+        return output
+
+    def ties(self, xs: Sequence[Any]) -> tuple[Any, Ties]:
+        """The output, and by node which of its elements stand on a kink, a tie or a jump."""
+        found: Ties = {}
+        return self._run(xs, found), found
+
+    def with_unknown(self, ties: Ties) -> Callable[..., Any]:
+        """The same function; its derivative holds no number where it hangs on one of the kinks."""
+        return lambda *xs: self._run(xs, ties, unknown=True)
+
+
+class _Nodes:
+    """The nodes of a program on balls. A tie at those that stand `still` is none."""
+
+    def __init__(self, program: Program, fmt: FloatFormat, still: Container[int] = ()) -> None:
+        from reference_engine.arithmetic.balls import exactly
+        from reference_engine.op import TABLE
+
+        self._program = program
+        self._still = still
+        self._template: list[Any] = [None] * len(program.nodes)
+        self._calls: list[tuple[int, Any]] = []
+        for index, node in enumerate(program.nodes):
+            if node.op == CONSTANT:
+                value = constant(node, fmt)
+                self._template[index] = exactly(value) if node.kind == "float" else value
+            elif node.op != INPUT:
+                call = TABLE[node.op] if node.custom is None else _stated(node.custom, fmt)
+                self._calls.append((index, call))
+
+    def outputs(
+        self, inputs: Iterable[Any], ties: Ties | None = None, unknown: bool = False
+    ) -> list[Any]:
+        """One array an output, None where the program has none, of one array an input. Nodes on a
+        tie are noted in `ties`, or, where that is known, get an `unknown` derivative."""
+        from reference_engine.arithmetic.ball_choices import noting_ties
+        from reference_engine.arithmetic.balls import exactly
+        from reference_engine.traced import Traced
+
+        program, slots = self._program, self._template.copy()
+        for index, value in zip(program.inputs.values(), inputs, strict=True):
+            slots[index] = value
+        for index, call in self._calls:
+            node = program.nodes[index]
+            args = [slots[i] for i in node.args]
+            for k, wanted in enumerate(node.wants):
+                if wanted == "float" and not isinstance(args[k], Traced):
+                    whole = node.op == "power" and k == 1 and np.ndim(args[k]) == 0
+                    # the rule for a whole exponent is shorter
+                    args[k] = int(args[k]) if whole else exactly(args[k])
+            # a tie between numbers that do not move (a mask of zeros and ones) is none
+            noted = index in self._still or ties is not None
+            noting: AbstractContextManager[set[str]] = (
+                noting_ties() if noted else nullcontext(set())
+            )
+            with noting as met:
+                slots[index] = call(*args, **node.keywords)
+            if ties is None or index in self._still:
+                continue
+            if unknown:
+                if index in ties:
+                    kinks = at_a_kink(node, args, ties[index])
+                    slots[index] = with_unknown(slots[index], kinks)
+            elif met:
+                ties[index] = tied_elements(call, args, node.keywords, slots[index])
+        return [None if i is None else slots[i] for i in program.outputs]
+
+
+def _stated(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., Any]:
+    """The function, with the derivative that the user states."""
+    from reference_engine.custom import custom_gradient
+
+    forward, vjp = _Nodes(custom.forward, fmt), _Nodes(custom.vjp, fmt)
+    jvp = None if custom.jvp is None else _Nodes(custom.jvp, fmt)
+
+    def called(*args: Any) -> Any:
+        (output,) = forward.outputs(args)
+        return output
+
+    def pull(*args: Any) -> Any:
+        return tuple(vjp.outputs(args))
+
+    def push(*args: Any) -> Any:
+        assert jvp is not None
+        (output,) = jvp.outputs(args)
+        return output
+
+    found: Callable[..., Any] = custom_gradient(pull, push if jvp else None)(called)
+    return found
+
+
+def operations(program: Program) -> float:
+    """Scalar operations of one evaluation; those of products of matrices are cheaper."""
+    total = 0.0
+    for node in program.nodes:
+        if node.op in (CONSTANT, INPUT):
+            continue
+        sizes = [int(np.prod(program.nodes[i].shape)) for i in node.args]
+        size = max([int(np.prod(node.shape)), *sizes])
+        if node.op in CONTRACTIONS and len(sizes) > 1:
+            # the longest loop: sqrt(n k * k m * n m) = n k m
+            product = sizes[0] * sizes[1] * int(np.prod(node.shape))
+            size = max(size, int(np.sqrt(product) * CHEAPER))
+        total += size
+    return total
+
+
+CONTRACTIONS = frozenset(
+    [
+        "matmul",
+        "dot",
+        "tensordot",
+        "einsum",
+        "conv1d",
+        "conv2d",
+        "conv_transpose2d",
+        "linear",
+        "solve",
+    ]
+)
+CHEAPER = 0.15  # a product and a sum of balls, beside the average of other operations

@@ -1,0 +1,153 @@
+"""Clips beside a pole that cut the derivative off.
+
+log(clip(p, 1e-7, 1)) is constant where p is below the bound. Its derivative is exactly 0 there,
+where that of log(p) is not: the bound was to keep a number away from the pole, and took the
+gradient with it (Zhang et al., Detecting numerical bugs in neural network architectures, ESEC/FSE
+2020; Li et al., Reliability assurance for deep neural network architectures, ICSE 2023). A bound
+that is no neighbour of a pole is a choice of the model, and so is a relu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import FIRST_ORDER
+from gradcheck_cli.domain.program import INPUT, Node, Program
+from gradcheck_cli.domain.truth import Guard, PointKind, TruthBlock
+from gradcheck_cli.engines.layer.custom import NEAR_POLES
+from gradcheck_cli.truth.certified.enclose import certify
+from gradcheck_cli.truth.plain import moving
+
+CLIPS = ("clip", "maximum", "minimum")
+SINGULAR = ("pole", "vertical tangent")
+_MASK = "beyond the bound"
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    """A clip that is beyond its bound where `mask` is true, and the operation by whose pole it
+    stands."""
+
+    clip: int
+    argument: int
+    pole: int
+    mask: Array
+
+
+def guards_of(
+    request: TruthRequest,
+    program: Program,
+    at_point: Sequence[Array],
+    blocks: Mapping[tuple[str, str], TruthBlock],
+) -> tuple[Guard, ...]:
+    """The clips of `program` (custom gradients inlined) without which entries of the gradient that
+    are exactly 0 would be other numbers."""
+    modes = {m: p for m, p in request.projections.items() if m in FIRST_ORDER}
+    zero = {
+        key: block.certified & (block.value == 0) & (block.kind == PointKind.SMOOTH)
+        for key, block in blocks.items()
+        if key[0] in modes
+    }
+    if not any(np.any(mask) for mask in zero.values()):
+        return ()
+    found = []
+    for active in _active(program, [np.asarray(value) for value in at_point], request.wrt):
+        there = replace(
+            request,
+            program=_without(program, active),
+            values={**request.values, _MASK: active.mask},
+            projections=modes,
+        )
+        without: dict[tuple[str, str], Array] = {}
+        for key, certificate in certify(there).items():
+            lost = zero[key] & certificate.sure & (certificate.value != 0)
+            if np.any(lost):
+                without[key] = np.where(lost, certificate.value, np.nan)
+        if without:
+            node = program.nodes[active.clip]
+            found.append(Guard(node.text, node.span, program.nodes[active.pole].op, without))
+    return tuple(found)
+
+
+def _active(program: Program, values: list[Array], wrt: Sequence[str]) -> Iterator[_Active]:
+    """Each clip once, by the first pole that it stands beside."""
+    moved = moving(program, wrt)
+    for index, node in enumerate(program.nodes):
+        arguments = [i for i in node.args if i in moved]
+        if node.op not in CLIPS or len(arguments) != 1:
+            continue
+        beyond = values[index] != values[arguments[0]]
+        if not np.any(beyond):
+            continue
+        for pole, near in _poles_nearby(program, values, index):
+            mask = beyond & near if near.shape == beyond.shape else beyond & np.any(near)
+            if np.any(mask):
+                yield _Active(index, arguments[0], pole, mask)
+                break
+
+
+def _poles_nearby(program: Program, values: list[Array], start: int) -> Iterator[tuple[int, Array]]:
+    """The operations that a node leads to whose argument is a hair away from their pole, and
+    where it is."""
+    reached = {start}
+    for index in range(start + 1, len(program.nodes)):
+        node = program.nodes[index]
+        if reached.isdisjoint(node.args):
+            continue
+        reached.add(index)
+        for which, at in _singular(node.op):
+            if node.args[which] in reached:
+                off = np.abs(values[node.args[which]] - at)
+                yield index, (off > 0) & (off <= NEAR_POLES)
+
+
+@cache
+def _singular(op: str) -> tuple[tuple[int, float], ...]:
+    """The poles and vertical tangents of a row: which argument, and where."""
+    from reference_engine.op import TABLE
+
+    if op == "divide":
+        return ((1, 0.0),)
+    if op == "power":
+        return ((0, 0.0),)
+    if op not in TABLE or not TABLE[op].elementwise or TABLE[op].arity != 1:
+        return ()
+    points = TABLE[op].points
+    return tuple(
+        (0, float(p.at[0])) for p in points if p.kind in SINGULAR and np.ndim(p.at[0]) == 0
+    )
+
+
+def _without(program: Program, active: _Active) -> Program:
+    """The program in which the operation with the pole, and nothing else, is given what the clip
+    was given. The mask of where is one more input."""
+    nodes: list[Node] = []
+    place: dict[int, int] = {}
+    other: dict[int, int] = {}  # what would be there without the clip
+
+    def add(node: Node) -> int:
+        nodes.append(node)
+        return len(nodes) - 1
+
+    mask = -1
+    for index, node in enumerate(program.nodes):
+        place[index] = add(replace(node, args=tuple(place[i] for i in node.args)))
+        if index == active.clip:
+            mask = add(replace(node, op=INPUT, args=(), keywords={}, name=_MASK, kind="bool"))
+            chosen = (mask, place[active.argument], place[index])
+            wants = ("bool", "float", "float")
+            other[index] = add(replace(node, op="where", args=chosen, keywords={}, wants=wants))
+        elif index <= active.pole and not other.keys().isdisjoint(node.args):
+            args = tuple(other.get(i, place[i]) for i in node.args)
+            other[index] = add(replace(node, args=args))
+        if index == active.pole:
+            place[index] = other[index]
+    inputs = {name: place[i] for name, i in program.inputs.items()} | {_MASK: mask}
+    outputs = tuple(None if i is None else place[i] for i in program.outputs)
+    return Program(tuple(nodes), inputs, outputs, program.text)

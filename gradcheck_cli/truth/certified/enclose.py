@@ -1,0 +1,409 @@
+"""The exact gradient, enclosed: the program and its derivative in ball arithmetic.
+
+Ziv's strategy: the precision doubles until every entry's radius is below 2^-8 ulp of the judged
+dtype, or it is clear that more bits do not help. (Ziv, Fast evaluation of elementary mathematical
+functions with correctly rounded last bit, ACM TOMS 17, 1991.)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Projection
+from gradcheck_cli.truth.certified.ball_program import BallProgram, operations
+from gradcheck_cli.truth.certified.ties import Ties, around_jumps, is_mild
+from gradcheck_cli.truth.gradients import block_shapes, numbers_asked
+
+FIRST_BITS = 117  # 64 more than float64 has
+MOST_BITS = 4096  # x^2 beside 1 for the smallest x of float64 takes 2150; a cancelling y / y^2 more
+OUTPUT = "output"
+ABSORBED = 1074 + 53  # bits in which 1 + x differs from 1 for every x of float64
+NARROW = 8  # a radius of 2^-8 ulp cannot be seen in any figure that the user gets
+
+BUDGET = 300_000
+"""Scalar operations of all passes at FIRST_BITS together. A pass takes 0.3 (products of matrices)
+to 6 microseconds (transcendental functions) an operation, so that this is a second or two."""
+
+KINK = "an operation stands exactly on a kink, a tie or a jump"
+DOMAIN = "the derivative has no value in exact arithmetic: a pole, or outside of the domain"
+STRANGE = "an input is nan"
+WIDE = f"the enclosure is still too wide at {MOST_BITS} bits"
+TOO_MUCH = "enclosing it would take too many operations"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """One block, every array (rows, columns): where `sure`, the exact derivative is within `radius`
+    of `value` (float64). `reason` says why others are not sure; those that have no value in exact
+    arithmetic are `nowhere`, those that hang on an operation on a kink, a tie or a jump `tied`."""
+
+    value: Array
+    radius: Array
+    sure: Array
+    nowhere: Array
+    tied: Array
+    reason: str
+
+
+def certify(request: TruthRequest, budget: float = BUDGET) -> dict[tuple[Mode, str], Certificate]:
+    """A certificate for every block of every mode, in `budget` operations each.
+
+    `request.program` has its constants rounded already (`engines.walker.rounded`); a custom
+    gradient counts as its forward.
+    """
+    found: dict[tuple[Mode, str], Certificate] = {}
+    known: dict[object, dict[str, Certificate]] = {}
+    function = BallProgram(request)
+    for mode, projection in request.projections.items():
+        key = numbers_asked(mode, projection)
+        if key not in known:
+            known[key] = Blocks(request, function, mode, projection).certificates(budget)
+        for name, certificate in known[key].items():
+            found[mode, name] = certificate
+    return found
+
+
+def certify_stated(
+    request: TruthRequest, budget: float = BUDGET
+) -> dict[tuple[Mode, str], Certificate]:
+    """The same of what the custom gradients of the program state, to first order: by the `vjp` in
+    reverse mode, by the `jvp` in forward mode. None for a mode whose rules cannot be followed:
+    what they give has another shape."""
+    from reference_engine.errors import ShapeError, WrongGradientShape
+
+    function = BallProgram(request, stated=True)
+    found: dict[tuple[Mode, str], Certificate] = {}
+    for mode, projection in request.projections.items():
+        if mode not in FIRST_ORDER:
+            continue
+        blocks = _Stated(request, function, mode, projection)
+        with suppress(ShapeError, WrongGradientShape):
+            certificates = blocks.certificates(budget)
+            found |= {(mode, name): one for name, one in certificates.items()}
+    return found
+
+
+def certify_output(request: TruthRequest, budget: float = BUDGET) -> Certificate:
+    """A certificate for the value of the program, its arrays in the shape of the output."""
+    output = request.program.nodes[request.program.output].shape
+    found = _Output(request, BallProgram(request)).certificates(budget)[OUTPUT]
+    return Certificate(
+        found.value.reshape(output),
+        found.radius.reshape(output),
+        found.sure.reshape(output),
+        found.nowhere.reshape(output),
+        found.tied.reshape(output),
+        found.reason,
+    )
+
+
+def has_value(ball: Any) -> bool:
+    """Whether a ball may hold a number: the whole line is a ball, of which nothing is known yet."""
+    return bool(ball.mid().is_finite())
+
+
+class _Ziv(ABC):
+    """Arrays of numbers, enclosed at growing precision until each is narrow."""
+
+    def __init__(
+        self,
+        request: TruthRequest,
+        function: BallProgram,
+        shapes: Mapping[str, tuple[int, int]],
+    ) -> None:
+        self._fmt = FORMATS[request.dtype]
+        self._function = function
+        self._xs: list[Any] = [np.asarray(request.values[n], np.float64) for n in request.wrt]
+        self._shapes = shapes
+        self._value = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
+        self._radius = {name: np.full(shape, np.inf) for name, shape in shapes.items()}
+        self._sure = {name: np.zeros(shape, np.bool_) for name, shape in shapes.items()}
+        self._nowhere = {name: np.zeros(shape, np.bool_) for name, shape in shapes.items()}
+        self._tied = {name: np.zeros(shape, np.bool_) for name, shape in shapes.items()}
+
+    @abstractmethod
+    def _passes(self) -> int:
+        """How often the program is run."""
+
+    @abstractmethod
+    def _enclosed(self) -> Mapping[str, Any] | None:
+        """The arrays of balls at the precision in force, and `_tied`; None where everything is."""
+
+    def _defined(self, name: str, place: int) -> bool:
+        """Whether the number has a value at all."""
+        return True
+
+    def certificates(self, budget: float) -> dict[str, Certificate]:
+        with np.errstate(all="ignore"):  # what functions of single balls leave in the flags
+            reason = self._narrow(budget)
+        return {
+            name: Certificate(
+                self._value[name],
+                self._radius[name],
+                self._sure[name],
+                self._nowhere[name] & (reason == DOMAIN),
+                self._tied[name],
+                reason,
+            )
+            for name in self._shapes
+        }
+
+    def _narrow(self, budget: float) -> str:
+        """Double the precision until all is sure; else, why not."""
+        from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
+
+        if any(np.any(np.isnan(x)) for x in self._xs):
+            return STRANGE
+        cost = operations(self._function.program) * self._passes()
+        bits, spent = FIRST_BITS, 0.0
+        while bits <= MOST_BITS:
+            spent += cost * bits / FIRST_BITS
+            if spent > budget:
+                return TOO_MUCH
+            try:
+                with precision(bits):
+                    entries = self._enclosed()
+                    if entries is None:
+                        self._tied = {n: np.ones(s, np.bool_) for n, s in self._shapes.items()}
+                        return KINK
+                    finite = self._put(entries)
+            except Undecided:
+                bits *= 2
+                continue
+            except NotInBalls as refusal:
+                return str(refusal)
+            if all(np.all(self._sure[name] | self._tied[name]) for name in self._shapes):
+                return KINK if any(np.any(tied) for tied in self._tied.values()) else ""
+            if not finite and bits > ABSORBED:
+                return DOMAIN
+            bits *= 2
+        return WIDE
+
+    def _put(self, entries: Mapping[str, Any]) -> bool:
+        """Keep what has become narrow enough; whether every entry is finite at all."""
+        finite = True
+        for name in self._shapes:
+            flat = np.reshape(np.asarray(entries[name], dtype=object), -1)
+            parts = (self._value, self._radius, self._sure, self._nowhere)
+            value, radius, sure, nowhere = (part[name].reshape(-1) for part in parts)
+            for i in np.flatnonzero(~sure & ~self._tied[name].reshape(-1)):
+                ball = flat[i]
+                if not (has_value(ball) and self._defined(name, int(i))):
+                    finite, nowhere[i] = False, True
+                    continue
+                nowhere[i] = False
+                known = self._known(ball)
+                if known is not None:
+                    value[i], radius[i] = known
+                    sure[i] = True
+        return finite
+
+    def _known(self, ball: Any) -> tuple[float, float] | None:
+        """The ball as a float64 and a bound of the distance to it, where the ball is narrow; an
+        infinity stands for what is beyond any float64."""
+        from flint import arb
+
+        middle, radius = ball.mid(), ball.rad()
+        value = float(middle)
+        if not np.isfinite(value):
+            beyond = not abs(ball).lower() <= np.finfo(np.float64).max
+            return (value, 0.0) if beyond else None
+        if not radius.is_finite():
+            return None
+        ulp = arb(float(self._fmt.ulp(value)))
+        if not radius * 2**NARROW <= ulp:
+            return None
+        distance = (radius + abs(middle - arb(value))).upper()
+        if distance == 0:
+            return value, 0.0
+        # rounded upwards: a distance below every float64 is not none
+        return value, max(float(distance) * (1 + 2.0**-52), FORMATS["float64"].smallest_subnormal)
+
+
+class _Output(_Ziv):
+    """The value of the program."""
+
+    def __init__(self, request: TruthRequest, function: BallProgram) -> None:
+        size = int(np.prod(request.program.nodes[request.program.output].shape))
+        super().__init__(request, function, {OUTPUT: (1, size)})
+
+    def _passes(self) -> int:
+        return 1
+
+    def _enclosed(self) -> Mapping[str, Any]:
+        from reference_engine.arithmetic.arbs import unwrap
+        from reference_engine.arithmetic.balls import exactly
+
+        return {OUTPUT: unwrap(self._function(*map(exactly, self._xs)))}
+
+
+class Blocks(_Ziv):
+    """The blocks of one projection."""
+
+    _by_entries = True  # a tie spoils the entries that hang on it, and no others
+
+    def __init__(
+        self,
+        request: TruthRequest,
+        function: BallProgram,
+        mode: Mode,
+        projection: Projection,
+    ) -> None:
+        super().__init__(request, function, block_shapes(request, mode))
+        self._wrt = request.wrt
+        self._projection = projection
+        self._mode = mode
+        self._second = mode in SECOND
+        self._whole = self._second or projection.rows is not None  # a row is made of all outputs
+        self._rows_defined = np.ones(1, np.bool_)
+        self._output = request.program.nodes[request.program.output].shape
+
+    def _passes(self) -> int:
+        columns = self._tangent_count()
+        return columns if self._second else min(self._row_count(), columns)
+
+    def _defined(self, name: str, place: int) -> bool:
+        row = 0 if self._whole else place // self._shapes[name][1]
+        return bool(self._rows_defined[row])
+
+    def _enclosed(self) -> Mapping[str, Any] | None:
+        ties = self._ties()
+        if ties and (self._second or not self._by_entries):
+            return None
+        if self._second:
+            return self._second_order()
+        self._tied = self._tied_entries(ties)
+        return self._first_order(self._function)
+
+    def _row_count(self) -> int:
+        rows = self._projection.rows
+        return int(np.prod(self._output)) if rows is None else len(rows)
+
+    def _tangent_count(self) -> int:
+        given = self._projection.columns or {}
+        return sum(
+            len(given[name]) if name in given else x.size
+            for name, x in zip(self._wrt, self._xs, strict=True)
+        )
+
+    def _ties(self) -> Ties:
+        """The nodes on a kink, a tie or a jump, and which outputs have a value."""
+        from reference_engine.arithmetic.arbs import unwrap
+        from reference_engine.arithmetic.balls import exactly
+
+        output, ties = self._function.ties([exactly(x) for x in self._xs])
+        finite = np.array([has_value(ball) for ball in unwrap(output).ravel()], np.bool_)
+        self._rows_defined = np.all(finite, keepdims=True) if self._whole else finite
+        return ties
+
+    def _tied_entries(self, ties: Ties) -> dict[str, Array]:
+        """The entries that hang on a tie: on a kink those that are no number where its derivative
+        is none, on a jump all between what comes before it and after."""
+        program = self._function.program
+        tied = {name: np.zeros(shape, np.bool_) for name, shape in self._shapes.items()}
+        kinks = {index: mask for index, mask in ties.items() if is_mild(program, index)}
+        if kinks:
+            found = self._first_order(self._function.with_unknown(kinks))
+            for name, mask in tied.items():
+                mask.ravel()[:] = [not ball.is_finite() for ball in np.ravel(found[name])]
+        if len(kinks) < len(ties):
+            after, before = around_jumps(program, ties)
+            rows = np.full(1, np.any(after)) if self._whole else after.ravel()
+            for name, mask in tied.items():
+                given = (self._projection.columns or {}).get(name)
+                columns = before[name].ravel()
+                if given is not None:
+                    along = np.asarray(given).reshape(len(given), -1)
+                    columns = np.any((along != 0) & columns, axis=1)
+                mask |= rows[:, None] & columns
+        return tied
+
+    def _by_rows(self, function: Callable[..., Any]) -> Mapping[str, Any]:
+        from reference_engine.enclosing import ball_vjp
+
+        _, pull = ball_vjp(function, self._xs)
+        rows: dict[str, list[Any]] = {name: [] for name in self._wrt}
+        for cotangent in self._cotangents():
+            for name, x_bar in zip(self._wrt, pull(cotangent), strict=True):
+                rows[name].append(self._projected(name, x_bar.reshape(-1)))
+        return {name: np.array(found, dtype=object) for name, found in rows.items()}
+
+    def _projected(self, name: str, gradient: Any) -> Any:
+        columns = (self._projection.columns or {}).get(name)
+        if columns is None:
+            return gradient
+        from reference_engine.arithmetic.arbs import objects
+
+        return [np.sum(gradient * objects(c).reshape(-1)) for c in columns]
+
+    def _cotangents(self) -> Iterable[Array]:
+        rows = self._projection.rows
+        if rows is not None:
+            return [np.asarray(row, np.float64).reshape(self._output) for row in rows]
+        count = int(np.prod(self._output))
+        return [row.reshape(self._output) for row in np.eye(count)]
+
+    def _tangents(self) -> Iterable[tuple[str, Sequence[Array]]]:
+        """The input that moves, and one tangent an input."""
+        given = self._projection.columns or {}
+        still = [np.zeros(x.shape) for x in self._xs]
+        for i, (name, x) in enumerate(zip(self._wrt, self._xs, strict=True)):
+            for tangent in given.get(name, np.eye(x.size)):
+                moved = np.asarray(tangent, np.float64).reshape(x.shape)
+                yield name, [*still[:i], moved, *still[i + 1 :]]
+
+    def _by_columns(self, function: Callable[..., Any]) -> Mapping[str, Any]:
+        from reference_engine.arithmetic.arbs import objects
+        from reference_engine.enclosing import ball_jvp
+
+        columns: dict[str, list[Any]] = {name: [] for name in self._wrt}
+        rows = self._projection.rows
+        weights = None if rows is None else objects(np.reshape(rows, (len(rows), -1)))
+        for name, tangents in self._tangents():
+            column = ball_jvp(function, self._xs, tangents)[1].reshape(-1)
+            columns[name].append(column if weights is None else weights @ column)
+        return {
+            name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
+            for name, found in columns.items()
+        }
+
+    def _first_order(self, function: Callable[..., Any]) -> Mapping[str, Any]:
+        if self._row_count() <= self._tangent_count():
+            return self._by_rows(function)
+        return self._by_columns(function)
+
+    def _second_order(self) -> Mapping[str, Any]:
+        from reference_engine.enclosing import ball_hvp
+
+        rows = self._projection.rows
+        weights = np.ones(self._output) if rows is None else np.reshape(rows[0], self._output)
+        columns: dict[str, list[Any]] = {name: [] for name in self._shapes}
+        for second, tangents in self._tangents():
+            found = ball_hvp(self._function, self._xs, tangents, weights)
+            for first, x_dot in zip(self._wrt, found, strict=True):
+                columns[f"{first}.{second}"].append(x_dot.reshape(-1))
+        return {
+            name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
+            for name, found in columns.items()
+        }
+
+
+class _Stated(Blocks):
+    """The blocks of a derivative that may be another one in the other mode."""
+
+    _by_entries = False
+
+    def _passes(self) -> int:
+        return self._row_count() if self._mode == "reverse" else self._tangent_count()
+
+    def _first_order(self, function: Callable[..., Any]) -> Mapping[str, Any]:
+        way = self._by_rows if self._mode == "reverse" else self._by_columns
+        return way(function)

@@ -1,0 +1,151 @@
+"""Gradients at points a hair away from a tie, whose hull is Clarke's generalised gradient.
+
+Where three or more numbers tie, as in a median, the kink may show along no axis at all. Next to the
+point, in a direction drawn at random, no tie is left, and the gradient there can be enclosed.
+(Clarke, Optimization and Nonsmooth Analysis, 1983, theorem 2.5.1.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import SECOND, Mode, Projection
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.truth.certified.ball_program import BallProgram, operations
+from gradcheck_cli.truth.certified.enclose import BUDGET, FIRST_BITS, MOST_BITS, Blocks, Certificate
+
+SAMPLES = 64
+ENOUGH = 16  # of which all kinds were met twice: the part of directions that meets another is small
+SHIFT = 200  # bits below the numbers: what bends in between changes no digit of a float64
+ALIKE = 40  # bits in which two limits are the same
+NOTHING = 2.0**-80  # beside the largest limit of a row: what is left of a slope that vanishes
+
+
+@dataclass(frozen=True, slots=True)
+class Limiting:
+    """Limits of the gradient of one mode: `gradients` by input, (samples, rows, columns). `tied` by
+    input are the entries (rows, columns) that they bound; `complete` (rows,) the rows of which all
+    limits were met."""
+
+    gradients: Mapping[str, Array]
+    tied: Mapping[str, Array]
+    complete: Array
+
+    def widened(self, name: str, block: TruthBlock) -> TruthBlock:
+        """The block where a tied entry may be anything between its limits, and anything at all
+        where not all of them were met."""
+        samples = self.gradients[name]
+        low, high = np.min(samples, axis=0), np.max(samples, axis=0)
+        size = np.fmax(np.abs(low), np.abs(high))
+        wide = self.tied[name] & ~(high - low <= 2.0**-ALIKE * size)
+        smooth = wide & (block.kind == PointKind.SMOOTH)
+        met = np.zeros(wide.shape, np.bool_)
+        for place in map(tuple, np.argwhere(wide)):
+            met[place] = _met(samples[:, *place], float(size[place]))
+        lower, upper = np.fmin(block.lower, low), np.fmax(block.upper, high)
+        lower, upper = np.where(smooth, low, lower), np.where(smooth, high, upper)
+        lower = np.where(met, lower, np.where(smooth, -np.inf, block.lower))
+        upper = np.where(met, upper, np.where(smooth, np.inf, block.upper))
+        return replace(
+            block,
+            value=np.where(smooth, np.clip(block.value, low, high), block.value),
+            error=np.where(met, np.fmax(block.error, 2.0**-ALIKE * size), block.error),
+            kind=np.where(smooth, int(PointKind.KINK), block.kind),
+            lower=lower,
+            upper=upper,
+        )
+
+
+def limiting(
+    request: TruthRequest,
+    mode: Mode,
+    certificates: Mapping[tuple[Mode, str], Certificate],
+    blocks: Mapping[tuple[str, str], TruthBlock],
+) -> Limiting | None:
+    """The limits at a point where a row of the Jacobian hangs on a tie by several inputs, and is
+    steep nowhere (Lipschitz, as far as differences tell); None where there is no such row, or where
+    they cannot be enclosed in the budget."""
+    projection = request.projections[mode]
+    if mode in SECOND or projection.columns is not None:
+        return None
+    if not all((mode, name) in certificates for name in request.wrt):
+        return None
+    kinds = np.concatenate([blocks[mode, name].kind for name in request.wrt], axis=1)
+    mild = np.all((kinds == PointKind.SMOOTH) | (kinds == PointKind.KINK), axis=1)
+    tied = {name: certificates[mode, name].tied & mild[:, None] for name in request.wrt}
+    if not np.any(sum(np.sum(t, axis=1) for t in tied.values()) > 1):
+        return None
+    found = _Beside(request, BallProgram(request), mode, projection).gradients()
+    if len(found) < ENOUGH:
+        return None
+    gradients = {name: np.stack([one[name] for one in found]) for name in request.wrt}
+    together = np.concatenate(list(gradients.values()), axis=2)
+    largest = np.max(np.abs(together), axis=(0, 2))
+    for samples in gradients.values():
+        samples[np.abs(samples) <= NOTHING * largest[:, None]] = 0.0
+    rows = np.flatnonzero(mild)
+    complete = np.zeros(len(mild), np.bool_)
+    complete[rows] = [_met(together[:, i], largest[i]) for i in rows]
+    return Limiting(gradients, tied, complete)
+
+
+class _Beside(Blocks):
+    """First derivatives at points a hair away from the inputs."""
+
+    def __init__(
+        self, request: TruthRequest, function: BallProgram, mode: Mode, projection: Projection
+    ) -> None:
+        super().__init__(request, function, mode, projection)
+        self._rng = np.random.default_rng([request.seed, 41])
+        self._at = self._xs
+        sizes = np.abs(np.concatenate([x.ravel() for x in self._at]))
+        sizes = sizes[(sizes > 0) & np.isfinite(sizes)]
+        self._least, most = float(np.min(sizes, initial=1.0)), float(np.max(sizes, initial=1.0))
+        bits = FIRST_BITS + 2 * SHIFT + 2 * int(np.log2(most) - np.log2(self._least))
+        self._bits = min(bits, MOST_BITS)  # in which a hair can be seen beside the inputs
+
+    def gradients(self) -> list[dict[str, Array]]:
+        """The blocks at up to SAMPLES points, as many as the budget has room for; those that are
+        enclosed."""
+        cost = operations(self._function.program) * self._passes() * self._bits / FIRST_BITS
+        count = min(SAMPLES, int(BUDGET / cost))
+        found = (self._beside() for _ in range(count if count >= ENOUGH else 0))
+        return [one for one in found if one is not None]
+
+    def _beside(self) -> dict[str, Array] | None:
+        from flint import arb
+
+        from reference_engine.arithmetic.arbs import NotInBalls, Undecided, objects
+        from reference_engine.arithmetic.arbs import precision as at_precision
+        from reference_engine.arithmetic.balls import exactly
+
+        hair = arb(self._least) * arb(2) ** -SHIFT
+        with at_precision(self._bits):
+            moved = (objects(x) + hair * objects(self._rng.normal(size=x.shape)) for x in self._at)
+            self._xs = [exactly(x) for x in moved]
+            try:
+                found = self._first_order(self._function)
+            except (Undecided, NotInBalls):
+                return None
+        values: dict[str, Array] = {}
+        for name, shape in self._shapes.items():
+            middles = [float(one.mid()) for one in np.ravel(found[name])]
+            values[name] = np.array(middles, np.float64).reshape(shape)
+        return values if all(np.all(np.isfinite(v)) for v in values.values()) else None
+
+
+def _met(samples: Array, largest: float) -> bool:
+    """Whether every limit among the samples, (count, ...), was met at least twice. (Good, The
+    population frequencies of species, 1953: the part of draws that would show another kind is
+    about the number of kinds that were met once, over the number of draws.)"""
+    grid: npt.NDArray[np.float64] = np.round(
+        samples.reshape(len(samples), -1) / (largest or 1.0) * 2.0**ALIKE
+    )
+    _, counts = np.unique(grid, axis=0, return_counts=True)
+    return bool(np.all(counts > 1))

@@ -1,0 +1,1 @@
+"""What rounding may cost a gradient."""

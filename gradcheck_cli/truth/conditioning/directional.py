@@ -1,0 +1,141 @@
+"""How blocks of derivatives move: along a direction of the inputs (one more derivative), and when
+the matrices that are factorised move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import SECOND, Mode
+from gradcheck_cli.truth.conditioning.tape import run_nodes
+from gradcheck_cli.truth.gradients import block_shapes
+from gradcheck_cli.truth.plain import inlined
+
+OUTPUT = "output"
+Seen = Callable[[Any], Array]  # what is asked for of a result
+
+
+class Derivatives:
+    """The blocks of a request's program in float64, part by part, as functions of every floating
+    input."""
+
+    def __init__(self, request: TruthRequest) -> None:
+        self._request = request
+        self._program = inlined(request.program)
+        self._shape = request.program.nodes[request.program.output].shape
+        values = {name: np.asarray(value) for name, value in request.values.items()}
+        self.names = [name for name, value in values.items() if value.dtype.kind == "f"]
+        self.xs = [values[name].astype(np.float64) for name in self.names]
+        self._sizes = {name: values[name].size for name in request.wrt}
+
+    def along(self, mode: Mode | None, direction: Mapping[str, Array]) -> dict[str, Array]:
+        """The derivative of every block along `direction`, floating input -> array of its shape;
+        (rows, columns) each. With no mode, that of the flattened output, (1, m)."""
+        from reference_engine.dual import Dual
+        from reference_engine.traced import new_level, to_array
+
+        level = new_level()
+        x_dots = [np.asarray(direction[name], np.float64) for name in self.names]
+        duals = [Dual(level, x, x_dot) for x, x_dot in zip(self.xs, x_dots, strict=True)]
+
+        def seen(found: Any) -> Array:
+            own = isinstance(found, Dual) and found.level == level
+            return np.asarray(to_array(found.tangent)) if own else np.zeros(np.shape(found))
+
+        with np.errstate(all="ignore"):
+            return self._blocks(mode, duals, seen)
+
+    def stirred(self, mode: Mode | None, part: float, rng: np.random.Generator) -> dict[str, Array]:
+        """Every block where all inputs are off by `part` of themselves, at random up or down."""
+        xs = [x * (1 + part * rng.choice([-1.0, 1.0], size=x.shape)) for x in self.xs]
+        with np.errstate(all="ignore"):
+            return self._blocks(mode, xs, np.asarray)
+
+    def perturbed(
+        self, mode: Mode | None, part: float, rng: np.random.Generator
+    ) -> dict[str, Array]:
+        """Every block where each matrix that is factorised is off by `part` of its norm."""
+        from reference_engine.arithmetic.perturbed import Perturbed
+
+        def seen(found: Any) -> Array:
+            return found.value if isinstance(found, Perturbed) else np.asarray(found)
+
+        with np.errstate(all="ignore"):
+            return self._blocks(mode, [Perturbed(x, part, rng) for x in self.xs], seen)
+
+    def factorises(self) -> bool:
+        """Whether some operation is a backward stable algorithm on matrices."""
+        from reference_engine.op import TABLE
+
+        rows = (TABLE.get(node.op) for node in self._program.nodes)
+        return any(row is not None and row.rounding == "inputs" for row in rows)
+
+    def _blocks(self, mode: Mode | None, xs: Sequence[Any], seen: Seen) -> dict[str, Array]:
+        """What is `seen` of the blocks at the inputs `xs`, numbers of any kind."""
+        import reference_engine as re
+
+        if mode is None:
+            return {OUTPUT: seen(self._output(*xs)).reshape(1, -1)}
+        if mode == "reverse":
+            _, pull = re.vjp(self._output, *xs)
+            rows = [seen(self._flat(pull(cotangent))) for cotangent in self._cotangents(mode)]
+            return self._split(np.stack(rows), 1)
+        shapes = block_shapes(self._request, mode)
+        gradient = partial(self._gradient, mode)
+        columns: dict[str, list[Array]] = {name: [] for name in shapes}
+        for name, tangents in self._tangents(mode):
+            if mode == "forward":
+                y_dot = re.jvp(self._output, xs, tangents)[1]
+                columns[name].append(seen(y_dot).reshape(-1))
+                continue
+            column = seen(re.jvp(gradient, xs, tangents)[1])
+            for first, part in self._split(column, 0).items():
+                columns[f"{first}.{name}"].append(part)
+        return {
+            name: np.stack(found, axis=1) if found else np.zeros(shapes[name])
+            for name, found in columns.items()
+        }
+
+    def _output(self, *xs: Any) -> Any:
+        values = {**self._request.values, **dict(zip(self.names, xs, strict=True))}
+        return run_nodes(self._program, values, self._request.dtype)[self._program.output]
+
+    def _gradient(self, mode: Mode, *xs: Any) -> Any:
+        """The gradient of the scalar whose second derivatives are asked for, flattened."""
+        import reference_engine as re
+
+        _, pull = re.vjp(self._output, *xs)
+        return self._flat(pull(next(self._cotangents(mode))))
+
+    def _flat(self, x_bars: Sequence[Any]) -> Any:
+        import reference_engine as re
+
+        parts = ((self.names.index(name), size) for name, size in self._sizes.items())
+        return re.concatenate([re.reshape(x_bars[i], shape=(size,)) for i, size in parts])
+
+    def _split(self, array: Array, axis: int) -> dict[str, Array]:
+        """By input of `wrt`, its part of what is flattened along `axis`."""
+        parts = np.split(array, np.cumsum(list(self._sizes.values()))[:-1], axis=axis)
+        return dict(zip(self._sizes, parts, strict=True))
+
+    def _cotangents(self, mode: Mode) -> Iterator[Array]:
+        given = self._request.projections[mode].rows
+        if given is None and mode in SECOND:
+            given = np.ones((1, *self._shape))
+        rows = np.eye(int(np.prod(self._shape))) if given is None else given
+        for row in rows:
+            yield np.asarray(row, np.float64).reshape(self._shape)
+
+    def _tangents(self, mode: Mode) -> Iterator[tuple[str, list[Array]]]:
+        """The input that moves, and a tangent for every floating one."""
+        given = self._request.projections[mode].columns or {}
+        still = {name: np.zeros(x.shape) for name, x in zip(self.names, self.xs, strict=True)}
+        for name in self._request.wrt:
+            for column in given.get(name, np.eye(still[name].size)):
+                there = np.asarray(column, np.float64).reshape(still[name].shape)
+                yield name, list({**still, name: there}.values())

@@ -1,0 +1,222 @@
+"""How far rounding may move a gradient: conditioning C, rounding floor R, and what is allowed.
+
+With T an entry of the gradient, written as a program of its own (forward pass, then backward
+pass), and u the unit roundoff of the judged dtype:
+
+    C = u * sum over inputs |dT/dx_j| |x_j|             half an ulp of every input
+    R = sum over operations |dT/dv_i| (u |v_i| + eta)   every operation rounded, or underflowing
+
+(Higham, Accuracy and Stability of Numerical Algorithms, section 1.6 and 3; first order.) An
+operation of a well-behaved program costs about as much as the inputs' own rounding; the allowance
+is R with each operation's part cut off at BENIGN times that, and the parts taken together as errors
+that are independent: the root of the sum of their squares (Higham, section 2.8). What R has above
+it is the program's instability. A factorisation moves its matrix by u times its norm, whichever
+entry is asked for: that part of R is allowed as far as inputs that are off by u times their norm
+explain it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.truth import Cost, Truth
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
+from gradcheck_cli.truth.conditioning.directional import OUTPUT, Derivatives
+from gradcheck_cli.truth.conditioning.tape import EntryTape, RecordedProgram, Sums
+from gradcheck_cli.truth.gradients import block_shapes, float64_gradients, numbers_asked
+from gradcheck_cli.truth.plain import inlined
+
+# An operation whose rounding moves the result by up to 8 times what half an ulp of every input (or
+# of the result) does is taken as benign: the dot product of a well-conditioned problem reaches 2
+# to 4.
+BENIGN = 8.0
+EXACT_ENTRIES = 64  # entries for which the sums are taken exactly: each costs one walk of the tape
+EXACT_NODES = 600  # and the longest program for that
+# Random sign vectors for larger blocks. Where all of them happen to move an entry little, its
+# roundings look like instability: of 4, one entry in 1000 did; of 8, one in a million should.
+SAMPLES = 8
+# Roundings by which all inputs move so that everything is rounded anew, and how often: the largest
+# change of three is seldom below the usual one.
+STIR, STIRRED = 2.0, 3
+# Of the norm of what is factorised: far above float64's rounding, far below where second order
+# counts.
+PERTURBATION = 2.0**-26
+
+
+def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> Truth:
+    """The truth with C, allowance and R in every block."""
+    true: Mapping[tuple[Mode, str], Array] = {
+        (cast(Mode, mode), name): block.value for (mode, name), block in truth.blocks.items()
+    }
+    if not all(np.all(block.certified) for block in truth.blocks.values()):
+        true = float64_gradients(request, engine).true
+    run = recorded(request)
+    costs = conditioning(request, true, run=run)
+    blocks = dict(truth.blocks)
+    for (mode, name), cost in costs.items():
+        blocks[mode, name] = replace(
+            blocks[mode, name],
+            condition=cost.known_condition,
+            allowance=cost.allowance,
+            floor=cost.floor,
+        )
+    return replace(truth, blocks=blocks, output_cost=cost_of_output(request, truth.output, run))
+
+
+def recorded(request: TruthRequest) -> RecordedProgram | None:
+    """The program on the tape, if it is short enough for the sums themselves."""
+    program = inlined(request.program)
+    if len(program.nodes) > EXACT_NODES:
+        return None
+    return RecordedProgram(program, request.values, request.dtype)
+
+
+def cost_of_output(
+    request: TruthRequest, output: Array, run: RecordedProgram | None = None
+) -> Cost:
+    """What rounding costs the value itself, in the judged dtype; arrays in the shape of `output`,
+    the exact one. `run` is the program as it was recorded already."""
+    fmt = FORMATS[request.dtype]
+    flat = np.reshape(output, (1, -1))
+    run = run if run is not None or flat.size > EXACT_ENTRIES else recorded(request)
+    if flat.size <= EXACT_ENTRIES and run is not None:
+        raw = _gathered((1, flat.size), lambda _, k: run.sensitivities(k, fmt))
+    else:
+        raw = _sampled(request, None, {OUTPUT: flat}, fmt.unit_roundoff)[OUTPUT]
+    cost = _finish(raw, flat, fmt.ulp(flat))
+    shape = np.shape(output)
+    known = cost.known_condition
+    return Cost(known.reshape(shape), cost.allowance.reshape(shape), cost.floor.reshape(shape))
+
+
+def conditioning(
+    request: TruthRequest,
+    true: Mapping[tuple[Mode, str], Array],
+    dtype: str | None = None,
+    run: RecordedProgram | None = None,
+) -> dict[tuple[Mode, str], Cost]:
+    """Cost of every block; `dtype` (default: the judged one) sets the unit roundoff; `run` is the
+    program as it was recorded already."""
+    fmt = FORMATS[dtype or request.dtype]
+    result: dict[tuple[Mode, str], Cost] = {}
+    known: dict[object, dict[str, _Raw]] = {}  # two modes may be asked for the same numbers
+    for mode, projection in request.projections.items():
+        key = numbers_asked(mode, projection)
+        shapes = block_shapes(request, mode)
+        entries = sum(rows * columns for rows, columns in shapes.values())
+        if key not in known and entries <= EXACT_ENTRIES:
+            run = run or recorded(request)
+        if key not in known and entries <= EXACT_ENTRIES and run is not None:
+            known[key] = _exact(run, request, mode, fmt)
+        elif key not in known:
+            mine = {name: true[mode, name] for name in shapes}
+            known[key] = _sampled(request, mode, mine, fmt.unit_roundoff)
+        for name, raw in known[key].items():
+            result[mode, name] = _finish(raw, true[mode, name], fmt.ulp(true[mode, name]))
+    return result
+
+
+@dataclass(slots=True)
+class _Raw:
+    """All of shape (rows, columns): C, one part of R an operation, what backward stable algorithms
+    add to R, and what inputs that are off by u times their norm do."""
+
+    condition: Array
+    parts: list[Array]
+    backward: Array
+    norms: Array
+
+
+def _finish(raw: _Raw, true: Array, ulp: Array) -> Cost:
+    floor = sum(raw.parts, raw.backward)
+    condition, floor = (np.where(np.isnan(a), np.inf, a) for a in (raw.condition, floor))
+    benign = BENIGN * (np.where(np.isfinite(condition), condition, 0.0) + ulp / 2)
+    norms = BENIGN * (np.where(np.isfinite(raw.norms), raw.norms, 0.0) + ulp / 2)
+    parts = [np.fmin(raw.backward, norms), *(np.fmin(part, benign) for part in raw.parts)]
+    allowance = np.hypot.reduce(parts)
+    known = np.isfinite(allowance) & np.isfinite(floor)
+    return Cost(condition, np.where(known, allowance, 0.0), floor)
+
+
+def _exact(
+    run: RecordedProgram, request: TruthRequest, mode: Mode, fmt: FloatFormat
+) -> dict[str, _Raw]:
+    """The sums themselves, one walk of the tape an entry."""
+    tape = EntryTape(run, request.projections[mode], mode, fmt)
+    shapes = block_shapes(request, mode)
+    return {
+        name: _gathered(shape, partial(tape.sensitivities, name)) for name, shape in shapes.items()
+    }
+
+
+def _gathered(shape: tuple[int, int], sensitivities: Callable[[int, int], Sums]) -> _Raw:
+    """The sums of every entry of a block."""
+    condition, backward, norms = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    by_op: dict[int, Array] = {}
+    for row, column in np.ndindex(shape):
+        sums = sensitivities(row, column)
+        condition[row, column], backward[row, column] = sums.inputs, sums.backward
+        norms[row, column] = sums.norms
+        for i, part in enumerate(sums.operations):
+            by_op.setdefault(i, np.zeros(shape))[row, column] = part
+    return _Raw(condition, list(by_op.values()), backward, norms)
+
+
+def _sampled(
+    request: TruthRequest, mode: Mode | None, true: Mapping[str, Array], u: float
+) -> dict[str, _Raw]:
+    """C from derivatives along random signs of the inputs; each operation is taken to cost as much,
+    and all together what is left when everything is rounded anew: a derivative that is 0 in exact
+    arithmetic does not move, and yet is nothing but rounding. With no mode, of the output."""
+    rng = np.random.default_rng([request.seed, 1])
+    derivatives = Derivatives(request)
+    moved = {name: np.zeros_like(block) for name, block in true.items()}
+    backward = {name: np.zeros_like(block) for name, block in true.items()}
+    norms = {name: np.zeros_like(block) for name, block in true.items()}
+    for _ in range(SAMPLES):
+        xs = dict(zip(derivatives.names, derivatives.xs, strict=True))
+        signs = {name: rng.choice([-1.0, 1.0], size=x.shape) for name, x in xs.items()}
+        _enlarge(moved, derivatives.along(mode, {n: x * signs[n] for n, x in xs.items()}), 0.0, u)
+        if derivatives.factorises():
+            whole = {n: _root_mean_square(x) * signs[n] for n, x in xs.items()}
+            _enlarge(norms, derivatives.along(mode, whole), 0.0, u)
+            there = derivatives.perturbed(mode, PERTURBATION, rng)
+            _enlarge(backward, there, true, u / PERTURBATION)
+    left = {name: np.zeros_like(block) for name, block in true.items()}
+    single = FORMATS["float64"].unit_roundoff
+    for _ in range(STIRRED):
+        _enlarge(left, derivatives.stirred(mode, STIR * single, rng), true, u / single)
+    operations = float(sum(1 for node in request.program.nodes if node.args))
+    result: dict[str, _Raw] = {}
+    for name, block in true.items():
+        condition = 2 * moved[name]
+        # roundings are independent: together they cost about the root of their number
+        part = np.sqrt(2 * operations) * (condition + u * np.abs(block))
+        result[name] = _Raw(condition, [part, left[name]], 2 * backward[name], 2 * norms[name])
+    return result
+
+
+def _root_mean_square(x: Array) -> float:
+    return float(np.linalg.norm(np.ravel(x)) / np.sqrt(max(x.size, 1)))
+
+
+def _enlarge(
+    largest: dict[str, Array],
+    there: Mapping[str, Array],
+    here: Mapping[str, Array] | float,
+    factor: float,
+) -> None:
+    """Keep the larger of what was seen and factor |there - here|."""
+    for name, seen in largest.items():
+        start = here if isinstance(here, float) else here[name]
+        with np.errstate(all="ignore"):
+            change = np.abs(there[name] - start) * factor
+        largest[name] = np.fmax(seen, np.where(np.isfinite(change), change, 0.0))

@@ -1,0 +1,233 @@
+"""How a number reacts to every rounding on the way to it: sums over the reference engine's tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import Mode, Projection
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.plain import constant
+
+
+def run_nodes(
+    program: Program,
+    values: Mapping[str, Any],
+    rounding: str,
+    constants: Callable[[Any], Any] = lambda value: value,
+) -> list[Any]:
+    """The value of every node on arrays, tensors, duals, ...; floating constants are rounded to
+    `rounding` and then handed to `constants`."""
+    from reference_engine.op import TABLE
+
+    fmt = FORMATS[rounding]
+    slots: list[Any] = [None] * len(program.nodes)
+    for name, index in program.inputs.items():
+        slots[index] = values[name]
+    with np.errstate(all="ignore"):
+        for index, node in enumerate(program.nodes):
+            if node.op == CONSTANT:
+                value = constant(node, fmt)
+                slots[index] = constants(value) if node.kind == "float" else value
+            elif node.op != INPUT:
+                slots[index] = TABLE[node.op](*[slots[i] for i in node.args], **node.keywords)
+    return slots
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """How far a number moves: `inputs`, when they are off by half an ulp; `operations`, when each
+    rounds, in the order of the tape; `backward`, when what backward stable algorithms take is off
+    by u times its norm, all of them together; `norms`, when the inputs are."""
+
+    inputs: float
+    operations: list[float]
+    backward: float
+    norms: float
+
+
+class RecordedProgram:
+    """A program run once in float64 on the tape. Every floating input is a leaf; so are constants,
+    which are exact, but what is computed from them alone is rounded too."""
+
+    def __init__(self, program: Program, values: Mapping[str, Array], rounding: str) -> None:
+        from reference_engine import tensor
+
+        def leaf(value: Any) -> Any:
+            return tensor(value, requires_grad=True)
+
+        arrays = {name: np.asarray(values[name]) for name in program.inputs}
+        self.leaves: dict[str, Any] = {
+            name: leaf(array) for name, array in arrays.items() if array.dtype.kind == "f"
+        }
+        slots = run_nodes(program, {**arrays, **self.leaves}, rounding, leaf)
+        self.output = slots[program.output]
+
+    def sensitivities(self, flat: int, fmt: FloatFormat) -> Sums:
+        """`sensitivity_sums` of element `flat` of the output."""
+        number = EntryTape._pick_entry(self.output, flat)
+        return sensitivity_sums(number, self.leaves.values(), fmt)
+
+    def gradient(self, output: Any, cotangent: Array) -> dict[str, Any]:
+        """<cotangent, d output / d leaf> for every leaf, recorded; a leaf without one is left
+        out."""
+        from reference_engine.tape import Node, pull_back
+
+        if not isinstance(output, Node) or output.op is None:
+            return {}
+        with np.errstate(all="ignore"):
+            reached = pull_back([(output, cotangent)], create_graph=True)
+        return {
+            name: reached[leaf.record]
+            for name, leaf in self.leaves.items()
+            if leaf.record in reached
+        }
+
+
+def sensitivity_sums(number: Any, leaves: Iterable[Any], fmt: FloatFormat) -> Sums:
+    """How far a recorded scalar s moves when `leaves` are off by half an ulp, and when each
+    operation on the way rounds: u * sum |ds/dx| |x| over the leaves, and, for each operation that
+    rounds in the order of the tape, sum |ds/dv| (u |v| + eta) over its result v. The smallest
+    subnormal eta is what underflow may cost (Higham, Accuracy and Stability of Numerical
+    Algorithms, eq. 2.8)."""
+    from reference_engine.tape import Node, pull_back
+    from reference_engine.traced import to_array
+
+    if not isinstance(number, Node) or number.op is None:
+        return Sums(0.0, [], 0.0, 0.0)
+    by_op: list[float] = []
+    backward = 0.0
+    u, eta = fmt.unit_roundoff, fmt.smallest_subnormal
+
+    def observe(record: Any, bar: Any) -> None:
+        nonlocal backward
+        if not record.op.exact:
+            size = np.abs(to_array(bar))
+            moved = np.where(size == 0, 0.0, size * (u * _rounded_at(record) + eta))  # not 0 * inf
+            by_op.append(float(np.sum(moved)))
+            if record.op.rounding == "inputs":
+                backward += u * _moved_by_inputs(record, bar)
+
+    with np.errstate(all="ignore"):
+        reached = pull_back([(number, np.ones(()))], observe=observe)
+        pairs = [(to_array(v), to_array(reached[v.record])) for v in leaves if v.record in reached]
+        at_leaves = sum(u * float(np.sum(np.abs(x * x_bar))) for x, x_bar in pairs)
+        norms = sum(u * _by_norm(x, x_bar) for x, x_bar in pairs)
+    return Sums(at_leaves, by_op[::-1], backward, norms)
+
+
+def _by_norm(x: Array, x_bar: Array) -> float:
+    """How far s moves at most when x is off by its whole norm."""
+    return float(np.linalg.norm(np.ravel(x_bar)) * np.linalg.norm(np.ravel(x)))
+
+
+def _rounded_at(record: Any) -> Array:
+    """The size at which an operation rounds: that of its result, or of what it adds up."""
+    from reference_engine.traced import to_array
+
+    if record.op.rounding == "sums":
+        arrays = [to_array(x) for x in record.xs]
+        sizes = [np.abs(a) if a.dtype.kind == "f" else a for a in arrays]  # not of an index
+        size: Array = np.abs(record.op.value(*sizes, **record.keywords))
+        return size
+    return np.abs(to_array(record.value))
+
+
+def _moved_by_inputs(record: Any, bar: Any) -> float:
+    """How far s moves when every matrix that a backward stable algorithm takes is off by its whole
+    norm: sum |x_bar| |x| in Frobenius norms (Higham, Accuracy and Stability, section 1.5). Of a
+    function of elements each is off by itself, and a 0 by nothing."""
+    from reference_engine.rules import Elementwise
+    from reference_engine.traced import shape_of, to_array
+
+    xs = [np.asarray(to_array(x)) for x in record.xs]
+    wanted = [i for i, x in enumerate(xs) if x.dtype.kind == "f"]
+    y = to_array(record.value)
+    x_bars = record.op.rule.reverse(record.op, to_array(bar), y, xs, wanted, record.keywords)
+    moved = 0.0
+    for i, x_bar in zip(wanted, x_bars, strict=True):
+        if x_bar is None:
+            continue
+        if isinstance(record.op.rule, Elementwise):
+            moved += float(np.sum(np.abs(xs[i] * to_array(x_bar)), where=xs[i] != 0))
+        elif shape_of(x_bar):
+            moved += _by_norm(xs[i], to_array(x_bar))
+    return moved
+
+
+class EntryTape:
+    """Every entry of a mode's blocks as a recorded scalar of its own."""
+
+    def __init__(
+        self, run: RecordedProgram, projection: Projection, mode: Mode, fmt: FloatFormat
+    ) -> None:
+        self._fmt = fmt
+        self._mode = mode
+        self._projection = projection
+        self._run = run
+        self._rows: dict[object, dict[str, Any]] = {}
+
+    def sensitivities(self, name: str, row: int, column: int) -> Sums:
+        """`sensitivity_sums` of one entry; zeros where it does not depend on anything."""
+        if self._mode in ("reverse", "forward"):
+            gradient = self._first(row).get(name)
+            return self._sums(self._pick(gradient, name, column))
+        first, second = name.split(".")
+        if (first, row) not in self._rows:
+            part = self._pick_entry(self._first(0).get(first), row)
+            self._rows[first, row] = self._run.gradient(part, np.ones(()))
+        part = self._pick(self._rows[first, row].get(second), second, column)
+        return self._sums(part)
+
+    def _sums(self, number: Any) -> Sums:
+        return sensitivity_sums(number, self._run.leaves.values(), self._fmt)
+
+    def _first(self, row: int) -> dict[str, Any]:
+        """The recorded gradient of row `row` of the output (or of its projection)."""
+        if row not in self._rows:
+            shape = np.shape(self._run.output)
+            if self._projection.rows is not None:
+                cotangent = np.asarray(self._projection.rows[row], dtype=np.float64)
+            else:
+                cotangent = np.zeros(shape)
+                cotangent.reshape(-1)[row] = 1.0
+            self._rows[row] = self._run.gradient(self._run.output, cotangent)
+        return self._rows[row]
+
+    def _pick(self, gradient: Any, name: str, column: int) -> Any:
+        columns = self._projection.columns
+        if gradient is None or columns is None or name not in columns:
+            return self._pick_entry(gradient, column)
+        return (gradient * np.asarray(columns[name][column], dtype=np.float64)).sum()
+
+    @staticmethod
+    def _pick_entry(gradient: Any, flat: int) -> Any:
+        if gradient is None or np.ndim(gradient) == 0:
+            return gradient
+        return gradient[tuple(int(i) for i in np.unravel_index(flat, gradient.shape))]
+
+
+def output_noise_sums(
+    program: Program, values: Mapping[str, Array], rounding: str, rows: Array | None
+) -> tuple[Float, Float]:
+    """For every output (or projection of it) in float64: the rounding of its operations, and of its
+    inputs, shape (m,) each."""
+    run = RecordedProgram(program, values, rounding)
+    shape = np.shape(run.output)
+    count = int(np.prod(shape)) if rows is None else len(rows)
+    at_ops, at_inputs = np.zeros(count), np.zeros(count)
+    for k in range(count):
+        number = (
+            EntryTape._pick_entry(run.output, k)
+            if rows is None
+            else (run.output * np.asarray(rows[k], dtype=np.float64)).sum()
+        )
+        sums = sensitivity_sums(number, run.leaves.values(), FORMATS["float64"])
+        # what is not a number belongs to another output: 0 * inf on the way back
+        at_ops[k], at_inputs[k] = np.nansum([*sums.operations, sums.backward]), sums.inputs
+    return at_ops, at_inputs

@@ -1,0 +1,62 @@
+"""Certificates and what was found by other means, put together."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.truth import PointKind, Truth
+from gradcheck_cli.truth.blocks import Merged
+from gradcheck_cli.truth.certified.enclose import Certificate
+
+
+def alone(certificate: Certificate) -> Merged:
+    """A block that is certified throughout."""
+    value = certificate.value
+    smooth = np.full(value.shape, int(PointKind.SMOOTH))
+    unconfirmed = np.zeros(value.shape, np.bool_)
+    return Merged(value, certificate.radius, smooth, value, value, unconfirmed, "")
+
+
+def overlaid(merged: Merged, certificate: Certificate) -> Merged:
+    """What was found by other means, with the certificate where it is sure."""
+    sure = certificate.sure
+
+    def exact(found: Array, certain: Array) -> Array:
+        return np.where(sure, certain, found)
+
+    kind = np.where(sure, int(PointKind.SMOOTH), merged.kind)
+    return Merged(
+        value=exact(merged.value, certificate.value),
+        error=exact(merged.error, certificate.radius),
+        kind=kind,
+        lower=exact(merged.lower, certificate.value),
+        upper=exact(merged.upper, certificate.value),
+        confirmed=merged.confirmed & ~sure,
+        reason=merged.reason if np.any(kind == PointKind.UNDECIDED) else "",
+    )
+
+
+def remembered_output(truth: Truth) -> Certificate:
+    """The certificate of the value of a truth that has one throughout (`output_certified`)."""
+    everywhere = np.ones(np.shape(truth.output), np.bool_)
+    return Certificate(truth.output, truth.output_error, everywhere, ~everywhere, ~everywhere, "")
+
+
+def remembered(truth: Truth) -> dict[tuple[Mode, str], Certificate]:
+    """The certificates that went into a truth."""
+    return {
+        (cast(Mode, mode), name): Certificate(
+            block.value,
+            block.error,
+            block.certified,
+            np.zeros_like(block.certified),  # of no further interest
+            truth.tied.get((mode, name), np.zeros_like(block.certified)),
+            truth.uncertified.get((mode, name), ""),
+        )
+        for (mode, name), block in truth.blocks.items()
+        if np.any(block.certified) or (mode, name) in truth.uncertified
+    }

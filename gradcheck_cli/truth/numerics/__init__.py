@@ -1,0 +1,1 @@
+"""One number with its error bar: differences, their noise, and the kind of point that they show."""

@@ -1,0 +1,110 @@
+"""Smooth point, kink, jump or vertical tangent: what one-sided differences say.
+
+The increments of a one-sided difference quotient q(h) = (g(h) - g(0)) / h, as h is halved, shrink
+by 1/2 where g has a second derivative on that side, stay as they are for h log h, grow by sqrt(2)
+for sqrt(h) and double for a jump. That ratio needs no tolerance and no knowledge of g; it is the
+exponent test p = log2(J(h) / J(h/2)) of the second difference, read on each side by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.truth.numerics.differences import Estimate, Float, Ladder, one_sided
+
+DIVERGES = 0.93  # between 2^-0.1 (h^0.9 still has a derivative) and 1 (h log h has none)
+JUMPS = 1.9  # between 2^0.9 and 2 (a jump); sqrt and cube root are at 1.41 and 1.59
+RUN = 5  # consecutive halvings that must agree, at the deep end of the ladder
+
+
+@dataclass(slots=True)
+class Sides:
+    """Kinds (m,), and the one-sided derivatives with their error bars; an infinite derivative
+    (a vertical tangent) is inf with error 0, a missing side nan with error inf. Where an output has
+    a value at the point and at none next to it, it is `isolated` (m,)."""
+
+    kind: npt.NDArray[np.int64]
+    above: Estimate
+    below: Estimate
+    isolated: npt.NDArray[np.bool_]
+
+
+def classify(ladder: Ladder) -> Sides:
+    """What the function does at t = 0, for each of its m outputs."""
+    above, below = one_sided(ladder, +1), one_sided(ladder, -1)
+    kind = np.full(ladder.zero.size, int(PointKind.SMOOTH))
+    with np.errstate(all="ignore"):
+        gap = np.abs(above.value - below.value)
+        kink = gap > 2 * (above.error + below.error)  # both bars carry their safety factor
+    kind[kink & np.isfinite(gap) & _stays(ladder, gap)] = int(PointKind.KINK)
+    for side, estimate in ((+1, above), (-1, below)):
+        ratio, sign = _growth(ladder, side)
+        diverges = ratio >= DIVERGES
+        jumps = ratio >= JUMPS
+        kind[diverges & (kind != int(PointKind.JUMP))] = int(PointKind.UNDEFINED)
+        kind[jumps] = int(PointKind.JUMP)
+        estimate.value = np.where(diverges, np.copysign(np.inf, sign), estimate.value)
+        estimate.error = np.where(diverges, 0.0, estimate.error)
+    isolated = _nowhere(ladder, ladder.plus) & _nowhere(ladder, ladder.minus)
+    isolated &= np.isfinite(ladder.zero)
+    kind[isolated] = int(PointKind.UNDEFINED)
+    return Sides(kind, above, below, isolated)
+
+
+def _stays(ladder: Ladder, gap: Float) -> npt.NDArray[np.bool_]:
+    """Outputs (m,) whose one-sided quotients stay half of the `gap` apart as steps are halved, as
+    they do at a kink. Elsewhere their distance is a h + b h^3 + ..., of which both are taken out
+    here. The bars of a few long steps may promise too much, and this does not ask them. True where
+    rounding drowns the answer."""
+    used = ladder.h > 0
+    h = ladder.h[used][:, None]
+    if len(h) < 3:
+        return np.ones(gap.size, dtype=np.bool_)
+    with np.errstate(all="ignore"):
+        apart = (ladder.plus - 2 * ladder.zero + ladder.minus)[used] / h
+        linear = 2 * apart[1:] - apart[:-1]
+        left = (8 * linear[1:] - linear[:-1]) / 7
+        # in units of noise / h: 4 roundings each, so 8 + 2 in a linear one, and (80 + 5) / 7 here
+        heard = np.isfinite(left) & (13 * ladder.noise[used][2:] / h[2:] < gap / 2)
+    deepest = len(left) - 1 - np.argmax(heard[::-1], axis=0)
+    stays = np.abs(np.take_along_axis(left, deepest[None], axis=0)[0]) >= gap / 2
+    return np.asarray(stays | ~np.any(heard, axis=0))
+
+
+def _nowhere(ladder: Ladder, values: Float) -> npt.NDArray[np.bool_]:
+    """Outputs (m,) without a value on any of the last RUN steps of a side."""
+    used = ladder.h > 0
+    deepest = values[used][-RUN:]
+    enough = len(deepest) == RUN
+    return np.asarray(np.all(~np.isfinite(deepest), axis=0) & enough)
+
+
+def _growth(ladder: Ladder, side: int) -> tuple[Float, Float]:
+    """The smallest ratio of successive increments over the deepest RUN halvings that do not drown
+    in rounding, and the sign of the quotient; 0 where values are missing, or where increments that
+    went on like this would be seen on the next smaller step, and are not."""
+    values = ladder.plus if side > 0 else ladder.minus
+    used = ladder.h > 0
+    h, size = ladder.h[used][:, None], ladder.zero.size
+    if len(h) < RUN + 2:
+        return np.zeros(size), np.zeros(size)
+    with np.errstate(all="ignore"):
+        quotient = side * (values[used] - ladder.zero) / h
+        step = np.diff(quotient, axis=0)
+        audible = 8 * ladder.noise[used][1:] / h[1:]  # 4 roundings a step, twice that to be sure
+        heard = np.isfinite(step) & (np.abs(step) > audible)
+        last = len(step) - 1 - np.argmax(heard[::-1], axis=0)
+        last = np.maximum(np.where(np.any(heard, axis=0), last, 0), RUN)
+        window = last + np.arange(-RUN, 1)[:, None]
+        run = np.take_along_axis(step, window, axis=0)
+        sound = np.all(np.take_along_axis(heard, window, axis=0), axis=0)
+        ratio = run[1:] / run[:-1]
+        following = np.minimum(last + 1, len(step) - 1)[None]
+        gone = DIVERGES * np.abs(run[-1]) > np.take_along_axis(audible, following, axis=0)[0]
+        sound &= ~gone | (last == len(step) - 1)
+    sign = np.sign(np.take_along_axis(quotient, last[None] + 1, axis=0)[0])
+    return np.where(sound, np.min(ratio, axis=0), 0.0), np.where(sound, sign, 0.0)

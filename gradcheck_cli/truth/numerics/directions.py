@@ -1,0 +1,196 @@
+"""Directional differences of a program: along one entry of one input, or along a whole vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.truth.numerics.classify import Sides, classify
+from gradcheck_cli.truth.numerics.differences import DEEPEST, Estimate, Float, Ladder, climb
+from gradcheck_cli.truth.numerics.noise import typical
+
+CLOSER = 2.0**-DEEPEST  # where the steps from `typical` end
+
+Values = Mapping[str, Array]
+
+
+@dataclass(slots=True)
+class Slope:
+    """A derivative along one direction for m outputs: the central (or, at an edge of the domain,
+    one-sided) estimate, what the point is, the one-sided derivatives, and the steepest one-sided
+    quotient on any step (m,), which is how large a derivative of this function may be."""
+
+    estimate: Estimate
+    sides: Sides
+    steepest: Float
+
+
+@dataclass(slots=True)
+class Sampled:
+    """A function of the inputs with m outputs to be differentiated at `values`.
+
+    `noise` (m,) is the rounding error of one of its values there, `noise_of` that of a value at
+    other inputs, called with these and the value, `bounds` the domain of each input. Where it
+    should be `smooth`, a point that looks rough gets a closer look: there may be a kink very near.
+    """
+
+    function: Callable[[Values], Float]
+    values: Values
+    bounds: Mapping[str, tuple[float, float]]
+    noise: Float
+    zero: Float
+    noise_of: Callable[[Values, Float], Float]
+    smooth: bool = False
+
+    def along_entry(self, name: str, flat: int, expected: Float | None = None) -> Slope:
+        """The derivative along entry `flat` of input `name`, by steps that the entry takes
+        exactly; a closer look where it is not the `expected` (m,)."""
+        start = np.asarray(self.values[name], dtype=np.float64)
+        base = float(start.reshape(-1)[flat])
+        low, high = self.bounds.get(name, (-np.inf, np.inf))
+
+        def moved(step: float) -> Values:
+            there = start.copy()
+            there.reshape(-1)[flat] = base + step
+            return {**self.values, name: there}
+
+        if not np.isfinite(base):  # there is nothing next to it
+            return _unknown(self.zero.size)
+        if base != 0:
+            return self._slope(moved, abs(base), low - base, high - base, base, expected)
+        scale = typical(start)
+        slope = self._slope(moved, scale, low, high, base, expected)
+        if expected is not None and not np.all(_agrees(slope, expected)):
+            # next to 0 any step can be taken exactly: x / (|x| + 1e-12) is a line up to 1e-12 only
+            closer = self._slope(moved, scale * CLOSER, low, high, base, expected)
+            if _vindicates(closer, slope, expected):
+                return closer
+        return slope
+
+    def along(self, direction: Mapping[str, Array], expected: Float | None = None) -> Slope:
+        """The derivative along `direction`, input -> weights of the input's shape; a closer look
+        where it is not the `expected` (m,)."""
+
+        # a step moves entries by rounded amounts; that noise is the caller's, as part of `noise`
+        def moved(step: float) -> Values:
+            there = {
+                name: self.values[name] + step * weights for name, weights in direction.items()
+            }
+            return {**self.values, **there}
+
+        low, high = self._room(direction)
+        return self._slope(moved, self._scale(direction), low, high, 0.0, expected)
+
+    def _room(self, direction: Mapping[str, Array]) -> tuple[float, float]:
+        """How far t may go down and up before an entry leaves its domain."""
+        low, high = -np.inf, np.inf
+        for name, weights in direction.items():
+            bottom, top = self.bounds.get(name, (-np.inf, np.inf))
+            if not (np.isfinite(bottom) or np.isfinite(top)):
+                continue
+            with np.errstate(all="ignore"):
+                to_top = (
+                    np.where(weights > 0, top - self.values[name], bottom - self.values[name])
+                    / weights
+                )
+                to_bottom = (
+                    np.where(weights > 0, bottom - self.values[name], top - self.values[name])
+                    / weights
+                )
+            moving = weights != 0
+            high = min(high, float(np.min(to_top[moving], initial=np.inf)))
+            low = max(low, float(np.max(to_bottom[moving], initial=-np.inf)))
+        return low, high
+
+    def _scale(self, direction: Mapping[str, Array]) -> float:
+        """The t at which some entry has moved by its own size: steps must stay below that."""
+        scale = np.inf
+        for name, weights in direction.items():
+            value = np.abs(np.asarray(self.values[name], dtype=np.float64))
+            used = (weights != 0) & (value > 0)
+            if np.any(used):
+                scale = min(scale, float(np.min(value[used] / np.abs(weights[used]))))
+        return scale if np.isfinite(scale) else 1.0
+
+    def _slope(
+        self,
+        moved: Callable[[float], Values],
+        scale: float,
+        low: float,
+        high: float,
+        base: float,
+        expected: Float | None,
+    ) -> Slope:
+        known: dict[float, Float] = {}
+
+        def at(step: float) -> Float:
+            if step not in known:
+                known[step] = self.function(moved(step))
+            return known[step]
+
+        def noise_at(step: float) -> Float:
+            # the noisier of both sides; a side outside the domain has no values to be noisy
+            sides = [
+                np.where(np.isfinite(at(t)), self.noise_of(moved(t), at(t)), np.nan)
+                for t in (step, -step)
+                if low <= t <= high
+            ]
+            return np.fmax(*sides) if len(sides) == 2 else sides[0] if sides else self.noise
+
+        look = partial(
+            climb,
+            at,
+            scale,
+            self.noise,
+            low,
+            high,
+            self.zero,
+            base,
+            noise_at,
+            expected,
+        )
+        ladder, estimate = look()
+        sides = classify(ladder)
+        if self.smooth and np.any(sides.kind != PointKind.SMOOTH):
+            ladder, estimate = look(thorough=True)
+            sides = classify(ladder)
+        for side in (sides.above, sides.below):  # at an edge only one side has values
+            missing = (
+                ~np.isfinite(estimate.error) & np.isfinite(side.error) & np.isfinite(side.value)
+            )
+            estimate.value = np.where(missing, side.value, estimate.value)
+            estimate.error = np.where(missing, side.error, estimate.error)
+        return Slope(estimate, sides, steepest_of(ladder))
+
+
+def _agrees(slope: Slope, expected: Float) -> npt.NDArray[np.bool_]:
+    with np.errstate(all="ignore"):
+        apart = np.abs(slope.estimate.value - expected)
+    return np.asarray(apart <= slope.estimate.error)
+
+
+def _vindicates(closer: Slope, slope: Slope, expected: Float) -> bool:
+    """Whether shorter steps show what is expected, and where longer ones do not, more sharply."""
+    sharper = closer.estimate.error < slope.estimate.error
+    return bool(np.all(_agrees(closer, expected) & (sharper | _agrees(slope, expected))))
+
+
+def _unknown(m: int) -> Slope:
+    """Where no step can be taken."""
+    nothing = Estimate(np.full(m, np.nan), np.full(m, np.inf))
+    kind = np.full(m, int(PointKind.SMOOTH))
+    return Slope(nothing, Sides(kind, nothing, nothing, np.zeros(m, np.bool_)), np.zeros(m))
+
+
+def steepest_of(ladder: Ladder) -> Float:
+    """The steepest one-sided quotient on any step, (m,)."""
+    with np.errstate(all="ignore"):
+        rise = np.fmax(np.abs(ladder.plus - ladder.zero), np.abs(ladder.minus - ladder.zero))
+        quotients = rise / ladder.h[:, None]
+    return np.asarray(np.max(np.where(np.isfinite(quotients), quotients, 0.0), axis=0, initial=0.0))

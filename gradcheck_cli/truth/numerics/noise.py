@@ -1,0 +1,262 @@
+"""How much rounding there is in one float64 value of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import factorial
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.truth.numerics.differences import Float
+
+# Library functions are good to 1-2 ulps rather than to half of one, and the sum is of first order.
+SLACK = 4.0
+
+# Part of the inputs' bits that stay as they are when these move: they move by far more than an ulp,
+# and by so little that no function changes its shape (2^-40 of themselves in float64).
+KEPT = 0.75
+UNEVEN = 1.2345678901234567  # times that, so that the inputs are rounded too
+OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
+POINTS = 7
+ORDERS = (3, 4, 5)  # of differences in which nothing but noise is left
+LONGER = 12  # moves for a value that stays the same
+GROWTH = 8.0  # from one to the next: up to 2^-4 of the inputs in float64
+# Roundings of the largest input or output: what a value changes by at once is a grain of it up to
+# here (numbers on the way may be larger than both), and the function's own doing beyond.
+GRAINS = 64.0
+NEAR_0 = 2.0**-32  # of the neighbours' size: how far a zero moves, in units of their moves
+BESIDE = 2.0**-20
+"""How far from a zero the noise is measured once more, in units of its neighbours."""
+FAR = 0.21823  # about where differences take their longest steps
+# Ulps of float32 from point to point, to see whether values were float32 on their way; with no
+# fractions that come back after a few points, or grow evenly.
+CASTS = (4.382, 13.618, 43.854)
+ALIKE = 16.0  # few differences of pure noise are within that of each other; h^3 grows by 30
+
+
+def from_sums(zero: Float, sums: Float, unknown: Float | float) -> Float:
+    """Noise (m,) of values `zero` (m,) whose operations' roundings sum to `sums` (m,); `unknown`
+    where those are not finite, as on a vertical tangent."""
+    u = FORMATS["float64"].unit_roundoff
+    with np.errstate(all="ignore"):
+        noise = SLACK * (sums + u * np.abs(zero))
+    return np.where(np.isfinite(noise), noise, unknown)
+
+
+def from_size(zero: Float, operations: int, dtype: str = "float64") -> Float:
+    """Noise (m,) when only the size of the values is known: every operation rounds at that size."""
+    u = FORMATS[dtype].unit_roundoff
+    size = np.where(np.isfinite(zero), np.abs(zero), 0.0)
+    return np.asarray(SLACK * u * size * np.sqrt(max(operations, 1)))
+
+
+def measured(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    exact: bool = True,
+    dtype: str = "float64",
+    grains: bool = False,
+) -> Float:
+    """Noise (m,) from the values at points next to `values`, where `function` is `zero` (m,); with
+    that of inputs that are rounded to these points unless they are taken exactly. `dtype` is what
+    `function` computes in.
+
+    High differences of values that lie close together are noise; the k-th has (2k)! / (k!)^2 times
+    the variance of one value (Hamming; Moré and Wild 2011, "Estimating computational noise").
+    Costs POINTS evaluations, however many outputs there are. `grains`: a value that stays the very
+    same there, or moves evenly, may be what two large numbers leave, in units of their last digit;
+    that is looked for too, with longer moves.
+    """
+    step = 2.0 ** -round(KEPT * FORMATS[dtype].bits)
+    factor = step if exact else step * UNEVEN
+    table = _table(function, values, zero, factor)
+    still = np.all(table == zero, axis=0)
+    noise = _in_differences(table, ORDERS)
+    loud = noise > GRAINS * FORMATS[dtype].unit_roundoff * max(
+        map(largest_of, (zero, *values.values()))
+    )
+    if np.any(loud):
+        noise = np.where(loud, _heard_afar(function, values, zero, noise), noise)
+    if grains and np.any(still):
+        sizes = (zero, *values.values(), _afar(function, values))
+        limit = GRAINS * FORMATS[dtype].unit_roundoff * max(map(largest_of, sizes))
+        grain = _grain(function, values, zero, factor, still, limit)
+        noise = np.where(still, SLACK * grain, noise)
+    if grains and exact and np.any((noise == 0) & ~still):  # moves that are whole grains
+        uneven = measured(function, values, zero, exact=False, dtype=dtype)
+        noise = np.where((noise == 0) & ~still, uneven, noise)
+    return noise
+
+
+def measured_of_layer(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    exact: bool,
+    dtype: str,
+) -> tuple[Float, bool]:
+    """The same (m,) for a function of which nothing is known, with grains, and whether it is that
+    of values which were float32 on their way although `dtype` is float64."""
+    noise = measured(function, values, zero, exact, dtype, grains=True)
+    if any(np.any(value == 0) for value in values.values()):
+        noise = np.fmax(noise, _beside_zeros(function, values, dtype))
+    if dtype != "float64":
+        return noise, False
+    # A few points may show less noise of float64 than there is, and a value that is zero here may
+    # be a difference of numbers as large as the others.
+    sizes = np.full(zero.shape, largest_of(zero))
+    casts = _of_casts(function, values, zero, np.fmax(noise, from_size(sizes, OPERATIONS)))
+    return np.fmax(noise, casts), bool(np.any(casts))
+
+
+def _table(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    factor: float,
+) -> Float:
+    """The values (POINTS + 1, m) at evenly spaced points, the first of which is here."""
+    shifts = {name: _shift(value, factor) for name, value in values.items()}
+    moves = (
+        {name: value + k * shifts[name] for name, value in values.items()}
+        for k in range(1, POINTS + 1)
+    )
+    return np.stack([zero, *(function(moved) for moved in moves)])
+
+
+def _in_differences(table: Float, orders: Sequence[int]) -> Float:
+    """The noise (m,) that the differences of these orders say there is."""
+    noise = np.zeros(table.shape[1:])
+    with np.errstate(all="ignore"):
+        for order in orders:
+            differences = np.diff(table, order, axis=0)
+            variance = np.mean(differences**2, axis=0) * factorial(order) ** 2
+            noise = np.fmax(noise, np.sqrt(variance / factorial(2 * order)))
+    return np.where(np.isfinite(noise), SLACK * noise, 0.0)
+
+
+def _heard_afar(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    noise: Float,
+) -> Float:
+    """The noise (m,) as far as points that lie apart show it too: rounding is as large at any
+    distance. What a pole or a jump does next to the point is gone there. Where values are not
+    finite, the noise stays as it is."""
+    table = [zero]
+    for k in range(1, POINTS + 1):
+        away = {name: _away(value, k * FAR / POINTS) for name, value in values.items()}
+        table.append(function(away))
+    shown = _in_differences(np.stack(table[1:]), ORDERS)
+    known = np.all(np.isfinite(table), axis=0)
+    return np.where(known, np.fmin(noise, shown), noise)
+
+
+def _away(value: Array, part: float) -> Array:
+    """A value moved by a part of its own size, and a small one by a part of 1."""
+    return value + part * np.fmax(np.abs(value), 1.0) if value.dtype.kind == "f" else value
+
+
+def _of_casts(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    known: Float,
+) -> Float:
+    """Noise (m,) of values that were float32 on their way (`x.float()`), 0 where there is none
+    beyond what is `known`.
+
+    Points that lie less than an ulp of float32 apart do not show it. Farther points do: rounding is
+    as large at any distance, and what the function itself does there grows with it. (One distance
+    may happen to be whole ulps of a number on the way.) No more than some roundings of float32 are
+    believed.
+    """
+    unit = FORMATS["float32"].unit_roundoff
+    shown: list[Float] = []
+    for ulps in CASTS:
+        shown.append(_in_differences(_table(function, values, zero, ulps * unit), ORDERS))
+        if np.all(shown[0] <= ALIKE * known):
+            return np.zeros(zero.shape)
+    seen = np.sort(shown, axis=0)
+    sizes = np.fmax(np.abs(zero), largest_of(zero))
+    is_rounding = (seen[-1] <= ALIKE * seen[-2]) & (seen[-1] <= GRAINS * unit * sizes)
+    is_rounding &= seen[-1] > ALIKE * known
+    return np.where(is_rounding, seen[-1], 0.0)
+
+
+def _grain(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    factor: float,
+    wanted: Array,
+    limit: float,
+) -> Float:
+    """Half of the first change that a value makes (m,) on ever longer moves, 0 where it makes none:
+    log(1 + exp(x)) - x at 20 comes in steps of an ulp of 20. Moves go both ways: (1 + erf(x)) / 2
+    at -8 changes towards 0 only. A first change beyond `limit` is none of rounding."""
+    found = np.zeros(zero.shape)
+    for _ in range(LONGER):
+        factor *= GROWTH
+        for way in (factor, -factor):
+            moved = function({name: value + _shift(value, way) for name, value in values.items()})
+            with np.errstate(all="ignore"):
+                change = np.abs(moved - zero) / 2
+            first = (found == 0) & (change <= limit)
+            found = np.where(first, change, found)
+        if np.all(found[wanted] > 0):
+            break
+    return found
+
+
+def _afar(function: Callable[[Mapping[str, Array]], Float], values: Mapping[str, Array]) -> Float:
+    """The values (m,) where numbers move by their own size, and small ones by about 1: what is
+    small here may be what two numbers of that size leave."""
+    return function({name: _away(value, FAR) for name, value in values.items()})
+
+
+def _beside_zeros(
+    function: Callable[[Mapping[str, Array]], Float], values: Mapping[str, Array], dtype: str
+) -> Float:
+    """Noise (m,) a little way off, where zeros are BESIDE in units of their neighbours. At the zero
+    itself there may be none: x / max(|x|, 1e-15) * log(1 + |x|) is a line there, and has the
+    roundings of 1 + |x| beyond."""
+    step = UNEVEN * 2.0 ** -round(KEPT * FORMATS[dtype].bits)
+    off = {
+        name: np.where(value == 0, typical(value), 0.0) if value.dtype.kind == "f" else 0
+        for name, value in values.items()
+    }
+    rows = [
+        function({name: value + (BESIDE + k * step) * off[name] for name, value in values.items()})
+        for k in range(POINTS + 1)
+    ]
+    return _in_differences(np.stack(rows), ORDERS)
+
+
+def largest_of(values: Array) -> float:
+    """The largest finite size among numbers, 0 where there is none."""
+    sizes = np.abs(np.asarray(values, dtype=np.float64))
+    return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
+
+
+def _shift(value: Array, factor: float) -> Array:
+    """Powers of two, so that nothing is rounded, times `factor`, away from 0 where that is
+    positive; equal entries stay equal. A zero moves by far less than its neighbours: next to it any
+    step can be taken exactly, and x / (|x| + 1e-12) is a line up to 1e-12 only."""
+    value = np.asarray(value)
+    if value.dtype.kind != "f":
+        return np.zeros((), dtype=value.dtype)
+    finite = np.isfinite(value)
+    _, exponent = np.frexp(
+        np.where(finite, np.where(value == 0, NEAR_0 * typical(value), value), 0.0)
+    )
+    return np.ldexp(factor, exponent) * np.where(finite, np.where(value < 0, -1.0, 1.0), 0.0)
+
+
+def typical(values: Array) -> float:
+    """A scale for an entry that is zero: the smallest size among its neighbours, at most 1."""
+    sizes = np.abs(values[(values != 0) & np.isfinite(values)])
+    return float(min(1.0, np.min(sizes))) if sizes.size else 1.0

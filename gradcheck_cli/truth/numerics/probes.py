@@ -1,0 +1,174 @@
+"""Random directions and cotangents in place of a whole Jacobian, and what they promise to find."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FloatFormat
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.scale import scale_of
+from gradcheck_cli.engines.layer.subject import Output
+from gradcheck_cli.truth.numerics.differences import Float
+
+COTANGENTS = 4
+MOST_DIRECTIONS = 8
+# Numbers are drawn evenly from -1 .. 1 and moved away from 0 by LEAST: none hides an entry. They
+# have a density, so that no combination of them cancels but by chance.
+LEAST = 0.5
+DENSITY = 0.5
+SQUARE = 13 / 12  # their mean square
+# A sum of independent numbers with densities up to M, whose weights have norm 1, has a density up
+# to sqrt(2) M (Rogozin 1987, "The estimate of the maximum of the convolution of bounded
+# densities"; Ball 1986, "Cube slicing in R^n"): the chance to be within t of 0 is at most CLOSE t.
+CLOSE = 2 * math.sqrt(2) * DENSITY
+PART = 2**15  # entries that are worked on at once
+REMEMBERED = 2**17  # numbers of a direction that are drawn once: they are asked for a dozen times
+
+
+class Draws:
+    """Seeded directions over all leaves and cotangents over all outputs, drawn again whenever they
+    are asked for: one of a million entries is not worth its memory. Signs and sizes of all entries
+    are random, sizes between LEAST and 3 LEAST. A leaf's part is as large as the leaf by a power of
+    two (`by_entry`: each of its entries as large as itself), an output's part as the inverse of
+    that output."""
+
+    def __init__(self, seed: int, fmt: FloatFormat) -> None:
+        self._seed = seed
+        self._fmt = fmt
+        self._sizes: dict[str, float] = {}
+        self._drawn_before: dict[tuple[int, int], Float] = {}
+        self.by_entry = False
+
+    def direction(self, number: int, leaf: Leaf, place: int) -> Float:
+        """The part of direction `number` that belongs to a leaf, the `place`-th of all, flat."""
+        drawn = self.unscaled(number, leaf, place)
+        return self._scaled(drawn if leaf.size > REMEMBERED else drawn.copy(), leaf)
+
+    def unscaled(self, number: int, leaf: Leaf, place: int) -> Float:
+        """The same as it is drawn; not to be written to."""
+        drawn = self._drawn_before.get((number, place))
+        if drawn is None:
+            drawn = self._drawn([self._seed, 11, number, place], leaf.size)
+            if leaf.size <= REMEMBERED:
+                self._drawn_before[number, place] = drawn
+        return drawn
+
+    def _scaled(self, drawn: Float, leaf: Leaf) -> Float:
+        """In place, part by part: another array of its size would be felt."""
+        for inside in parts(leaf.size):
+            drawn[inside] *= self.scales(leaf, inside)
+        return drawn
+
+    def scales(self, leaf: Leaf, inside: slice = slice(None)) -> Float:
+        """How far the entries of a leaf move, by the size of what is drawn for each: (n,), or (1,)
+        where all move alike."""
+        return self.entry_scales(leaf, inside) if self.by_entry else np.array([self.size(leaf)])
+
+    def size(self, leaf: Leaf) -> float:
+        """How far its entries move where all move alike."""
+        if leaf.name not in self._sizes:
+            self._sizes[leaf.name] = scale_of(leaf.value)
+        return self._sizes[leaf.name]
+
+    def entry_scales(self, leaf: Leaf, inside: slice) -> Float:
+        """How far they move where each moves by its own size."""
+        found = np.abs(leaf.value.reshape(-1)[inside])
+        found[found == 0] = self.size(leaf)
+        return found
+
+    def scale(self, leaf: Leaf, flat: int) -> float:
+        """How far one entry moves."""
+        return float(self.scales(leaf, slice(flat, flat + 1))[0])
+
+    def least_scale(self, leaf: Leaf) -> float:
+        """The smallest of them."""
+        sizes = (float(np.min(self.scales(leaf, inside))) for inside in parts(leaf.size))
+        return min(sizes, default=np.inf)  # of a leaf without entries
+
+    def cotangents(self, outputs: Sequence[Output], values: Float) -> Float:
+        """All cotangents, (COTANGENTS, m); of a single output there is but one, 1."""
+        if values.size == 1:
+            return np.ones((1, 1))
+        rows = np.empty((COTANGENTS, values.size))
+        for place, output in enumerate(outputs):
+            inside = slice(output.start, output.start + output.size)
+            scale = 1 / scale_of(values[inside]) if len(outputs) > 1 else 1.0
+            for number, row in enumerate(rows):
+                seed = [self._seed, 13, number, place]
+                row[inside] = self._drawn(seed, output.size) * scale
+        return rows
+
+    def _drawn(self, seed: list[int], size: int) -> Float:
+        drawn = np.random.default_rng(seed).random(size)
+        for inside in parts(size):
+            part = drawn[inside]
+            part *= 2
+            part -= 1
+            part += np.copysign(LEAST, part)
+            part[:] = self._fmt.round(part)
+        return drawn
+
+
+def dot(one: Float, other: Float) -> float:
+    """By NumPy alone: BLAS would have threads wait for each other over so little."""
+    return float(np.einsum("i,i", one, other))
+
+
+def parts(size: int) -> Iterator[slice]:
+    """Slices of as many entries as fit a processor's cache."""
+    for start in range(0, size, PART):
+        yield slice(start, min(start + PART, size))
+
+
+def _all_small(limit: float, directions: int, cotangents: int) -> float:
+    """A bound of the probability that an error of norm 1, whatever its pattern E, shows in no
+    product with so many cotangents and directions by more than `limit`.
+
+    Given the cotangents v, the product v^T E u is within `limit` of 0 with a chance of at most
+    CLOSE limit / |v^T E|, in each direction u anew. Each |v^T E|^2 is a mean of squares (v^T e)^2
+    over normed columns e, so that E h(|v^T E|^2) is at most E h((v^T e)^2) for convex h; with h
+    linear from 3 t^2 down, and 0 beyond, |v^T E| <= t has a chance of at most sqrt(3) CLOSE t. The
+    largest of all |v^T E| is then no smaller than the largest of as many even draws x from 0 .. 1
+    over sqrt(3) CLOSE. The only cotangent of a single number is 1, and |v^T E| is the norm.
+    """
+    if cotangents == 1:
+        return float(min(1.0, CLOSE * limit) ** directions)
+    c, k, d = min(1.0, math.sqrt(3) * CLOSE**2 * limit), cotangents, directions
+    # the mean of min(1, c / x)^d over the largest x of k draws, whose density is k x^(k - 1)
+    rest = -k * math.log(c) * c**k if k == d else k / (k - d) * (c**d - c**k)
+    return float(c**k + rest)
+
+
+@cache
+def smallest(directions: int, cotangents: int, power: float) -> float:
+    """The norm of the smallest error that is missed with a probability of no more than
+    1 - `power`, in units of the tolerance."""
+    low, high = 0.0, 40.0  # as a power of two
+    for _ in range(24):
+        middle = (low + high) / 2
+        if _all_small(2.0**-middle, directions, cotangents) > 1 - power:
+            low = middle
+        else:
+            high = middle
+    return float(2.0**high)
+
+
+def smallest_single(limits: Float, power: float) -> float:
+    """The smallest error of a single entry that is missed with a probability of no more than
+    1 - `power`, where its product with cotangent k and direction d shows beyond limits[k, d].
+
+    Directions move the entry by LEAST at least, so that it is missed where no v_k, which are drawn
+    evenly from LEAST on, is beyond the least limit of its products. Where the only cotangent is 1,
+    directions take their place.
+    """
+    reach = limits[0] if len(limits) == 1 else np.min(limits, axis=1) / LEAST
+    low, high = float(np.min(reach)) / (2 * LEAST + 1), float(np.min(reach)) / LEAST
+    for _ in range(24):
+        middle = (low + high) / 2
+        missed = float(np.prod(np.clip(reach / middle - LEAST, 0.0, 1.0)))
+        low, high = (middle, high) if missed > 1 - power else (low, middle)
+    return high

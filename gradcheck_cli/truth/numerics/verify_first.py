@@ -1,0 +1,205 @@
+"""Directional differences of a function whose derivative is known already, if it is right: a few
+steps where they confirm it, and more only where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.truth.numerics.classify import Sides, classify
+from gradcheck_cli.truth.numerics.differences import (
+    DEEPEST,
+    FIRST_STEP,
+    Estimate,
+    Float,
+    Ladder,
+    central,
+    exact_steps,
+)
+from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values, steepest_of
+
+FIRST_LEVEL = 3  # the first step is an eighth of `climb`'s: four levels from there reach rounding
+LEVELS = 4  # at once: truncation O(h^8), so 1e-14 for what bends on the scale of its inputs
+FEWER = 3  # of them without the longest: O(h^6), which is enough for bars of RELATIVE, mostly
+BENDING = 1.5  # times the second derivative that the longest step shows is none yet
+RELATIVE = 2.0**-30  # a bar below this part of the slope is narrow enough to go on with
+FLOOR = 32.0  # times noise / smallest step: what all levels leave of the noise, and no bending
+
+
+@dataclass(slots=True)
+class Look:
+    """What a few steps say: the estimate (k,) with its bars, what the point is, and whether the
+    expected derivative lies within every bar. Where one-sided quotients stay `apart` as steps
+    shrink, and are no kink, these steps are too few to say what the point is. `level` is where the
+    steps began, `levels` how many there were."""
+
+    estimate: Estimate
+    sides: Sides
+    steepest: Float
+    agrees: npt.NDArray[np.bool_]
+    apart: bool
+    level: int
+    levels: int
+
+    @property
+    def confirmed(self) -> bool:
+        return bool(np.all(self.agrees)) and not self.rough and not self.apart
+
+    @property
+    def rough(self) -> bool:
+        return bool(np.any(self.sides.kind != PointKind.SMOOTH))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A function of one step t with k outputs: `many` gives their values (steps, k) at several
+    steps, `zero` (k,) that at 0; `noise` (k,) is the rounding of one value. Steps are taken from
+    `scale` down, inside `low` .. `high`, and exactly at `base`; none is taken twice."""
+
+    many: Callable[[Sequence[float]], Float]
+    zero: Float
+    noise: Float
+    scale: float
+    low: float = -np.inf
+    high: float = np.inf
+    base: float = 0.0
+    known: dict[float, Float] = field(default_factory=dict)
+
+    def at(self, steps: Sequence[float]) -> Float:
+        """The values (steps, k)."""
+        new = [float(step) for step in steps if float(step) not in self.known]
+        if new:
+            self.known.update(zip(new, self.many(new), strict=True))
+        return np.stack([self.known[float(step)] for step in steps])
+
+
+def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Look | None:
+    """`levels` central differences, from one level of `climb` down; None where a step leaves the
+    domain or a value is not finite."""
+    steps = FIRST_STEP * line.scale * np.ldexp(1.0, -np.arange(level, level + levels))
+    h = exact_steps(steps, line.base)
+    if h[-1] <= 0 or h[0] > min(line.high, -line.low):
+        return None
+    values = line.at([*h, *-h])
+    if not np.all(np.isfinite(values)):
+        return None
+    noise = np.broadcast_to(line.noise, (levels, line.noise.size))
+    ladder = Ladder(h, values[:levels], values[levels:], noise, line.zero)
+    estimate = central(ladder)
+    agrees = np.abs(estimate.value - expected) <= estimate.error
+    apart = _bends(ladder)
+    sides = classify(ladder) if apart else even(estimate)
+    return Look(estimate, sides, steepest_of(ladder), agrees, apart, level, levels)
+
+
+def first_look(line: Line, expected: Float, relative: float, level: int) -> Look | None:
+    """A look at LEVELS steps; without the longest of them where bars are as narrow as is wanted
+    even so."""
+    found = None
+    if relative >= RELATIVE:
+        found = look(line, expected, level + LEVELS - FEWER, FEWER)
+        if found and np.all(found.estimate.error <= relative * _size(found, expected)):
+            return found
+    return look(line, expected, level) or found
+
+
+def _bends(ladder: Ladder) -> bool:
+    """Whether one-sided quotients stay apart as steps shrink, as at a kink: their distance is in
+    proportion to the step where there is a second derivative."""
+    apart = np.abs(ladder.plus - 2 * ladder.zero + ladder.minus) / ladder.h[:, None]
+    heard = 8 * ladder.noise[-1] / ladder.h[-1]  # 4 roundings a step, twice that to be sure
+    smooth = BENDING * apart[0] * (ladder.h[-1] / ladder.h[0])
+    return bool(np.any(apart[-1] > np.maximum(smooth, heard)))
+
+
+def even(estimate: Estimate) -> Sides:
+    """A smooth point: both sides have the slope of the whole."""
+    smooth = np.full(estimate.value.size, int(PointKind.SMOOTH))
+    return Sides(smooth, estimate, estimate, np.zeros(estimate.value.size, dtype=np.bool_))
+
+
+def narrow(found: Look, line: Line, expected: Float, relative: float) -> bool:
+    """Whether the bars say enough: beside the slope, or as much as rounding lets any say."""
+    last = FIRST_STEP * line.scale * 2.0 ** (1 - found.level - found.levels)
+    enough = np.maximum(relative * _size(found, expected), FLOOR * line.noise / last)
+    return bool(np.all(found.estimate.error <= enough))
+
+
+def _size(found: Look, expected: Float) -> Float:
+    """How large the slope is on any step, (k,)."""
+    return np.maximum(np.abs(expected), found.steepest)
+
+
+def descend(line: Line, expected: Float, relative: float, level: int = FIRST_LEVEL) -> Look | None:
+    """Looks at ever smaller steps until bars are narrow and hold what is expected, until two looks
+    in a row contradict it and not each other, or until rounding is larger than all contradictions.
+    Kinks that are near, but not at the point, are left behind like this. None: no look was
+    possible."""
+    last: Look | None = None
+    while level < DEEPEST:
+        found = first_look(line, expected, relative, level)
+        level += LEVELS
+        if found is None:
+            continue
+        if narrow(found, line, expected, relative):
+            if found.confirmed:
+                return found
+            if last is not None and same_story(last, found):
+                return found
+            level = found.level + 1  # rounding soon hides what was seen: half the steps at once
+        last = found
+        apart = np.abs(found.estimate.value - expected)
+        smallest = FIRST_STEP * line.scale * 2.0 ** -(found.level + LEVELS)
+        if np.all(line.noise / smallest > np.maximum(apart, found.estimate.error)):
+            break
+    return last
+
+
+def same_story(one: Look, other: Look) -> bool:
+    """Both contradict what was expected, and their bars meet, where either does."""
+    off = ~(one.agrees & other.agrees)
+    gap = np.abs(one.estimate.value - other.estimate.value)
+    meet = gap <= one.estimate.error + other.estimate.error
+    return bool(np.any(~one.agrees & ~other.agrees) and np.all(meet[off]))
+
+
+@dataclass(slots=True)
+class Quick(Sampled):
+    """A `Sampled` that believes the expected derivative where one look confirms it. `many` are the
+    values at several inputs, (k, m); `measure` finds the noise better, and is asked once, before
+    the first slope that needs it."""
+
+    many: Callable[[Sequence[Values]], Float] = field(kw_only=True)
+    measure: Callable[[], Float] = field(kw_only=True)
+    measured: bool = field(default=False, kw_only=True)
+
+    def _slope(
+        self,
+        moved: Callable[[float], Values],
+        scale: float,
+        low: float,
+        high: float,
+        base: float,
+        expected: Float | None,
+    ) -> Slope:
+        if expected is not None and np.all(np.isfinite(expected)):
+            line = Line(
+                lambda steps: self.many([moved(float(h)) for h in steps]),
+                self.zero,
+                self.noise,
+                scale,
+                low,
+                high,
+                base,
+            )
+            found = first_look(line, expected, RELATIVE, FIRST_LEVEL)
+            if found and found.confirmed and narrow(found, line, expected, RELATIVE):
+                return Slope(found.estimate, found.sides, found.steepest)
+        if not self.measured:
+            self.noise = self.measure()
+            self.measured = True
+        return Sampled._slope(self, moved, scale, low, high, base, expected)

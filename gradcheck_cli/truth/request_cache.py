@@ -1,0 +1,269 @@
+"""The differences of one request, each taken once, and what is shared between its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import SECOND, Mode, Problem, Projection
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.truth import Cost
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
+from gradcheck_cli.truth.bisect_directions import ENTRY_LIMIT, confirm
+from gradcheck_cli.truth.blocks import Differences
+from gradcheck_cli.truth.certified.enclose import Certificate, certify_stated
+from gradcheck_cli.truth.conditioning.rounding_cost import conditioning
+from gradcheck_cli.truth.conditioning.tape import output_noise_sums
+from gradcheck_cli.truth.gradients import (
+    Float64Gradients,
+    block_shapes,
+    float64_gradients,
+    numbers_asked,
+)
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.directions import Sampled, Values
+from gradcheck_cli.truth.numerics.noise import from_size, from_sums, measured
+from gradcheck_cli.truth.plain import PlainFunction, frozen, inlined
+
+NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each,
+MOVED_ROWS = 4  # and at other points than the one in question, two a column
+
+
+@dataclass
+class Work:
+    """What is shared between the blocks of one request.
+
+    `output` is the float64 value, `on_the_way` the largest number on the way to it. `structural`:
+    some operation stands exactly on a kink of its own; `stairs`: none does but those whose value
+    there is that of one side (`ties.STAIRS`). Masks of the output's shape: `swallowed`,
+    what is finite although a pole lies on the way to it; `nowhere`, what has no value in exact
+    arithmetic.
+    """
+
+    request: TruthRequest
+    engine: ReferenceEngine
+    output: Array
+    structural: bool
+    stairs: bool
+    on_the_way: float
+    swallowed: Array
+    nowhere: Array
+    difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
+    rounding_cache: dict[tuple[Mode, str], Cost] | None = None
+    evaluations: int = 0
+
+    @cached_property
+    def gradients(self) -> Float64Gradients:
+        """Computed where they are asked for: not where everything is certified."""
+        return float64_gradients(self.request, self.engine)
+
+    @cached_property
+    def stated(self) -> dict[tuple[Mode, str], Certificate]:
+        """Of what the custom gradients state."""
+        return certify_stated(self.request)
+
+    def rounding(self, mode: Mode, name: str) -> Callable[[], tuple[Array, Array]]:
+        """C and R of a block in float64, when they are asked for."""
+
+        def of_block() -> tuple[Array, Array]:
+            if self.rounding_cache is None:
+                true = self.gradients.true
+                self.rounding_cache = conditioning(self.request, true, "float64")
+            cost = self.rounding_cache[mode, name]
+            return cost.condition, cost.floor
+
+        return of_block
+
+
+def differences_of(work: Work, mode: Mode) -> dict[str, Differences]:
+    """The differences of every block of a mode."""
+    projection = work.request.projections[mode]
+    second = mode in SECOND
+    key = numbers_asked(mode, projection)
+    if key not in work.difference_cache:
+        exact, along = sampled(work, mode, projection, second)
+        work.difference_cache[key] = _take(work, mode, projection, exact, along, second)
+    # a merge may note in its differences what it settled, so every mode has its own
+    return {
+        name: replace(d, value=d.value.copy(), error=d.error.copy(), kind=d.kind.copy())
+        for name, d in work.difference_cache[key].items()
+    }
+
+
+def sampled(
+    work: Work, mode: Mode, projection: Projection, second: bool
+) -> tuple[Sampled, Sampled]:
+    """The function to be differentiated: with the noise of exact steps, and of rounded ones."""
+    request = work.request
+    program, values = frozen(inlined(request.program), request.values, request.dtype)
+    if second:
+        function = _gradient_function(work, projection)
+    else:
+        plain = PlainFunction(program, request.dtype)
+        rows = (
+            None if projection.rows is None else projection.rows.reshape(len(projection.rows), -1)
+        )
+
+        def function(at: Values) -> Float:
+            flat = plain(at).reshape(-1)
+            return flat if rows is None else rows @ flat
+
+    def counted(at: Values) -> Float:
+        work.evaluations += 1
+        with np.errstate(all="ignore"):
+            return function(at)
+
+    zero = counted(values)
+    bounds, smooth = request.bounds, not work.structural
+    noise = _noise(work, program, values, counted, zero, projection, second)
+    at_ops, rounded = noise(values, zero)
+    return (
+        Sampled(counted, values, bounds, at_ops, zero, lambda at, y: noise(at, y)[0], smooth),
+        Sampled(counted, values, bounds, rounded, zero, lambda at, y: noise(at, y)[1], smooth),
+    )
+
+
+def _gradient_function(work: Work, projection: Projection) -> Callable[[Values], Float]:
+    """The float64 gradient of the scalarised output with respect to every input, flattened."""
+    request = work.request
+    program, _ = frozen(inlined(request.program), request.values, request.dtype)
+    output = request.program.nodes[request.program.output].shape
+    rows = np.ones((1, *output)) if projection.rows is None else projection.rows[:1]
+
+    def function(at: Values) -> Float:
+        answer = work.engine.evaluate(
+            Problem(
+                program, at, request.wrt, "float64", request.dtype, "reverse", Projection(rows=rows)
+            )
+        )
+        parts = []
+        for name in request.wrt:
+            gradient = answer.gradients.get(name)
+            size = int(np.size(request.values[name]))
+            missing = gradient is None or gradient.values is None
+            empty = np.full(size, np.nan) if answer.failure else np.zeros(size)
+            parts.append(empty if missing else gradient.values.reshape(-1))  # type: ignore[union-attr]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    return function
+
+
+def _noise(
+    work: Work,
+    program: Program,
+    values: Values,
+    function: Callable[[Values], Float],
+    start: Float,
+    projection: Projection,
+    second: bool,
+) -> Callable[[Values, Float], tuple[Float, Float]]:
+    """From inputs and the value there (at `values`: `start`), the noise of that value by its
+    operations, and with that of inputs that were rounded too."""
+    rounding, operations = work.request.dtype, len(program.nodes)
+
+    def summed(at: Values, zero: Float) -> tuple[Float, Float]:
+        at_ops, at_inputs = output_noise_sums(program, at, rounding, projection.rows)
+        # At the point itself an operation may stand on its vertical tangent with an exact argument.
+        # At a step it stands there because the argument was rounded: acos(cos(1e-9)).
+        unknown = from_size(zero, 1) if at is values else np.inf
+        return from_sums(zero, at_ops, unknown), from_sums(zero, at_ops + at_inputs, unknown)
+
+    output = program.nodes[program.output].shape
+    count = int(np.prod(output)) if projection.rows is None else len(projection.rows)
+    if not second and count <= MOVED_ROWS:
+        return summed
+    if second or count > NOISE_ROWS:
+        least = from_size(start, operations)
+        noise = np.fmax(least, measured(function, values, start))
+        here = noise, np.fmax(2 * noise, measured(function, values, start, exact=False))
+    else:
+        here = summed(values, start)
+
+    def grown(at: Values, zero: Float) -> tuple[Float, Float]:
+        # where the value changes, the operations that change it round at the size of the change
+        with np.errstate(all="ignore"):
+            more = from_size(zero - start, operations)
+        return here[0] + more, here[1] + 2 * more
+
+    return grown
+
+
+def _take(
+    work: Work,
+    mode: Mode,
+    projection: Projection,
+    exact: Sampled,
+    rounded: Sampled,
+    second: bool,
+) -> dict[str, Differences]:
+    """Differences of every block of a mode; a column is an entry, or a direction where columns are
+    given."""
+    request = work.request
+    shapes = block_shapes(request, mode)
+    columns = projection.columns or {}
+    by_input = {
+        name: Differences.empty(exact.zero.size, _columns(request, columns, name))
+        for name in request.wrt
+    }
+    entries = sum(int(np.size(request.values[n])) for n in request.wrt if n not in columns)
+    for name, differences in by_input.items():
+        expected = _expected(work, mode, name)
+        if name in columns:
+            for k, tangent in enumerate(columns[name]):
+                slope = rounded.along({name: np.asarray(tangent)}, expected[:, k])
+                differences.put(k, slope)
+        elif entries <= ENTRY_LIMIT:
+            for k in range(differences.value.shape[1]):
+                differences.put(k, exact.along_entry(name, k, expected[:, k]))
+    if entries > ENTRY_LIMIT and not second:
+        whole = {n: work.gradients.true[mode, n] for n in request.wrt if n not in columns}
+        confirm(whole, by_input, exact, rounded, request.seed)
+    if not second:
+        return by_input
+    return {
+        f"{a}.{b}": _rows_of(request, by_input[b], a)
+        for a in request.wrt
+        for b in request.wrt
+        if f"{a}.{b}" in shapes
+    }
+
+
+def _expected(work: Work, mode: Mode, name: str) -> Array:
+    """The float64 gradient's columns for one input; second order, over the rows of all inputs."""
+    true = work.gradients.true
+    if mode not in SECOND:
+        return true[mode, name]
+    return np.concatenate([true[mode, f"{other}.{name}"] for other in work.request.wrt])
+
+
+def _columns(request: TruthRequest, columns: object, name: str) -> int:
+    if isinstance(columns, dict) and name in columns:
+        return len(columns[name])
+    return int(np.size(request.values[name]))
+
+
+def _rows_of(request: TruthRequest, differences: Differences, name: str) -> Differences:
+    """The rows of the flattened gradient that belong to input `name`."""
+    start = 0
+    for other in request.wrt:
+        size = int(np.size(request.values[other]))
+        if other == name:
+            part = slice(start, start + size)
+            return Differences(
+                differences.value[part],
+                differences.error[part],
+                differences.kind[part],
+                differences.above[part],
+                differences.below[part],
+                differences.side_error[part],
+                differences.vouched[part],
+                differences.steepest[part],
+                differences.isolated[part],
+            )
+        start += size
+    raise KeyError(name)

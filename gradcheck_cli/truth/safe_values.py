@@ -1,0 +1,72 @@
+"""Calls of a layer next to its point, where it may have no value; what it raises for another reason
+than the point is raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.tracebacks import as_failure, is_internal
+from gradcheck_cli.truth.numerics.directions import Values
+
+Answer = TypeVar("Answer")
+
+ONCE = "in one call, but not in the next one with the same numbers"
+HERE = "in a later call at the given point, where it ran before"
+
+
+class RaisedLater(EngineFault):
+    """The layer raises in some calls, and its point is not the reason. The message says in
+    which."""
+
+    def __init__(self, error: Exception, which: str) -> None:
+        failure = as_failure(error)
+        super().__init__(f"{failure.message} ({which})")
+        self.kind, self.detail, self.place = failure.kind, failure.detail, failure.place
+
+
+def tried(there: Callable[[], Answer], here: Callable[[], object]) -> Answer | None:
+    """What a call next to the layer's point gives; None where the layer refuses that point: it
+    raises there twice, and the same call at its own point (`here`) runs.
+
+    Raises RaisedLater, and what gradcheck's own code raises.
+    """
+    try:
+        return there()
+    except Exception as error:
+        if is_internal(error):
+            raise
+        first = error
+    try:
+        there()
+    except Exception:
+        pass  # as before: now its own point decides
+    else:
+        raise RaisedLater(first, ONCE) from first
+    try:
+        here()
+    except Exception as error:
+        raise RaisedLater(error, HERE) from error
+    return None
+
+
+def values_of(subject: Subject, many: Sequence[Values], count: int) -> Array:
+    """The flattened outputs at several points, (k, count); nan where the layer refuses a point, as
+    some do outside their domain. Raises what `tried` raises."""
+    try:
+        return subject.several(many)
+    except Exception as error:
+        if is_internal(error):
+            raise
+        first = error
+    here = partial(subject.value, {})
+    found = [tried(partial(subject.value, values), here) for values in many]
+    if all(value is not None for value in found):
+        raise RaisedLater(first, ONCE) from first
+    return np.stack([np.full(count, np.nan) if value is None else value for value in found])

@@ -1,0 +1,171 @@
+"""Right layers have nothing but notes; a layer that cannot be run is left to the other checks."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations
+
+from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.failures import told_once, with_failure
+from tests.checks.making import behaviour, examined, layer_problem, torch_engine
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.standard_normal((4, 6))
+
+
+class Centred(torch.autograd.Function):
+    """A right rule of several inputs, with everything that may be used in one."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        y = (x - x.mean(-1, keepdim=True)) * w
+        ctx.save_for_backward(x, w)
+        return y, x.sum()
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, w = ctx.saved_tensors
+        inner = g * w
+        dw = (g * (x - x.mean(-1, keepdim=True))).sum(0) if ctx.needs_input_grad[1] else None
+        return inner - inner.mean(-1, keepdim=True) + h, dw
+
+
+def test_right_layers_have_nothing_but_notes() -> None:
+    attention = nn.MultiheadAttention(6, 2, batch_first=True)
+    layers = {
+        "linear": (nn.Linear(6, 3), {"input": ROWS}),
+        "layer norm": (nn.LayerNorm(6), {"input": ROWS}),
+        "batch norm": (nn.BatchNorm1d(6), {"input": ROWS}),
+        "lstm": (nn.LSTM(6, 3), {"input": ROWS[None]}),
+        "attention": (lambda x: attention(x, x, x), {"x": ROWS[None]}),
+        "convolution": (nn.Conv2d(1, 2, 2), {"input": RNG.standard_normal((2, 1, 4, 4))}),
+        "pooling": (nn.MaxPool2d(2), {"input": RNG.standard_normal((2, 1, 4, 4))}),
+        "ties and kinks": (lambda x: x.relu().amax(0), {"x": np.zeros((3, 2))}),
+        "function": (Centred, {"x": ROWS, "w": RNG.standard_normal(6)}),
+        "integers": (nn.Embedding(5, 3), {"input": np.array([0, 3, 3])}),
+        "scripted": (torch.jit.script(nn.Linear(6, 3)), {"input": ROWS}),
+        "spectral norm": (parametrizations.spectral_norm(nn.Linear(6, 3)), {"input": ROWS}),
+        "overflow": (torch.exp, {"x": np.array([709.0, 1.0])}),
+        "edge of the domain": (lambda x: torch.linalg.cholesky(x @ x.T), {"x": np.eye(2)}),
+        "a cast": (lambda x: x.half() * 2, {"x": ROWS}),
+        "singular at zero": (lambda x: x.norm(), {"x": np.zeros(3)}),
+    }
+    found = {name: behaviour(layer, inputs) for name, (layer, inputs) in layers.items()}
+    assert found == {name: {} for name in layers}
+    found = {name: behaviour(*layers[name], dtype="bfloat16") for name in ("linear", "function")}
+    assert found == {name: {} for name in found}
+
+
+def test_state_that_belongs_there_is_a_note() -> None:
+    answer = examined(nn.BatchNorm1d(6), {"input": ROWS}, behaviour=True)
+    assert answer.findings == ()
+    (note,) = answer.notes
+    assert "running_mean, running_var" in note
+
+
+def test_random_numbers_are_a_note() -> None:
+    found = behaviour(nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.5)), {"input": ROWS})
+    assert list(found) == ["GC601"]
+    assert behaviour(nn.Dropout(0.5).eval(), {"input": ROWS}) == {}
+    assert list(behaviour(lambda x: x * np.random.random(), {"x": ROWS})) == ["GC601"]
+
+
+def test_a_layer_that_cannot_be_run_is_left_to_the_checks_of_its_gradients() -> None:
+    def broken(x):
+        raise ValueError("no")
+
+    def told(layer, inputs):
+        problems = [layer_problem(layer, inputs, behaviour=b) for b in (False, True)]
+        answers = [with_failure(p, examine(torch_engine(), p)) for p in problems]
+        assert answers[1].findings
+        return told_once(problems, answers)
+
+    (found,) = told(broken, {"x": ROWS})
+    assert (found.code, found.message) == ("GC701", "ValueError: no")
+    (found,) = told(lambda x: x > 0, {"x": ROWS})
+    assert found.code == "GC109"
+    found = told("layers.py:Transposed", {"x": ROWS, "w": np.eye(6)[:, :2]})
+    assert all(finding.dtype == "float64" for finding in found)
+
+
+def test_a_layer_without_float64_is_checked_in_its_own_precision() -> None:
+    class Narrow(nn.Module):
+        def forward(self, x):
+            if x.dtype != torch.float32:
+                raise TypeError("float32 only")
+            x *= 2
+            return torch.sin(x)
+
+    assert list(behaviour(Narrow(), {"x": ROWS}, dtype="float32")) == ["GC603"]
+
+
+@pytest.mark.parametrize("behaves", [False, True])
+def test_a_layer_that_raises_at_any_one_call_is_not_passed(behaves: bool) -> None:
+    x = {"x": np.array([0.3, -1.2])}
+    calls = 0
+
+    def raising(at):
+        def layer(x):
+            nonlocal calls
+            calls += 1
+            if calls == at:
+                raise RuntimeError("late")
+            return torch.sin(x)
+
+        return layer
+
+    assert not examined(raising(0), x, behaviour=behaves).findings
+    count, ways = calls, set()
+    assert count > 15
+    for at in range(1, count + 1):
+        calls = 0
+        layer = raising(at)
+        answer = with_failure(
+            layer_problem(layer, x, behaviour=behaves), examined(layer, x, behaviour=behaves)
+        )
+        assert answer.findings, at
+        assert all("late" in f.message and "line" in f.detail for f in answer.findings), at
+        ways |= {f.message.partition("late")[2] for f in answer.findings}
+    assert " (in one call, but not in the next one with the same numbers)" in ways
+
+
+def test_a_layer_that_raises_from_some_call_on_is_not_at_the_edge_of_its_domain() -> None:
+    calls = 0
+
+    def worn(x):
+        nonlocal calls
+        calls += 1
+        if calls > 4:
+            raise RuntimeError("worn out")
+        return torch.sin(x)
+
+    failure = examined(worn, {"x": np.array([0.3, -1.2])}, behaviour=True).failure
+    assert failure is not None
+    assert failure.message.startswith("RuntimeError: worn out")
+
+
+def test_where_every_point_beside_is_refused_it_is_said() -> None:
+    def narrow(x):
+        if x.detach()[0] != 0.5:
+            raise ValueError("only 0.5")
+        return torch.sin(x)
+
+    answer = examined(narrow, {"x": np.array([0.5])}, behaviour=True)
+    assert answer.failure is None
+    assert not answer.findings
+    assert "GC608 were checked in part" in " ".join(answer.notes)
+
+
+def test_a_layer_that_runs_only_with_gradients_has_all_its_faults_told() -> None:
+    def hooked(x):
+        y = x.sin()
+        y.register_hook(lambda g: 2 * g)
+        return y
+
+    x = {"x": np.array([0.3, -1.2])}
+    assert "GC608" in behaviour(hooked, x)
+    answer = examined(hooked, x)
+    assert answer.failure is not None
+    assert "register_hook" in answer.failure.detail
+    assert "GC402" not in {finding.code for finding in answer.findings}

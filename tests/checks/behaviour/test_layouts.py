@@ -1,0 +1,53 @@
+import numpy as np
+import torch
+
+from tests.checks.making import behaviour, examined
+
+X = {"x": np.array([[0.7, -1.3, 0.4], [2.0, 0.1, -0.6]])}
+
+
+def sine(read):
+    """sin, whose backward reads the upstream gradient by `read(g)`."""
+
+    class Sine(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return torch.sin(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return read(g) * torch.cos(ctx.saved_tensors[0])
+
+    return Sine
+
+
+def test_a_backward_that_is_wrong_in_one_layout() -> None:
+    def in_order(g):
+        return g.t().contiguous().t().reshape(2, 3) if g.stride() != (1, 2) else g.t().reshape(2, 3)
+
+    def from_the_start(g):
+        return torch.as_strided(g, (2, 3), g.stride(), 0)
+
+    def doubled(g):
+        return g * 2 if 0 in g.stride() else g
+
+    assert "transposed" in behaviour(sine(in_order), X)["GC606"]
+    assert "slice with gaps" in behaviour(sine(from_the_start), X)["GC606"]
+    assert "expanded" in behaviour(sine(doubled), X)["GC606"]
+
+
+def test_a_view_raises_and_a_reshape_does_not() -> None:
+    assert "raises RuntimeError" in behaviour(sine(lambda g: g.view(-1).view(2, 3)), X)["GC606"]
+    assert behaviour(sine(lambda g: g.reshape(-1).view(2, 3)), X) == {}
+
+
+def test_an_input_that_is_refused_is_a_warning_and_one_that_is_misread_an_error() -> None:
+    (refused,) = examined(lambda x: x.view(-1) * 2, X, behaviour=True).findings
+    (misread,) = examined(
+        lambda x: torch.as_strided(x, (2, 3), (3, 1)) * 2, X, behaviour=True
+    ).findings
+    assert (refused.code, refused.severity) == ("GC606", "warning")
+    assert (misread.code, misread.severity) == ("GC606", "error")
+    expanded = examined(lambda x: x * (1 + (x.stride()[0] == 0)), X, behaviour=True).findings
+    assert ["stride 0" in finding.message for finding in expanded] == [True]

@@ -1,0 +1,84 @@
+import numpy as np
+import torch
+from torch import nn
+
+from tests.checks.making import behaviour, examined
+
+X = {"x": np.array([0.7, -1.3])}
+
+
+def sine(backward):
+    """sin with this backward; `saved` is what the forward keeps on the class."""
+
+    class Sine(torch.autograd.Function):
+        saved = None
+        total = 0.0
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            Sine.saved = x.detach()
+            return torch.sin(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return backward(Sine, ctx, g)
+
+    return Sine
+
+
+def test_what_is_shared_by_all_calls() -> None:
+    found = behaviour(sine(lambda cls, ctx, g: g * torch.cos(cls.saved)), X)
+    assert "another forward run between" in found["GC605"]
+
+
+def test_gradients_that_are_added_up_are_no_chance() -> None:
+    def adding(cls, ctx, g):
+        cls.total = cls.total + g * torch.cos(ctx.saved_tensors[0])
+        return cls.total
+
+    answer = examined(sine(adding), X, behaviour=True)
+    (finding,) = answer.findings
+    assert finding.code == "GC605"
+    assert "grows by the same amount" in finding.message
+    assert answer.fickle
+
+
+def test_two_passes_over_one_graph() -> None:
+    def once(cls, ctx, g):
+        (x,) = ctx.saved_tensors
+        ctx.passes = getattr(ctx, "passes", 0) + 1
+        return g * torch.cos(x) * ctx.passes
+
+    assert "two backward passes" in behaviour(sine(once), X)["GC605"]
+
+
+def test_counting_and_caching_layers_remember_and_dice_do_not() -> None:
+    class Counting(nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return x / self.calls
+
+    class Cached(nn.Module):
+        scale = None
+
+        def forward(self, x):
+            if self.scale is None:
+                self.scale = x.detach().abs().max()
+            return x / self.scale
+
+    class Last(nn.Module):
+        before = 0.0
+
+        def forward(self, x):
+            y = x + self.before
+            self.before = x.detach() * 0.5
+            return y * y
+
+    dice = np.random.default_rng(5)
+    assert "how often" in behaviour(Counting(), X)["GC605"]
+    assert "a first input" in behaviour(Cached(), X)["GC605"]
+    assert "another input" in behaviour(Last(), X)["GC605"]
+    assert list(behaviour(lambda x: x * dice.random(), X)) == ["GC602"]

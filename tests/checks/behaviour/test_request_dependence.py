@@ -1,0 +1,45 @@
+import numpy as np
+import torch
+from torch import nn
+
+from tests.checks.making import behaviour
+
+X = {"x": np.array([0.7, -1.3])}
+
+
+def test_a_value_that_depends_on_tracking() -> None:
+    found = behaviour(lambda x: x * (1 + 1e-6 * torch.is_grad_enabled()), X)
+    assert "no gradients are tracked" in found["GC608"]
+
+
+def test_a_gradient_that_depends_on_who_asks() -> None:
+    class Frozen(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.tensor([3.0, 0.5]))
+
+        def forward(self, x):
+            return (
+                x if self.weight.requires_grad else x.detach() + 2 * (x - x.detach())
+            ) * self.weight
+
+    assert "only `x` asks" in behaviour(Frozen(), X)["GC608"]
+
+
+def test_outputs_that_are_not_used() -> None:
+    class Pair(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(x)
+            return torch.sin(x), x * x
+
+        @staticmethod
+        def backward(ctx, g, h):
+            (x,) = ctx.saved_tensors
+            if h is None:
+                return g
+            return 2 * x * h + (0 if g is None else g * torch.cos(x))
+
+    assert "`y[0]` is the only output" in behaviour(Pair, X)["GC608"]
+    assert behaviour(lambda x: {"a": x.sin(), "mask": x > 0, "b": x * x}, X) == {}

@@ -1,0 +1,74 @@
+"""Problems about layers, asked and answered in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.checks import examine
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
+from gradcheck_cli.domain.implementation import Implementation, Surrogate
+from gradcheck_cli.domain.layer import POWER, LayerAnswer, LayerProblem
+from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.spec import Input, Spec
+from gradcheck_cli.engines.torch.engine import TorchEngine
+
+SPAN = Span(1, 1, 1, 2)
+PLANTED = Path(__file__).parents[2] / "specs" / "planted"
+
+
+@cache
+def torch_engine() -> TorchEngine:
+    engine = TorchEngine()
+    engine.load()
+    return engine
+
+
+def layer_problem(
+    layer: Any,
+    inputs: Mapping[str, npt.ArrayLike],
+    *,
+    args: Sequence[Any] = (),
+    surrogates: tuple[Surrogate, ...] = (),
+    dtype: str = "float64",
+    modes: tuple[Mode, ...] = FIRST_ORDER,
+    behaviour: bool = False,
+    domain: tuple[float, float] = (-np.inf, np.inf),
+    power: float = POWER,
+) -> LayerProblem:
+    """`layer` is the object itself, or a target beside the planted specs."""
+    target, live = (layer, None) if isinstance(layer, str) else (str(layer), layer)
+    implementation = Implementation(
+        "torch", target, str(PLANTED), SPAN, tuple(args), surrogates=surrogates, live=live
+    )
+    arrays = {name: np.asarray(value) for name, value in inputs.items()}
+    spec = Spec(
+        name="layer",
+        source=Source("layer.yaml", ""),
+        span=SPAN,
+        program=Program((), {}, (), ""),
+        points=({n: Input(n, v, v.dtype.kind == "f", *domain) for n, v in arrays.items()},),
+        wrt=(),
+        implementations=(implementation,),
+    )
+    return LayerProblem(spec, implementation, 0, dtype, modes, behaviour=behaviour, power=power)
+
+
+def examined(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) -> LayerAnswer:
+    """What `examine` answers to `layer_problem`."""
+    return examine(torch_engine(), layer_problem(layer, inputs, **settings))
+
+
+def behaviour(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) -> dict[str, str]:
+    """What the checks of behaviour find: code -> message."""
+    answer = examined(layer, inputs, behaviour=True, **settings)
+    assert answer.failure is None
+    found = {finding.code: finding.message for finding in answer.findings}
+    assert len(found) == len(answer.findings), "a code is told once"
+    return found

@@ -1,0 +1,285 @@
+"""Layers of JAX: the operation, the stated rule or the stop that is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.extend.core import Primitive
+from jax.interpreters import ad
+
+from gradcheck_cli.checks import examine
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.report import Cause
+from gradcheck_cli.engines.jax.custom_functions import MOST_CALLS, custom_calls
+from gradcheck_cli.engines.jax.engine import JaxEngine
+from tests.checks.making import layer_problem
+
+
+@cache
+def engine() -> JaxEngine:
+    made = JaxEngine()
+    made.load()
+    return made
+
+
+def causes(layer: Any, x: Any, dtype: str, mode: Mode = "reverse") -> set[Cause]:
+    """Those of all errors, each of which has one."""
+    problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=(mode,))
+    implementation = replace(problem.implementation, engine="jax")
+    answer = examine(engine(), replace(problem, implementation=implementation))
+    assert answer.failure is None
+    found = {finding.cause for finding in answer.findings if finding.severity == "error"}
+    assert found
+    assert None not in found
+    return {cause for cause in found if cause is not None}
+
+
+def stretch(cause: Cause) -> str:
+    """What stands where the cause points."""
+    assert cause.source is not None
+    line = cause.source.line(cause.span.line)
+    return line[cause.span.column - 1 : cause.span.end_column - 1]
+
+
+def masked(total: Any, x: Any) -> tuple[Any, Any]:
+    root = jnp.where(x > 0, jnp.sqrt(x), 0.0)
+    return total + root, root
+
+
+def late(t: Any) -> Any:
+    return 1 / jnp.exp(t)
+
+
+def by_hand(x: Any) -> Any:
+    e = jnp.exp(x)
+    return e / e.sum()
+
+
+@pytest.mark.parametrize(
+    ("layer", "x", "kind", "op", "text"),
+    [
+        (lambda x: jnp.log(1 + jnp.exp(x)), [200.0], "overflow", "exp", "jnp.exp(x)"),
+        (by_hand, [100.0, 1.0], "overflow", "exp", "jnp.exp(x)"),
+        # inside what is compiled, in every turn of a loop
+        (
+            jax.jit(lambda x: jax.lax.scan(masked, 0.0, x)[0]),
+            [1.0, -1.0],
+            "masked branch",
+            "sqrt",
+            "jnp.sqrt(x)",
+        ),
+        (lambda x: jax.lax.cond(x > 0, late, jnp.sin, x), 100.0, "overflow", "exp", "jnp.exp(t)"),
+    ],
+)
+def test_the_operation_on_the_users_line(
+    layer: Callable[..., Any], x: Any, kind: str, op: str, text: str
+) -> None:
+    for cause in causes(layer, x, "float32"):
+        assert (cause.phase, cause.kind, cause.op, stretch(cause)) == ("forward", kind, op, text)
+        assert cause.proven
+
+
+def test_the_worst_element_tells_the_story() -> None:
+    """exp(-100) is zero in float32, which harms nobody; exp(100) is infinite."""
+    for cause in causes(lambda x: jnp.log(jnp.exp(x).sum()), [-100.0, 100.0], "float32"):
+        assert "exp(100) = inf" in cause.story
+
+
+@jax.custom_vjp
+def recip(x: Any) -> Any:
+    return 1 / jnp.exp(x)
+
+
+def recip_bwd(e: Any, y_bar: Any) -> Any:
+    return (-y_bar * e / (e * e),)
+
+
+recip.defvjp(lambda x: (recip(x), jnp.exp(x)), recip_bwd)
+
+
+@jax.custom_jvp
+def inverse(x: Any) -> Any:
+    return 1 / jnp.exp(x)
+
+
+@inverse.defjvp
+def push(primals: Any, tangents: Any) -> Any:
+    (x,), (x_dot,) = primals, tangents
+    e = jnp.exp(x)
+    return 1 / e, -e / (e * e) * x_dot
+
+
+@pytest.mark.parametrize("function", [recip, inverse])
+def test_a_stated_rule_loses_what_it_need_not(function: Any) -> None:
+    (cause,) = causes(lambda x: function(x) * 2, [60.0], "float32")
+    assert (cause.phase, cause.kind, stretch(cause)) == ("backward", "overflow", "e * e")
+    assert cause.engine_op == "mul"
+
+
+@jax.custom_vjp
+def sine(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+@jax.custom_vjp
+def square(x: Any, parts: Any) -> Any:
+    return x * x * parts["w"]
+
+
+@jax.custom_jvp
+def cube(x: Any) -> Any:
+    return x**3
+
+
+@cube.defjvp
+def push_cube(primals: Any, tangents: Any) -> Any:
+    (x,), (x_dot,) = primals, tangents
+    return cube(x), 2 * x**2 * x_dot  # and not 3
+
+
+sine.defvjp(lambda x: (sine(x), x), lambda x, y_bar: (y_bar * jnp.cos(x),))
+square.defvjp(  # half of it
+    lambda x, parts: (square(x, parts), (x, parts["w"])),
+    lambda kept, y_bar: (y_bar * kept[0] * kept[1], {"w": y_bar * kept[0] ** 2}),
+)
+
+
+@pytest.mark.parametrize(
+    ("layer", "op", "text"),
+    [
+        (lambda x: square(sine(x), {"w": x}), "square", "y_bar * kept[0] * kept[1]"),
+        (jax.jit(jax.vmap(lambda x: cube(sine(x)))), "cube", "2 * x**2 * x_dot"),
+    ],
+)
+def test_the_wrong_one_of_several_stated_rules(layer: Any, op: str, text: str) -> None:
+    (cause,) = causes(layer, [0.5, 1.0], "float64")
+    assert (cause.op, cause.kind, stretch(cause)) == (op, "wrong rule", text)
+    rule = "jvp" if op == "cube" else "backward"  # that is what the user wrote, in either mode
+    assert cause.story.startswith(f"the {rule} of `{op}`")
+
+
+def test_a_long_loop_is_not_gone_through_to_its_end() -> None:
+    def layer(x: Any) -> list[Any]:
+        turns.clear()
+        for turn in range(200):
+            x = sine(x)
+            turns.append(turn)
+        return [x]
+
+    turns: list[int] = []
+    calls = custom_calls(layer, {"x": jnp.array(0.5)}, ["x"])
+    assert len(calls) == len(turns) == MOST_CALLS
+    assert calls[0].reaches == {"x"}
+
+
+def test_where_the_gradient_stops() -> None:
+    def scaled(x: Any) -> Any:
+        return x / jax.lax.stop_gradient(jnp.linalg.norm(x))
+
+    for cause in causes(jax.jit(scaled), [1.0, 2.0], "float64"):
+        assert cause.kind == "detached path"
+        assert stretch(cause) == "jax.lax.stop_gradient(jnp.linalg.norm(x))"
+
+
+def test_a_backward_of_another_dtype_is_traced_as_any_other() -> None:
+    """`convert_element_type` is no row of the table, so nothing is known of it as one."""
+
+    @jax.custom_vjp
+    def narrowed(x: Any) -> Any:
+        return jnp.sin(x)
+
+    narrowed.defvjp(
+        lambda x: (jnp.sin(x), x), lambda x, y_bar: ((y_bar * jnp.cos(x)).astype(jnp.float16),)
+    )
+    problem = layer_problem(narrowed, {"x": [0.3, -1.2]}, dtype="float64", modes=("reverse",))
+    implementation = replace(problem.implementation, engine="jax")
+    answer = examine(engine(), replace(problem, implementation=implementation))
+    assert {finding.code for finding in answer.findings} == {"GC103", "GC301"}
+    assert not [note for note in answer.notes if "not traced" in note]
+
+
+@jax.custom_jvp
+def soft(x: Any) -> Any:
+    return jnp.tanh(x)
+
+
+@soft.defjvp
+def push_soft(primals: Any, tangents: Any) -> Any:
+    return soft(primals[0]), (1 - soft(primals[0])) * tangents[0]  # without the square
+
+
+@pytest.mark.parametrize("size", [2, 80])  # the whole Jacobian, and random products of it
+def test_a_stated_jvp_in_a_loop_without_a_reverse_mode(size: int) -> None:
+    def settled(x: Any) -> Any:
+        return jax.lax.while_loop(lambda y: jnp.sum(y) > 0.1, lambda y: 0.5 * soft(y), x)
+
+    found = causes(settled, jnp.linspace(0.1, 1.5, size), "float64", "forward")
+    assert {stretch(cause) for cause in found} == {"(1 - soft(primals[0])) * tangents[0]"}
+
+
+def both_large(x: Any) -> Any:
+    return jnp.logaddexp(x, x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("layer", "x"), [(both_large, -1.5e20), (both_large, 3e30)])
+def test_what_every_precision_absorbs_is_rounding(layer: Any, x: float, dtype: str) -> None:
+    problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=("reverse", "forward"))
+    implementation = replace(problem.implementation, engine="jax")
+    found = examine(engine(), replace(problem, implementation=implementation)).findings
+    assert [(f.code, f.mode) for f in found] == [("GC301", "reverse"), ("GC301", "forward")]
+    for finding in found:
+        assert finding.severity == "error"
+        assert finding.cause is not None
+        assert finding.cause.text == "jnp.logaddexp(x, x)"
+
+
+@jax.custom_vjp
+def twice_stated(x: Any) -> Any:
+    return jnp.log(1 + jnp.exp(x)) - x
+
+
+twice_stated.defvjp(lambda x: (twice_stated(x), x), lambda x, g: (-2 * g / (1 + jnp.exp(x)),))
+
+
+def test_a_wrong_rule_whose_numbers_are_large_is_no_rounding() -> None:
+    problem = layer_problem(twice_stated, {"x": 1.5}, dtype="float64", modes=("reverse",))
+    implementation = replace(problem.implementation, engine="jax")
+    (found,) = examine(engine(), replace(problem, implementation=implementation)).findings
+    assert found.code == "GC101"
+
+
+_fixed = Primitive("scaled_in_its_own_dtype")
+"""A primitive of a package that has its dtype in a parameter of its own."""
+_fixed.def_impl(lambda x, y, structure: _checked(x * y, structure))
+_fixed.def_abstract_eval(lambda x, y, structure: _checked(x, structure))
+
+
+def _checked(x: Any, structure: str) -> Any:
+    if x.dtype.name != structure:
+        raise ValueError("the result does not match its structure")
+    return x
+
+
+def _fixed_jvp(primals: Any, tangents: Any, structure: str) -> Any:
+    (x, y), (x_dot, y_dot) = primals, map(ad.instantiate_zeros, tangents)
+    return _fixed.bind(x, y, structure=structure), x_dot * y + x * y_dot
+
+
+ad.primitive_jvps[_fixed] = _fixed_jvp
+
+
+def beside_a_package(x: Any) -> Any:
+    doubled = _fixed.bind(x, 2 * x, structure=x.dtype.name)
+    return 1 / jnp.exp(doubled)
+
+
+def test_a_primitive_that_knows_its_dtype_does_not_hide_what_is_beside_it() -> None:
+    (cause,) = causes(beside_a_package, 6.7, "float32")
+    assert "exp" in cause.text

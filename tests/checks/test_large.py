@@ -1,0 +1,284 @@
+"""Layers too large for a whole Jacobian: what the report promises, and forward mode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gradcheck_cli.checks import examine
+from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.engines.eigen.engine import EigenEngine
+from tests.checks.making import examined, layer_problem, torch_engine
+
+X = np.random.default_rng(0).standard_normal(3000)
+CONSTANT = """
+#include <Eigen/Core>
+#include <unsupported/Eigen/AutoDiff>
+
+inline double number(double x) { return x; }
+inline double number(float x) { return x; }
+template <typename D>
+double number(const Eigen::AutoDiffScalar<D>& x) { return x.value(); }
+
+template <typename T>
+Eigen::Array<T, Eigen::Dynamic, 1> damp(const Eigen::Array<T, Eigen::Dynamic, 1>& x) {
+  return x.unaryExpr([](const T& one) { return T(one * T(number(one))); });
+}
+"""
+
+
+def notes(answer: LayerAnswer) -> str:
+    return "\n".join(answer.notes)
+
+
+class Wrong(torch.autograd.Function):
+    """sum(sin(x)), wrong by `error` in one entry of the gradient."""
+
+    error = 0.0
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.sin(x).sum()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        gradient = g * torch.cos(ctx.saved_tensors[0])
+        gradient[123] += g * Wrong.error
+        return gradient
+
+
+def test_an_error_as_large_as_promised_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = examined(Wrong, {"x": X}, modes=("reverse",))
+    (check,) = right.checks
+    assert (check.status, check.truth, check.power) == ("passed", "confirmed", 0.999)
+    assert check.caught is not None
+    assert check.caught < 1e-6
+    assert f"{check.caught:.1g} in any single entry" in notes(right)
+    monkeypatch.setattr(Wrong, "error", 2 * check.caught)
+    (found,) = examined(Wrong, {"x": X}, modes=("reverse",)).findings
+    assert found.entries[0].index == (123,)
+
+
+@pytest.mark.parametrize("count", [2, 3000])
+def test_errors_that_cancel_in_a_sum_of_signs_are_found(count: int) -> None:
+    """Half of them +e, half of them -e: along signs alone, two of them hide every other time."""
+
+    class Paired(Wrong):
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            signs = torch.tensor([1e-5, -1e-5], dtype=g.dtype).repeat(count // 2)
+            gradient = g * torch.cos(ctx.saved_tensors[0])
+            gradient[:count] += signs
+            return gradient
+
+    for seed in range(2):
+        x = np.random.default_rng(seed).standard_normal(3000)
+        problem = layer_problem(Paired, {"x": x}, modes=("reverse",))
+        answer = examine(torch_engine(), problem, blaming=False)
+        assert {finding.code for finding in answer.findings} == {"GC101"}
+
+
+def test_a_right_gradient_takes_one_backward_pass_and_ten_runs() -> None:
+    (check,) = examined(Wrong, {"x": X}, modes=("reverse",)).checks
+    assert (check.backward, check.status) == (1, "passed")
+    assert check.forward <= 10
+
+
+def test_more_power_takes_more_directions() -> None:
+    usual = examined(Wrong, {"x": X}, modes=("reverse",))
+    more = examined(Wrong, {"x": X}, modes=("reverse",), power=1 - 1e-9)
+    assert more.checks[0].power == 1 - 1e-9
+    assert more.checks[0].forward > usual.checks[0].forward
+
+
+class Pushed(torch.autograd.Function):
+    """sin, whose jvp is `factor` times the right one, and its backward `back` times."""
+
+    factor = back = 1.0
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return torch.sin(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return Pushed.back * g * torch.cos(ctx.saved_tensors[0])
+
+    @staticmethod
+    def jvp(ctx: Any, x_dot: Any) -> Any:
+        return Pushed.factor * x_dot * torch.cos(ctx.saved_tensors[0])
+
+
+@pytest.mark.parametrize("x", [X[:3], X[:30], X])
+def test_forward_mode_is_checked_too(x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for dtype in ("float64", "float32"):
+        right = examined(Pushed, {"x": x}, dtype=dtype)
+        assert {(check.mode, check.status) for check in right.checks} == {
+            ("reverse", "passed"),
+            ("forward", "passed"),
+        }
+    monkeypatch.setattr(Pushed, "factor", 1.01)
+    (wrong,) = examined(Pushed, {"x": x}).findings
+    assert (wrong.code, wrong.mode) == ("GC101", "forward")
+    assert wrong.cause is not None
+    assert wrong.cause.text == "Pushed.factor * x_dot * torch.cos(ctx.saved_tensors[0])"
+    assert wrong.cause.story.startswith("the jvp of `Pushed`")
+
+
+@pytest.mark.parametrize("x", [X[:3], X])
+def test_a_mode_is_not_told_wrong_for_the_other(x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pushed, "back", 0.5)
+    answer = examined(Pushed, {"x": x})
+    assert {(finding.code, finding.mode) for finding in answer.findings} == {("GC101", "reverse")}
+    assert {(check.mode, check.status) for check in answer.checks} == {
+        ("reverse", "failed"),
+        ("forward", "passed"),
+    }
+    answer = examined(Pushed, {"x": x}, modes=("forward",))
+    assert answer.findings == ()
+    assert [(check.mode, check.status) for check in answer.checks] == [("forward", "passed")]
+
+
+@pytest.mark.parametrize("size", [3, 80])
+def test_eigen_is_told_wrong_in_forward_mode(size: int, tmp_path: Path) -> None:
+    (tmp_path / "layer.hpp").write_text(CONSTANT, "utf-8")
+    problem = layer_problem("layer.hpp:damp", {"x": X[:size]}, modes=("forward",))
+    implementation = replace(problem.implementation, engine="eigen", folder=str(tmp_path))
+    engine = EigenEngine()
+    engine.load()
+    (found,) = examine(engine, replace(problem, implementation=implementation)).findings
+    assert (found.code, found.mode, found.pattern) == ("GC101", "forward", "factor 0.5")
+
+
+def test_a_layer_without_forward_mode_is_noted() -> None:
+    for x in (X[:3], X):
+        answer = examined(
+            Wrong if x is X else lambda x: Wrong.apply(torch.cat([x] * 100)), {"x": x}
+        )
+        assert "forward mode was left out" in notes(answer)
+        assert {check.mode for check in answer.checks} == {"reverse"}
+
+
+def test_a_layer_of_float32_alone_is_checked_in_it() -> None:
+    class Narrow(torch.autograd.Function):
+        wrong = 1.0
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            assert x.dtype == torch.float32, "float32 only"
+            ctx.save_for_backward(x)
+            return torch.sin(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return Narrow.wrong * g * torch.cos(ctx.saved_tensors[0])
+
+    for x in (X[:5], X):
+        Narrow.wrong = 1.0
+        right = examined(Narrow, {"x": x}, dtype="float32", modes=("reverse",))
+        assert not right.findings
+        assert "float32 is the highest precision it runs in" in notes(right)
+        Narrow.wrong = 1.01
+        wrong = examined(Narrow, {"x": x}, dtype="float32", modes=("reverse",))
+        assert {finding.code for finding in wrong.findings} == {"GC101"}
+
+
+class Dense(torch.autograd.Function):
+    """x @ w, whose gradient by w is halved. `runs` counts forward and backward."""
+
+    runs = [0, 0]  # noqa: RUF012  counted by static methods
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, w: Any) -> Any:
+        Dense.runs[0] += 1
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        Dense.runs[1] += 1
+        x, w = ctx.saved_tensors
+        return g @ w.T, x.T @ g / 2
+
+
+def test_a_leaf_that_is_wrong_as_a_whole_is_not_halved_down_to_one_entry() -> None:
+    inputs = {"x": X.reshape(30, 100), "w": np.random.default_rng(1).standard_normal((100, 200))}
+    Dense.runs = [0, 0]
+    problem = layer_problem(Dense, inputs, modes=("reverse",))
+    (found,) = examine(torch_engine(), problem, blaming=False).findings
+    assert (found.code, found.input) == ("GC101", "w")
+    assert "looked at" in found.message
+    forwards, backwards = Dense.runs
+    # two looks along all entries, three entries by themselves, and the columns of these; and the
+    # noise, by moves of two sizes
+    assert forwards <= 2 * 10 + 3 * 10 + 3 * 10 + 24 + 7
+    assert backwards <= 20
+
+
+class Shifted(torch.autograd.Function):
+    """sin(x) + b, whose gradient by b is that of the first sample alone, or their mean, and by x
+    wrong in one entry."""
+
+    mean = False
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, b: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.sin(x) + b
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        by_x = g * torch.cos(ctx.saved_tensors[0])
+        by_x[7, 9] *= 1.01
+        return by_x, g.mean(0) if Shifted.mean else g[0]
+
+
+def test_a_pattern_is_of_all_entries_or_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = {"x": X[:1200].reshape(30, 40), "b": X[:40]}
+    answer = examined(Shifted, inputs, modes=("reverse",))
+    assert {finding.input: finding.pattern for finding in answer.findings} == {"x": None, "b": None}
+    monkeypatch.setattr(Shifted, "mean", True)
+    patterns = {f.input: f.pattern for f in examined(Shifted, inputs, modes=("reverse",)).findings}
+    assert patterns["b"] == "factor 1/30: a mean over axis 0 of `x` where a sum is right"
+
+
+def by_mean_squares(x: Any) -> Any:
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / torch.sqrt((x * x).mean(-1, keepdim=True) - mean**2 + 1e-5)
+
+
+def attention(x: Any, key_bias: Any) -> Any:
+    """A bias of all keys moves all scores of a query alike, which changes nothing."""
+    return torch.softmax(x @ (x + key_bias).T, -1) @ x
+
+
+def test_digits_that_only_a_narrow_dtype_loses_are_told() -> None:
+    x = X[:2400].reshape(40, 60) + 300
+    (found,) = examined(by_mean_squares, {"x": x}, dtype="float32", modes=("reverse",)).findings
+    assert (found.code, found.severity) == ("GC301", "error")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_entry_that_is_nothing_but_rounding_is_right(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    inputs = {"x": rng.standard_normal((24, 60)), "key_bias": rng.standard_normal(60)}
+    assert not examined(attention, inputs, dtype="float32", modes=("reverse",)).findings
+
+
+def test_a_gradient_whose_own_rounding_is_larger_than_the_bars_is_right() -> None:
+    """PyTorch's backward takes the logarithm of the cotangent, and adds 1e4 to it on its way."""
+    x = 1 + X[:125].reshape(5, 5, 5) ** 2
+    x[0] = 1e4
+    answer = examined(lambda x: torch.logcumsumexp(x, 0), {"x": x}, modes=("reverse",))
+    assert not answer.findings

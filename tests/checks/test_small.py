@@ -1,0 +1,62 @@
+"""Layers whose Jacobian is computed whole: no run is made twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gradcheck_cli.checks import examine
+from tests.checks.making import examined, layer_problem, torch_engine
+
+
+class Squared(torch.autograd.Function):
+    """x^2. `runs` counts forward and backward."""
+
+    runs = [0, 0]  # noqa: RUF012  counted by static methods
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        Squared.runs[0] += 1
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        Squared.runs[1] += 1
+        return 2 * g * ctx.saved_tensors[0]
+
+
+@pytest.mark.parametrize(("dtype", "jacobians"), [("float64", 1), ("float32", 2)])
+def test_a_jacobian_is_computed_once_in_each_precision(dtype: str, jacobians: int) -> None:
+    Squared.runs = [0, 0]
+    x = [0.5, -1.5, 2.0, 3.0, -0.25]
+    problem = layer_problem(Squared, {"x": x}, dtype=dtype, modes=("reverse",))
+    answer = examine(torch_engine(), problem)
+    (check,) = answer.checks
+    assert (check.status, check.backward) == ("passed", len(x))
+    assert Squared.runs[1] == jacobians * len(x)
+
+
+def test_an_input_without_numbers_has_a_gradient_without_numbers() -> None:
+    def layer(x: Any, y: Any) -> Any:
+        return x.sum() + 2 * y
+
+    problem = layer_problem(layer, {"x": np.zeros(0), "y": [1.0]}, modes=("reverse", "forward"))
+    answer = examine(torch_engine(), problem)
+    assert answer.failure is None
+    assert {check.status for check in answer.checks} == {"passed"}
+    assert not answer.findings
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_tangent_that_never_arrives_is_missing_as_a_gradient_is(dtype: str) -> None:
+    def layer(x: Any, w: Any) -> Any:
+        return torch.sin(w) + torch.from_numpy(np.cos(x.detach().numpy()))
+
+    inputs = {"x": np.array([0.3, 1.2]), "w": np.array([0.5, 1.0])}
+    answer = examined(layer, inputs, dtype=dtype)
+    found = {(f.mode, f.code, f.input) for f in answer.findings if f.severity == "error"}
+    assert found == {("reverse", "GC102", "x"), ("forward", "GC102", "x")}

@@ -1,0 +1,258 @@
+"""Gradients of layers that are wrong, and not by rounding: the function or the call that is to
+blame, its line, and the pattern."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gradcheck_cli.checks import examine
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.engines.numpy.engine import NumpyEngine
+from tests.checks.making import examined, layer_problem
+
+
+class Tanh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        y = torch.tanh(x)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return g * (1 - y * y)
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 2 * g * x
+
+
+class Sin(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.sin(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * torch.cos(x)
+
+
+class Matmul(torch.autograd.Function):
+    """Without `ctx` in its forward."""
+
+    @staticmethod
+    def forward(a: Any, b: Any) -> Any:
+        return a @ b
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        a, b = ctx.saved_tensors
+        return g @ b.T, a.T @ g
+
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, weight: Any, power: int = 2) -> Any:
+        ctx.save_for_backward(x, weight)
+        ctx.power = power
+        return x * weight**power
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, weight = ctx.saved_tensors
+        forgotten = (g * x).sum(0) * weight ** (ctx.power - 1)
+        return g * weight**ctx.power, forgotten, None
+
+
+class HalvedMatmul(Matmul):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        a, b = ctx.saved_tensors
+        return g @ b.T, 0.5 * (a.T @ g)
+
+
+matmul, halved = Matmul.apply, HalvedMatmul.apply
+
+
+class Five(nn.Module):
+    """Five custom functions, of which one is wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        draw = torch.Generator().manual_seed(0)
+        self.first = nn.Parameter(torch.randn(3, 4, generator=draw))
+        self.scale = nn.Parameter(torch.rand(4, generator=draw) + 0.5)
+        self.second = nn.Parameter(torch.randn(4, 2, generator=draw))
+
+    def forward(self, x: Any) -> Any:
+        h = Tanh.apply(matmul(x, self.first))
+        h = Scale.apply(h, self.scale, 5)
+        return matmul(Sin.apply(Square.apply(h)), self.second)
+
+
+class Large(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(-1, 1, 6400).reshape(80, 80))
+
+    def forward(self, x: Any) -> Any:
+        return halved(Tanh.apply(x), self.weight)
+
+
+def detached(x: Any) -> Any:
+    size = torch.sqrt((x * x).sum()).detach()
+    return x / size
+
+
+def without_grad(x: Any) -> Any:
+    with torch.no_grad():
+        size = (x * x).sum()
+        size = torch.sqrt(size)
+    return x / size
+
+
+def as_data(x: Any) -> Any:
+    return x * torch.exp(x).data
+
+
+def wrong(layer: Any, inputs: dict[str, Any], dtype: str = "float64") -> list[Finding]:
+    answer = examined(layer, inputs, dtype=dtype, modes=("reverse",))
+    assert answer.failure is None
+    return [finding for finding in answer.findings if finding.severity == "error"]
+
+
+def test_the_one_wrong_function_of_five() -> None:
+    (found,) = wrong(Five, {"x": np.linspace(-1, 1, 6).reshape(2, 3)})
+    assert (found.code, found.input) == ("GC101", "scale")
+    assert found.pattern is not None
+    assert found.pattern.startswith("factor 0.2")
+    cause = found.cause
+    assert cause is not None
+    assert cause.source is not None
+    assert (cause.op, cause.kind, cause.phase) == ("Scale", "wrong rule", "backward")
+    line = cause.source.line(cause.span.line)
+    assert line == "        return g * weight**ctx.power, forgotten, None"
+    assert line[cause.span.column - 1 : cause.span.end_column - 1] == cause.text == "forgotten"
+    assert "`Scale` alone" in cause.proof
+    assert cause.detail.startswith("the stated derivative for `weight` gives")
+
+
+def test_a_layer_that_is_one_function_names_what_it_returns() -> None:
+    (found,) = wrong(
+        HalvedMatmul, {"a": [[1.0, 2.0, 5.0]], "b": [[3.0], [4.0], [6.0]]}, dtype="float32"
+    )
+    assert found.cause is not None
+    assert (found.input, found.cause.text, found.pattern) == (
+        "b",
+        "0.5 * (a.T @ g)",
+        "factor 0.5",
+    )
+
+
+def test_a_large_function_is_told_by_products() -> None:
+    (found,) = wrong(Large, {"x": np.linspace(-2, 2, 160).reshape(2, 80)})
+    assert found.cause is not None
+    assert (found.cause.op, found.cause.text) == ("HalvedMatmul", "0.5 * (a.T @ g)")
+    assert "along a random direction" in found.cause.detail
+    assert found.pattern == "factor 1/2: perhaps a mean over axis 0 of `x` where a sum is right"
+
+
+@pytest.mark.parametrize(
+    ("layer", "op", "text"),
+    [
+        (detached, "detach()", "torch.sqrt((x * x).sum()).detach()"),
+        (without_grad, "torch.no_grad()", "x * x"),
+        (as_data, "data", "torch.exp(x).data"),
+    ],
+)
+def test_where_the_gradient_stops(layer: Any, op: str, text: str) -> None:
+    for found in wrong(layer, {"x": [1.0, 2.0]}):
+        cause = found.cause
+        assert cause is not None
+        assert (cause.kind, cause.op, cause.text) == ("detached path", op, text)
+        assert cause.proven
+
+
+def test_a_parameter_without_a_gradient() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gain = nn.Parameter(torch.tensor([1.0, 2.0]))
+
+        def forward(self, x: Any) -> Any:
+            return torch.exp(x) * self.gain.detach()
+
+    (found,) = wrong(Scaled, {"x": [1.0, 2.0]})
+    assert (found.code, found.input) == ("GC102", "gain")
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.text) == ("detached path", "self.gain.detach()")
+
+
+def test_a_number_that_is_overwritten_behind_the_back_of_the_graph() -> None:
+    def shifted(x: Any) -> Any:
+        y = torch.exp(x)
+        y.data.add_(1)  # from what stood there before, the derivative would be computed
+        return y
+
+    (found,) = wrong(shifted, {"x": [1.0, 2.0]})
+    assert found.cause is not None
+    assert (found.cause.op, found.cause.text) == ("data", "y.data")
+    assert "modified in place" in found.cause.proof
+
+
+def test_a_right_layer_in_which_the_gradient_stops_has_no_findings() -> None:
+    def right(x: Any) -> Any:
+        top = x.max().detach()
+        return torch.log(torch.exp(x - top).sum()) + top
+
+    assert wrong(right, {"x": [1.0, 2.0]}) == []
+
+
+class NumpyPair:
+    """A forward and a backward for NumPy arrays."""
+
+    def forward(self, x: Any, w: Any) -> Any:
+        return np.tanh(x @ w)
+
+    def backward(self, g: Any, x: Any, w: Any) -> Any:
+        y = np.tanh(x @ w)
+        d = g * (1 - y * y)
+        return d @ w.T, x.T @ (g * (1 - y))
+
+
+def test_a_pair_of_numpy_functions_is_told_by_what_it_returns() -> None:
+    problem = layer_problem(
+        NumpyPair(), {"x": [[1.0, 2.0]], "w": [[0.3], [0.4]]}, modes=("reverse",)
+    )
+    implementation = replace(problem.implementation, engine="numpy")
+    engine = NumpyEngine()
+    engine.load()
+    answer = examine(engine, replace(problem, implementation=implementation))
+    (found,) = (finding for finding in answer.findings if finding.severity == "error")
+    assert found.cause is not None
+    assert (found.input, found.cause.kind, found.cause.text) == (
+        "w",
+        "wrong rule",
+        "x.T @ (g * (1 - y))",
+    )

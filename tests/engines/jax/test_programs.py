@@ -1,0 +1,128 @@
+"""What is compiled of JAX is compiled once for a shape and dtype, and again where it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jax
+import jax.monitoring
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.jax.layer import JaxSubject
+from gradcheck_cli.engines.jax.programs import Compiled
+from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
+
+LAYERS = """
+import jax
+import jax.numpy as jnp
+
+
+class Recurrent:
+    def __init__(self, scale):
+        self.scale = jnp.array([1.0, scale])
+
+    def __call__(self, x):
+        def step(state, row):  # another function at every call
+            state = jnp.tanh(self.scale * row + state)
+            return state, state
+
+        _, states = jax.lax.scan(step, jnp.zeros(2), x)
+        return jax.lax.cond(x[0, 0] > 0, lambda y: y * 2, lambda y: y * 3, states)
+
+
+def branch(x):
+    return x * 2 if x[0] > 0 else x * 3
+"""
+
+
+@pytest.fixture
+def compiled() -> Iterator[list[str]]:
+    """One entry for everything that XLA has compiled since."""
+    seen: list[str] = []
+
+    def listen(event: str, duration: float, **_: object) -> None:
+        if event.endswith("backend_compile_duration"):
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield seen
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.fixture
+def bound(tmp_path: Path) -> Callable[..., JaxSubject]:
+    (tmp_path / "layers.py").write_text(LAYERS, "utf-8")
+
+    def bind(name: str, x: np.ndarray, *args: float, jit: bool) -> JaxSubject:
+        target = Implementation("jax", f"layers.py:{name}", str(tmp_path), Span(1, 1, 1, 2), args)
+        return JaxSubject(SubjectRequest(target, {"x": x}, "float64", "float64"), jit)
+
+    return bind
+
+
+def _look(layer: JaxSubject) -> np.ndarray:
+    """A row of the Jacobian, which forward mode confirms."""
+    row = np.eye(layer.outputs[0].size)[-1]
+    rows = layer.run(Call(rows=np.stack([row, -row]))).gradients["x"]
+    assert rows is not None
+    forward = layer.push({"x": np.ones_like(layer.leaves[0].value)})[-1]
+    np.testing.assert_allclose(rows.sum(axis=1), [forward, -forward], rtol=1e-13)
+    return rows[0]
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_another_point_compiles_nothing_and_another_captured_array_does(
+    bound: Callable[..., JaxSubject], compiled: list[str], jit: bool
+) -> None:
+    x = np.array([[0.5, -1.25], [0.25, 1.0], [-0.5, 0.75]])
+    first = _look(bound("Recurrent", x, 0.5, jit=jit))
+    compiled.clear()
+    _look(bound("Recurrent", x / 2, 0.5, jit=jit))
+    assert compiled == []
+    other = _look(bound("Recurrent", x, 0.25, jit=jit))
+    assert bool(compiled) == jit  # by itself JAX is handed the array; jax.jit compiles it in
+    assert not np.allclose(first, other)
+    np.testing.assert_array_equal(_look(bound("Recurrent", x, 0.5, jit=jit)), first)
+
+
+def test_a_branch_on_a_number_is_an_error_under_jit_that_names_the_layer(
+    bound: Callable[..., JaxSubject],
+) -> None:
+    x = np.array([0.5])
+    np.testing.assert_array_equal(bound("branch", x, jit=False).value({}), 2 * x)
+    with pytest.raises(
+        jax.errors.TracerBoolConversionError, match=r"function branch at .*layers\.py:\d+ for jit"
+    ):
+        bound("branch", x, jit=True)
+
+
+def test_programs_that_differ_in_a_number_alone_are_two() -> None:
+    x = np.ones(2, np.float32)
+    for literal in (2.0, 3.0, 0.0, -0.0, float("nan")):
+        found = Compiled(lambda x, literal=literal: x * literal, print)(jax.device_put(x))
+        np.testing.assert_array_equal(found, x * np.float32(literal))
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(x * np.float32(literal)))
+
+
+def test_an_array_is_compiled_in_as_its_numbers_are() -> None:
+    x = jax.device_put(np.ones(2, np.float32))
+    for numbers in ([1.0, 2.0], [1.0, 3.0]):
+        array = jax.device_put(np.array(numbers, np.float32))
+        found = Compiled(lambda x, array=array: x * array, print)(x)
+        np.testing.assert_array_equal(found, numbers)
+
+
+def test_what_python_is_called_back_for_is_its_own() -> None:
+    x = jax.device_put(np.ones(2, np.float32))
+    shape = jax.ShapeDtypeStruct((2,), np.float32)
+    for factor in (2, 3):
+
+        def called(x: np.ndarray, factor: int = factor) -> np.ndarray:
+            return np.float32(factor) * x
+
+        found = Compiled(lambda x, called=called: jax.pure_callback(called, shape, x), print)(x)
+        np.testing.assert_array_equal(found, [factor, factor])

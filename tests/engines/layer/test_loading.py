@@ -1,0 +1,68 @@
+"""From a target to what the user wrote."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.domain.implementation import Implementation, Setup
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.layer.loading import NoSuchLayer, SetupFailed, load_layer, on_the_path
+
+LAYERS = """
+class Scale:
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, x):
+        return self.by * x
+
+
+def tripled():
+    return Scale(3)
+
+
+def doubled(x):
+    return 2 * x
+"""
+
+
+def target(tmp_path: Path, name: str) -> Implementation:
+    (tmp_path / "layers.py").write_text(LAYERS)
+    return Implementation("numpy", f"layers.py:{name}", str(tmp_path), Span(1, 1, 1, 2))
+
+
+def test_a_function_without_parameters_builds_the_layer(tmp_path: Path) -> None:
+    assert load_layer(target(tmp_path, "tripled"))(5) == 15
+    assert load_layer(target(tmp_path, "doubled"))(5) == 10
+
+
+def test_what_is_not_there_is_named_with_what_was_meant(tmp_path: Path) -> None:
+    with pytest.raises(NoSuchLayer, match="has no `triple`; did you mean `tripled`"):
+        load_layer(target(tmp_path, "triple"))
+
+
+def test_a_setup_runs_once_and_in_its_order_before_the_layer(tmp_path: Path) -> None:
+    (tmp_path / "shim.py").write_text(
+        "import os\nsteps = [os.environ['GRADCHECK_TRIED']]\n\n"
+        "def again():\n    steps.append('called')\n"
+    )
+    (tmp_path / "late.py").write_text("import shim\nshim.steps.append('late')\n")
+    (tmp_path / "needs.py").write_text("import shim\nsteps = list(shim.steps)\n")
+    setup = Setup({"GRADCHECK_TRIED": "yes"}, ("shim", "late", "shim:again"))
+    layer = replace(target(tmp_path, ""), target="needs.py:steps", setup=setup)
+    assert load_layer(layer) == load_layer(layer) == ["yes", "late", "called"]
+    assert "GRADCHECK_TRIED" not in os.environ
+    with on_the_path(layer):  # where the layer runs
+        assert os.environ["GRADCHECK_TRIED"] == "yes"
+
+
+def test_a_setup_that_raises_is_named_with_its_own_lines(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def install():\n    raise ValueError('no GPU')\n")
+    layer = replace(target(tmp_path, "doubled"), setup=Setup({}, ("broken.py:install",)))
+    words = "the setup failed: `broken.py:install` raised ValueError: no GPU"
+    with pytest.raises(SetupFailed, match=words) as caught:
+        load_layer(layer)
+    assert "in install" in caught.value.detail
+    assert "gradcheck_cli" not in caught.value.detail

@@ -1,0 +1,115 @@
+"""Which stretch of a user's file is running, and what a function of theirs returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from operator import methodcaller
+from typing import Any
+
+from torch.autograd.function import once_differentiable
+
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.engines.layer.source_lines import Places, ending, returned
+
+
+def stretch(place: Place | None) -> str:
+    assert place is not None
+    line = place.source.line(place.span.line)
+    if place.span.line == place.span.end_line:
+        assert line[place.span.column - 1 : place.span.end_column - 1] == place.text
+    return place.text
+
+
+def test_the_innermost_expression_that_runs() -> None:
+    places = Places()
+    found: list[Place | None] = []
+
+    def told(x: Any) -> Any:
+        found.append(places.running())
+        return x
+
+    def layer(x: Any) -> Any:
+        ünïcode = x
+        return ünïcode + max([3, 4], key=told)
+
+    layer(1)
+    assert [stretch(place) for place in found] == ["places.running()"] * 2
+    assert found[0] is found[1], "each is made once"
+
+
+def test_lines_that_an_expression_spans_are_one_text() -> None:
+    (found,) = list(
+        map(methodcaller("running"), [Places()]),
+    )
+    assert stretch(found) == 'list( map(methodcaller("running"), [Places()]), )'
+    assert found.span.end_line == found.span.line + 2
+
+
+def one() -> Any:
+    x = 1.0
+    return -x
+
+
+def several(g: float) -> Any:
+    def inner() -> Any:
+        return "not this"
+
+    if g > 0:
+        return g, inner
+    return (
+        2 * g,
+        None,
+        g**2,
+    )
+
+
+def test_what_is_returned_last() -> None:
+    def check(function: Callable[..., Any], index: int, text: str) -> None:
+        assert stretch(returned(function, index)) == text
+
+    check(one, 0, "-x")
+    check(one, 3, "-x")
+    check(several, 0, "2 * g")
+    check(several, 2, "g**2")
+    assert returned(several, 2).span.line == returned(several, 0).span.line + 2  # type: ignore[union-attr]
+    assert returned(len, 0) is None
+
+
+@once_differentiable
+def decorated(ctx: Any, g: float) -> float:
+    return 3 * g
+
+
+@lru_cache
+def kept(x: float) -> float:
+    return 4 * x
+
+
+def test_a_decorated_function_is_in_its_own_file() -> None:
+    for function, text in ((decorated, "3 * g"), (kept, "4 * x")):
+        place = returned(function, 0)
+        assert stretch(place) == text
+        assert place is not None
+        assert place.source.path.endswith("test_source_lines.py")
+
+
+def nothing() -> None:
+    one()
+
+
+def test_a_layer_ends_where_it_returns_or_where_it_is_defined() -> None:
+    assert stretch(ending(one)) == "-x"
+    assert stretch(ending(nothing)) == "def nothing() -> None:"
+    assert ending(len) is None
+
+
+PAIR = (
+    lambda x: (x, None),
+    lambda x, y_bar: (x * y_bar, {"w": y_bar}),
+)
+
+
+def test_what_a_lambda_is() -> None:
+    assert stretch(returned(PAIR[1], 0)) == "x * y_bar"
+    assert stretch(returned(PAIR[1], 1)) == '{"w": y_bar}'

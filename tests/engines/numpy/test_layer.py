@@ -1,0 +1,208 @@
+"""Pairs of NumPy functions, in every convention, as functions of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.errors import EngineFault, WrongKind
+from gradcheck_cli.engines.layer.binding import BadCall
+from gradcheck_cli.engines.layer.loading import NoSuchLayer
+from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
+from gradcheck_cli.engines.numpy.engine import NumpyEngine
+from gradcheck_cli.engines.numpy.layer import NumpySubject
+
+X = np.array([0.5, -1.0, 2.0])
+
+
+def bound(
+    layer: Any, values: Mapping[str, npt.ArrayLike], dtype: str = "float64", **settings: Any
+) -> NumpySubject:
+    live = None if isinstance(layer, str) else layer
+    folder = str(settings.pop("folder", ""))
+    implementation = Implementation("numpy", str(layer), folder, Span(1, 1, 1, 2), live=live)
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    return NumpySubject(SubjectRequest(implementation, arrays, dtype, dtype))
+
+
+def gradients(subject: NumpySubject, **call: Any) -> dict[str, Any]:
+    rows = np.eye(sum(output.size for output in subject.outputs))
+    return dict(subject.run(Call(rows=rows, **call)).gradients)
+
+
+def pair(forward: Any, backward: Any) -> SimpleNamespace:
+    return SimpleNamespace(forward=forward, backward=backward)
+
+
+def product(x: Any, y: Any) -> Any:
+    return x * y
+
+
+@pytest.mark.parametrize(
+    "backward",
+    [
+        lambda up, x, y: (up * y, up * x),
+        lambda up, y, x: (up * y, up * x),  # by name, whatever the order
+        lambda up, a, b: [up * b, up * a],  # in the order of forward
+        lambda up, x, y: {"dy": up * x, "x": up * y},
+        lambda up, *inputs: (up * inputs[1], up * inputs[0]),
+    ],
+)
+def test_a_backward_with_the_inputs_is_called_in_every_convention(backward: Any) -> None:
+    found = gradients(bound(pair(product, backward), {"x": X, "y": X + 3}))
+    assert np.array_equal(found["x"], np.diag(X + 3))
+    assert np.array_equal(found["y"], np.diag(X))
+
+
+def test_a_backward_may_ask_for_the_output() -> None:
+    subject = bound(pair(np.tanh, lambda up, x, out: up * (1 - out**2)), {"x": X})
+    assert np.allclose(gradients(subject)["x"], np.diag(1 - np.tanh(X) ** 2), rtol=1e-15)
+
+
+def test_a_cache_goes_from_forward_to_backward_of_functions_found_by_their_prefix(
+    tmp_path: Any,
+) -> None:
+    (tmp_path / "layers.py").write_text(
+        "def affine_forward(x, w):\n    return x @ w, (x, w)\n"
+        "def affine_backward(up, cache):\n    x, w = cache\n    return up * w, up * x\n"
+    )
+    subject = bound("layers.py:affine", {"x": X, "w": X + 1}, folder=tmp_path)
+    assert subject.value({"w": np.ones(3)}) == [X.sum()]
+    assert np.array_equal(gradients(subject)["w"], [X])
+    with pytest.raises(NoSuchLayer, match="did you mean `affine_forward`"):
+        bound("layers.py:affine_forwards", {"x": X, "w": X}, folder=tmp_path)
+
+
+class Dense:
+    """As beginners' networks have it: weights and their gradients are attributes."""
+
+    def __init__(self) -> None:
+        self.W = np.array([[1.0, 2.0], [0.5, -1.0], [3.0, 0.1]])
+        self.params = {"b": np.array([0.25, -0.5])}
+        self.grads = {"b": np.zeros(2)}
+        self.mean = np.zeros(2)
+
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        y = x @ self.W + self.params["b"]
+        self.mean += y.mean()
+        return y
+
+    def backward(self, up: Any) -> Any:
+        self.dW = np.outer(self.x, up)
+        self.grads["b"] += up  # adds up, as optimisers expect
+        return up @ self.W.T
+
+
+def test_what_an_object_holds_is_found_moved_checked_and_left_alone() -> None:
+    dense = Dense()
+    subject = bound(dense, {"x": X})
+    roles = {leaf.name: (leaf.role, leaf.moves) for leaf in subject.leaves}
+    assert roles == {
+        "x": ("input", True),
+        "W": ("parameter", True),
+        "b": ("parameter", True),
+        "mean": ("buffer", False),
+    }
+    assert subject.notes == ("backward leaves no gradient of `mean`: not checked",)
+    assert np.array_equal(subject.value({"b": np.zeros(2)}), X @ dense.W)
+    found = gradients(subject)
+    assert np.array_equal(found["b"], np.eye(2))
+    assert np.array_equal(found["W"][0].reshape(3, 2)[:, 0], X)
+    assert np.array_equal(dense.mean, np.zeros(2))
+    assert not hasattr(dense, "dW")
+
+
+def test_several_outputs_hand_their_cotangents_back_in_the_same_structure() -> None:
+    def backward(up: Any, x: Any) -> Any:
+        return up["double"] * 2 + up["parts"][0] + up["parts"][1] * 2 * x
+
+    subject = bound(pair(lambda x: {"double": 2 * x, "parts": (x, x * x)}, backward), {"x": X})
+    assert [output.name for output in subject.outputs] == [
+        "y['double']",
+        "y['parts'][0]",
+        "y['parts'][1]",
+    ]
+    ran = subject.run(Call(rows=np.ones((1, 9)), through=("y['parts'][1]",)))
+    assert np.array_equal(ran.gradients["x"], [2 * X])
+
+
+@pytest.mark.parametrize("layout", ["transposed", "sliced", "expanded"])
+def test_a_number_has_no_axes_in_any_layout(layout: Any) -> None:
+    def checked(up: Any, x: Any) -> Any:
+        assert np.shape(up) == np.shape(x) == ()
+        return up * 2 * x
+
+    subject = bound(pair(lambda x: x * x, checked), {"x": 3.0})
+    assert np.array_equal(gradients(subject, layout=layout, inputs=layout)["x"], [[6.0]])
+
+
+def test_the_layer_runs_in_its_dtype_and_so_do_arrays_that_it_captured() -> None:
+    table = np.array([1.0, 2.0, 1 / 3])
+    subject = bound(pair(lambda x: x * table, lambda up, x: up * table), {"x": X}, "float32")
+    assert subject.outputs[0].dtype == "float32"
+    assert subject.run(Call(rows=np.eye(3))).dtypes == {"x": "float32"}
+    assert [leaf.name for leaf in subject.leaves] == ["x", "table"]
+    assert subject.notes == ("`table`, which it captured, is not checked",)
+    assert table.dtype == np.float64
+    assert table[2] == 1 / 3
+    with pytest.raises(EngineFault, match="NumPy has no bfloat16"):
+        NumpyEngine().subject(
+            SubjectRequest(
+                Implementation("numpy", "", "", Span(1, 1, 1, 2), live=pair(np.sin, np.cos)),
+                {"x": X},
+                "bfloat16",
+                "bfloat16",
+            )
+        )
+
+
+def test_writes_to_inputs_and_to_cotangents_are_told() -> None:
+    def forward(x: Any) -> Any:
+        x *= 2
+        return x.copy()
+
+    def backward(up: Any, x: Any) -> Any:
+        up *= 2
+        return up
+
+    watched = bound(pair(forward, backward), {"x": X}).run(Call(rows=np.eye(3), watch=True))
+    assert watched.changed == ("x",)
+    assert watched.upstream_changed
+    assert not watched.random
+
+
+@pytest.mark.parametrize(
+    ("layer", "error", "words"),
+    [
+        (pair(product, lambda up, x, y: up), WrongKind, "1 gradient, but forward has 2 floating"),
+        (pair(product, lambda up, x, y: (up, up[:1])), WrongKind, "`y` is float64 of shape"),
+        (pair(product, lambda up, cache: cache), WrongKind, "forward has to give"),
+        (pair(product, lambda: None), BadCall, "takes no upstream gradient"),
+        (pair(product, lambda up, x, z, w: up), BadCall, "is none of backward"),
+        (SimpleNamespace(forward=np.sin), NoSuchLayer, "has no `backward`"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_words(layer: Any, error: type, words: str) -> None:
+    with pytest.raises(error, match=words):
+        gradients(bound(layer, {"x": X, "y": X}))
+
+
+def test_weights_are_the_same_whether_the_module_is_new_or_known(tmp_path: Any) -> None:
+    """The dtypes of one problem are bound one after the other."""
+    (tmp_path / "drawn.py").write_text(
+        "import numpy as np\nTABLE = np.random.random(3)\n"
+        "class Scaled:\n"
+        "    def __init__(self):\n        self.w = np.random.random(3)\n"
+        "    def forward(self, x):\n        self.x = x\n        return x * self.w\n"
+        "    def backward(self, up):\n        self.dw = up * self.x\n        return up * self.w\n"
+    )
+    first, second = (bound("drawn.py:Scaled", {"x": X}, folder=tmp_path) for _ in range(2))
+    assert np.array_equal(first.value({}), second.value({}))

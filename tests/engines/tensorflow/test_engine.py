@@ -1,0 +1,68 @@
+"""What is peculiar to TensorFlow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
+
+
+@pytest.fixture
+def tf_engine(engine_called: Callable[[str], Engine]) -> Engine:
+    return engine_called("tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("a @ b", ((3,), (3,))),
+        ("a @ b", ((2, 3), (3,))),
+        ("a @ b", ((3,), (3, 2))),
+        ("a @ b", ((4, 2, 3), (3,))),
+        ("a @ b", ((2, 3), (4, 3, 2))),
+    ],
+)
+def test_products_of_vectors_and_stacks_are_numpys(
+    tf_engine: Engine, ask: Callable[..., Any], text: str, shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape) for shape in shapes)
+    answer = ask(tf_engine, text, a=a, b=b)
+    np.testing.assert_allclose(answer.output, a @ b, rtol=1e-14)
+
+
+@pytest.mark.parametrize("bounds", ["min=0.5", "max=0.5", "-1, 0.5"])
+def test_clip_with_one_bound(tf_engine: Engine, ask: Callable[..., Any], bounds: str) -> None:
+    x = np.array([-2.0, 0.0, 2.0])
+    answer = ask(tf_engine, f"clip(x, {bounds})", x=x)
+    np.testing.assert_array_equal(answer.output, eval(f"np.clip(x, {bounds})", {"np": np, "x": x}))
+
+
+def test_dtype_that_an_op_lacks_is_unsupported(tf_engine: Engine) -> None:
+    import tensorflow as tf
+
+    assert isinstance(tf_engine, TensorFlowEngine)
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        tf.raw_ops.Erf(x=tf.constant([1], tf.int64))
+    assert tf_engine.lacks(caught.value)
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        tf.reshape(tf.ones(3), (2, 2))
+    assert not tf_engine.lacks(caught.value)
+
+
+def test_module_costs_no_framework() -> None:
+    code = (
+        "import sys\n"
+        "from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine\n"
+        "TensorFlowEngine().capabilities\n"
+        "print('tensorflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,248 @@
+"""Layers of TensorFlow as functions of arrays: found, bound, run in a dtype, and left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.errors import Unsupported, WrongKind
+from gradcheck_cli.engines.layer.loading import load_layer, on_the_path
+from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
+from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
+from gradcheck_cli.engines.tensorflow.graph import EAGER
+from gradcheck_cli.engines.tensorflow.layer import TensorFlowSubject
+from gradcheck_cli.engines.tensorflow.variables import found_in
+
+X = np.array([[0.5, -1.0], [2.0, 0.25], [1.0, 1.5]])
+
+
+@cache
+def engine() -> TensorFlowEngine:
+    made = TensorFlowEngine()
+    made.load()
+    return made
+
+
+def implementation(name: str, live: Any = None, **settings: Any) -> Implementation:
+    engine()
+    target = f"tensorflow_layers.py:{name}"
+    folder = str(Path(__file__).parent)
+    return Implementation("tensorflow", target, folder, Span(1, 1, 1, 2), live=live, **settings)
+
+
+def module() -> Any:
+    one = implementation("")
+    with on_the_path(one):
+        return load_layer(one)
+
+
+def bound(
+    name: str,
+    values: Mapping[str, npt.ArrayLike],
+    dtype: str = "float64",
+    rounding: str | None = None,
+    **settings: Any,
+) -> TensorFlowSubject:
+    arrays = {key: np.asarray(value) for key, value in values.items()}
+    request = SubjectRequest(implementation(name, **settings), arrays, dtype, rounding or dtype)
+    return TensorFlowSubject(request)
+
+
+def gradients(subject: TensorFlowSubject, **call: Any) -> dict[str, Any]:
+    rows = np.eye(sum(output.size for output in subject.outputs))
+    return dict(subject.run(Call(rows=rows, **call)).gradients)
+
+
+def roles(subject: TensorFlowSubject) -> dict[str, tuple[str, bool]]:
+    return {leaf.name: (leaf.role, leaf.moves) for leaf in subject.leaves}
+
+
+KERNEL = np.array([[0.5, -0.3], [0.1, 0.8]])
+
+
+def test_a_keras_class_is_built_on_its_first_input_with_the_kernel_that_is_given() -> None:
+    subject = bound("SinDense", {"x": X, "kernel": KERNEL}, args=(2,))
+    assert roles(subject) == {"x": ("input", True), "kernel": ("parameter", True)}
+    assert np.allclose(subject.value({}), np.sin(X @ KERNEL).ravel(), rtol=1e-15)
+    moved = subject.value({"kernel": KERNEL + 1e-9})
+    assert np.allclose(moved, np.sin(X @ (KERNEL + 1e-9)).ravel(), rtol=1e-15)
+    assert np.allclose(
+        gradients(subject)["kernel"][0],
+        np.cos(X @ KERNEL)[0, 0] * X[0, [0, 0, 1, 1]] * [1, 0, 1, 0],
+    )
+
+
+def test_the_same_weights_are_drawn_in_every_dtype_and_rounded() -> None:
+    narrow = bound("SinDense", {"x": X}, "float32", args=(2,))
+    wide = bound("SinDense", {"x": X}, "float64", "float32", args=(2,))
+    assert np.array_equal(narrow.leaves[1].value, wide.leaves[1].value)
+    assert wide.outputs[0].dtype == "float64"
+    assert np.allclose(narrow.value({}), wide.value({}), rtol=1e-6)
+
+
+def test_a_model_is_known_by_its_attributes_and_left_as_it_was() -> None:
+    net = module().Net()
+    net(X.astype(np.float32))
+    before = [v.numpy() for v in net.variables]
+    subject = bound("Net", {"x": X}, live=net, kwargs={"training": True})
+    assert roles(subject) == {
+        "x": ("input", True),
+        "first.kernel": ("parameter", True),
+        "first.bias": ("parameter", True),
+        "norm.gamma": ("parameter", True),
+        "norm.beta": ("parameter", True),
+        "norm.moving_mean": ("buffer", False),
+        "norm.moving_variance": ("buffer", False),
+    }
+    ran = subject.run(Call(rows=np.ones((1, 6)), watch=True))
+    assert set(ran.changed) == {"norm.moving_mean", "norm.moving_variance"}
+    assert ran.random
+    assert np.array_equal(subject.value({}), subject.value({}))
+    for variable, value in zip(net.variables, before, strict=True):
+        assert np.array_equal(variable.numpy(), value)
+    assert net.first.compute_dtype == "float32"
+    assert net(X.astype(np.float32)).dtype == "float32"
+
+
+def test_names_do_not_depend_on_how_many_layers_were_made_before() -> None:
+    """Keras counts its own names up over the whole process: gru, gru_1, ..."""
+    import tensorflow as tf
+
+    keras = module().keras
+    for _ in range(2):
+        layer = keras.layers.Bidirectional(keras.layers.GRU(1))
+        layer.build((None, 2, 2))
+        assert {"forward_gru.cell.kernel", "backward_gru.cell.bias"} <= found_in(tf, layer).keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"), [("sequential", {"x": X[None]}), ("functional", {"p": X, "q": X})]
+)
+def test_models_of_layers_run_in_float64_throughout(name: str, inputs: dict[str, Any]) -> None:
+    """Keras casts at many places: what is smaller than float32 can hold must arrive."""
+    subject = bound(name, inputs, live=getattr(module(), name)())
+    (first, value), *_ = inputs.items()
+    step = subject.value({first: value + 1e-10}) - subject.value({})
+    along = gradients(subject)[first].sum(axis=1) * 1e-10
+    assert np.allclose(step, along, rtol=1e-3, atol=1e-15)
+    assert {"dense.kernel", "dense.bias"} <= roles(subject).keys()
+
+
+def test_variables_and_constants_that_a_tf_function_captured_are_found() -> None:
+    layers = module()
+    matrix, factor = layers.MATRIX.numpy().astype(float), layers.FACTOR.numpy().astype(float)
+    for dtype in ("float32", "float64"):
+        subject = bound("graph", {"x": X}, dtype, "float32")
+        assert roles(subject)["MATRIX"] == ("captured", True)
+        assert roles(subject)["FACTOR"] == ("captured", False)
+        assert subject.notes == ("`FACTOR`, which the layer captured, is not trained: not checked",)
+        right = np.tanh(X @ (matrix + 0.5)) * factor
+        close = 1e-15 if dtype == "float64" else 1e-6
+        assert np.allclose(subject.value({"MATRIX": matrix + 0.5}), right.ravel(), rtol=close)
+        assert gradients(subject)["MATRIX"].shape == (6, 4)
+    assert np.array_equal(layers.MATRIX.numpy(), matrix)
+    assert layers.graph(X.astype(np.float32)).dtype == "float32"
+
+
+def test_a_variable_that_two_layers_share_is_found_once() -> None:
+    first, whole = module().encoder_and_model()
+    subject = bound("", {"x": X}, live=lambda x: first(x) + whole(x))
+    assert [name for name, role in roles(subject).items() if role[1]] == ["x", "first.w"]
+    assert np.allclose(gradients(subject)["first.w"].sum(), 3 * X.sum(), rtol=1e-12)
+
+
+def test_a_module_keeps_its_variables_and_its_counter() -> None:
+    affine = module().Affine()
+    subject = bound("Affine", {"x": X}, live=affine)
+    assert {"parts.0", "parts.1"} <= roles(subject).keys()
+    assert np.array_equal(gradients(subject)["parts.1"][0], [1.0, 0.0])
+    assert affine.calls.numpy() == 0
+    assert affine.parts[0].dtype == "float32"
+
+
+def test_integers_booleans_and_outputs_of_every_structure() -> None:
+    values = {"x": [60.0, 1.0, 2.0], "index": np.array([0, 2, 2]), "flag": np.array(True)}
+    subject = bound("gathered", values)
+    assert [output.name for output in subject.outputs] == ["y['picked']", "y['pair'][0]"]
+    found = gradients(subject)["x"]  # gathered slices are a gradient in another notation
+    assert np.array_equal(found, [[1, 0, 0], [0, 0, 1], [0, 0, 1], [1, 1, 1]])
+    ran = subject.run(Call(rows=np.ones((1, 4)), through=("y['pair'][0]",)))
+    assert np.array_equal(ran.gradients["x"], [[1, 1, 1]])
+
+
+def test_custom_gradients_are_followed_in_reverse_and_refused_in_forward_mode() -> None:
+    subject = bound("halved", {"x": X[0]})
+    assert np.array_equal(gradients(subject)["x"], np.diag(X[0]))
+    with pytest.raises(Unsupported, match="ignores the custom gradient of `halved`"):
+        subject.push({"x": np.ones(2)})
+    with pytest.raises(WrongKind, match=r"has shape \(\), but `x` has shape \(2,\)"):
+        gradients(bound("summed", {"x": X[0]}))
+
+
+def test_forward_mode_and_the_second_derivative_agree_with_reverse() -> None:
+    subject = bound("SinDense", {"x": X, "kernel": KERNEL}, args=(2,))
+    jacobian = gradients(subject)
+    pushed = subject.push({"kernel": np.ones((2, 2)), "x": X})
+    right = jacobian["kernel"].sum(axis=1) + jacobian["x"] @ X.ravel()
+    assert np.allclose(pushed, right, rtol=1e-13)
+    twice = subject.pull_twice(np.ones(6), {"x": X, "kernel": np.zeros((2, 2))})
+    inner = X @ KERNEL
+    along = -np.sin(inner) * inner
+    assert np.allclose(twice["x"], (along @ KERNEL.T).ravel(), rtol=1e-13)
+
+
+def test_what_forward_mode_cannot_do_is_refused_and_no_mistake_of_the_layer() -> None:
+    subject = bound("scanned", {"x": [0.5, 1.0]})
+    subject.run(Call(rows=np.eye(2)))
+    with pytest.raises(Unsupported, match="TensorFlow's forward mode raises TypeError"):
+        subject.push({"x": np.array([1.0, 0.0])})
+
+
+def test_tangents_of_what_was_gathered() -> None:
+    subject = bound("summed_in_segments", {"x": X})
+    pushed = subject.push({"x": X})
+    assert pushed.tolist() == [2.5, -0.75, 1.0, 1.5]
+
+
+def test_random_numbers_start_again_at_every_call_and_stay_the_users() -> None:
+    import tensorflow as tf
+
+    tf.random.set_seed(3)
+    first = tf.random.normal([2]).numpy()
+    subject = bound("noisy", {"x": X})
+    assert np.array_equal(subject.value({}), subject.value({}))
+    assert subject.run(Call(watch=True)).random
+    second = tf.random.normal([2]).numpy()
+    tf.random.set_seed(3)
+    assert np.array_equal(first, tf.random.normal([2]).numpy())
+    assert np.array_equal(second, tf.random.normal([2]).numpy())
+
+
+@pytest.mark.parametrize(
+    ("name", "traced"), [("graph", True), ("branching", False), ("noisy", False)]
+)
+def test_many_values_come_from_a_graph_where_that_gives_the_same(name: str, traced: bool) -> None:
+    subject = bound(name, {"x": X})
+    for step in range(EAGER + 3):
+        there = X + step / 64
+        assert np.array_equal(subject.value({"x": there}), subject.eagerly({"x": there}))
+    assert (subject.graph.traced is not None) == traced
+
+
+def test_a_gradient_that_can_be_asked_for_once_a_run() -> None:
+    """TensorFlow forgets what a py_function was called with as soon as it is asked."""
+    import tensorflow as tf
+
+    def cube(x: Any) -> Any:
+        return tf.py_function(lambda given: given**3, [x], x.dtype)
+
+    subject = bound("cube", {"x": [2.0, -1.0]}, live=cube)
+    assert gradients(subject)["x"].tolist() == [[12.0, 0.0], [0.0, 3.0]]

@@ -1,0 +1,83 @@
+"""The functions of tangents are found in less time, and are the same functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.engines.base import Engine
+
+
+@pytest.fixture
+def tf(engine_called: Callable[[str], Engine]) -> Any:
+    engine_called("tensorflow")
+    import tensorflow
+
+    return tensorflow
+
+
+@pytest.fixture
+def column(tf: Any) -> Callable[[Callable[[Any], Any], Any, Any], Any]:
+    """J @ x_dot of a function, by an accumulator."""
+
+    def pushed(function: Callable[[Any], Any], x: Any, x_dot: Any) -> Any:
+        with tf.autodiff.ForwardAccumulator(x, x_dot) as accumulator:
+            y = function(x)
+        return accumulator.jvp(y).numpy().tolist()
+
+    return pushed
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch, tf: Any) -> list[str]:
+    """The operations for which a function was looked for among TensorFlow's own."""
+    from gradcheck_cli.engines.tensorflow import startup
+
+    seen: list[str] = []
+    look = startup.trace_function
+
+    def noted(given: Any, **options: Any) -> Any:
+        seen.append(given[0])
+        return look(given, **options)
+
+    monkeypatch.setattr(startup, "trace_function", noted)
+    monkeypatch.setattr(startup, "_functions", {})
+    return seen
+
+
+def test_each_function_is_looked_for_once(tf: Any, column: Any, traced: list[str]) -> None:
+    def function(x: Any) -> Any:
+        return tf.reduce_sum(tf.sin(x) * x, axis=0)
+
+    x = tf.constant([[0.5, -1.0], [2.0, 3.0]])
+    for unit in ([[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 2.0]]):
+        column(function, x, tf.constant(unit))
+    assert traced == ["Sin", "Mul", "Sum"]
+    column(function, x[:1], x[:1])
+    column(function, tf.cast(x, tf.float64), tf.cast(x, tf.float64))
+    assert traced == ["Sin", "Mul", "Sum"] * 3
+
+
+def test_attributes_that_are_lists(tf: Any, column: Any, traced: list[str]) -> None:
+    x = tf.reshape(tf.range(16.0), (1, 4, 4, 1))
+    for window, size in ((2, 2), (4, 1), (2, 2)):
+        found = column(lambda x, w=window: tf.nn.max_pool2d(x, w, w, "VALID"), x, x)
+        assert len(found[0]) == size
+    assert traced == ["MaxPool"] * 2
+
+
+def test_variables_and_traced_functions(tf: Any, column: Any) -> None:
+    with tf.device("CPU"):
+        variable = tf.Variable([1.0, 2.0])
+    compiled = tf.function(lambda x: x * x * variable)
+    x = tf.constant([3.0, 4.0])
+    assert column(compiled, x, tf.constant([1.0, 1.0])) == [6.0, 16.0]
+    assert column(lambda v: v * v, variable, tf.constant([1.0, 0.0])) == [2.0, 0.0]
+    with tf.GradientTape() as tape:  # an accumulator inside of a tape
+        tape.watch(x)
+        with tf.autodiff.ForwardAccumulator(x, tf.constant([1.0, 0.0])) as accumulator:
+            y = tf.reduce_sum(x**3)
+        y_dot = accumulator.jvp(y)
+    assert tape.gradient(y_dot, x).numpy().tolist() == [18.0, 0.0]

@@ -1,0 +1,26 @@
+import torch
+
+from gradcheck_cli.engines.torch.memory import Watch, laid_out
+
+
+def test_layouts_hold_the_same_numbers_in_another_order() -> None:
+    plain = torch.arange(6.0).reshape(2, 3)
+    strides = {"contiguous": (3, 1), "transposed": (1, 2), "sliced": (7, 2), "expanded": (3, 1)}
+    for layout, stride in strides.items():
+        made = laid_out(torch, plain, layout)  # type: ignore[arg-type]
+        assert torch.equal(made, plain)
+        assert made.stride() == stride, layout
+    alike = torch.ones(2, 1) * torch.tensor([1.0, 2.0])
+    assert laid_out(torch, alike, "expanded").stride() == (0, 1)
+    assert laid_out(torch, torch.ones(2, 3), "expanded").stride() == (0, 0)
+    assert laid_out(torch, torch.tensor(1.0), "sliced").shape == ()
+
+
+def test_writes_are_seen_once_each() -> None:
+    tensors = {"a": torch.ones(2), "b": torch.tensor([float("nan")]), "c": torch.ones(1)}
+    watch = Watch(torch, tensors)
+    assert watch.written() == ()
+    tensors["a"].mul_(1)
+    tensors["c"].data[0] = 2
+    assert watch.written() == ("a", "c")
+    assert watch.written() == ()

@@ -1,0 +1,43 @@
+"""What a layer's module switches for all of PyTorch does not outlast its import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
+from gradcheck_cli.engines.torch.layer import TorchSubject
+
+LAYER = """
+import torch
+
+torch.set_default_dtype(torch.float64)
+torch.set_grad_enabled(False)
+torch.autograd.set_detect_anomaly(True)
+torch.set_float32_matmul_precision("medium")
+torch.backends.cudnn.allow_tf32 = False
+
+
+def layer(x):
+    return torch.sqrt(x)
+"""
+
+
+def test_switches_of_a_module_are_put_back(tmp_path: Path) -> None:
+    """Anomaly detection would make an exception of a nan, in this layer and in the specs after."""
+    products = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    (tmp_path / "layers.py").write_text(LAYER, "utf-8")
+    target = Implementation("torch", "layers.py:layer", str(tmp_path), Span(1, 1, 1, 2))
+    x = np.array([-1.0, 4.0])
+    layer = TorchSubject(SubjectRequest(target, {"x": x}, "float32", "float32"))
+    np.testing.assert_array_equal(
+        layer.run(Call(rows=np.eye(2))).gradients["x"], [[np.nan, 0.0], [np.nan, 0.25]]
+    )
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.is_grad_enabled()
+    assert not torch.is_anomaly_enabled()
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == products

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+import torch
+
+from gradcheck_cli.checks import examine
+from tests.checks.making import layer_problem, torch_engine
+
+
+def codes(layer, inputs, **more) -> list[str]:  # type: ignore[no-untyped-def]
+    answer = examine(torch_engine(), layer_problem(layer, inputs, **more))
+    assert answer.failure is None, answer.failure
+    return [f"{found.code} {found.input}" for found in answer.findings if found.severity != "note"]
+
+
+def masked_softmax(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, dim=-1)
+
+
+def test_what_is_infinite_does_not_move() -> None:
+    rows = [[0.5, -np.inf, 1.5, 0.25, -2.0], [-np.inf, 0.1, -np.inf, 0.7, 1.0]]
+    assert codes(masked_softmax, {"x": rows}) == []
+
+
+def nan_behind_a_mask(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.isinf(x), torch.zeros(()), torch.exp(x) * x).sum()
+
+
+def test_a_nan_by_an_infinite_number_is_told() -> None:
+    assert codes(nan_behind_a_mask, {"x": [1.0, -np.inf, 2.0]}) == ["GC201 x"]
+
+
+def on_the_unit_interval(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.binary_cross_entropy(torch.tensor([0.25, 0.5]).to(x), x)
+
+
+def test_a_layer_that_refuses_points_is_differentiated_within_its_domain() -> None:
+    assert codes(on_the_unit_interval, {"x": [1.0, 0.0]}) == []
+
+
+def batch_norm_of_a_shift(x: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.batch_norm(x + shift, None, None, training=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_gradient_of_zero_is_what_rounding_leaves_of_it(dtype: str) -> None:
+    x = np.random.default_rng(0).standard_normal((4, 3))
+    assert codes(batch_norm_of_a_shift, {"x": x, "shift": [0.3, -0.2, 0.1]}, dtype=dtype) == []
+
+
+def conjugated(x: torch.Tensor) -> torch.Tensor:
+    return torch.conj(torch.fft.fft(x))
+
+
+def test_complex_results_are_pairs_of_real_numbers() -> None:
+    assert codes(conjugated, {"x": [0.5, -1.0, 2.0]}) == []
+
+
+def with_a_record(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return (x**2).sum(), x.detach().mean()
+
+
+def test_an_output_that_does_not_require_grad_is_left_out_with_a_note() -> None:
+    answer = examine(torch_engine(), layer_problem(with_a_record, {"x": [0.5, -1.0, 2.0]}))
+    assert not answer.findings
+    assert any("y[1]" in note for note in answer.notes)
+
+
+def normal_cdf(x: torch.Tensor) -> torch.Tensor:
+    return torch.special.ndtr(x)
+
+
+def test_a_value_that_is_rounded_to_nothing_convicts_no_gradient() -> None:
+    assert codes(normal_cdf, {"x": [-8.3, 0.5]}) == []
+
+
+def divide_no_nan(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x[0] == 0, 0.0, x[1] / torch.where(x[0] == 0, 1.0, x[0]))
+
+
+def masked_log(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x[0] == 0, 0.0, torch.log(torch.where(x[0] == 0, 1.0, x[0].abs()))) * x[1]
+
+
+@pytest.mark.parametrize("layer", [divide_no_nan, masked_log])
+def test_a_pole_next_to_the_point_is_no_noise(layer) -> None:
+    found = codes(layer, {"x": [0.0, 2.0]}, dtype="float64")
+    assert found in (["GC402 x"], ["GC403 x"])
