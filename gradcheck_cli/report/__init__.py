@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from gradcheck_cli.report.style import Style
 
 FORMATS = ("full", "concise", "json")
-MACHINE_FORMATS = frozenset({"json"})
 
 
 class Writer(Protocol):
