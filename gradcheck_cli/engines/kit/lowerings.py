@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from operator import attrgetter
-from pkgutil import iter_modules
 from typing import Any
 
 
@@ -42,19 +40,6 @@ class Limited:
 Lowering = Words | Limited | Missing
 
 Table = Mapping[str, Lowering]
-
-
-def gathered(package: str, folder: Iterable[str]) -> dict[str, Lowering]:
-    """The tables ROWS of every module of a package (its name and `__path__`) as one. Raises
-    ValueError where two have the same operation."""
-    table: dict[str, Lowering] = {}
-    for module in iter_modules(folder):
-        family: Table = import_module(f"{package}.{module.name}").ROWS
-        twice = table.keys() & family.keys()
-        if twice:
-            raise ValueError(f"lowered twice: {', '.join(sorted(twice))}")
-        table.update(family)
-    return table
 
 
 def had(table: Table) -> frozenset[str]:

@@ -1,52 +1,22 @@
-"""Tables of lowerings are collected from a package, read without a framework, and bound to one."""
+"""Tables of lowerings are read without a framework, and bound to one."""
 
 from __future__ import annotations
 
-import importlib
 import types
-from pathlib import Path
 
 import pytest
 
 from gradcheck_cli.engines.jax import ops as jax_ops
-from gradcheck_cli.engines.kit.lowerings import Limited, Missing, bound, gathered, had, reasons
+from gradcheck_cli.engines.kit.lowerings import Limited, Missing, bound, had, reasons
+from gradcheck_cli.engines.symbolic import ops as symbolic_ops
 from gradcheck_cli.engines.tensorflow import ops as tensorflow_ops
 from gradcheck_cli.engines.torch import ops as torch_ops
-from reference_engine import ops
+from reference_engine.op import TABLE
 
 
-def package(folder: Path, name: str, **modules: str) -> list[str]:
-    """A package on disk; the path of its modules."""
-    (folder / name).mkdir()
-    for module, rows in {"__init__": "", **modules}.items():
-        (folder / name / f"{module}.py").write_text(rows)
-    importlib.invalidate_caches()
-    return [str(folder / name)]
-
-
-def test_every_module_of_a_package_adds_its_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = package(
-        tmp_path, "lowered", one='ROWS = {"exp": "exp"}', two='ROWS = {"log": "math.log"}'
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    assert gathered("lowered", path) == {"exp": "exp", "log": "math.log"}
-
-
-def test_an_operation_that_is_lowered_twice_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = package(tmp_path, "twice", one='ROWS = {"exp": "exp"}', two='ROWS = {"exp": "math.exp"}')
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match="lowered twice: exp"):
-        gathered("twice", path)
-
-
-@pytest.mark.parametrize("lowered", [torch_ops, tensorflow_ops, jax_ops])
-def test_no_file_of_lowerings_is_without_its_file_of_rows(lowered: types.ModuleType) -> None:
-    stems = {path.stem for path in Path(lowered.__path__[0]).glob("*.py")}
-    assert stems <= {path.stem for path in Path(ops.__path__[0]).glob("*.py")}
+@pytest.mark.parametrize("lowered", [torch_ops, tensorflow_ops, jax_ops, symbolic_ops])
+def test_what_is_lowered_is_a_row(lowered: types.ModuleType) -> None:
+    assert set(lowered.TABLE) <= TABLE.keys()
 
 
 def test_a_limited_row_is_had_and_remarked_upon_and_a_missing_one_only_remarked_upon() -> None:

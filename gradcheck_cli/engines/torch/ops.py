@@ -1,0 +1,803 @@
+"""The op table in PyTorch's own words: what a user would call.
+
+PyTorch is not imported here: each function is given it as its first argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from gradcheck_cli.engines.kit.axes import (
+    axes_of,
+    new_axes,
+    pair_of_axes,
+    restored,
+    shape_of,
+    whole_numbers,
+    widths_of,
+)
+from gradcheck_cli.engines.kit.composed import cbrt
+from gradcheck_cli.engines.kit.lowerings import Limited, Lowering, Table
+
+# Activation functions
+
+
+def gelu(torch: Any, x: Any, approximate: bool = False) -> Any:
+    return torch.nn.functional.gelu(x, approximate="tanh" if approximate else "none")
+
+
+def hardtanh(torch: Any, x: Any, min: float = -1.0, max: float = 1.0) -> Any:
+    return torch.nn.functional.hardtanh(x, min, max)
+
+
+# Operations that pass a value on
+
+
+def stop_gradient(torch: Any, x: Any) -> Any:
+    return x.detach()
+
+
+# Arrays that are made of nothing but their shape
+
+
+def arange(
+    torch: Any, start: int, stop: int | None = None, step: int = 1, dtype: Any = None
+) -> Any:
+    numbers = whole_numbers(start, stop, step)
+    return torch.arange(numbers.start, numbers.stop, numbers.step, dtype=dtype)
+
+
+def zeros(torch: Any, shape: Any, dtype: Any = None) -> Any:
+    return torch.zeros(shape_of(shape), dtype=dtype)
+
+
+def ones(torch: Any, shape: Any, dtype: Any = None) -> Any:
+    return torch.ones(shape_of(shape), dtype=dtype)
+
+
+def full(torch: Any, shape: Any, fill_value: float, dtype: Any = None) -> Any:
+    return torch.full(shape_of(shape), fill_value, dtype=dtype)
+
+
+def eye(torch: Any, n: int, m: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    columns = n if m is None else m
+    if k == 0:
+        return torch.eye(n, columns, dtype=dtype)
+    return (torch.arange(columns) - torch.arange(n)[:, None] == k).to(dtype)
+
+
+def full_like(torch: Any, x: Any, fill_value: float) -> Any:
+    return torch.full_like(x, fill_value)
+
+
+# Sums, products and extremes of everything up to an element
+
+
+def _cumulative(name: str) -> Lowering:
+    def cumulative(torch: Any, x: Any, axis: int | None = None) -> Any:
+        return getattr(torch, name)(x, dim=axis or 0)
+
+    return cumulative
+
+
+def _extreme(name: str) -> Lowering:
+    def extreme(torch: Any, x: Any, axis: int | None = None) -> Any:
+        return getattr(torch, name)(x, dim=axis or 0).values
+
+    return extreme
+
+
+# Eigenvalues, singular values and their vectors, with the signs that the rows state
+
+
+def _symmetric(x: Any) -> Any:
+    """PyTorch reads one triangle, and differentiates as if the other were its image."""
+    return 0.5 * (x + x.mT)
+
+
+def _signs_of_columns(torch: Any, v: Any) -> Any:
+    """What makes the first large entry of every column positive."""
+    if v.numel() == 0:
+        return 1
+    v = v.detach()
+    large = v.abs() >= 0.9 * v.abs().amax(dim=-2, keepdim=True)
+    first = large.to(torch.uint8).argmax(dim=-2, keepdim=True)
+    return torch.where(v.gather(-2, first) < 0, -1, 1).to(v.dtype)
+
+
+def eigh_vectors(torch: Any, x: Any) -> Any:
+    v = torch.linalg.eigh(_symmetric(x)).eigenvectors
+    return v * _signs_of_columns(torch, v)
+
+
+def eigvalsh(torch: Any, x: Any) -> Any:
+    return torch.linalg.eigvalsh(_symmetric(x))
+
+
+def svd_u(torch: Any, x: Any) -> Any:
+    u = torch.linalg.svd(x, full_matrices=False).U
+    return u * _signs_of_columns(torch, u)
+
+
+def svd_vh(torch: Any, x: Any) -> Any:
+    u, _, vh = torch.linalg.svd(x, full_matrices=False)
+    signs = _signs_of_columns(torch, u)
+    return vh if isinstance(signs, int) else vh * signs.mT
+
+
+# Determinants
+
+
+def slogdet_logabs(torch: Any, x: Any) -> Any:
+    return torch.linalg.slogdet(x).logabsdet
+
+
+def slogdet_sign(torch: Any, x: Any) -> Any:
+    return torch.linalg.slogdet(x).sign
+
+
+# Exponentials, logarithms, and the functions of the logistic family
+
+
+def log1mexp(torch: Any, x: Any) -> Any:
+    """In two branches (Maechler 2012), each of which sees only what is its own."""
+    near = x < math.log(2)
+    one = torch.ones_like(x)
+    below = torch.log(-torch.expm1(-torch.where(near, x, one)))
+    above = torch.log1p(-torch.exp(-torch.where(near, one, x)))
+    return torch.where(near, below, above)
+
+
+# Cholesky and QR factors, made unique by a positive diagonal; the pseudoinverse
+
+
+def cholesky(torch: Any, x: Any) -> Any:
+    """Of the symmetric part, which PyTorch takes for granted where it differentiates."""
+    return torch.linalg.cholesky(0.5 * (x + x.mT))
+
+
+def pinv(torch: Any, x: Any, rtol: float | None = None) -> Any:
+    return torch.linalg.pinv(x, rtol=rtol)
+
+
+def _signs_of_diagonal(torch: Any, r: Any) -> Any:
+    diagonal = torch.diagonal(r.detach(), dim1=-2, dim2=-1)
+    return torch.where(diagonal < 0, -1, 1).to(r.dtype)
+
+
+def qr_q(torch: Any, x: Any) -> Any:
+    q, r = torch.linalg.qr(x)
+    return q * _signs_of_diagonal(torch, r).unsqueeze(-2)
+
+
+def qr_r(torch: Any, x: Any) -> Any:
+    r = torch.linalg.qr(x).R
+    return r * _signs_of_diagonal(torch, r).unsqueeze(-1)
+
+
+# The logarithm of the gamma function, its derivatives, and that of the beta function
+
+
+def betaln(torch: Any, a: Any, b: Any) -> Any:
+    """As torch.distributions.Beta has it."""
+    return torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
+
+
+def polygamma(torch: Any, x: Any, n: int) -> Any:
+    return torch.special.polygamma(n, x)
+
+
+# aten/src/ATen/native/Math.h, trigamma: six steps of the recurrence, then a series up to x^-7
+NINE_DIGITS = "its trigamma, a derivative here, is right to nine digits only"
+
+
+# Taking arrays apart and putting them together
+
+
+def concatenate(torch: Any, *xs: Any, axis: int = 0) -> Any:
+    return torch.cat(xs, dim=axis)
+
+
+def stack(torch: Any, *xs: Any, axis: int = 0) -> Any:
+    return torch.stack(xs, dim=axis)
+
+
+def getitem(torch: Any, x: Any, index: tuple[Any, ...]) -> Any:
+    """PyTorch's slices have positive steps only: a negative one flips that axis first."""
+    used = sum(part is not None and part is not Ellipsis for part in index)
+    axis = 0
+    parts: list[Any] = []
+    for part in index:
+        if part is Ellipsis:
+            axis += x.ndim - used
+        elif isinstance(part, slice) and part.step is not None and part.step < 0:
+            size = x.shape[axis]
+            taken = range(*part.indices(size))
+            x = torch.flip(x, (axis,))
+            first = size - 1 - taken.start
+            part = slice(first, first + len(taken) * -part.step, -part.step)
+            axis += 1
+        elif part is not None:
+            axis += 1
+        parts.append(part)
+    return x[tuple(parts)]
+
+
+def from_the_start(torch: Any, indices: Any, size: int) -> Any:
+    """Indices from the end, which not every function of PyTorch takes, counted from the start."""
+    return torch.where(indices < 0, indices + size, indices)
+
+
+def take(torch: Any, x: Any, indices: Any, axis: int | None = None) -> Any:
+    return x[(*(slice(None),) * ((axis or 0) % x.ndim), indices)]
+
+
+def take_along_axis(torch: Any, x: Any, indices: Any, axis: int = -1) -> Any:
+    return torch.take_along_dim(x, from_the_start(torch, indices, x.shape[axis]), dim=axis)
+
+
+def scatter_add(torch: Any, x: Any, indices: Any, updates: Any, axis: int = -1) -> Any:
+    return torch.scatter_add(x, axis, from_the_start(torch, indices, x.shape[axis]), updates)
+
+
+def one_hot(torch: Any, indices: Any, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
+    """torch.nn.functional.one_hot refuses indices outside the classes, and gives integers."""
+    place = axis % (indices.ndim + 1)
+    classes = torch.arange(num_classes).reshape(-1, *(1,) * (indices.ndim - place))
+    return (indices.unsqueeze(place) == classes).to(dtype)
+
+
+# Layers of networks
+
+
+def dropout(torch: Any, x: Any, mask: Any, rate: float = 0.5) -> Any:
+    """PyTorch draws its own masks; a given one is multiplied."""
+    return x * mask / (1 - rate)
+
+
+def masked_attention(
+    torch: Any, q: Any, k: Any, v: Any, mask: Any, scale: float | None = None
+) -> Any:
+    attention = torch.nn.functional.scaled_dot_product_attention
+    return attention(q, k, v, attn_mask=mask, scale=scale)
+
+
+# Products of vectors, matrices and arrays of any rank
+
+
+def cross(torch: Any, x1: Any, x2: Any, axis: int = -1) -> Any:
+    """It broadcasts, but not between different numbers of axes."""
+    rank = max(x1.ndim, x2.ndim)
+    x1, x2 = (x[(None,) * (rank - x.ndim)] for x in (x1, x2))
+    return torch.linalg.cross(x1, x2, dim=axis)
+
+
+def dot(torch: Any, x1: Any, x2: Any) -> Any:
+    """numpy.dot: torch.dot takes vectors only."""
+    if x1.ndim == 0 or x2.ndim == 0:
+        return x1 * x2
+    if x1.ndim == x2.ndim == 1:
+        return torch.dot(x1, x2)
+    if x2.ndim <= 2:
+        return torch.matmul(x1, x2)
+    return torch.tensordot(x1, x2, dims=([-1], [-2]))
+
+
+def einsum(torch: Any, *xs: Any, subscripts: str) -> Any:
+    return torch.einsum(subscripts, *xs)
+
+
+def tensordot(torch: Any, x1: Any, x2: Any, axes: Any = 2) -> Any:
+    return torch.tensordot(x1, x2, dims=pair_of_axes(axes))
+
+
+# Losses that compare element by element
+
+
+def _reduced(terms: Any, reduction: str) -> Any:
+    return {"mean": terms.mean, "sum": terms.sum, "none": lambda: terms}[reduction]()
+
+
+def mse(torch: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
+    """Reduced after it: of PyTorch's own mean there is no forward derivative of the reverse one."""
+    x, y = torch.broadcast_tensors(x, y)
+    return _reduced(torch.nn.functional.mse_loss(x, y, reduction="none"), reduction)
+
+
+def kl_div(torch: Any, log_p: Any, q: Any, reduction: str = "mean") -> Any:
+    """Reduced after it: with its own mean comes a warning that the mean will be another one."""
+    log_p, q = torch.broadcast_tensors(log_p, q)
+    return _reduced(torch.nn.functional.kl_div(log_p, q, reduction="none"), reduction)
+
+
+def hinge(torch: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
+    return _reduced(torch.relu(1 - x * y), reduction)
+
+
+def _of_one_shape(name: str) -> str | Callable[..., Any]:
+    """PyTorch wants both arrays in one shape."""
+
+    def loss(torch: Any, x: Any, y: Any, **keywords: Any) -> Any:
+        return getattr(torch.nn.functional, name)(*torch.broadcast_tensors(x, y), **keywords)
+
+    return loss
+
+
+# Equations with matrices, and functions of square matrices
+
+
+def expm(torch: Any, x: Any) -> Any:
+    """In narrow formats torch.linalg.matrix_exp reads memory that nobody wrote (2.13, CPU): nan,
+    1e30 or what happens to lie there."""
+    if x.dtype.itemsize < 4:
+        raise NotImplementedError(f"torch.linalg.matrix_exp gives no numbers in {x.dtype}")
+    return torch.linalg.matrix_exp(x)
+
+
+def matrix_power(torch: Any, x: Any, n: int) -> Any:
+    return torch.linalg.matrix_power(x, n)
+
+
+def solve(torch: Any, x1: Any, x2: Any) -> Any:
+    """x2 is a vector only where it has one axis; PyTorch would also take a matrix for a stack of
+    vectors where it fits, but not beside as many axes as x1 has."""
+    columns = x2.unsqueeze(-1) if x2.ndim == 1 else x2
+    y = torch.linalg.solve(x1, columns[(None,) * (x1.ndim - columns.ndim)])
+    return y.squeeze(-1) if x2.ndim == 1 else y
+
+
+def triangular_solve(torch: Any, x1: Any, x2: Any, lower: bool = True) -> Any:
+    if x2.ndim == 1:
+        columns = x2.unsqueeze(-1)
+        return torch.linalg.solve_triangular(x1, columns, upper=not lower).squeeze(-1)
+    return torch.linalg.solve_triangular(x1, x2, upper=not lower)
+
+
+# Normalised exponentials
+
+
+def logsumexp(torch: Any, x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
+    return torch.logsumexp(x, dim=axes_of(axis, x.ndim), keepdim=keepdims)
+
+
+def softmax(torch: Any, x: Any, axis: int = -1) -> Any:
+    return torch.softmax(x, dim=axis)
+
+
+def log_softmax(torch: Any, x: Any, axis: int = -1) -> Any:
+    return torch.log_softmax(x, dim=axis)
+
+
+# Normalisation of layers
+
+
+def batch_norm(torch: Any, x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
+    functional = torch.nn.functional
+    return functional.batch_norm(x, None, None, weight, bias, training=True, eps=eps)
+
+
+def group_norm(
+    torch: Any, x: Any, weight: Any, bias: Any, num_groups: int, eps: float = 1e-5
+) -> Any:
+    return torch.nn.functional.group_norm(x, num_groups, weight, bias, eps)
+
+
+def layer_norm(torch: Any, x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
+    return torch.nn.functional.layer_norm(x, weight.shape, weight, bias, eps)
+
+
+def rms_norm(torch: Any, x: Any, weight: Any, eps: float = 1e-5) -> Any:
+    return torch.nn.functional.rms_norm(x, weight.shape, weight, eps)
+
+
+# Lengths of vectors
+
+
+def norm(torch: Any, x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
+    dim = None if axis is None else axes_of(axis, x.ndim)
+    return torch.linalg.vector_norm(x, ord=ord, dim=dim, keepdim=keepdims)
+
+
+# Elements by their size
+
+
+def sort(torch: Any, x: Any, axis: int = -1, descending: bool = False) -> Any:
+    return torch.sort(x, dim=axis, descending=descending, stable=True).values
+
+
+def argsort(torch: Any, x: Any, axis: int = -1, descending: bool = False) -> Any:
+    return torch.argsort(x, dim=axis, descending=descending, stable=True)
+
+
+def median(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """torch.median takes the lower of two middle elements; their mean comes from sorting."""
+    axes = axes_of(axis, x.ndim)
+    kept = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    moved = torch.movedim(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
+    ordered = torch.sort(moved.flatten(len(kept)) if axes else moved[None], dim=-1).values
+    n = ordered.shape[-1]
+    y = 0.5 * ordered[..., (n - 1) // 2] + 0.5 * ordered[..., n // 2]
+    last = ordered[..., -1]
+    y = torch.where(torch.isnan(last), last, y)
+    return y.reshape(restored(x.shape, axes)) if keepdims else y.reshape(kept)
+
+
+def topk_values(torch: Any, x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
+    return torch.topk(x, k, dim=axis, largest=largest).values
+
+
+def topk_indices(torch: Any, x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
+    return torch.topk(x, k, dim=axis, largest=largest).indices
+
+
+# Sums, products and extremes over axes
+
+
+def _reduction(name: str) -> Lowering:
+    def reduce(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        call = getattr(torch, name)
+        if axis is None and not keepdims:
+            return call(x)
+        return call(x, dim=axes_of(axis, x.ndim), keepdim=keepdims)
+
+    return reduce
+
+
+def prod(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    if axis is None and not keepdims:
+        return torch.prod(x)
+    for dim in reversed(axes_of(axis, x.ndim)):  # torch.prod takes one axis at a time
+        x = torch.prod(x, dim=dim, keepdim=keepdims)
+    return x
+
+
+def _argument(name: str) -> Lowering:
+    def argument(torch: Any, x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+        return getattr(torch, name)(x, dim=axis, keepdim=keepdims)
+
+    return argument
+
+
+def count_nonzero(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    axes = axes_of(axis, x.ndim)
+    count = torch.count_nonzero(x, dim=axes) if axes else torch.count_nonzero(x)
+    return count.reshape(restored(x.shape, axes)) if keepdims else count
+
+
+# Logic, and the functions that choose between their arguments
+
+
+def clip(torch: Any, x: Any, min: Any = None, max: Any = None) -> Any:
+    """torch.clamp wants a bound at least."""
+    return x if min is None and max is None else torch.clamp(x, min, max)
+
+
+# Other shapes for the same elements
+
+
+def broadcast_to(torch: Any, x: Any, shape: Any) -> Any:
+    return torch.broadcast_to(x, shape_of(shape))
+
+
+def expand_dims(torch: Any, x: Any, axis: Any) -> Any:
+    for dim in new_axes(axis, x.ndim):
+        x = torch.unsqueeze(x, dim)
+    return x
+
+
+def reshape(torch: Any, x: Any, shape: Any) -> Any:
+    return torch.reshape(x, shape_of(shape))
+
+
+def squeeze(torch: Any, x: Any, axis: Any = None) -> Any:
+    return torch.squeeze(x) if axis is None else torch.squeeze(x, dim=axes_of(axis, x.ndim))
+
+
+def transpose(torch: Any, x: Any, axes: Any = None) -> Any:
+    return torch.permute(x, tuple(reversed(range(x.ndim))) if axes is None else tuple(axes))
+
+
+def moveaxis(torch: Any, x: Any, source: Any, destination: Any) -> Any:
+    return torch.movedim(x, source, destination)
+
+
+def flip(torch: Any, x: Any, axis: Any = None) -> Any:
+    return torch.flip(x, axes_of(axis, x.ndim))
+
+
+def roll(torch: Any, x: Any, shift: Any, axis: Any = None) -> Any:
+    return torch.roll(x, shift, dims=axis)
+
+
+def tile(torch: Any, x: Any, reps: Any) -> Any:
+    return torch.tile(x, shape_of(reps))
+
+
+def repeat(torch: Any, x: Any, repeats: Any, axis: int | None = None) -> Any:
+    times = repeats if isinstance(repeats, int) else torch.tensor(repeats, dtype=torch.int64)
+    return torch.repeat_interleave(x, times, dim=axis)
+
+
+def pad(torch: Any, x: Any, pad_width: Any, value: float = 0.0) -> Any:
+    """torch.nn.functional.pad counts the axes from the last."""
+    widths = reversed(widths_of(pad_width, x.ndim))
+    flat = [width for pair in widths for width in pair]
+    return torch.nn.functional.pad(x, flat, value=value)
+
+
+def tril(torch: Any, x: Any, k: int = 0) -> Any:
+    return torch.tril(x, diagonal=k)
+
+
+def triu(torch: Any, x: Any, k: int = 0) -> Any:
+    return torch.triu(x, diagonal=k)
+
+
+def diag(torch: Any, x: Any, k: int = 0) -> Any:
+    return torch.diag(x, diagonal=k)
+
+
+def trace(torch: Any, x: Any, offset: int = 0) -> Any:
+    """torch.trace takes the main diagonal of one matrix."""
+    if x.ndim == 2 and offset == 0:
+        return torch.trace(x)
+    return torch.diagonal(x, offset, -2, -1).sum(-1)
+
+
+# Directions of vectors, and how near they are
+
+
+def cosine_similarity(torch: Any, x1: Any, x2: Any, axis: int = -1, eps: float = 1e-8) -> Any:
+    return torch.nn.functional.cosine_similarity(x1, x2, dim=axis, eps=eps)
+
+
+def normalize(torch: Any, x: Any, ord: float = 2, axis: int = -1, eps: float = 1e-12) -> Any:
+    return torch.nn.functional.normalize(x, p=ord, dim=axis, eps=eps)
+
+
+def triplet(
+    torch: Any,
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    ord: float = 2,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:
+    loss = torch.nn.functional.triplet_margin_loss
+    return loss(anchor, positive, negative, margin=margin, p=ord, eps=eps, reduction=reduction)
+
+
+# Variance and standard deviation
+
+
+def _spread(name: str) -> Lowering:
+    def spread(
+        torch: Any, x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False
+    ) -> Any:
+        dim = axes_of(axis, x.ndim)
+        return getattr(torch, name)(x, dim=dim, correction=correction, keepdim=keepdims)
+
+    return spread
+
+
+TABLE: Table = {
+    # Activation functions
+    "elu": "nn.functional.elu",
+    "gelu": gelu,
+    "hardtanh": hardtanh,
+    "leaky_relu": "nn.functional.leaky_relu",
+    "log_sigmoid": "nn.functional.logsigmoid",
+    "mish": "nn.functional.mish",
+    "selu": "nn.functional.selu",
+    "silu": "nn.functional.silu",
+    "softsign": "nn.functional.softsign",
+    # Arithmetic
+    "abs": "abs",
+    "cbrt": cbrt,
+    "hypot": "hypot",
+    "reciprocal": "reciprocal",
+    "remainder": "remainder",
+    "rsqrt": "rsqrt",
+    "sqrt": "sqrt",
+    "square": "square",
+    # Modified Bessel functions of the first kind
+    "i0": "special.i0",
+    "i0e": "special.i0e",
+    "i1": "special.i1",
+    "i1e": "special.i1e",
+    # Losses of classifiers. PyTorch too has the classes on axis 1
+    "cross_entropy": "nn.functional.cross_entropy",
+    "nll": "nn.functional.nll_loss",
+    "soft_cross_entropy": "nn.functional.cross_entropy",
+    # Operations that pass a value on
+    "stop_gradient": stop_gradient,
+    # Convolutions
+    "conv1d": "nn.functional.conv1d",
+    "conv2d": "nn.functional.conv2d",
+    "conv_transpose2d": "nn.functional.conv_transpose2d",
+    # Arrays that are made of nothing but their shape
+    "arange": arange,
+    "eye": eye,
+    "full": full,
+    "full_like": full_like,
+    "ones": ones,
+    "ones_like": "ones_like",
+    "zeros": zeros,
+    "zeros_like": "zeros_like",
+    # Sums, products and extremes of everything up to an element
+    "cummax": _extreme("cummax"),
+    "cummin": _extreme("cummin"),
+    "cumprod": _cumulative("cumprod"),
+    "cumsum": _cumulative("cumsum"),
+    # Eigenvalues, singular values and their vectors, with the signs that the rows state
+    "eigh_vectors": eigh_vectors,
+    "eigvalsh": eigvalsh,
+    "svd_u": svd_u,
+    "svd_vh": svd_vh,
+    "svdvals": "linalg.svdvals",
+    # Determinants
+    "det": "linalg.det",
+    "logdet": "logdet",
+    "slogdet_logabs": slogdet_logabs,
+    "slogdet_sign": slogdet_sign,
+    # Exponentials, logarithms, and the functions of the logistic family
+    "exp": "exp",
+    "exp2": "exp2",
+    "expm1": "expm1",
+    "log": "log",
+    "log10": "log10",
+    "log1mexp": log1mexp,
+    "log1p": "log1p",
+    "log2": "log2",
+    "logaddexp": "logaddexp",
+    "sigmoid": "sigmoid",
+    "softplus": "nn.functional.softplus",
+    "tanh": "tanh",
+    "xlog1py": "special.xlog1py",
+    "xlogy": "xlogy",
+    # Cholesky and QR factors, made unique by a positive diagonal; the pseudoinverse
+    "cholesky": cholesky,
+    "pinv": pinv,
+    "qr_q": qr_q,
+    "qr_r": qr_r,
+    # The logarithm of the gamma function, its derivatives, and that of the beta function
+    "betaln": Limited(betaln, NINE_DIGITS, constants="float32"),
+    "digamma": Limited("digamma", NINE_DIGITS, constants="float32"),
+    "lgamma": Limited("lgamma", NINE_DIGITS, constants="float32"),
+    "polygamma": Limited(polygamma, NINE_DIGITS, constants="float32"),
+    # Taking arrays apart and putting them together
+    "concatenate": concatenate,
+    "getitem": getitem,
+    "one_hot": one_hot,
+    "scatter_add": scatter_add,
+    "stack": stack,
+    "take": take,
+    "take_along_axis": take_along_axis,
+    # Layers of networks
+    "dropout": dropout,
+    "embedding": "nn.functional.embedding",
+    "linear": "nn.functional.linear",
+    "masked_attention": masked_attention,
+    "scaled_dot_product_attention": "nn.functional.scaled_dot_product_attention",
+    # Products of vectors, matrices and arrays of any rank
+    "cross": cross,
+    "dot": dot,
+    "einsum": einsum,
+    "kron": "kron",
+    "matmul": "matmul",
+    "outer": "outer",
+    "tensordot": tensordot,
+    # Losses that compare element by element
+    "bce": Limited(
+        _of_one_shape("binary_cross_entropy"),
+        "it adds 1e-12 to the denominators of its second derivative",
+        second="float32",
+    ),
+    "bce_with_logits": _of_one_shape("binary_cross_entropy_with_logits"),
+    "hinge": hinge,
+    "huber": _of_one_shape("huber_loss"),
+    "kl_div": kl_div,
+    "l1": _of_one_shape("l1_loss"),
+    "mse": mse,
+    # Equations with matrices, and functions of square matrices
+    "expm": expm,
+    "inv": "linalg.inv",
+    "matrix_power": matrix_power,
+    "solve": solve,
+    "triangular_solve": triangular_solve,
+    # Normalised exponentials
+    "log_softmax": log_softmax,
+    "logsumexp": logsumexp,
+    "softmax": softmax,
+    # Normalisation of layers
+    "batch_norm": batch_norm,
+    "group_norm": group_norm,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    # Lengths of vectors
+    "norm": norm,
+    # Elements by their size
+    "argsort": argsort,
+    "median": median,
+    "sort": sort,
+    "topk_indices": topk_indices,
+    "topk_values": topk_values,
+    # Pooling
+    "avg_pool2d": "nn.functional.avg_pool2d",
+    "max_pool2d": "nn.functional.max_pool2d",
+    # Sums, products and extremes over axes
+    "all": _reduction("all"),
+    "any": _reduction("any"),
+    "argmax": _argument("argmax"),
+    "argmin": _argument("argmin"),
+    "count_nonzero": count_nonzero,
+    "max": _reduction("amax"),
+    "mean": _reduction("mean"),
+    "min": _reduction("amin"),
+    "prod": prod,
+    "sum": _reduction("sum"),
+    # Logic, and the functions that choose between their arguments
+    "ceil": "ceil",
+    "clip": clip,
+    "floor": "floor",
+    "logical_and": "logical_and",
+    "logical_not": "logical_not",
+    "logical_or": "logical_or",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "relu": "relu",
+    "round": "round",
+    "sign": "sign",
+    "where": "where",
+    # Other shapes for the same elements
+    "broadcast_to": broadcast_to,
+    "diag": diag,
+    "expand_dims": expand_dims,
+    "flip": flip,
+    "moveaxis": moveaxis,
+    "pad": pad,
+    "repeat": repeat,
+    "reshape": reshape,
+    "roll": roll,
+    "squeeze": squeeze,
+    "tile": tile,
+    "trace": trace,
+    "transpose": transpose,
+    "tril": tril,
+    "triu": triu,
+    # Directions of vectors, and how near they are
+    "cosine_similarity": cosine_similarity,
+    "normalize": normalize,
+    "triplet": triplet,
+    # The error function, the normal distribution, log-odds and entropy
+    "entr": "special.entr",
+    "erf": "erf",
+    "erfc": "erfc",
+    "erfcx": "special.erfcx",
+    "erfinv": "erfinv",
+    "log_ndtr": "special.log_ndtr",
+    "logit": "logit",
+    "ndtr": "special.ndtr",
+    "ndtri": "special.ndtri",
+    # Variance and standard deviation
+    "std": _spread("std"),
+    "var": _spread("var"),
+    # Circular and hyperbolic functions
+    "acos": "acos",
+    "acosh": "acosh",
+    "asin": "asin",
+    "asinh": "asinh",
+    "atan": "atan",
+    "atan2": "atan2",
+    "atanh": "atanh",
+    "cos": "cos",
+    "cosh": "cosh",
+    "sin": "sin",
+    "sinc": "sinc",
+    "sinh": "sinh",
+    "tan": "tan",
+}

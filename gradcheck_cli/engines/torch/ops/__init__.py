@@ -1,8 +1,0 @@
-"""The op table in PyTorch's own words: what a user would call. One file a family of operations.
-
-PyTorch is not imported here: each function is given it as its first argument.
-"""
-
-from gradcheck_cli.engines.kit.lowerings import gathered
-
-TABLE = gathered(__name__, __path__)
