@@ -21,7 +21,7 @@ from gradcheck_cli.checks.sampling import over_the_domain
 from gradcheck_cli.checks.second_order import Second
 from gradcheck_cli.checks.small import Whole, is_small
 from gradcheck_cli.checks.spec_errors import BadSpec
-from gradcheck_cli.checks.subjects import Subjects, raised_beside
+from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside
 from gradcheck_cli.checks.surrogate import Declared, covered, without
 from gradcheck_cli.checks.traced_entry import sought_in
 from gradcheck_cli.checks.unfilled_entries import with_never_filled
@@ -135,6 +135,7 @@ class _Examination:
             if reason is None:
                 raise
             return LayerAnswer(notes=(reason,))
+        self._narrow = narrow
         highest = self._subjects.highest(narrow)
         leaves = narrow.leaves
         try:
@@ -386,12 +387,17 @@ class _Examination:
         )
 
     def _other(self, dtype: str, values: Mapping[str, Array] | None = None) -> Subject | None:
-        """The layer in another dtype, or at other numbers; None where it does not run there, and
-        the truth must decide alone."""
+        """The layer in another dtype, or at other numbers; None where it does not run there or is
+        another function, and the truth must decide alone."""
         try:
-            return self._subject(dtype, values, self._uncast and dtype == "float64")
+            other = self._subject(dtype, values, self._uncast and dtype == "float64")
+            same = bool(values) or not draws_others(other, self._narrow, dtype)
         except Exception:
             return None
+        if same:
+            return other
+        other.close()
+        return None
 
 
 def _with_stencils(answer: LayerAnswer, stencils: Stencils) -> LayerAnswer:

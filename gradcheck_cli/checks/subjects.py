@@ -68,7 +68,7 @@ class Subjects:
         except Exception:
             return None
         try:
-            if not wide.casts() and not _draws_others(narrow, wide, digits):
+            if not wide.casts() and not draws_others(narrow, wide, digits):
                 return wide
         except Exception:
             pass
@@ -108,7 +108,7 @@ class Subjects:
         if others:
             given = ", ".join(sorted(others))
             self.notes[f"it gives {given} for float64 inputs: checked in {dtype}"] = None
-        elif narrow is not None and _draws_others(narrow, wide, dtype):
+        elif narrow is not None and draws_others(narrow, wide, dtype):
             self.notes[f"it draws other random numbers in float64: checked in {dtype}"] = None
         else:
             return wide
@@ -172,7 +172,7 @@ def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
     return tuple(replace(leaf, moves=moves(leaf)) for leaf in leaves)
 
 
-def _draws_others(narrow: Subject, wide: Subject, digits: str) -> bool:
+def draws_others(narrow: Subject, wide: Subject, digits: str) -> bool:
     """Whether random numbers depend on the dtype that they are drawn in."""
     one, other = narrow.value({}), wide.value({})
     half = 2.0 ** (-FORMATS[digits].bits / 2)
@@ -181,4 +181,6 @@ def _draws_others(narrow: Subject, wide: Subject, digits: str) -> bool:
             np.abs(one - other) <= half * np.max(np.abs(other), initial=0.0)
         ):
             return False
-    return narrow.run(Call(watch=True)).random
+    if narrow.run(Call(watch=True)).random:
+        return True
+    return narrow.lines(np.ones(one.size)).draws is not None  # from a generator of its own

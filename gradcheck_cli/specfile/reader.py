@@ -51,8 +51,9 @@ def read(
     found = [document for document in documents(source.text) if not _is_empty(document)]
     if not found:
         help = "a spec needs at least `inputs` and `model`"
+        span = _written(lines, source.text)
         return [], [
-            SpecError("GC902", path, "there is no spec in this file", None, source, help=help)
+            SpecError("GC902", path, "there is no spec in this file", span, source, help=help)
         ]
     stem = "stdin" if path == STDIN else _stem(path)
     specs: list[Spec] = []
@@ -100,6 +101,19 @@ def _stem(path: str) -> str:
     text = os.fsencode(FilePath(path).stem.removesuffix(".gradcheck"))
     name = text.decode("utf-8", errors="backslashreplace")
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
+def _written(lines: Lines, text: str) -> Span | None:
+    """The first line that holds more than a comment, a directive or a mark between documents: YAML
+    reads `&a`, `~` and `!!null` as nothing. None where there is no such line."""
+    start = 0
+    for line in text.splitlines(keepends=True):
+        stripped = line.strip()
+        if stripped and not stripped.startswith(("#", "%")) and stripped not in ("---", "..."):
+            begin = start + line.index(stripped)
+            return lines.span(begin, begin + len(stripped))
+        start += len(line)
+    return None
 
 
 def _is_empty(document: Document) -> bool:

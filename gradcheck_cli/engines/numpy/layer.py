@@ -29,6 +29,7 @@ from gradcheck_cli.engines.layer.subject import (
     one_by_one,
 )
 from gradcheck_cli.engines.numpy.casts import Kind
+from gradcheck_cli.engines.numpy.draws import watched_draws
 from gradcheck_cli.engines.numpy.pair import Run, by_input, convention, load_pair, pair_of
 from gradcheck_cli.engines.numpy.state import arrays_of, get, gradient_of, put
 
@@ -214,7 +215,8 @@ class NumpySubject:
         with self._ready():
             pair, inputs = self._fresh(call.values), self._inputs(call.values, call.inputs)
             before = self._numbers(pair, inputs)
-            arrays, run = self._forward(pair, inputs)
+            with watched_draws(pair.owner) if call.watch else nullcontext() as own:
+                arrays, run = self._forward(pair, inputs)
             output, between = _flat(arrays), self._numbers(pair, inputs)
             if call.between is not None and self._convention.style != "upstream":
                 self._forward(self._fresh(call.between), self._inputs(call.between))
@@ -237,7 +239,7 @@ class NumpySubject:
             changed=_differing(before, between) if call.watch else (),
             changed_later=_differing(between, after) if call.watch else (),
             upstream_changed=call.watch and spoilt,
-            random=call.watch and drawn,
+            random=own is not None and (own.seen or drawn),
         )
 
     def _upstream(self, row: Array, through: Sequence[str] | None) -> Array:

@@ -77,6 +77,7 @@ class Policies:
         self._layers: list[tuple[Any, Any]] = []
         self._inputs: list[tuple[Any, str]] = []  # to whose dtype a functional model casts
         self.swapped = False
+        self._policy: Any = None
         if keras() is None:
             return
         self._policy = keras().DTypePolicy(dtype)
@@ -96,7 +97,8 @@ class Policies:
             yield
             return
         before = config.dtype_policy(), config.floatx()
-        config.set_dtype_policy(self._policy)
+        policy = self._policy or keras().DTypePolicy(self._dtype)  # Keras is imported by a call
+        config.set_dtype_policy(policy)
         config.set_floatx(self._dtype)
         for layer, _ in self._layers:
             layer.dtype_policy = self._policy

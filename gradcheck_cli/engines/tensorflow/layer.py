@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from gradcheck_cli.engines.layer.subject import (
     SubjectRequest,
     one_by_one,
 )
+from gradcheck_cli.engines.tensorflow.draws import watched_draws
 from gradcheck_cli.engines.tensorflow.graph import Graph
 from gradcheck_cli.engines.tensorflow.keras import (
     Policies,
@@ -267,7 +268,8 @@ class TensorFlowSubject:
             inputs = self.inputs(call.values)
             sources = [self.source(name, inputs) for name in wrt]
             before = self._standing() if call.watch else {}
-            recorded, arrays = self.taped(inputs, sources, count, call.tracking)
+            with watched_draws() if call.watch else nullcontext() as draws:
+                recorded, arrays = self.taped(inputs, sources, count, call.tracking)
             output = self.flat(arrays)
             between = self._standing() if call.watch else {}
             if call.between is not None:
@@ -275,7 +277,7 @@ class TensorFlowSubject:
                     self.called(self.inputs(call.between))
             passes = list(pulled_by_row(self, call, inputs, sources, wrt, recorded, arrays))
             after = self._standing() if call.watch else {}
-            drawn = call.watch and (self._randomness.drawn() or self.random)
+            drawn = draws is not None and (draws.seen or self._randomness.drawn() or self.random)
         gradients: dict[str, Array | None] = {}
         dtypes: dict[str, str] = {}
         for place, (name, source) in enumerate(zip(wrt, sources, strict=True)):
@@ -371,8 +373,10 @@ class TensorFlowSubject:
             return custom_calls(passes)
 
     def lines(self, row: Array) -> Lines:
-        """None is seen: TensorFlow has no arrays that a layer writes to."""
-        return Lines()
+        """TensorFlow has no arrays that a layer writes to: draws alone are seen."""
+        with self._passes(row) as passes, watched_draws() as draws:
+            passes.call()
+        return Lines(draws=draws.place)
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         from gradcheck_cli.engines.tensorflow.detached import uncut

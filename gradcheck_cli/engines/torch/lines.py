@@ -52,9 +52,20 @@ class Watching(TorchDispatchMode):  # type: ignore[misc]
                 place = self._places.running()
                 if place is not None:
                     self._writes[name] = place
-        if self._draws is None and torch.Tag.nondeterministic_seeded in func.tags:
+        if self._draws is None and _is_random(func, args, kwargs or {}):
             self._draws = self._places.running()
         return func(*args, **(kwargs or {}))
+
+
+def _is_random(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call draws random numbers: attention may, and does not without dropout."""
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return False
+    for place, argument in enumerate(func._schema.arguments):
+        if argument.name == "dropout_p":
+            given = args[place] if place < len(args) else kwargs.get("dropout_p")
+            return bool(argument.default_value if given is None else given)
+    return True
 
 
 def _memory(tensor: Any) -> int:
