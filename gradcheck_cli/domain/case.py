@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import (
@@ -17,8 +18,10 @@ from gradcheck_cli.domain.evaluation import (
     TrainingProblem,
 )
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.truth import Truth
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)

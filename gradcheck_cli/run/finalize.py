@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 from collections import Counter
@@ -161,6 +160,8 @@ def _fingerprint(finding: Finding, spec: Spec) -> str:
         finding.point,
     )
     text = "\0".join("" if part is None else str(part) for part in parts)
+    import hashlib  # with all of OpenSSL, and only a finding needs it
+
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

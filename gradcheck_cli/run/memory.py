@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 from gradcheck_cli.run import family
@@ -13,6 +14,7 @@ _SCARCE = 0.03  # of the memory of the machine: the system's own killer strikes 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
+@cache
 def usual_limit() -> float:
     """Gigabytes that one engine may take: USUAL_GB, or a share of a machine that has less."""
     held = [size for size in (_physical(), _granted()) if size]

@@ -9,7 +9,7 @@ import sys
 
 SHOWN = 1 << 20  # characters of each stream that come out for one question
 # and what turns the direction of text around
-_CONTROL = re.compile(r"[^\n\t\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\U0010ffff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 class Shown:

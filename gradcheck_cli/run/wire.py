@@ -34,6 +34,8 @@ _CLASSES = {
 }
 _MODULES = {name: module for module, names in _CLASSES.items() for name in names}
 _DTYPES = {np.dtype(name).name: np.dtype(name) for name in ("f8", "f4", "i8", "i4", "u8", "?")}
+_DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_JSON = json.JSONEncoder(check_circular=False, separators=(",", ":"))  # of trees that are made here
 _HEAD = struct.Struct("!Q")  # the length of the JSON
 _SCALARS = (NoneType, bool, int, float, str)
 
@@ -46,7 +48,7 @@ def encode(value: object) -> bytes:
     """Raises TypeError for what cannot travel."""
     writer = _Writer()
     root = writer.tree(value)
-    head = json.dumps([root, writer.objects, writer.shapes]).encode()
+    head = _JSON.encode([root, writer.objects, writer.shapes]).encode()
     return b"".join((_HEAD.pack(len(head)), head, *writer.numbers))
 
 
@@ -75,18 +77,26 @@ class _Writer:
         self._sent: dict[int, tuple[list[Any], object]] = {}  # with the object, so that it lives
 
     def tree(self, value: Any) -> Any:
-        if type(value) in _SCALARS:
+        kind = type(value)
+        if kind in _SCALARS:
             return value
         if (known := self._sent.get(id(value))) is not None:
             return known[0]
+        if kind is np.ndarray:
+            return self._once(value, self._array(value))
+        if dataclasses.is_dataclass(kind):
+            return self._once(value, self._object(value))
+        if kind is tuple:
+            return ["t", *map(self.tree, value)]
+        return self._rare(value)
+
+    def _rare(self, value: Any) -> Any:
         if isinstance(value, np.float64 | np.float32):
             return ["n", float(value)]
         if isinstance(value, np.bool_ | np.integer):
             return value.item()
         if isinstance(value, np.ndarray):
             return self._once(value, self._array(value))
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._once(value, self._object(value))
         if isinstance(value, Mapping):
             pairs = [self.tree(part) for pair in value.items() for part in pair]
             return ["m", *pairs]
@@ -108,9 +118,10 @@ class _Writer:
         return tree
 
     def _array(self, array: Array) -> list[Any]:
-        if array.dtype.name not in _DTYPES:
+        name = _DTYPE_NAMES.get(array.dtype)
+        if name is None:
             raise TypeError(f"an array of {array.dtype} cannot be sent")
-        self.shapes.append([array.dtype.name, list(array.shape)])
+        self.shapes.append([name, array.shape])
         self.numbers.append(array.tobytes())
         return ["a", len(self.shapes) - 1]
 
@@ -118,7 +129,7 @@ class _Writer:
         name = type(value).__name__
         if name not in _MODULES or type(value) is not _class(name):
             raise TypeError(f"a {name} cannot be sent")
-        fields = [self.tree(getattr(value, f.name)) for f in dataclasses.fields(value)]
+        fields = [self.tree(getattr(value, field)) for field in _fields(name)]
         self.objects.append([name, fields])
         return ["o", len(self.objects) - 1]
 
@@ -143,12 +154,12 @@ class _Reader:
             if type(tree) is dict:
                 raise Malformed("an object of JSON")
             return tree
-        letter, *parts = tree
+        letter = tree[0]
         if letter == "o":
-            return self.made[_index(parts)]
+            return self.made[_index(tree)]
         if letter == "a":
-            return self._arrays[_index(parts)]
-        values = [self.value(part) for part in parts]
+            return self._arrays[_index(tree)]
+        values = [self.value(part) for part in tree[1:]]
         if letter == "m":
             return dict(zip(values[::2], values[1::2], strict=True))
         if letter == "t":
@@ -164,8 +175,8 @@ class _Reader:
         raise Malformed(f"the letter {letter!r}")
 
 
-def _index(parts: Sequence[Any]) -> int:
-    (index,) = parts
+def _index(tree: Sequence[Any]) -> int:
+    _, index = tree
     if type(index) is not int or index < 0:
         raise Malformed(f"the place {index!r}")
     return index
@@ -174,9 +185,9 @@ def _index(parts: Sequence[Any]) -> int:
 def _made(name: str, values: Sequence[Any]) -> Any:
     """The dataclass with these fields, each of the right type."""
     cls = _class(name)
-    for field, check, value in zip(dataclasses.fields(cls), _checks(name), values, strict=True):
+    for field, check, value in zip(_fields(name), _checks(name), values, strict=True):
         if not check(value):
-            raise Malformed(f"{name}.{field.name} is a {type(value).__name__}")
+            raise Malformed(f"{name}.{field} is a {type(value).__name__}")
     return cls(*values)
 
 
@@ -184,6 +195,11 @@ def _made(name: str, values: Sequence[Any]) -> Any:
 def _class(name: str) -> Any:
     module = importlib.import_module(_DOMAIN + _MODULES[name])
     return getattr(module, name)
+
+
+@cache
+def _fields(name: str) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(_class(name)))
 
 
 Check = Callable[[Any], bool]
@@ -217,9 +233,12 @@ def _check(hint: Any) -> Check:
     if hint is Any or hint is object:
         return lambda value: True
     if origin is np.ndarray:
-        return lambda value: isinstance(value, np.ndarray | np.floating)
+        numbers = np.ndarray, np.floating
+        return lambda value: isinstance(value, numbers)
     if origin in (Union, UnionType):
         checks = [_check(argument) for argument in arguments]
+        if len(checks) == 2 and arguments[1] is NoneType:
+            return lambda value: value is None or checks[0](value)
         return lambda value: any(check(value) for check in checks)
     if origin is Literal:
         return lambda value: type(value) is str and value in arguments

@@ -14,7 +14,6 @@ from gradcheck_cli.domain.program import CUSTOM, CustomGradient, Node, Program
 from gradcheck_cli.domain.truth import Documented, Truth, TruthBlock
 from gradcheck_cli.engines.documented import DOCUMENTED
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
-from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.truth.certified.enclose import certify, certify_output
 from gradcheck_cli.truth.conditioning.rounding_cost import with_costs
 from gradcheck_cli.truth.gradients import float64_gradients
@@ -72,6 +71,7 @@ def _with(request: TruthRequest, formulas: Mapping[int, str]) -> Program:
 
 
 def _body(formula: str, node: Node, arguments: list[Node]) -> Program:
+    from gradcheck_cli.formula import Argument, parse  # few programs have such a row
     from reference_engine.op import TABLE
 
     names = TABLE[node.op].arrays

@@ -20,7 +20,6 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.program import INPUT, Node, Program
 from gradcheck_cli.domain.truth import Guard, PointKind, TruthBlock
-from gradcheck_cli.engines.layer.custom import NEAR_POLES
 from gradcheck_cli.truth.certified.enclose import certify
 from gradcheck_cli.truth.plain import moving
 
@@ -95,6 +94,8 @@ def _active(program: Program, values: list[Array], wrt: Sequence[str]) -> Iterat
 def _poles_nearby(program: Program, values: list[Array], start: int) -> Iterator[tuple[int, Array]]:
     """The operations that a node leads to whose argument is a hair away from their pole, and
     where it is."""
+    from gradcheck_cli.engines.layer.custom import NEAR_POLES  # few programs have a guard
+
     reached = {start}
     for index in range(start + 1, len(program.nodes)):
         node = program.nodes[index]
