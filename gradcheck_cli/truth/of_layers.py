@@ -122,14 +122,14 @@ class CallableTruth:
         return np.asarray(self._several([at])[0])
 
     def _least_noise(self) -> Float:
-        """The rounding of the value at its size and, in low precision, that of moved inputs."""
+        """The rounding of the value at its size, and one rounding of every input on its way: near
+        a root the value is small, and what it is computed of is not."""
         dtype = self.subject.digits
         noise = from_size(self.output, OPERATIONS, dtype)
-        if dtype == "float64":
-            return noise
         square = np.zeros(self.output.size)
         for leaf in self.moving:
-            terms = self.gradients[leaf.name] * leaf.value.reshape(-1)
+            with np.errstate(all="ignore"):
+                terms = self.gradients[leaf.name] * leaf.value.reshape(-1)
             square += np.sum(np.where(np.isfinite(terms), terms, 0.0) ** 2, axis=1)
         return noise + from_size(np.sqrt(square), 1, dtype)
 
@@ -141,9 +141,9 @@ class CallableTruth:
 
         def measure() -> Float:
             self.doubt()
-            found, cast = measured_of_layer(self._value, floats, zero, exact, dtype)
+            found, cast = measured_of_layer(self._value, floats, zero, exact, dtype, least)
             self.cast |= cast
-            return np.fmax(least, found if exact else 2 * found)
+            return found if exact else np.fmax(least, 2 * found)
 
         return quick_of(self._several, self.values, self.bounds, zero, least, measure, dtype)
 

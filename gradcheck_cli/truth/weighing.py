@@ -99,10 +99,12 @@ def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, ju
 
 def blurred(merged: Merged, own: Array, found: Differences, below: Array) -> Merged:
     """The block where a difference contradicts the subject's `own` derivative by no more than half
-    of it, and the values that it is taken of lie `below` the last digit of the inputs: there a term
-    may be lost in the value alone, as 1 - p in a softmax, and it does not show."""
+    of it, or sees none, and the values that it is taken of lie `below` the last digit of the
+    inputs: there a term may be lost in the value alone, as 1 - p in a softmax, and it does not
+    show."""
     with np.errstate(all="ignore"):
         small = np.abs(own - found.value) <= np.abs(own) / 2
+        small |= np.abs(found.value) <= found.error
     smooth = merged.kind == PointKind.SMOOTH
     open_ = below & small & smooth & contradicted(merged, own, found)
     return left_open(merged, open_, BLURRED)

@@ -158,3 +158,52 @@ class Lie(torch.autograd.Function):
 @pytest.mark.parametrize("x", [[0.0, 0.0], [0.0, 6.283185307179586]])
 def test_a_value_at_its_root_is_evidence(x: list[float]) -> None:
     assert "GC101" in codes(Lie.apply, x)
+
+
+class Off(torch.autograd.Function):
+    """A function of one number, with a custom gradient that is some part too large."""
+
+    @staticmethod
+    def forward(ctx: Any, function: Layer, part: float, x: Any) -> Any:
+        with torch.enable_grad():
+            ctx.x = x.detach().requires_grad_()
+            ctx.y = function(ctx.x)
+        ctx.part = part
+        return ctx.y.detach().clone()
+
+    @staticmethod
+    def backward(ctx: Any, y_bar: Any) -> Any:
+        (x_bar,) = torch.autograd.grad(ctx.y, ctx.x, y_bar, retain_graph=True)
+        return None, None, x_bar * (1 + ctx.part)
+
+
+@pytest.mark.parametrize("part", [0.0, 1e-6])
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (lambda x: torch.sin(torch.pi * x), 20.0),
+        (lambda x: torch.sin(torch.pi * x), 1e6),
+        (torch.sinc, 77.0),
+        (torch.sinc, 99999.0),
+        (lambda x: torch.tan(torch.pi * x), 1000.0),
+        (torch.log, 1.0000001),
+        (lambda x: torch.log(1 + x), 0.001),
+        (lambda x: x * 0.1 - 0.3, 3.0),
+    ],
+)
+def test_a_root_is_as_noisy_as_what_it_is_computed_of(
+    function: Layer, x: float, part: float
+) -> None:
+    """Differences are as sharp as the roundings on the way allow: they convict no right gradient,
+    and let no wrong one pass."""
+
+    def layer(at: Any) -> Any:
+        return Off.apply(function, part, at)
+
+    assert codes(layer, [x]) == ({"GC101"} if part else set())
+
+
+def test_a_value_that_is_lost_as_a_whole_is_no_evidence() -> None:
+    """A logarithm of 1 + 1e-20 is 0 at every step; its derivative is not."""
+    found = codes(lambda x: torch.logsumexp(x, 0) - x.max(), [1.0, 50.0, 3.0])
+    assert found == {"GC501"}

@@ -17,6 +17,10 @@ SLACK = 4.0
 # and by so little that no function changes its shape (2^-40 of themselves in float64).
 KEPT = 0.75
 UNEVEN = 1.2345678901234567  # times that, so that the inputs are rounded too
+# Times that, where the inputs are not rounded: times any power of two, either is a fifth or more
+# from a whole number, so that no number on the way is rounded alike at all points, as 1 + x is
+# where x moves by whole ulps of 1. A constant in a function may undo one of them.
+SPREAD, AGAIN = 1.3, 1.7
 OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
 POINTS = 7
 ORDERS = (3, 4, 5)  # of differences in which nothing but noise is left
@@ -67,13 +71,16 @@ def measured(
     the variance of one value (Hamming; Moré and Wild 2011, "Estimating computational noise").
     Costs POINTS evaluations, however many outputs there are. `grains`: a value that stays the very
     same there, or moves evenly, may be what two large numbers leave, in units of their last digit;
-    that is looked for too, with longer moves.
+    that is looked for too, with other moves and longer ones.
     """
     step = 2.0 ** -round(KEPT * FORMATS[dtype].bits)
-    factor = step if exact else step * UNEVEN
+    factor = _representable(step * SPREAD, dtype) if exact else step * UNEVEN
     table = _table(function, values, zero, factor)
     still = np.all(table == zero, axis=0)
     noise = _in_differences(table, ORDERS)
+    if grains and exact:
+        again = _table(function, values, zero, _representable(step * AGAIN, dtype))
+        noise = np.fmax(noise, _in_differences(again, ORDERS))
     loud = noise > GRAINS * FORMATS[dtype].unit_roundoff * max(
         map(largest_of, (zero, *values.values()))
     )
@@ -96,10 +103,12 @@ def measured_of_layer(
     zero: Float,
     exact: bool,
     dtype: str,
+    least: Float | float = 0.0,
 ) -> tuple[Float, bool]:
-    """The same (m,) for a function of which nothing is known, with grains, and whether it is that
-    of values which were float32 on their way although `dtype` is float64."""
-    noise = measured(function, values, zero, exact, dtype, grains=True)
+    """The same (m,) for a function of which nothing is known, with grains and no less than `least`
+    (m,), and whether it is the noise of values which were float32 on their way although `dtype` is
+    float64."""
+    noise = np.fmax(least, measured(function, values, zero, exact, dtype, grains=True))
     if any(np.any(value == 0) for value in values.values()):
         noise = np.fmax(noise, _beside_zeros(function, values, dtype))
     if dtype != "float64":
@@ -109,6 +118,12 @@ def measured_of_layer(
     sizes = np.full(zero.shape, largest_of(zero))
     casts = _of_casts(function, values, zero, np.fmax(noise, from_size(sizes, OPERATIONS)))
     return np.fmax(noise, casts), bool(np.any(casts))
+
+
+def _representable(factor: float, dtype: str) -> float:
+    """The nearest factor by which every number of `dtype` moves by whole ulps of itself."""
+    bits = FORMATS[dtype].bits
+    return float(np.ldexp(np.round(np.ldexp(factor, bits)), -bits))
 
 
 def _table(
@@ -177,7 +192,8 @@ def _of_casts(
     unit = FORMATS["float32"].unit_roundoff
     shown: list[Float] = []
     for ulps in CASTS:
-        shown.append(_in_differences(_table(function, values, zero, ulps * unit), ORDERS))
+        factor = _representable(ulps * unit, "float64")
+        shown.append(_in_differences(_table(function, values, zero, factor), ORDERS))
         if np.all(shown[0] <= ALIKE * known):
             return np.zeros(zero.shape)
     seen = np.sort(shown, axis=0)

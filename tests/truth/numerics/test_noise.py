@@ -132,3 +132,24 @@ def test_a_pole_at_a_zero_is_not_taken_for_noise() -> None:
 
     zero = np.zeros(1)
     assert measured(pole, {"x": np.array([0.0, 2.0])}, zero)[0] < 100
+
+
+@pytest.mark.parametrize("factor", [1.0, np.pi, 1 / 3, 0.1])
+@pytest.mark.parametrize("exponent", range(-12, -3))
+def test_numbers_on_the_way_are_rounded_anew_at_every_point(factor: float, exponent: int) -> None:
+    """Steps of whole ulps of 1 + x would leave its rounding the same at all points."""
+
+    def function(values):
+        return np.array([1.0, -1.0]) + factor * values["x"]
+
+    x = np.array([1.1 * 2.0**exponent])
+    least = U / 8
+    noise = measured(function, {"x": x}, function({"x": x}), grains=True)
+    assert np.all(noise >= least), noise / U
+
+
+def test_the_rounding_of_inputs_at_a_root_is_no_float32() -> None:
+    x = np.array([1.0000001])
+    zero = np.log(x)
+    _, was_float32 = measured_of_layer(lambda v: np.log(v["x"]), {"x": x}, zero, True, "float64")
+    assert not was_float32
