@@ -2,10 +2,15 @@
 
 All sides of a row are run in turn, several times, in this one run, so that a busy machine slows
 all; the ratio is that of the medians. Exit code 1 if a target is missed.
+
+    python benchmarks/startup.py [--against CHECKOUT [--only WORD] [--count N] [--repeats N]]
+
+With `--against`, ordinary runs are compared with those of another checkout (`against`).
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
@@ -15,6 +20,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from against import MANY, REPEATS, compare
 
 SPEC = "name: spec_{number}\ninputs: {{x: 1.{number:02}}}\nmodel: sin(x) * exp(-x)\n"
 GRADCHECK = (sys.executable, "-m", "gradcheck_cli")
@@ -109,6 +116,19 @@ def measured(row: Row, folder: Path) -> list[float]:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--only", default="", metavar="WORD", help="of the lines that have it")
+    parser.add_argument("--count", type=int, default=MANY, help="formulas and layers of a run")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    options = parser.parse_args()
+    if options.against is not None:
+        return compare(options.against, options.only, options.count, options.repeats)
+    return claims()
+
+
+def claims() -> int:
+    """Every row; 1 if a target is missed, else 0."""
     missed = 0
     print(f"{os.cpu_count()} cores, which the workers of all engines share")
     print(f"{'command':>9} {'baseline':>9} {'ratio':>6} {'target':>7}")
