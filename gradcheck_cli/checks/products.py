@@ -10,6 +10,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.truth.safe_values import values_of
 
 DRAWS = 2  # two ratios that agree are a factor
 LONGEST, SHORTEST = 2.0**-6, 2.0**-24  # steps, in parts of the size of the leaf
@@ -77,7 +78,8 @@ def difference(
     best, bar, last = np.nan, np.inf, np.nan
     step = LONGEST
     while step >= SHORTEST:
-        there, back = (subject.value({name: value + s * direction}) for s in (step, -step))
+        moved = [{name: value + s * direction} for s in (step, -step)]
+        there, back = values_of(subject, moved, row.size)
         estimate = float(row @ (there - back)) / (2 * step)
         change = abs(estimate - last)
         if change < bar:

@@ -16,7 +16,7 @@ from gradcheck_cli.judge.entries import Mask
 from gradcheck_cli.judge.limits import ERROR_BITS
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.of_large_layers import Projections
-from gradcheck_cli.truth.of_layers import STIRRED, natural_size, signs
+from gradcheck_cli.truth.of_layers import STIRRED, natural_size, signs, stirred
 from gradcheck_cli.truth.weighing import ROUNDINGS, move_of, without_digits
 
 FEW = 4.0  # ulps, below which a narrow gradient is not looked at again
@@ -150,10 +150,7 @@ class Rounding:
         entry where it was."""
         truth = self._truth
         rng = np.random.default_rng([self._problem.seed, 19, k, draw])
-        values = {
-            leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
-            for leaf in truth.leaves
-        }
+        values = {leaf.name: stirred(leaf, move, rng) for leaf in truth.leaves}
         there = truth.pulled(row * (1 + move * signs(rng, row.shape)), values)
         changes = {}
         for name, right in wide.items():

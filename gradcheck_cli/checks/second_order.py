@@ -27,7 +27,7 @@ from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.truth.numerics.noise import from_size
-from gradcheck_cli.truth.of_layers import STIR, STIRRED, signs
+from gradcheck_cli.truth.of_layers import STIR, STIRRED, signs, stirred
 from gradcheck_cli.truth.second_order import Blocks, SecondTruth, Weights
 from gradcheck_cli.truth.weighing import move_of
 
@@ -193,7 +193,7 @@ class Second:
         found: dict[tuple[str, str], list[Array]] = {key: [] for key in own}
         for _ in range(draws):
             values = {
-                leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
+                leaf.name: stirred(leaf, move, rng)
                 for leaf in self._moving
                 if leaf.role != "captured"
             }

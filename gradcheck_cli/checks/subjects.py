@@ -169,7 +169,16 @@ def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
     def moves(leaf: Leaf) -> bool:
         return leaf.moves and leaf.name not in data and (not spec.wrt or leaf.name in spec.wrt)
 
-    return tuple(replace(leaf, moves=moves(leaf)) for leaf in leaves)
+    return tuple(_within(replace(leaf, moves=moves(leaf)), problem) for leaf in leaves)
+
+
+def _within(leaf: Leaf, problem: LayerProblem) -> Leaf:
+    """The leaf with its domain, in which its own numbers are, although they were rounded."""
+    entry = problem.spec.points[problem.point].get(leaf.name)
+    if entry is None or leaf.value.dtype.kind != "f":
+        return leaf
+    low, high = np.nanmin(leaf.value, initial=entry.low), np.nanmax(leaf.value, initial=entry.high)
+    return replace(leaf, low=float(low), high=float(high))
 
 
 def draws_others(narrow: Subject, wide: Subject, digits: str) -> bool:

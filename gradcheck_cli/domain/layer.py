@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.program import Node, Program
 
@@ -42,16 +44,33 @@ class Meant:
 class Leaf:
     """An array that a layer's output depends on: a given input, a parameter or buffer, or what a
     closure captured. `value` is in float64 (or int64, bool); `moves` where its derivative is
-    checked."""
+    checked. No number of it may be below `low` or above `high`: that is its domain."""
 
     name: str
     role: Role
     value: Array
     moves: bool
+    low: float = -np.inf
+    high: float = np.inf
 
     @property
     def size(self) -> int:
         return int(self.value.size)
+
+    def holds(self, values: Array) -> bool:
+        """Whether these values of it are inside its domain; nan is."""
+        if self.low == -np.inf and self.high == np.inf:
+            return True
+        return not np.any((values < self.low) | (values > self.high))
+
+    def inside(self, values: Array) -> Array:
+        """The values, with those moves that leave the domain taken the other way. A value that is
+        outside then, too, stays outside."""
+        if self.holds(values):
+            return values
+        back = 2 * self.value - values
+        out, still_out = ((v < self.low) | (v > self.high) for v in (values, back))
+        return np.where(out & ~still_out, back, values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from gradcheck_cli.truth.numerics.verify_first import (
     narrow,
     same_story,
 )
-from gradcheck_cli.truth.safe_values import values_of
+from gradcheck_cli.truth.safe_values import moved_inside, values_of
 
 TOGETHER = 2**18  # entries of all inputs that are moved in one call to the layer
 TARGET = 1e-6  # of an entry of ordinary size: what steps are refined for, where rounding lets them
@@ -258,7 +258,11 @@ class Projections:
         }
         dtype = self.subject.dtype
         least = from_size(self.output, OPERATIONS, self.subject.digits)
-        found, _ = measured_of_layer(self.value, floats, self.output, exact=False, dtype=dtype)
+
+        def near(at: Values) -> Float:
+            return self.value(moved_inside(self.subject, at))
+
+        found, _ = measured_of_layer(near, floats, self.output, exact=False, dtype=dtype)
         self._measured = np.fmax(least, 2 * found)
 
     # Looks

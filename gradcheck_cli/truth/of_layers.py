@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Ran, Subject
 from gradcheck_cli.truth.bisect_directions import confirm
@@ -21,7 +22,7 @@ from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.numerics.noise import OPERATIONS, from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 from gradcheck_cli.truth.resolving import UNRESOLVED, unresolved
-from gradcheck_cli.truth.safe_values import values_of
+from gradcheck_cli.truth.safe_values import moved_inside, values_of
 from gradcheck_cli.truth.weighing import (
     Rounding,
     blurred,
@@ -139,9 +140,12 @@ class CallableTruth:
         least = self._least_noise()
         floats = {n: v for n, v in self.values.items() if v.dtype.kind == "f"}
 
+        def near(at: Values) -> Float:
+            return self._value(moved_inside(self.subject, at))
+
         def measure() -> Float:
             self.doubt()
-            found, cast = measured_of_layer(self._value, floats, zero, exact, dtype, least)
+            found, cast = measured_of_layer(near, floats, zero, exact, dtype, least)
             self.cast |= cast
             return found if exact else np.fmax(least, 2 * found)
 
@@ -196,10 +200,7 @@ class CallableTruth:
             move = STIR * FORMATS[self.subject.dtype].unit_roundoff
             self._noise = {name: np.zeros(g.shape) for name, g in self.gradients.items()}
             for _ in range(STIRRED):
-                moved = {
-                    leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
-                    for leaf in self.moving
-                }
+                moved = {leaf.name: stirred(leaf, move, rng) for leaf in self.moving}
                 _, there = self._pulled(moved, self.cotangents)
                 for name, found in self._noise.items():
                     with np.errstate(all="ignore"):
@@ -330,9 +331,7 @@ def moved_gradients(
     move = move_of(subject.dtype)
     sums = {name: np.zeros(g.shape) for name, g in gradients.items()}
     for _ in range(DRAWS):
-        moved = {
-            leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape)) for leaf in moving
-        }
+        moved = {leaf.name: stirred(leaf, move, rng) for leaf in moving}
         _, there = pulled(moved, rows * (1 + move * signs(rng, rows.shape)))
         with np.errstate(all="ignore"):
             for name, gradient in gradients.items():
@@ -361,11 +360,13 @@ def stirred_values(subject: Subject, seed: int = 0) -> dict[str, Array]:
     """Values of the leaves that are a few ulps away: everything on the way is rounded anew."""
     rng = np.random.default_rng([seed, 37])
     move = 8 * FORMATS[subject.dtype].unit_roundoff
-    return {
-        leaf.name: leaf.value * (1 + move * signs(rng, leaf.value.shape))
-        for leaf in subject.leaves
-        if leaf.moves
-    }
+    return {leaf.name: stirred(leaf, move, rng) for leaf in subject.leaves if leaf.moves}
+
+
+def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
+    """Its values, each moved by this part of itself, up or down, and inside its domain."""
+    moved = leaf.inside(leaf.value * (1 + part * signs(rng, leaf.value.shape)))
+    return moved if leaf.holds(moved) else np.clip(moved, leaf.low, leaf.high)
 
 
 def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

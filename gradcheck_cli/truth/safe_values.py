@@ -56,9 +56,30 @@ def tried(there: Callable[[], Answer], here: Callable[[], object]) -> Answer | N
     return None
 
 
+def moved_inside(subject: Subject, values: Values) -> Values:
+    """The values next to the subject's own, with moves that leave a domain taken the other way."""
+    leaves = {leaf.name: leaf for leaf in subject.leaves}
+    return {n: leaves[n].inside(v) if n in leaves else v for n, v in values.items()}
+
+
+def is_inside(subject: Subject, values: Values) -> bool:
+    """Whether all of them are in their domains."""
+    leaves = {leaf.name: leaf for leaf in subject.leaves}
+    return all(leaves[name].holds(v) for name, v in values.items() if name in leaves)
+
+
 def values_of(subject: Subject, many: Sequence[Values], count: int) -> Array:
-    """The flattened outputs at several points, (k, count); nan where the layer refuses a point, as
-    some do outside their domain. Raises what `tried` raises."""
+    """The flattened outputs at several points, (k, count); nan outside of the domain, where the
+    layer is not called, and where it refuses a point. Raises what `tried` raises."""
+    allowed = [values for values in many if is_inside(subject, values)]
+    if len(allowed) == len(many):
+        return _values_of(subject, many, count)
+    found = iter(_values_of(subject, allowed, count) if allowed else ())
+    nowhere = np.full(count, np.nan)
+    return np.stack([next(found) if is_inside(subject, at) else nowhere for at in many])
+
+
+def _values_of(subject: Subject, many: Sequence[Values], count: int) -> Array:
     try:
         return subject.several(many)
     except Exception as error:

@@ -23,7 +23,7 @@ from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.numerics.noise import OPERATIONS, from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 from gradcheck_cli.truth.of_layers import quick_of
-from gradcheck_cli.truth.safe_values import values_of
+from gradcheck_cli.truth.safe_values import is_inside, moved_inside, values_of
 from gradcheck_cli.truth.weighing import ROUNDINGS, Rounding, weighed
 
 Blocks = dict[tuple[str, str], Array]
@@ -66,7 +66,9 @@ class SecondTruth:
         }
 
     def _gradient(self, at: Values) -> Float:
-        """The gradient of s, all leaves one after the other."""
+        """The gradient of s, all leaves one after the other; nan outside of the domain."""
+        if not is_inside(self.subject, at):
+            return np.full(sum(self.sizes.values()), np.nan)
         moved = {name: v for name, v in at.items() if v is not self.values[name]}
         ran = self.subject.run(Call(moved, self.row[None]))
         parts = []
@@ -98,9 +100,12 @@ class SecondTruth:
         dtype = self.subject.dtype
         floats = {n: v for n, v in self.values.items() if v.dtype.kind == "f"}
 
+        def near(at: Values) -> Float:
+            return one(moved_inside(self.subject, at))
+
         def measure() -> Float:
             self.doubt()
-            return np.fmax(least, 2 * measured_of_layer(one, floats, zero, False, dtype)[0])
+            return np.fmax(least, 2 * measured_of_layer(near, floats, zero, False, dtype)[0])
 
         return quick_of(several, self.values, self.bounds, zero, least, measure, dtype)
 

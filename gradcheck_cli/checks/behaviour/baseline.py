@@ -17,7 +17,7 @@ from gradcheck_cli.engines.layer.subject import Call, Ran, Subject
 from gradcheck_cli.engines.tracebacks import short_traceback
 from gradcheck_cli.explain.blame.values import apart
 from gradcheck_cli.truth.numerics.noise import measured_of_layer
-from gradcheck_cli.truth.safe_values import RaisedLater, tried, values_of
+from gradcheck_cli.truth.safe_values import RaisedLater, moved_inside, tried, values_of
 
 DRAWS = 2  # moves along random signs: what either does to a number is a fair sample of both
 SLACK = 4.0  # the farthest of two draws is rarely a quarter of the farthest there is
@@ -111,7 +111,7 @@ class Bench:
         size, dtype = self.first.output.size, self.subject.dtype
 
         def value(at: Mapping[str, Array]) -> Array:
-            return np.asarray(values_of(self.subject, [at], size)[0])
+            return np.asarray(values_of(self.subject, [moved_inside(self.subject, at)], size)[0])
 
         try:
             _, cast = measured_of_layer(value, floats, self.first.output, False, dtype)
@@ -212,7 +212,7 @@ class Bench:
 
     def _shaken(self, values: Mapping[str, Array]) -> dict[str, Array]:
         return {
-            leaf.name: self._shake(values.get(leaf.name, leaf.value))
+            leaf.name: leaf.inside(self._shake(values.get(leaf.name, leaf.value)))
             for leaf in self.leaves.values()
         }
 
