@@ -29,6 +29,7 @@ from gradcheck_cli.truth.weighing import (
     contradicted,
     left_open,
     move_of,
+    unseen,
     weighed,
 )
 
@@ -222,6 +223,8 @@ class CallableTruth:
             gap = np.where(found.vouched, 0.0, np.abs(gradient - found.value))
         confirmed = (found.kind == PointKind.SMOOTH) & np.isfinite(gradient)
         confirmed &= np.isfinite(found.error) & (gap <= found.error + spread)
+        scale = self._scale(name, found)
+        confirmed &= ~unseen(gradient, found, scale, self.subject.dtype)
         if np.all(confirmed) and not costs and self._is_as_good_as_its_dtype:
             block = TruthBlock.of(
                 gradient,
@@ -229,7 +232,7 @@ class CallableTruth:
                 difference=found.value,
                 difference_error=np.where(np.isnan(found.value), np.nan, found.error),
                 kind=found.kind,
-                scale=self._scale(name, found),
+                scale=scale,
                 confirmed=confirmed,
             )
             return block, ""
@@ -247,7 +250,6 @@ class CallableTruth:
             merged = blurred(merged, gradient, found, self._in_last_digit(name, found))
             return left_open(merged, self._unresolved(merged, name, found), UNRESOLVED)
 
-        scale = self._scale(name, found)
         return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled)
 
     def _unresolved(self, merged: Merged, name: str, found: Differences) -> Array:

@@ -23,6 +23,11 @@ BLURRED = (
     "they contradict the gradient"
 )
 
+UNSEEN = (
+    "the error bar of the difference is wider than the derivative, and wide beside every slope "
+    "around the point: it would hold any number"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
@@ -61,6 +66,8 @@ def weighed(
     floor = np.full(own.shape, np.inf) if rounding.blind else inner + noise
     ulp = FORMATS[judged].ulp(own)
     merged = settle(merge(own, spread, found, True, ulp, lambda: (inner, floor)))
+    if not rounding.blind:
+        merged = left_open(merged, merged.confirmed & unseen(own, found, scale, subject), UNSEEN)
     agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
     # where a difference agrees, what is left open is how the derivative was rounded
     error = merged.error
@@ -95,6 +102,18 @@ def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, ju
         jumps = rounding.noise > np.fmax(STEADY * change, half)
         jumps &= np.abs(own) > found.error
     return np.where(jumps, 0.0, rounding.cost)
+
+
+def unseen(own: Array, found: Differences, scale: Array, subject: str) -> Array:
+    """Entries (m, n) of which a difference says nothing: its bar is wider than the subject's `own`
+    derivative, and than half of the digits of the steepest slope around, beside which an entry may
+    be as good as zero. It agrees with any number. A derivative of zero of what never changes is
+    seen."""
+    half = 2.0 ** (-FORMATS[subject].bits / 2)
+    with np.errstate(all="ignore"):
+        wide = found.error > np.fmax(np.abs(own), half * scale)
+    still = (own == 0) & (found.steepest == 0)
+    return np.asarray(wide & np.isfinite(found.error) & ~found.vouched & ~still)
 
 
 def blurred(merged: Merged, own: Array, found: Differences, below: Array) -> Merged:

@@ -85,3 +85,31 @@ def masked_log(x: torch.Tensor) -> torch.Tensor:
 def test_a_pole_next_to_the_point_is_no_noise(layer) -> None:
     found = codes(layer, {"x": [0.0, 2.0]}, dtype="float64")
     assert found in (["GC402 x"], ["GC403 x"])
+
+
+class Hole(torch.autograd.Function):
+    """1e6 / a^2 + b, with a hole for a = 0, whose custom gradient is any numbers; and b^2."""
+
+    @staticmethod
+    def forward(ctx, x, gradient):  # type: ignore[no-untyped-def]
+        ctx.b, ctx.gradient = x[1].clone(), x.new_tensor(gradient)
+        pole = torch.where(x[0] == 0, 0.0, 1e6 / x[0] ** 2)
+        return torch.stack([pole + x[1], x[1] ** 2])
+
+    @staticmethod
+    def backward(ctx, y_bar):  # type: ignore[no-untyped-def]
+        b_squared = torch.stack([torch.zeros_like(ctx.b), 2 * ctx.b])
+        return y_bar[0] * ctx.gradient + y_bar[1] * b_squared, None
+
+
+@pytest.mark.parametrize("gradient", [[0.0, 1.0], [3.0, 1.0], [0.0, 5.0]])
+def test_a_bar_that_holds_any_number_confirms_none(gradient: list[float]) -> None:
+    """Beside a pole nothing is seen; other outputs are."""
+
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        return Hole.apply(x, gradient)
+
+    answer = examine(torch_engine(), layer_problem(layer, {"x": [0.0, 2.0]}, modes=("reverse",)))
+    (found,) = answer.findings
+    assert found.code == "GC501"
+    assert {entry.index[0] for entry in found.entries} == {0}
