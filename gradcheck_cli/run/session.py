@@ -395,9 +395,12 @@ def _layers_of(work: Work) -> tuple[list[LayerAnswer], list[Finding]]:
     """What came of the layers of a spec, and their findings."""
     if not work.plan.layers:
         return [], []
-    from gradcheck_cli.checks.failures import told_once, with_failure  # with all that examines
+    layers = [work.layers[index] for index in range(len(work.plan.layers))]
+    if not any(layer.failure or layer.findings for layer in layers):
+        return layers, []  # without importing all that examines
+    from gradcheck_cli.checks.failures import told_once, with_failure
 
-    layers = [with_failure(p, work.layers[index]) for index, p in enumerate(work.plan.layers)]
+    layers = [with_failure(*pair) for pair in zip(work.plan.layers, layers, strict=True)]
     return layers, told_once(work.plan.layers, layers)
 
 
