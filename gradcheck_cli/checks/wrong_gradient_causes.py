@@ -101,12 +101,13 @@ class WrongGradients:
             for f in findings
         )
         cut = {f.input: f.cause for f in found if f.cause is not None and f.cause.kind == DETACHED}
-        return tuple(
+        both = (
             replace(f, cause=cut[f.input])  # one graph has both modes
             if f.mode == "forward" and f.code in WRONG and f.cause is None and f.input in cut
             else f
             for f in found
         )
+        return tuple(_missing_if_cut(f) for f in both)
 
     def _watched(self, finding: Finding) -> Finding:
         try:
@@ -339,6 +340,17 @@ def _detached(finding: Finding, cut: Uncut) -> Cause:
         proof=f"a run in which `{cut.name}` hands on what it is given has the right gradient",
         source=cut.place.source,
     )
+
+
+def _missing_if_cut(finding: Finding) -> Finding:
+    """GC102 in place of GC101 where nothing arrives because the graph is cut: an output that is
+    stopped has zeros in JAX and TensorFlow, and in PyTorch none at all."""
+    cut = finding.cause is not None and finding.cause.kind == DETACHED
+    nothing = bool(finding.entries) and all(entry.computed == 0 for entry in finding.entries)
+    if finding.code != "GC101" or not cut or not nothing:
+        return finding
+    which = finding.message.partition(":")[0]
+    return replace(finding, code="GC102", message=f"{which}: none arrives, and it is not zero")
 
 
 def _overwritten(finding: Finding, cut: Uncut) -> Cause:
