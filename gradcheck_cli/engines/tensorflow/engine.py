@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
 _THREADS = 2  # several engines share the machine, and specs are small
-_LACKS = (  # how TensorFlow says that an op has no kernel, or no gradient, for a dtype
+_LACKS = (  # how TensorFlow says that an op has no kernel, or no gradient, for a dtype or a shape
     "is not in the list of allowed values",
     "not in list of allowed values",
     "Could not find device for node",
     "No OpKernel was registered",
     "gradient registry has no entry for",
     "does not support matrices of type",
+    "ndims must be >= 2",
+    "has different ndims",
 )
 
 

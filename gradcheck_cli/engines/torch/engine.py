@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
 _THREADS = 2  # several engines share the machine, and specs are small
-_LACKS = (  # how PyTorch says that an op has no kernel for a dtype
+_LACKS = (  # how PyTorch says that an op has no kernel for a dtype, a shape or a range
     "not implemented for",
     "Low precision dtypes not supported",
     "dimensions of float, double",  # torch.linalg.pinv
+    "expected to have the same number of dimensions",  # triplet_margin_loss
+    "query, key, and value to all be",  # scaled_dot_product_attention
+    "all elements of input should be between 0 and 1",  # binary_cross_entropy
 )
 
 

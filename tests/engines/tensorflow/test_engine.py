@@ -45,13 +45,17 @@ def test_clip_with_one_bound(tf_engine: Engine, ask: Callable[..., Any], bounds:
     np.testing.assert_array_equal(answer.output, eval(f"np.clip(x, {bounds})", {"np": np, "x": x}))
 
 
-def test_dtype_that_an_op_lacks_is_unsupported(tf_engine: Engine) -> None:
+def test_dtype_or_shape_that_an_op_lacks_is_unsupported(tf_engine: Engine) -> None:
     import tensorflow as tf
 
     assert isinstance(tf_engine, TensorFlowEngine)
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         tf.raw_ops.Erf(x=tf.constant([1], tf.int64))
     assert tf_engine.lacks(caught.value)
+    for dtype in (tf.float32, tf.float64):
+        with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+            tf.matmul(tf.ones((2, 2), dtype), tf.ones(2, dtype))
+        assert tf_engine.lacks(caught.value)
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         tf.reshape(tf.ones(3), (2, 2))
     assert not tf_engine.lacks(caught.value)

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.torch.engine import TorchEngine
 
 X = np.array([0.3, -1.2, 2.1, 0.5, 1.5])
 
@@ -76,3 +78,17 @@ def test_custom_gradient_that_returns_its_argument(
         "f(x) * 3"
     )
     assert ask(torch_engine, text, x=1.0).gradients["x"].values.tolist() == [[6.0]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: f.triplet_margin_loss(torch.ones(2, 2), torch.ones(2), torch.ones(2, 2)),
+        lambda f: f.scaled_dot_product_attention(*torch.ones(2, 2, 2), torch.ones(2)),
+        lambda f: f.binary_cross_entropy(torch.tensor([1.5]), torch.ones(1)),
+    ],
+)
+def test_shape_or_range_that_an_op_lacks_is_unsupported(call: Callable[[Any], Any]) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        call(torch.nn.functional)
+    assert TorchEngine().lacks(caught.value)
