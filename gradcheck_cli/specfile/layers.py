@@ -26,7 +26,6 @@ from gradcheck_cli.specfile.yaml_values import Scalar
 
 HEADERS = (".hpp", ".h", ".hh", ".hxx")
 WHOLE = frozenset({"numpy", "eigen"})  # engines whose layers have one derivative, from end to end
-FORMULAS_ONLY = ("train", "order")
 
 
 def read_implementations(

@@ -43,7 +43,6 @@ def _pi() -> Any:
     return _arb(0).pi()
 
 
-PI = Constant(math.pi, _pi)
 LOG_2 = Constant(math.log(2), lambda: _arb(2).log())
 LOG2_E = Constant(1 / math.log(2), lambda: 1 / _arb(2).log())
 LOG10_E = Constant(1 / math.log(10), lambda: 1 / _arb(10).log())

@@ -23,7 +23,6 @@ from gradcheck_cli.engines.layer.source_lines import Places
 
 _DIVIDED = "_truediv_python3"  # which looks at dtypes before any operation runs
 _FAST, _SLOW = "TFE_Py_FastPathExecute", "execute"
-_CAST = "Cast"
 _AS_THEY_ARE = ("Bitcast",)  # the same memory read as other numbers
 _NARROW = (tf.float32, tf.float16, tf.bfloat16)
 

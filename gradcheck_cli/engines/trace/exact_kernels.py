@@ -63,8 +63,6 @@ def moved(
 
     if not any(isinstance(x, np.ndarray) and x.dtype == object for x in args):
         return list(move(args))  # indices, or a mask
-    if not any(isinstance(x, np.ndarray) and x.dtype == object for x in args):
-        return [np.asarray(y) for y in move(args)]  # whole numbers, of a shape
     pool: list[Any] = [NOTHING]
     places = []
     for x in args:
