@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from gradcheck_cli.checks.subjects import while_watched
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.truth import Guard, PointKind
+from gradcheck_cli.engines.layer.custom import Unbounded
 from gradcheck_cli.engines.layer.subject import Subject
 
 
@@ -34,7 +36,8 @@ def with_guards(case: Case, subject: Subject) -> Case:
         return case
     rows = np.eye(sum(output.size for output in subject.outputs))
     guards = []
-    for one in subject.unbounded(rows):
+    none: Sequence[Unbounded] = ()
+    for one in while_watched(lambda: subject.unbounded(rows), none):
         without = _without(zero, one.gradients)
         if without:
             program = case.spec.program

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
+from gradcheck_cli.checks.subjects import while_watched
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer.custom import Lines
 from gradcheck_cli.engines.layer.source_lines import returned
@@ -35,10 +36,8 @@ class Where:
 
     @cached_property
     def _lines(self) -> Lines:
-        try:
-            return self._bench.subject.lines(self._bench.row)
-        except Exception:  # the layer does not run while it is watched
-            return Lines()
+        bench = self._bench
+        return while_watched(lambda: bench.subject.lines(bench.row), Lines())
 
     @cached_property
     def _backward(self) -> Place | None:

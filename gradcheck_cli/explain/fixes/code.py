@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import math
 import re
@@ -83,7 +84,7 @@ class _Module:
     ) -> str:
         """A call of a function that composes the operation of what the framework has."""
         name = getattr(function, "__name__", "")
-        if not name.isidentifier() or set(inspect.getclosurevars(function).globals) - {"math"}:
+        if not name.isidentifier() or _globals(function) - {"math"}:
             raise CannotSay(op)
         text = inspect.getsource(function)
         text = re.sub(r"(: Any)|( -> Any)", "", text)
@@ -91,6 +92,14 @@ class _Module:
         prefix = self.dialect.prefix
         given = [prefix, *arrays, *(f"{key}={value!r}" for key, value in keywords.items())]
         return f"{name}({', '.join(given)})"
+
+
+def _globals(function: Callable[..., Any]) -> set[str]:
+    """The names of its module that a function uses. (`inspect.getclosurevars` takes attributes of
+    the same names for them.)"""
+    used = dis.get_instructions(function)
+    known = getattr(function, "__globals__", {})
+    return {one.argval for one in used if one.opname == "LOAD_GLOBAL" and one.argval in known}
 
 
 def _defaults(op: str) -> Mapping[str, Any]:
