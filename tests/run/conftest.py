@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -358,5 +359,18 @@ def alive() -> Callable[[int], bool]:
             return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
         except FileNotFoundError:
             return False
+
+    return check
+
+
+@pytest.fixture
+def ends(alive: Callable[[int], bool]) -> Callable[[int], bool]:
+    """Whether a process ends within five seconds: one that was killed is there for a moment."""
+
+    def check(pid: int) -> bool:
+        deadline = time.monotonic() + 5
+        while alive(pid) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return not alive(pid)
 
     return check

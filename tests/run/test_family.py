@@ -50,20 +50,20 @@ def test_a_kernel_that_keeps_no_list_of_children(
 
 
 def test_without_proc(
-    nested: Nested, monkeypatch: pytest.MonkeyPatch, alive: Callable[[int], bool], tmp_path: Path
+    nested: Nested, monkeypatch: pytest.MonkeyPatch, ends: Callable[[int], bool], tmp_path: Path
 ) -> None:
     """As on macOS: `ps` tells, and there is less to know of memory."""
     monkeypatch.setattr(family, "PROC", tmp_path / "nothing")
     process, child = nested
     assert family.descendants(process.pid) == [child]
     family.end(process, "no such mark")
-    assert not alive(child)
+    assert ends(child)
 
 
-def test_all_of_them_end(nested: Nested, alive: Callable[[int], bool]) -> None:
+def test_all_of_them_end(nested: Nested, ends: Callable[[int], bool]) -> None:
     process, child = nested
     family.end(process)
-    assert not alive(child)
+    assert ends(child)
     family.end(process)  # once more is no mistake
 
 
