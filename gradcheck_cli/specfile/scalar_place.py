@@ -66,7 +66,7 @@ class ScalarPlace:
 def _characters(raw: str, style: str | None) -> Iterator[tuple[str, int, int]]:
     """The characters that are not white space, as the scalar has them, with their raw offsets."""
     if style == '"':
-        yield from _double_quoted(raw)
+        yield from _whole(_double_quoted(raw))
         return
     index, end = 0, len(raw)
     if style in ("|", ">"):
@@ -78,6 +78,26 @@ def _characters(raw: str, style: str | None) -> Iterator[tuple[str, int, int]]:
         if not raw[index].isspace():
             yield raw[index], index, index + width
         index += width
+
+
+def _whole(characters: Iterator[tuple[str, int, int]]) -> Iterator[tuple[str, int, int]]:
+    """The two halves in which JSON escapes a character as one; a half alone as U+FFFD."""
+    first: tuple[str, int, int] | None = None
+    for character, start, end in characters:
+        if first is not None:
+            if first[2] == start and "\udc00" <= character <= "\udfff":
+                both = (first[0] + character).encode("utf-16", "surrogatepass").decode("utf-16")
+                yield both, first[1], end
+                first = None
+                continue
+            yield "\ufffd", first[1], first[2]
+            first = None
+        if "\ud800" <= character <= "\udbff":
+            first = character, start, end
+        else:
+            yield "\ufffd" if "\udc00" <= character <= "\udfff" else character, start, end
+    if first is not None:
+        yield "\ufffd", first[1], first[2]
 
 
 def _double_quoted(raw: str) -> Iterator[tuple[str, int, int]]:

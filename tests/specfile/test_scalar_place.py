@@ -67,3 +67,27 @@ def test_a_stretch_of_several_characters_and_of_none() -> None:
         (14, 15),
         (14, 15),
     ]
+
+
+def places(escaped: str) -> list[tuple[str, str]]:
+    """Each character of a double-quoted scalar, and where it stands in the file."""
+    yaml = f'k: "{escaped}"\n'
+    (document,) = documents(yaml)
+    assert isinstance(document.root, Mapping)
+    scalar = document.root.values["k"]
+    assert isinstance(scalar, Scalar)
+    spans = [ScalarPlace(scalar, yaml, Lines(yaml))(i, i + 1) for i in range(len(scalar.text))]
+    return [
+        (character, yaml[span.column - 1 : span.end_column - 1])
+        for character, span in zip(scalar.text, spans, strict=True)
+    ]
+
+
+def test_two_escaped_halves_are_one_character_and_a_half_alone_is_marked() -> None:
+    high, low = "\\ud83d", "\\ude00"
+    assert places(f"{high}{low}a") == [("\U0001f600", f"{high}{low}"), ("a", "a")]
+    for half in (high, low):
+        assert places(f"{half}a") == [("\ufffd", half), ("a", "a")]
+        assert places(half) == [("\ufffd", half)]
+    assert places(f"{high} {low}")[::2] == [("\ufffd", high), ("\ufffd", low)]
+    assert places(f"{high}{high}{low}") == [("\ufffd", high), ("\U0001f600", f"{high}{low}")]

@@ -172,7 +172,10 @@ def _heard_afar(
 
 def _away(value: Array, part: float) -> Array:
     """A value moved by a part of its own size, and a small one by a part of 1."""
-    return value + part * np.fmax(np.abs(value), 1.0) if value.dtype.kind == "f" else value
+    if value.dtype.kind != "f":
+        return value
+    with np.errstate(all="ignore"):  # an infinite one is nowhere else
+        return value + part * np.fmax(np.abs(value), 1.0)
 
 
 def _of_casts(
