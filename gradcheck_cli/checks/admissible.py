@@ -19,7 +19,7 @@ from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
-from gradcheck_cli.engines.layer.subject import Call, Ran, Subject
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.specfile.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ class Admissible:
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         return self._subject.several([self._values(values) for values in many])
 
-    def run(self, call: Call) -> Ran:
+    def run(self, call: Call) -> CallResult:
         values = self._values(call.values)
-        between = None if call.between is None else self._values(call.between)
-        ran = self._subject.run(replace(call, values=values, between=between))
+        between = None if call.interleaved_inputs is None else self._values(call.interleaved_inputs)
+        ran = self._subject.run(replace(call, values=values, interleaved_inputs=between))
         return replace(ran, gradients=self._pulled(ran.gradients, values))
 
     def _pulled(
@@ -125,7 +125,7 @@ class Admissible:
         """The truth (of all rows), with what the roundings of the framework's gradient cost the one
         by the coordinates: half an ulp of every entry."""
         rows = np.eye(sum(output.size for output in self.outputs))
-        gradients = self._subject.run(Call(rows=rows)).gradients
+        gradients = self._subject.run(Call(cotangents=rows)).gradients
         blocks = dict(truth.blocks)
         for (mode, name), block in truth.blocks.items():
             gradient = gradients.get(name)
@@ -142,8 +142,8 @@ class Admissible:
                 )
         return replace(truth, blocks=blocks)
 
-    def push(self, tangents: Mapping[str, Array]) -> Array | None:
-        return self._subject.push(
+    def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
+        return self._subject.jvp(
             {
                 name: self._kinds[name].along(self._own[name], u.reshape(self._own[name].shape))
                 if name in self._kinds
@@ -152,10 +152,14 @@ class Admissible:
             }
         )
 
-    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def hvp_reverse_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> Mapping[str, Array | None]:
         raise Unsupported(SECOND)
 
-    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def hvp_forward_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> Mapping[str, Array | None]:
         raise Unsupported(SECOND)
 
     def record(self, row: Array) -> Recording:

@@ -120,7 +120,7 @@ class Blame:
         sought, worst = self._find(finding), finding.entries[0]
         if sought is None or worst.truth is None or worst.computed is None:
             return False
-        found = self._highest.run(Call(rows=sought.row[None])).gradients.get(sought.leaf)
+        found = self._highest.run(Call(cotangents=sought.row[None])).gradients.get(sought.leaf)
         there = 0.0 if found is None else sought.of(found[0])
         return abs(there - worst.truth) >= SAME_ERROR * abs(worst.computed - worst.truth)
 

@@ -190,7 +190,7 @@ class _Slope:
         self._step = 2.0 ** -round(self._bits / 3)
         for leaf in subject.leaves:
             entry = problem.spec.points[problem.point].get(leaf.name)
-            if not leaf.moves:
+            if not leaf.differentiable:
                 continue
             low, high = (entry.low, entry.high) if entry else (-np.inf, np.inf)
             size = np.max(np.abs(leaf.value), initial=0.0) or 1.0

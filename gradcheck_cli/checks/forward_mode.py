@@ -41,7 +41,7 @@ class Pushes:
         fmt = FORMATS[self._problem.dtype]
         drawn = {}
         for leaf in narrow.leaves:
-            if leaf.moves:
+            if leaf.differentiable:
                 gaussian = rng.standard_normal(leaf.size)
                 signs = 2.0 * rng.integers(0, 2, leaf.size) - 1
                 drawn[leaf.name] = fmt.round(
@@ -60,7 +60,7 @@ class Pushes:
         passes = 0
         try:
             for leaf in subject.leaves:
-                if not leaf.moves:
+                if not leaf.differentiable:
                     continue
                 found = self._pushed(subject, leaf.name, leaf.value.shape, refusals)
                 if found is not None:
@@ -92,7 +92,7 @@ class Pushes:
         directions = self.directions
         along = np.eye(math.prod(shape)) if directions is None else directions[name]
         try:
-            columns = [subject.push({name: d.reshape(shape)}) for d in along]
+            columns = [subject.jvp({name: d.reshape(shape)}) for d in along]
         except Unsupported as error:
             refusals[str(error)] = None
             return None

@@ -89,7 +89,7 @@ class Forward:
     def _pushed(self, subject: Subject, along: Mapping[str, Float]) -> Float:
         """J @ direction, (m,); zeros where the output itself is no number."""
         shapes = {leaf.name: leaf.value.shape for leaf in subject.leaves}
-        pushed = subject.push({name: part.reshape(shapes[name]) for name, part in along.items()})
+        pushed = subject.jvp({name: part.reshape(shapes[name]) for name, part in along.items()})
         known = 0.0 if pushed is None else pushed
         return np.where(np.any(self.truth.rows != 0, axis=0), known, 0.0)
 

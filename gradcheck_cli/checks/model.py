@@ -107,7 +107,7 @@ class Model:
                 else (-np.inf, np.inf)
                 for leaf in self.narrow.leaves
             },
-            wrt=tuple(words[leaf.name] for leaf in self.narrow.leaves if leaf.moves),
+            wrt=tuple(words[leaf.name] for leaf in self.narrow.leaves if leaf.differentiable),
             dtype=problem.dtype,
             projections={
                 mode: Projection(
@@ -315,7 +315,7 @@ class Model:
     def reverse(self, subject: Subject) -> Evaluation:
         """The products by reverse mode."""
         started = time.perf_counter()
-        ran = subject.run(Call(rows=self._rows()))
+        ran = subject.run(Call(cotangents=self._rows()))
         return Evaluation(
             engine=self.name,
             dtype=subject.dtype,

@@ -43,14 +43,14 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
     wrong: set[str] = set()
     for _ in range(DRAWS):
         row = rng.standard_normal(sum(output.size for output in subject.outputs))
-        gradients = subject.run(Call(rows=row[None])).gradients if mode == "reverse" else {}
+        gradients = subject.run(Call(cotangents=row[None])).gradients if mode == "reverse" else {}
         for leaf in subject.leaves:
-            if not leaf.moves:
+            if not leaf.differentiable:
                 continue
             direction = signs(rng, leaf.value)
             gradient = gradients.get(leaf.name)
             if mode == "forward":
-                pushed = subject.push({leaf.name: direction})
+                pushed = subject.jvp({leaf.name: direction})
                 stated = 0.0 if pushed is None else float(row @ pushed)
             else:
                 stated = 0.0 if gradient is None else float(gradient[0] @ direction.reshape(-1))

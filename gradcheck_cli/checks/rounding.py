@@ -55,7 +55,7 @@ class Rounding:
     def compare(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> None:
         """Keeps the entries of row @ J that are off in the narrow dtype, with what rounding costs
         there."""
-        ran = self._narrow.run(Call(rows=row[None]))
+        ran = self._narrow.run(Call(cotangents=row[None]))
         self.backward += 1
         fmt = FORMATS[self._problem.dtype]
         costs: dict[str, Float] | None = None

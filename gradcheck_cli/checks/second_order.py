@@ -61,7 +61,7 @@ class Second:
         rng = np.random.default_rng([self.problem.seed, 29])
         size = output_size(self.narrow)
         self._row = np.ones(1) if size == 1 else fmt.round(rng.standard_normal(size))
-        self._moving = [leaf for leaf in self.narrow.leaves if leaf.moves]
+        self._moving = [leaf for leaf in self.narrow.leaves if leaf.differentiable]
         self._leaves = [leaf for leaf in self._moving if not {leaf.name, None} & self.wrong]
         right = {leaf.name for leaf in self._leaves}
         left = ", ".join(f"`{leaf.name}`" for leaf in self._moving if leaf.name not in right)
@@ -136,7 +136,11 @@ class Second:
 
     def _blocks(self, subject: Subject, mode: Mode) -> dict[tuple[str, str], Array | None]:
         """d(ds/da)/db along the directions of b; None where there is none."""
-        asked = subject.push_pulled if mode == FORWARD else subject.pull_twice
+        asked = (
+            subject.hvp_forward_over_reverse
+            if mode == FORWARD
+            else subject.hvp_reverse_over_reverse
+        )
         found: dict[tuple[str, str], Array | None] = {}
         for second in self._leaves:
             columns = [
@@ -222,7 +226,7 @@ class Second:
         for leaf in self._leaves:
             units = np.eye(leaf.size).reshape(leaf.size, *leaf.value.shape)
             try:
-                parts = [self.highest.push({leaf.name: unit}) for unit in units]
+                parts = [self.highest.jvp({leaf.name: unit}) for unit in units]
             except Exception:  # without a forward mode differences of the value decide alone
                 continue
             yield (

@@ -14,7 +14,7 @@ def output_size(subject: Subject) -> int:
 
 
 def moving_size(subject: Subject) -> int:
-    return sum(leaf.size for leaf in subject.leaves if leaf.moves)
+    return sum(leaf.size for leaf in subject.leaves if leaf.differentiable)
 
 
 def output_shape(subject: Subject) -> tuple[int, ...]:
@@ -28,5 +28,5 @@ def with_layer(problem: LayerProblem, subject: Subject) -> Spec:
     """The spec, with the layer as a program of one operation over its leaves."""
     leaves = {leaf.name: leaf.value.shape for leaf in subject.leaves}
     program = as_program(problem.implementation, leaves, output_shape(subject))
-    wrt = tuple(leaf.name for leaf in subject.leaves if leaf.moves)
+    wrt = tuple(leaf.name for leaf in subject.leaves if leaf.differentiable)
     return replace(problem.spec, program=program, wrt=wrt)

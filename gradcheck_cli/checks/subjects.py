@@ -136,7 +136,7 @@ def raised_beside(engine: Engine, problem: LayerProblem, failure: Failure) -> Fa
             subject = Subjects(engine, problem).bound(problem.dtype)
             try:
                 size = sum(output.size for output in subject.outputs)
-                subject.run(Call(rows=np.ones((1, size))))
+                subject.run(Call(cotangents=np.ones((1, size))))
             finally:
                 subject.close()
     except (Exception, SystemExit):  # at the point itself, which the failure says already
@@ -159,7 +159,7 @@ def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
     spec = problem.spec
     data = _data(problem)
     floating = {leaf.name for leaf in leaves if leaf.value.dtype.kind == "f"}
-    moving = [leaf.name for leaf in leaves if leaf.moves or leaf.name in data & floating]
+    moving = [leaf.name for leaf in leaves if leaf.differentiable or leaf.name in data & floating]
     unknown = [name for name in spec.wrt if name not in moving]
     if unknown:
         help = f"it has: {', '.join(moving)}" if moving else "it has none"
@@ -171,10 +171,16 @@ def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
             ]
         )
 
-    def moves(leaf: Leaf) -> bool:
-        return leaf.moves and leaf.name not in data and (not spec.wrt or leaf.name in spec.wrt)
+    def differentiable(leaf: Leaf) -> bool:
+        return (
+            leaf.differentiable
+            and leaf.name not in data
+            and (not spec.wrt or leaf.name in spec.wrt)
+        )
 
-    return tuple(_within(replace(leaf, moves=moves(leaf)), problem) for leaf in leaves)
+    return tuple(
+        _within(replace(leaf, differentiable=differentiable(leaf)), problem) for leaf in leaves
+    )
 
 
 def _within(leaf: Leaf, problem: LayerProblem) -> Leaf:

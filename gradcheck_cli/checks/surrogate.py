@@ -36,7 +36,7 @@ class BadSurrogate(EngineFault):
 
 def covered(problem: LayerProblem, subject: Subject) -> dict[str, Surrogate]:
     """The surrogate of every leaf that has one. Raises BadSurrogate for a name that is none."""
-    moving = {leaf.name: leaf for leaf in subject.leaves if leaf.moves}
+    moving = {leaf.name: leaf for leaf in subject.leaves if leaf.differentiable}
     kinds = kinds_of(problem.spec.points[problem.point])
     found: dict[str, Surrogate] = {}
     for surrogate in problem.implementation.surrogates:
@@ -72,7 +72,7 @@ class Declared:
         names = tuple(self.surrogates)
         leaves = {leaf.name: leaf for leaf in self.narrow.leaves}
         rows = self._rows(sum(leaves[name].size for name in names))
-        ran = self.narrow.run(Call(rows=rows, wrt=names))
+        ran = self.narrow.run(Call(cotangents=rows, wrt=names))
         evaluation = Evaluation(
             engine=self.name,
             dtype=self.narrow.dtype,
@@ -84,7 +84,7 @@ class Declared:
             backward=len(rows),
             duration_s=time.perf_counter() - started,
         )
-        wide = self.highest.run(Call(rows=rows, wrt=names))
+        wide = self.highest.run(Call(cotangents=rows, wrt=names))
         blocks = {name: self._block(leaves[name], rows, wide.gradients[name]) for name in names}
         checks, findings = judge(self._case(rows, evaluation, wide.output, blocks))
         return (
@@ -223,4 +223,7 @@ class Declared:
 
 def without(leaves: Sequence[Leaf], names: Mapping[str, Surrogate]) -> tuple[Leaf, ...]:
     """The leaves, of which those with these names are not compared with the derivative."""
-    return tuple(replace(leaf, moves=leaf.moves and leaf.name not in names) for leaf in leaves)
+    return tuple(
+        replace(leaf, differentiable=leaf.differentiable and leaf.name not in names)
+        for leaf in leaves
+    )

@@ -100,7 +100,7 @@ def never_filled(
 
 
 def _elsewhere(leaves: tuple[Leaf, ...], seed: int) -> Iterator[dict[str, Array]]:
-    moving = [leaf for leaf in leaves if leaf.moves]
+    moving = [leaf for leaf in leaves if leaf.differentiable]
     for factor in SMALLER:
         yield {leaf.name: leaf.value * factor for leaf in moving}
     rng = np.random.default_rng([seed, 53])

@@ -43,13 +43,13 @@ class Meant:
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """An array that a layer's output depends on: a given input, a parameter or buffer, or what a
-    closure captured. `value` is in float64 (or int64, bool); `moves` where its derivative is
-    checked. No number of it may be below `low` or above `high`: that is its domain."""
+    closure captured. `value` is in float64 (or int64, bool); `differentiable` where its derivative
+    is checked. No number of it may be below `low` or above `high`: that is its domain."""
 
     name: str
     role: Role
     value: Array
-    moves: bool
+    differentiable: bool
     low: float = -np.inf
     high: float = np.inf
 

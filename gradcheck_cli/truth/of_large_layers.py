@@ -60,7 +60,7 @@ class Projections:
     def __post_init__(self) -> None:
         fmt = FORMATS[self.subject.dtype]
         self.draws = Draws(self.seed, fmt)
-        self.leaves = [leaf for leaf in self.subject.leaves if leaf.moves]
+        self.leaves = [leaf for leaf in self.subject.leaves if leaf.differentiable]
         self._places = {leaf.name: place for place, leaf in enumerate(self.leaves)}
         self.output = self.value({})
         self.rows = self.draws.cotangents(self.subject.outputs, self.output)
@@ -94,7 +94,7 @@ class Projections:
             return
         self.forward += 1
         self.backward += count
-        found = self.subject.run(Call(rows=self.rows)).gradients
+        found = self.subject.run(Call(cotangents=self.rows)).gradients
         for k in range(count):
             whole = {leaf.name: found.get(leaf.name) for leaf in self.leaves}
             yield {name: None if g is None else g[k] for name, g in whole.items()}

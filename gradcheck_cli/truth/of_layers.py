@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
-from gradcheck_cli.engines.layer.subject import Call, Ran, Subject
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.truth.bisect_directions import confirm
 from gradcheck_cli.truth.blocks import Differences, Merged
 from gradcheck_cli.truth.corners import cornered
@@ -59,7 +59,7 @@ class CallableTruth:
 
     def __post_init__(self) -> None:
         self.values = {leaf.name: leaf.value for leaf in self.subject.leaves}
-        self.moving = [leaf for leaf in self.subject.leaves if leaf.moves]
+        self.moving = [leaf for leaf in self.subject.leaves if leaf.differentiable]
         size = sum(output.size for output in self.subject.outputs)
         self.cotangents = np.eye(size)
         started = time.perf_counter()
@@ -71,12 +71,12 @@ class CallableTruth:
         self._noise: dict[str, Array] | None = None
         self._found: dict[str, Differences] | None = None
 
-    def _run(self, values: Values, rows: Array) -> Ran:
+    def _run(self, values: Values, rows: Array) -> CallResult:
         self.forward += 1
         self.backward += len(rows)
         return self.subject.run(Call(values, rows))
 
-    def _filled(self, ran: Ran) -> dict[str, Array]:
+    def _filled(self, ran: CallResult) -> dict[str, Array]:
         return {
             leaf.name: np.zeros((len(self.cotangents), leaf.size)) if found is None else found
             for leaf in self.moving
@@ -329,7 +329,7 @@ def moved_gradients(
     beside them."""
     rng = np.random.default_rng([seed, 5])
     rows = np.eye(sum(output.size for output in subject.outputs))
-    moving = [leaf for leaf in subject.leaves if leaf.moves]
+    moving = [leaf for leaf in subject.leaves if leaf.differentiable]
     move = move_of(subject.dtype)
     sums = {name: np.zeros(g.shape) for name, g in gradients.items()}
     for _ in range(DRAWS):
@@ -362,7 +362,7 @@ def stirred_values(subject: Subject, seed: int = 0) -> dict[str, Array]:
     """Values of the leaves that are a few ulps away: everything on the way is rounded anew."""
     rng = np.random.default_rng([seed, 37])
     move = 8 * FORMATS[subject.dtype].unit_roundoff
-    return {leaf.name: stirred(leaf, move, rng) for leaf in subject.leaves if leaf.moves}
+    return {leaf.name: stirred(leaf, move, rng) for leaf in subject.leaves if leaf.differentiable}
 
 
 def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:

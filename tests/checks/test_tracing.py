@@ -43,7 +43,7 @@ def unexplained(made: Engine, layer: Callable[[Any], Any], x: np.ndarray) -> lis
     implementation = Implementation(name, "layer", "", SPAN, live=layer)
     subject = made.subject(SubjectRequest(implementation, {"x": x}, "float32", "float32"))
     row = np.ones(sum(output.size for output in subject.outputs))
-    gradient = subject.run(Call(rows=row[None])).gradients["x"]
+    gradient = subject.run(Call(cotangents=row[None])).gradients["x"]
     assert gradient is not None
     seen = float(gradient[0][0])
     entry = Entry((0,), seen, seen * 1.001 + 1e-5, None, None, None, None)

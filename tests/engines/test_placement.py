@@ -82,7 +82,7 @@ def check(name, places, precision, matmul, memory):
 
     implementation = Implementation(name, "layer", "", Span(1, 1, 1, 2), live=layer)
     request = SubjectRequest(implementation, {"x": VALUES["x"]}, "float32", "float32")
-    ran = engine.subject(request).run(Call(rows=np.eye(2)))
+    ran = engine.subject(request).run(Call(cotangents=np.eye(2)))
     assert ran.gradients["x"].tolist() == [[1.0, 0.0], [0.0, 4.0]]
     engine.close()
     assert precision() != matmul, precision()

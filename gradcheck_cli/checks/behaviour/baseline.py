@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Severity
 from gradcheck_cli.engines.layer.casts import narrowest
-from gradcheck_cli.engines.layer.subject import Call, Ran, Subject
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.engines.tracebacks import short_traceback
 from gradcheck_cli.explain.blame.values import apart
 from gradcheck_cli.truth.numerics.noise import measured_of_layer
@@ -89,7 +89,7 @@ class Bench:
         self.subject = subject
         self.fresh = fresh
         self.problem = problem
-        self.leaves = {leaf.name: leaf for leaf in subject.leaves if leaf.moves}
+        self.leaves = {leaf.name: leaf for leaf in subject.leaves if leaf.differentiable}
         self._rng = np.random.default_rng([problem.seed, 7])
         self.size = sum(output.size for output in subject.outputs)
         self.row, self.second_row = self.draw(self.size), self.draw(self.size)
@@ -125,12 +125,12 @@ class Bench:
 
     def run(
         self, call: Call | None = None, *, row: Array | None = None, watch: bool = False
-    ) -> Ran:
+    ) -> CallResult:
         """A run with one cotangent: the bench's own, or `row`."""
         rows = (self.row if row is None else row)[None]
-        return self.subject.run(replace(call or Call(), rows=rows, watch=watch))
+        return self.subject.run(replace(call or Call(), cotangents=rows, watch=watch))
 
-    def beside(self, call: Call, row: Array | None = None) -> Ran | None:
+    def beside(self, call: Call, row: Array | None = None) -> CallResult | None:
         """A run at other values than its own; None where the layer refuses them. Raises
         RaisedLater."""
         return tried(lambda: self.run(call, row=row), self.run)
@@ -157,7 +157,7 @@ class Bench:
                 moved[leaf.name] = np.clip(value, entry.low, entry.high)
         return moved
 
-    def ran_at(self, values: Mapping[str, Array]) -> Ran | None:
+    def ran_at(self, values: Mapping[str, Array]) -> CallResult | None:
         """A run at other values; None where the layer refuses them, or has no finite value although
         it has one at its own: that is outside its domain, then, and no fault."""
         ran = self.beside(Call(values=values))
@@ -172,7 +172,7 @@ class Bench:
         number by that much does to it."""
         return self.bars_of(self.first, Call(), self.row)
 
-    def bars_of(self, ran: Ran, call: Call, row: Array) -> Bars:
+    def bars_of(self, ran: CallResult, call: Call, row: Array) -> Bars:
         """The same for another run than the first. The entry that moves most speaks for its leaf:
         of numbers that are tied, a draw moves only some apart."""
         bars = self.tight(ran)
@@ -191,7 +191,7 @@ class Bench:
                 gradients[name] = gradients[name] + SLACK * _farthest_apart(one, other)
         return Bars(output, gradients)
 
-    def _moved_a_little(self, call: Call, row: Array) -> Ran | None:
+    def _moved_a_little(self, call: Call, row: Array) -> CallResult | None:
         for _ in range(TRIES):
             moved = replace(call, values=self._shaken(call.values))
             there = self.beside(moved, self._shake(row))
@@ -199,7 +199,7 @@ class Bench:
                 return there
         return None
 
-    def tight(self, ran: Ran) -> Bars:
+    def tight(self, ran: CallResult) -> Bars:
         """For runs of the very same computation: only what parallel sums may do in another
         order."""
         gradients = {name: self._part(self.gradient(ran, name)) for name in self.leaves}
@@ -222,13 +222,17 @@ class Bench:
     def _signs(self, shape: tuple[int, ...]) -> Array:
         return 2.0 * self._rng.integers(0, 2, shape) - 1.0
 
-    def gradient(self, ran: Ran, name: str, row: int = 0) -> Array:
+    def gradient(self, ran: CallResult, name: str, row: int = 0) -> Array:
         """The gradient of one leaf, (n,); zeros where there is none, which is as good."""
         found = ran.gradients.get(name)
         return np.zeros(self.leaves[name].size) if found is None else found[row]
 
     def apart(
-        self, before: Ran, after: Ran, bars: Bars, names: tuple[str, ...] | None = None
+        self,
+        before: CallResult,
+        after: CallResult,
+        bars: Bars,
+        names: tuple[str, ...] | None = None,
     ) -> Apart | None:
         """Where the value or the gradients (of `names`; None: all) differ by more than the bars, if
         they do. What is no number in the first is told elsewhere, and not compared."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Bars, Bench, Fault
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.engines.layer.subject import Call, Ran
+from gradcheck_cli.engines.layer.subject import Call, CallResult
 from gradcheck_cli.truth.numerics.noise import GRAINS, largest_of
 
 
@@ -61,7 +61,7 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
         name: (bench.gradient(bench.first, name) + bench.gradient(second, name))[None]
         for name in bench.leaves
     }
-    total = Ran(ran.output, gradients)
+    total = CallResult(ran.output, gradients)
     # each of the three has its own share of what moving the numbers does: at first that of one of
     # them stands for all
     found = bench.apart(total, ran, _together(bench, [bench.bars] * 3, bench.tight(second)))
@@ -103,11 +103,11 @@ def _grains(bench: Bench) -> Bars:
     return Bars(bench.bars.output, gradients)
 
 
-def _times(ran: Ran, factor: float, largest: float) -> Ran:
+def _times(ran: CallResult, factor: float, largest: float) -> CallResult:
     """The gradients times a factor; what does not fit the dtype then is not compared."""
     with np.errstate(over="ignore"):
         scaled = {n: g if g is None else factor * g for n, g in ran.gradients.items()}
     fitting = {
         n: g if g is None else np.where(np.abs(g) < largest, g, np.inf) for n, g in scaled.items()
     }
-    return Ran(ran.output, fitting)
+    return CallResult(ran.output, fitting)

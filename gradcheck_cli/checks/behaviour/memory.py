@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
-from gradcheck_cli.engines.layer.subject import Call, Ran
+from gradcheck_cli.engines.layer.subject import Call, CallResult
 
 BETWEEN = "with another forward run between a forward and its backward"
 TWICE = "called twice with the same input and the same random numbers"
@@ -30,7 +30,7 @@ def remembered(bench: Bench) -> Iterator[Fault]:
             return
 
 
-def _changing(bench: Bench, runs: Sequence[Ran], found: Apart) -> Fault:
+def _changing(bench: Bench, runs: Sequence[CallResult], found: Apart) -> Fault:
     """Different every time: by chance, or because calls are counted or added up?"""
     if found.leaf is not None and _adds_up(bench, runs, found.leaf):
         message = f"the gradient of `{found.leaf}` grows by the same amount at every call"
@@ -43,17 +43,17 @@ def _changing(bench: Bench, runs: Sequence[Ran], found: Apart) -> Fault:
     return Fault("GC602", f"{TWICE}, {found}", found.leaf)
 
 
-def _adds_up(bench: Bench, runs: Sequence[Ran], name: str) -> bool:
+def _adds_up(bench: Bench, runs: Sequence[CallResult], name: str) -> bool:
     one, two, three = (bench.gradient(ran, name) for ran in runs)
     bar = 2 * bench.half * np.max(np.abs(three), initial=0.0)
     with np.errstate(all="ignore"):
         return bool(np.all(np.abs((three - two) - (two - one)) <= bar))
 
 
-def _two_calls(bench: Bench) -> tuple[Ran, Ran]:
+def _two_calls(bench: Bench) -> tuple[CallResult, CallResult]:
     subject = bench.fresh({})
     try:
-        call = Call(rows=bench.row[None])
+        call = Call(cotangents=bench.row[None])
         return subject.run(call), subject.run(call)
     finally:
         subject.close()
@@ -71,12 +71,12 @@ def _over_one_graph(bench: Bench) -> Fault | None:
     """Two backward passes, as of two losses. A layer that frees what it kept refuses the second
     loudly, which is no error: no wrong number comes of it."""
     try:
-        ran = bench.subject.run(Call(rows=np.stack([bench.row, bench.row]), retained=True))
+        ran = bench.subject.run(Call(cotangents=np.stack([bench.row, bench.row]), retained=True))
     except Exception as error:
         return raised("GC605", "in a second backward pass over one graph", error, "warning")
     for row in (0, 1):
         taken = {n: g if g is None else g[row : row + 1] for n, g in ran.gradients.items()}
-        found = bench.apart(bench.first, Ran(ran.output, taken), bench.tight(bench.first))
+        found = bench.apart(bench.first, CallResult(ran.output, taken), bench.tight(bench.first))
         if found is not None:
             return Fault("GC605", f"in two backward passes over one graph, {found}", found.leaf)
     return None
@@ -89,7 +89,7 @@ def _with_one_between(bench: Bench) -> Fault | None:
     if spoilt or bench.elsewhere is None:
         return None
     try:
-        ran = bench.run(Call(between=bench.elsewhere))
+        ran = bench.run(Call(interleaved_inputs=bench.elsewhere))
     except Exception as error:
         return raised("GC605", BETWEEN, error)
     found = bench.apart(bench.first, ran, bench.tight(bench.first))
@@ -100,7 +100,7 @@ def _on_a_fresh_layer(bench: Bench) -> Fault | None:
     """What a first call leaves behind shows in a call with another input."""
     if bench.elsewhere is None:
         return None
-    call = Call(values=bench.elsewhere, rows=bench.row[None])
+    call = Call(values=bench.elsewhere, cotangents=bench.row[None])
     subject = bench.fresh(bench.elsewhere)
     try:
         fresh = subject.run(call)

@@ -26,7 +26,7 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
     if not tangents:
         return
     try:
-        pushed = bench.subject.push(tangents)
+        pushed = bench.subject.jvp(tangents)
     except Unsupported:
         return
     except Exception as error:

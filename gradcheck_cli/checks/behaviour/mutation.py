@@ -16,7 +16,7 @@ def written(bench: Bench) -> Iterator[Fault]:
         leaf = leaves[name]
         if leaf.role == "input":
             yield Fault("GC603", f"the layer writes to its input `{name}`", name)
-        elif leaf.moves:
+        elif leaf.differentiable:
             message = f"the forward run writes to the {_what(leaf.role)} `{name}`"
             yield Fault("GC603", message, name)
     if ran.upstream_changed:
@@ -44,7 +44,7 @@ def kept(bench: Bench) -> tuple[str, ...]:
     return tuple(
         name
         for name in bench.first.changed
-        if leaves[name].role != "input" and not leaves[name].moves
+        if leaves[name].role != "input" and not leaves[name].differentiable
     )
 
 

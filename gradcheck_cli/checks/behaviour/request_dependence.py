@@ -65,7 +65,7 @@ def _some_outputs(bench: Bench) -> Iterator[Fault]:
         where = f"where `{output.name}` is the only output in use"
         whole = bench.run(row=row)
         try:
-            ran = bench.run(Call(through=(output.name,)), row=row)
+            ran = bench.run(Call(used_outputs=(output.name,)), row=row)
         except Exception as error:
             yield raised("GC608", where, error)
             return

@@ -24,8 +24,8 @@ from gradcheck_cli.engines.errors import EngineFault, Unsupported
 from gradcheck_cli.engines.layer.results import MissingOutput
 from gradcheck_cli.engines.layer.subject import (
     Call,
+    CallResult,
     Output,
-    Ran,
     Stencils,
     SubjectRequest,
     one_by_one,
@@ -160,33 +160,37 @@ class EigenSubject:
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         return one_by_one(self, many)
 
-    def run(self, call: Call) -> Ran:
+    def run(self, call: Call) -> CallResult:
         """The rows of the Jacobian that forward mode gives: there is no other."""
         output = self.value(call.values)
-        if call.rows is None or not call.tracking:
-            return Ran(output)
-        moving = tuple(leaf.name for leaf in self.leaves if leaf.moves)
+        if call.cotangents is None or not call.tracking:
+            return CallResult(output)
+        moving = tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
         gradients: dict[str, Array | None] = {}
         for name in moving if call.wrt is None else call.wrt:
-            if call.through is not None and "y" not in call.through:
+            if call.used_outputs is not None and "y" not in call.used_outputs:
                 gradients[name] = None
                 continue
             _, tangents = self._differentiated(call.values, name, None)
             with np.errstate(all="ignore"):
-                gradients[name] = call.rows @ tangents.T.astype(np.float64)
-        return Ran(output, gradients, dict.fromkeys(gradients, self.dtype))
+                gradients[name] = call.cotangents @ tangents.T.astype(np.float64)
+        return CallResult(output, gradients, dict.fromkeys(gradients, self.dtype))
 
-    def push(self, tangents: Mapping[str, Array]) -> Array:
+    def jvp(self, tangents: Mapping[str, Array]) -> Array:
         moved = np.zeros(self._size)
         for name, direction in tangents.items():
             row = np.ravel(direction)[None].astype(self.dtype)
             moved = moved + self._differentiated({}, name, row)[1][0].astype(np.float64)
         return moved
 
-    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def hvp_reverse_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> Mapping[str, Array | None]:
         raise Unsupported("it is compiled for first derivatives")
 
-    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def hvp_forward_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> Mapping[str, Array | None]:
         raise Unsupported("it is compiled for first derivatives")
 
     def record(self, row: Array) -> Recording:

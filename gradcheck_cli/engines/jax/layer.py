@@ -13,7 +13,13 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.jax.modes import no_gradient, pull_twice, pulled, push, push_pulled
+from gradcheck_cli.engines.jax.modes import (
+    hvp_forward_over_reverse,
+    hvp_reverse_over_reverse,
+    jvp,
+    no_gradient,
+    pulled,
+)
 from gradcheck_cli.engines.jax.random_keys import draws
 from gradcheck_cli.engines.layer.binding import BadCall, arrange, called, for_the_call
 from gradcheck_cli.engines.layer.capture import Capture, captures
@@ -24,8 +30,8 @@ from gradcheck_cli.engines.layer.loading import load_layer
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import (
     Call,
+    CallResult,
     Output,
-    Ran,
     Stencils,
     SubjectRequest,
     one_by_one,
@@ -235,7 +241,7 @@ class JaxSubject:
         return np.concatenate([np.zeros(0), *parts])
 
     def moving(self) -> tuple[str, ...]:
-        return tuple(leaf.name for leaf in self.leaves if leaf.moves)
+        return tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
 
     def cotangents(self, row: Array, through: Sequence[str] | None = None) -> list[Any]:
         found = []
@@ -256,9 +262,9 @@ class JaxSubject:
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         return one_by_one(self, many)
 
-    def run(self, call: Call) -> Ran:
+    def run(self, call: Call) -> CallResult:
         wrt = self.moving() if call.wrt is None else call.wrt
-        rows = np.zeros((0, 0)) if call.rows is None or not call.tracking else call.rows
+        rows = np.zeros((0, 0)) if call.cotangents is None or not call.tracking else call.cotangents
         unreached: frozenset[str] = frozenset()
         with self.ready():
             inputs = self.inputs(call.values)
@@ -283,20 +289,24 @@ class JaxSubject:
             gradients[name] = np.stack(flat) if flat and name not in unreached else None
             if parts:
                 dtypes[name] = parts[0].dtype.name
-        return Ran(self.flat(arrays), gradients, dtypes, random=random)
+        return CallResult(self.flat(arrays), gradients, dtypes, random=random)
 
     def run_between(self, call: Call) -> None:
-        if call.between is not None:
-            self._value(self.inputs(call.between))
+        if call.interleaved_inputs is not None:
+            self._value(self.inputs(call.interleaved_inputs))
 
-    def push(self, tangents: Mapping[str, Array]) -> Array:
-        return push(self, tangents)
+    def jvp(self, tangents: Mapping[str, Array]) -> Array:
+        return jvp(self, tangents)
 
-    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        return pull_twice(self, row, tangents)
+    def hvp_reverse_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> dict[str, Array | None]:
+        return hvp_reverse_over_reverse(self, row, tangents)
 
-    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        return push_pulled(self, row, tangents)
+    def hvp_forward_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> dict[str, Array | None]:
+        return hvp_forward_over_reverse(self, row, tangents)
 
     # What is inside: nothing that was compiled hides it
 
@@ -331,7 +341,7 @@ class JaxSubject:
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         from gradcheck_cli.engines.jax.detached import uncut
 
-        plain = self.run(Call(rows=row[None])).gradients
+        plain = self.run(Call(cotangents=row[None])).gradients
         with self._passes(row) as (call, leaves, bars):
             cuts = uncut(call, leaves, self.moving(), bars)
         return {name: None if g is None else g[0] for name, g in plain.items()}, cuts

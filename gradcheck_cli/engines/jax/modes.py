@@ -36,23 +36,23 @@ Pulled = tuple[Sequence[Any], list[Sequence[Any]]]
 
 def pulled(subject: JaxSubject, inputs: Inputs, wrt: tuple[str, ...], call: Call) -> Pulled:
     """The outputs, and the gradients for every row of cotangents."""
-    assert call.rows is not None
+    assert call.cotangents is not None
     if subject.mode == "forward":  # there is no other, as was seen before
-        return _by_columns(subject, inputs, wrt, call, call.rows)
+        return _by_columns(subject, inputs, wrt, call, call.cotangents)
     try:
         with _advising():
-            return _by_rows(subject, inputs, wrt, call, call.rows)
+            return _by_rows(subject, inputs, wrt, call, call.cotangents)
     except ValueError as error:
         if not subject.request.forward or _NO_LOOP not in str(error):
             raise
         subject.mode = "forward"
-        return _by_columns(subject, inputs, wrt, call, call.rows)
+        return _by_columns(subject, inputs, wrt, call, call.cotangents)
 
 
 def _by_rows(
     subject: JaxSubject, inputs: Inputs, wrt: tuple[str, ...], call: Call, rows: Array
 ) -> Pulled:
-    every = (subject.cotangents(row, call.through) for row in rows)
+    every = (subject.cotangents(row, call.used_outputs) for row in rows)
     if not subject.whole:
         arrays, pull = _vjp(subject, wrt, inputs)
         subject.run_between(call)
@@ -83,7 +83,9 @@ def _by_columns(
     subject.run_between(call)
     used = np.zeros(rows.shape[1])
     for one in subject.outputs:
-        used[one.start : one.start + one.size] = call.through is None or one.name in call.through
+        used[one.start : one.start + one.size] = (
+            call.used_outputs is None or one.name in call.used_outputs
+        )
     passes: list[Sequence[Any]] = [()] * len(rows)
     for name in wrt:
         shape = inputs[name].shape
@@ -153,7 +155,7 @@ def no_gradient(subject: JaxSubject, inputs: Inputs, names: Sequence[str]) -> fr
     return frozenset(names) - reached
 
 
-def push(subject: JaxSubject, tangents: Mapping[str, Array]) -> Array:
+def jvp(subject: JaxSubject, tangents: Mapping[str, Array]) -> Array:
     """As `subject.Subject` has it, like the next two."""
     names = tuple(tangents)
     with subject.ready():
@@ -178,7 +180,7 @@ def _pushed(
     return found
 
 
-def pull_twice(
+def hvp_reverse_over_reverse(
     subject: JaxSubject, row: Array, tangents: Mapping[str, Array]
 ) -> dict[str, Array | None]:
     wrt, names = subject.moving(), tuple(tangents)
@@ -196,11 +198,11 @@ def pull_twice(
 
     with subject.ready():
         along = [subject.array(tangent) for tangent in tangents.values()]
-        evaluated = subject.evaluated("pull twice", (*wrt, "along", *names), gradient)
+        evaluated = subject.evaluated("reverse over reverse", (*wrt, "along", *names), gradient)
         return _second(subject, evaluated(subject.inputs({}), subject.cotangents(row), along))
 
 
-def push_pulled(
+def hvp_forward_over_reverse(
     subject: JaxSubject, row: Array, tangents: Mapping[str, Array]
 ) -> dict[str, Array | None]:
     wrt = subject.moving()
@@ -216,7 +218,7 @@ def push_pulled(
         inputs = subject.inputs({})
         still = {name: np.zeros(inputs[name].shape) for name in wrt}
         along = [subject.array(tangents.get(name, still[name])) for name in wrt]
-        evaluated = subject.evaluated("push pulled", wrt, gradient)
+        evaluated = subject.evaluated("forward over reverse", wrt, gradient)
         return _second(subject, evaluated(inputs, subject.cotangents(row), along))
 
 

@@ -70,32 +70,33 @@ class SubjectRequest:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One forward run of a layer, and as many backward passes as there are `rows`.
+    """One forward run of a layer, and as many backward passes as there are rows of `cotangents`.
 
-    `values` has leaves that are not at their own values. `rows` (k, m) are cotangents of the
-    flattened outputs; `wrt` the leaves that ask for gradients (None: all that move); `through` the
-    names of the outputs that hand a cotangent back (None: all; the others have none at all, as
-    where a loss does not use them). Without `tracking` the layer runs as in inference, with no
-    graph. `layout` is how the cotangents lie in memory, `inputs` how the given inputs do.
-    `between`: after the forward run, another one at these values; then the backward passes of the
-    first. `retained`: every row goes back through one graph, whatever a second pass raises.
-    `watch`: what the call writes to is looked at, and whether it draws random numbers.
+    `values` has leaves that are not at their own values. `cotangents` (k, m) are those of the
+    flattened outputs; `wrt` the leaves that ask for gradients (None: all that are differentiable);
+    `used_outputs` the names of the outputs that hand a cotangent back (None: all; the others have
+    none at all, as where a loss does not use them). Without `tracking` the layer runs as in
+    inference, with no graph. `layout` is how the cotangents lie in memory, `inputs` how the given
+    inputs do. `interleaved_inputs`: after the forward run, another one at these values; then the
+    backward passes of the first. `retained`: every row goes back through one graph, whatever a
+    second pass raises. `watch`: what the call writes to is looked at, and whether it draws random
+    numbers.
     """
 
     values: Mapping[str, Array] = field(default_factory=dict)
-    rows: Array | None = None
+    cotangents: Array | None = None
     wrt: tuple[str, ...] | None = None
-    through: tuple[str, ...] | None = None
+    used_outputs: tuple[str, ...] | None = None
     tracking: bool = True
     layout: Layout = "contiguous"
     inputs: Layout = "contiguous"
-    between: Mapping[str, Array] | None = None
+    interleaved_inputs: Mapping[str, Array] | None = None
     retained: bool = False
     watch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CallResult:
     """What came of a Call. `output` is flat, (m,), in float64; `gradients` has (k, n) a leaf, or
     None where the framework gave nothing at all.
 
@@ -149,18 +150,22 @@ class Subject(Protocol):
         """The values at several points, (k, m): at once where the layer allows it."""
         ...
 
-    def run(self, call: Call) -> Ran: ...
+    def run(self, call: Call) -> CallResult: ...
 
-    def push(self, tangents: Mapping[str, Array]) -> Array | None:
+    def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
         """J @ tangents by the framework's forward mode, (m,); None where no output has a tangent.
         Raises Unsupported."""
         ...
 
-    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def hvp_reverse_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> Mapping[str, Array | None]:
         """d<(row @ J), tangents>/d(leaf) by reverse over reverse. Raises Unsupported."""
         ...
 
-    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def hvp_forward_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> Mapping[str, Array | None]:
         """The same by forward over reverse: row @ J, along the tangents. Raises Unsupported."""
         ...
 

@@ -21,9 +21,9 @@ from gradcheck_cli.engines.layer.isolation import Randomness
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import (
     Call,
+    CallResult,
     Layout,
     Output,
-    Ran,
     Stencils,
     SubjectRequest,
     one_by_one,
@@ -206,10 +206,10 @@ class NumpySubject:
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         return one_by_one(self, many)
 
-    def run(self, call: Call) -> Ran:
-        moving = tuple(leaf.name for leaf in self.leaves if leaf.moves)
+    def run(self, call: Call) -> CallResult:
+        moving = tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
         wrt = moving if call.wrt is None else call.wrt
-        rows = np.zeros((0, 0)) if call.rows is None else call.rows
+        rows = np.zeros((0, 0)) if call.cotangents is None else call.cotangents
         if not call.tracking:
             rows = rows[:0]
         with self._ready():
@@ -218,21 +218,23 @@ class NumpySubject:
             with watched_draws(pair.owner) if call.watch else nullcontext() as own:
                 arrays, run = self._forward(pair, inputs)
             output, between = _flat(arrays), self._numbers(pair, inputs)
-            if call.between is not None and self._convention.style != "upstream":
-                self._forward(self._fresh(call.between), self._inputs(call.between))
+            if call.interleaved_inputs is not None and self._convention.style != "upstream":
+                self._forward(
+                    self._fresh(call.interleaved_inputs), self._inputs(call.interleaved_inputs)
+                )
             passes, spoilt = [], False
             for row in rows:
                 # what remembers its forward run may forget it, or add gradients up
                 mine = pair.copied() if len(rows) > 1 else pair
                 given: list[Array] = []
-                left = self._backward(mine, arrays, run, row, call.layout, call.through, given)
+                left = self._backward(mine, arrays, run, row, call.layout, call.used_outputs, given)
                 passes.append({name: self._checked(name, left.get(name)) for name in wrt})
-                spoilt |= not np.array_equal(_joined(given), self._upstream(row, call.through))
+                spoilt |= not np.array_equal(_joined(given), self._upstream(row, call.used_outputs))
             after = self._numbers(pair, inputs)
             drawn = self._random.drawn()
         gradients = {n: self._stacked(n, [one[n] for one in passes]) for n in wrt}
         dtypes = {n: str(g.dtype) for one in passes for n, g in one.items() if g is not None}
-        return Ran(
+        return CallResult(
             output,
             gradients,
             dtypes,
@@ -278,13 +280,17 @@ class NumpySubject:
             [np.zeros(size) if p is None else p.astype(np.float64).reshape(size) for p in parts]
         )
 
-    def push(self, tangents: Mapping[str, Array]) -> Array:
+    def jvp(self, tangents: Mapping[str, Array]) -> Array:
         raise Unsupported("a pair of NumPy functions has no forward mode")
 
-    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def hvp_reverse_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> Mapping[str, Array | None]:
         raise Unsupported("a backward of NumPy cannot be differentiated again")
 
-    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def hvp_forward_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> Mapping[str, Array | None]:
         raise Unsupported("NumPy has no forward mode")
 
     def record(self, row: Array) -> Recording:
@@ -329,7 +335,7 @@ class NumpySubject:
     def functions(self) -> Sequence[CustomCall]:
         """The pair, which is the layer."""
         backward = getattr(self._pair.backward, "__func__", self._pair.backward)
-        names = tuple(leaf.name for leaf in self.leaves if leaf.moves)
+        names = tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
         order = [name for name in self._convention.order if name in names]
         return (
             CustomCall(

@@ -21,8 +21,8 @@ from gradcheck_cli.engines.layer.loading import load_layer
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import (
     Call,
+    CallResult,
     Output,
-    Ran,
     Stencils,
     SubjectRequest,
     one_by_one,
@@ -36,7 +36,11 @@ from gradcheck_cli.engines.tensorflow.keras import (
     is_built,
     leading,
 )
-from gradcheck_cli.engines.tensorflow.modes import pull_twice, push, push_pulled
+from gradcheck_cli.engines.tensorflow.modes import (
+    hvp_forward_over_reverse,
+    hvp_reverse_over_reverse,
+    jvp,
+)
 from gradcheck_cli.engines.tensorflow.passes import (
     Named,
     dense,
@@ -95,7 +99,7 @@ class TensorFlowSubject:
         self.notes = tuple(
             f"`{leaf.name}`, which the layer captured, is not trained: not checked"
             for leaf in self.leaves
-            if leaf.role == "captured" and not leaf.moves
+            if leaf.role == "captured" and not leaf.differentiable
         )
         self.given = {n: self.tensor(request.values[n]) for n in names}
         self.graph = Graph(tf)
@@ -161,7 +165,7 @@ class TensorFlowSubject:
             yield Leaf(name, "input", value, value.dtype.kind == "f")
         for name, one in self.held.items():
             if one.floating:
-                yield Leaf(name, one.found.role, one.value, one.found.moves)
+                yield Leaf(name, one.found.role, one.value, one.found.differentiable)
 
     def _bind(self) -> None:
         """Two runs: what the outputs are, which variables a run writes to, and whether there are
@@ -240,7 +244,7 @@ class TensorFlowSubject:
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
 
     def moving(self) -> tuple[str, ...]:
-        return tuple(leaf.name for leaf in self.leaves if leaf.moves)
+        return tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
 
     def source(self, name: str, inputs: Mapping[str, Any]) -> Any:
         return inputs[name] if name in inputs else self.held[name].source
@@ -261,9 +265,9 @@ class TensorFlowSubject:
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         return one_by_one(self, many)
 
-    def run(self, call: Call) -> Ran:
+    def run(self, call: Call) -> CallResult:
         wrt = self.moving() if call.wrt is None else call.wrt
-        count = 0 if call.rows is None else len(call.rows)
+        count = 0 if call.cotangents is None else len(call.cotangents)
         with self.ready(call.values):
             inputs = self.inputs(call.values)
             sources = [self.source(name, inputs) for name in wrt]
@@ -272,9 +276,9 @@ class TensorFlowSubject:
                 recorded, arrays = self.taped(inputs, sources, count, call.tracking)
             output = self.flat(arrays)
             between = self._standing() if call.watch else {}
-            if call.between is not None:
-                with self.ready(call.between):
-                    self.called(self.inputs(call.between))
+            if call.interleaved_inputs is not None:
+                with self.ready(call.interleaved_inputs):
+                    self.called(self.inputs(call.interleaved_inputs))
             passes = list(pulled_by_row(self, call, inputs, sources, wrt, recorded, arrays))
             after = self._standing() if call.watch else {}
             drawn = draws is not None and (draws.seen or self._randomness.drawn() or self.random)
@@ -285,7 +289,7 @@ class TensorFlowSubject:
             gradients[name] = stacked([g[place] for g in passes], source) if known else None
             if known:
                 dtypes[name] = known[0].dtype.name
-        return Ran(
+        return CallResult(
             output,
             gradients,
             dtypes,
@@ -343,14 +347,18 @@ class TensorFlowSubject:
 
     # Other modes
 
-    def push(self, tangents: Mapping[str, Array]) -> Array | None:
-        return push(self, tangents)
+    def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
+        return jvp(self, tangents)
 
-    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        return pull_twice(self, row, tangents)
+    def hvp_reverse_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> dict[str, Array | None]:
+        return hvp_reverse_over_reverse(self, row, tangents)
 
-    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        return push_pulled(self, row, tangents)
+    def hvp_forward_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> dict[str, Array | None]:
+        return hvp_forward_over_reverse(self, row, tangents)
 
     # What is inside
 
@@ -396,7 +404,7 @@ class TensorFlowSubject:
 
         def gradients() -> Mapping[str, Array | None]:
             with eagerly(self.tf):
-                return self.run(Call(rows=rows)).gradients
+                return self.run(Call(cotangents=rows)).gradients
 
         with self._passes() as passes:
             followed = [passes.leaves[name] for name in passes.wrt]

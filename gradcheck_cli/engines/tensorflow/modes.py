@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.tensorflow.layer import TensorFlowSubject
 
 
-def push(subject: TensorFlowSubject, tangents: Mapping[str, Array]) -> Array | None:
+def jvp(subject: TensorFlowSubject, tangents: Mapping[str, Array]) -> Array | None:
     """As `subject.Subject` has it, like the next two."""
     tf = subject.tf
     with subject.ready({}), forward_mode():
@@ -36,7 +36,7 @@ def push(subject: TensorFlowSubject, tangents: Mapping[str, Array]) -> Array | N
         )
 
 
-def pull_twice(
+def hvp_reverse_over_reverse(
     subject: TensorFlowSubject, row: Array, tangents: Mapping[str, Array]
 ) -> dict[str, Array | None]:
     tf = subject.tf
@@ -61,7 +61,7 @@ def pull_twice(
         return {name: _dense(tf, grad) for name, grad in zip(wrt, second, strict=True)}
 
 
-def push_pulled(
+def hvp_forward_over_reverse(
     subject: TensorFlowSubject, row: Array, tangents: Mapping[str, Array]
 ) -> dict[str, Array | None]:
     tf = subject.tf

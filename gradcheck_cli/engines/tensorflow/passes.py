@@ -63,17 +63,17 @@ def pulled_by_row(
 ) -> Iterator[list[Any]]:
     """A backward pass for each row of the call. The gradient of a `tf.py_function` can be asked for
     once a run, so that a layer with one runs again for every row."""
-    for place, row in enumerate(() if call.rows is None else call.rows):
+    for place, row in enumerate(() if call.cotangents is None else call.cotangents):
         if place and subject.asks_once:
             tape, arrays = _anew(subject, call, inputs, sources)
         try:
-            found = subject.pulled(tape, arrays, row, sources, wrt, call.through)
+            found = subject.pulled(tape, arrays, row, sources, wrt, call.used_outputs)
         except subject.tf.errors.UnknownError:
             if not place or subject.asks_once:
                 raise
             subject.asks_once = True
             tape, arrays = _anew(subject, call, inputs, sources)
-            found = subject.pulled(tape, arrays, row, sources, wrt, call.through)
+            found = subject.pulled(tape, arrays, row, sources, wrt, call.used_outputs)
         yield found
 
 

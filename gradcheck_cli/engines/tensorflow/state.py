@@ -18,13 +18,13 @@ from gradcheck_cli.engines.layer.capture import Put
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A tf.Variable, a tensor or a NumPy array of the user's. `moves`: it is trained. `put` has
-    another in its place, if there is a way. `seed`: random numbers come from it."""
+    """A tf.Variable, a tensor or a NumPy array of a layer. `differentiable`: it is trained. `put`
+    has another in its place, if there is a way. `seed`: random numbers come from it."""
 
     name: str
     original: Any
     role: Role
-    moves: bool
+    differentiable: bool
     put: Put | None
     seed: bool = False
 
@@ -90,7 +90,7 @@ class _Variable(Held):
         try:
             yield
         finally:
-            if value is not None or not self.found.moves or self.written:
+            if value is not None or not self.found.differentiable or self.written:
                 self.source.assign(before)
 
 
@@ -119,7 +119,7 @@ class Swapped(_Variable):
 
     def __init__(self, tf: Any, found: Found, dtype: str, rounding: str) -> None:
         super().__init__(tf, found, dtype, rounding)
-        self.source = tf.Variable(self._base, trainable=found.moves)
+        self.source = tf.Variable(self._base, trainable=found.differentiable)
         self._inside = 0
 
     def settle(self, value: Array) -> None:

@@ -24,9 +24,9 @@ from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.results import MissingOutput, Results
 from gradcheck_cli.engines.layer.subject import (
     Call,
+    CallResult,
     Layout,
     Output,
-    Ran,
     Stencils,
     SubjectRequest,
     one_by_one,
@@ -34,7 +34,13 @@ from gradcheck_cli.engines.layer.subject import (
 from gradcheck_cli.engines.torch.batched import Batched, has_many_operations
 from gradcheck_cli.engines.torch.compiled import NOTE, as_written, is_compiled
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
-from gradcheck_cli.engines.torch.modes import dense, pull_twice, push, push_pulled, real
+from gradcheck_cli.engines.torch.modes import (
+    dense,
+    hvp_forward_over_reverse,
+    hvp_reverse_over_reverse,
+    jvp,
+    real,
+)
 from gradcheck_cli.engines.torch.passes import Way, gathered, passes_of, pulled
 from gradcheck_cli.engines.torch.state import State, switches
 
@@ -219,7 +225,7 @@ class TorchSubject:
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
 
     def moving(self) -> tuple[str, ...]:
-        return tuple(leaf.name for leaf in self.leaves if leaf.moves)
+        return tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
 
     def source(self, name: str, inputs: Mapping[str, Any]) -> Any:
         if name in inputs:
@@ -276,9 +282,9 @@ class TorchSubject:
             return self.numbers(call(self._module, own, tuple(args), kwargs))
         return self.numbers(called(self._function, args, kwargs))
 
-    def run(self, call: Call) -> Ran:
+    def run(self, call: Call) -> CallResult:
         wrt = self.moving() if call.wrt is None else call.wrt
-        rows = np.zeros((0, 0)) if call.rows is None else call.rows
+        rows = np.zeros((0, 0)) if call.cotangents is None else call.cotangents
         with self.ready(call.values), self.state.asking(call.wrt):
             moving = wrt if call.tracking else ()
             leaves, handed = self.inputs(call.values, moving, call.inputs)
@@ -287,9 +293,9 @@ class TorchSubject:
             arrays = self.called(handed, call.tracking)
             output = self.flat(arrays)
             changed = watch.written() if watch else ()
-            if call.between is not None:
-                with self.ready(call.between):
-                    self.called(self.inputs(call.between, moving)[1], call.tracking)
+            if call.interleaved_inputs is not None:
+                with self.ready(call.interleaved_inputs):
+                    self.called(self.inputs(call.interleaved_inputs, moving)[1], call.tracking)
             sources = [self.source(name, leaves) for name in wrt]
 
             def anew() -> tuple[list[tuple[str, Any]], list[Any]]:
@@ -318,27 +324,31 @@ class TorchSubject:
         outputs, cotangents = [], []
         flat = self.tensor(row)
         for output, (name, array) in zip(self.outputs, arrays, strict=True):
-            if array.requires_grad and (call.through is None or name in call.through):
+            if array.requires_grad and (call.used_outputs is None or name in call.used_outputs):
                 part = flat[output.start : output.start + output.size].reshape(output.shape)
                 outputs.append(array)
                 cotangents.append(laid_out(self.torch, part.to(array.dtype), call.layout))
         return outputs, cotangents
 
-    def push(self, tangents: Mapping[str, Array]) -> Array | None:
-        return push(self, tangents)
+    def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
+        return jvp(self, tangents)
 
-    def pull_twice(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        return pull_twice(self, row, tangents)
+    def hvp_reverse_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> dict[str, Array | None]:
+        return hvp_reverse_over_reverse(self, row, tangents)
 
-    def push_pulled(self, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
-        return push_pulled(self, row, tangents)
+    def hvp_forward_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> dict[str, Array | None]:
+        return hvp_forward_over_reverse(self, row, tangents)
 
     # What is inside
 
     def unbounded(self, rows: Array) -> Sequence[Unbounded]:
         from gradcheck_cli.engines.torch.bounds import unbounded
 
-        return unbounded(lambda: self.run(Call(rows=rows)).gradients)
+        return unbounded(lambda: self.run(Call(cotangents=rows)).gradients)
 
     def hold(self, held: Held) -> None:
         from gradcheck_cli.engines.torch.held import hold
@@ -382,7 +392,7 @@ class TorchSubject:
         from gradcheck_cli.engines.torch.detached import uncut
 
         with as_written(self.torch):
-            return uncut(lambda: _first(self.run(Call(rows=row[None]))))
+            return uncut(lambda: _first(self.run(Call(cotangents=row[None]))))
 
     @contextmanager
     def _passes(self, row: Array | None = None) -> Iterator[Passes]:
@@ -412,5 +422,5 @@ def _is_function(torch: Any, found: Any) -> bool:
     return inspect.isclass(found) and issubclass(found, torch.autograd.Function)
 
 
-def _first(ran: Ran) -> dict[str, Array | None]:
+def _first(ran: CallResult) -> dict[str, Array | None]:
     return {name: None if g is None else g[0] for name, g in ran.gradients.items()}

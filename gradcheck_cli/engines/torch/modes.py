@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NO_FORWARD_MODE = ("jvp", "forward", "stateless api")
 
 
-def push(subject: TorchSubject, tangents: Mapping[str, Array]) -> Array | None:
+def jvp(subject: TorchSubject, tangents: Mapping[str, Array]) -> Array | None:
     """As `subject.Subject` has it, like the next two."""
     torch, forward_ad = subject.torch, subject.torch.autograd.forward_ad
     if any(subject.by_name[name].role == "captured" for name in tangents):
@@ -49,7 +49,7 @@ def push(subject: TorchSubject, tangents: Mapping[str, Array]) -> Array | None:
     return np.concatenate([np.zeros(0), *parts])
 
 
-def pull_twice(
+def hvp_reverse_over_reverse(
     subject: TorchSubject, row: Array, tangents: Mapping[str, Array]
 ) -> dict[str, Array | None]:
     torch = subject.torch
@@ -77,7 +77,7 @@ def pull_twice(
         }
 
 
-def push_pulled(
+def hvp_forward_over_reverse(
     subject: TorchSubject, row: Array, tangents: Mapping[str, Array]
 ) -> dict[str, Array | None]:
     forward_ad = subject.torch.autograd.forward_ad

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.errors import WrongKind
-from gradcheck_cli.engines.layer.subject import Call, Ran
+from gradcheck_cli.engines.layer.subject import Call, CallResult
 from gradcheck_cli.engines.torch.memory import Watch
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def gathered(
     wrt: Sequence[str],
     sources: Sequence[Any],
     passes: Sequence[list[Any]],
-) -> Ran:
+) -> CallResult:
     """The gradients of all passes, by leaf."""
     gradients: dict[str, Array | None] = {}
     dtypes: dict[str, str] = {}
@@ -153,7 +153,7 @@ def gathered(
         gradients[name] = _stacked(subject, parts, source) if known else None
         if known:
             dtypes[name] = str(known[0].dtype).removeprefix("torch.")
-    return Ran(output, gradients, dtypes)
+    return CallResult(output, gradients, dtypes)
 
 
 def _stacked(subject: TorchSubject, parts: Sequence[Any], source: Any) -> Array:

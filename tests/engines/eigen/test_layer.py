@@ -47,19 +47,21 @@ def test_matrices_vectors_numbers_and_fixed_arguments() -> None:
     x, w, b, t = RNG.normal(size=(2, 3)), RNG.normal(size=(3, 4)), RNG.normal(size=4), 0.7
     layer = subject("dense", args=(0.5, True), x=x, w=w, b=b, t=t)
     assert layer.notes[0].startswith("eigen: compiled for float64 in ")
-    assert [(leaf.name, leaf.moves) for leaf in layer.leaves] == [(n, True) for n in "xwbt"]
+    assert [(leaf.name, leaf.differentiable) for leaf in layer.leaves] == [
+        (n, True) for n in "xwbt"
+    ]
     z = x @ w + b
     right = 0.5 * np.tanh(t * z)
     assert layer.outputs[0].shape == (2, 4)
     np.testing.assert_allclose(layer.value({}), right.ravel(), rtol=1e-14)
     row = RNG.normal(size=(2, 4))
-    ran = layer.run(Call(rows=row.reshape(1, -1)))
+    ran = layer.run(Call(cotangents=row.reshape(1, -1)))
     z_bar = row * 0.5 * t * (1 - np.tanh(t * z) ** 2)
     expected = {"x": z_bar @ w.T, "w": x.T @ z_bar, "b": z_bar.sum(0), "t": (z_bar * z / t).sum()}
     for name, gradient in ran.gradients.items():
         np.testing.assert_allclose(gradient[0], np.ravel(expected[name]), rtol=1e-12)
     tangent = RNG.normal(size=4)
-    pushed = layer.push({"b": tangent, "t": np.array(2.0)})
+    pushed = layer.jvp({"b": tangent, "t": np.array(2.0)})
     by_hand = 0.5 * (1 - np.tanh(t * z) ** 2) * (t * tangent + 2.0 * z)
     np.testing.assert_allclose(pushed, by_hand.ravel(), rtol=1e-12)
     moved = layer.value({"b": b + 1})
@@ -71,7 +73,7 @@ def test_arrays_of_whatever_kind() -> None:
     layer = subject("kinds", x=x, w=w, v=w, at=np.array([0, 2]))
     assert layer.outputs[0].shape == (2,)
     np.testing.assert_allclose(layer.value({}), [(x @ w).sum(), w[2] * w[0]], rtol=1e-14)
-    ran = layer.run(Call(rows=np.array([[1.0, 0.0]])))
+    ran = layer.run(Call(cotangents=np.array([[1.0, 0.0]])))
     np.testing.assert_allclose(ran.gradients["x"], np.tile(w, 2)[None], rtol=1e-14)
 
 
@@ -83,14 +85,14 @@ def test_tensors_in_and_out(name: str) -> None:
     assert layer.outputs[0].shape == (2, 4)
     right = (weights * x * x * w).sum(1)
     np.testing.assert_allclose(layer.value({}).reshape(2, 4), right, rtol=1e-13)
-    gradient = layer.run(Call(rows=np.ones((1, 8)))).gradients["x"]
+    gradient = layer.run(Call(cotangents=np.ones((1, 8)))).gradients["x"]
     np.testing.assert_allclose(gradient.reshape(x.shape), 2 * weights * x * w)
 
 
 def test_float_loses_what_float_loses() -> None:
     layer = subject("mine::reciprocal_exp", dtype="float32", x=100.0)
     assert layer.outputs[0].shape == ()
-    assert np.isnan(layer.run(Call(rows=np.ones((1, 1)))).gradients["x"]).all()
+    assert np.isnan(layer.run(Call(cotangents=np.ones((1, 1)))).gradients["x"]).all()
     with pytest.raises(Unsupported, match="float and double"):
         subject("mine::reciprocal_exp", dtype="float16", x=1.0)
 

@@ -168,12 +168,12 @@ def test_outputs_by_name_and_gradients_of_inputs(
     w = np.array([[0.25, 1.0], [-0.5, 0.75]])
     layer = bound("dense", {"x": X, "w": w}, compiled=compiled)
     assert [(one.name, one.shape) for one in layer.outputs] == [("y['y']", (2,)), ("y['n']", (2,))]
-    assert {leaf.name: leaf.moves for leaf in layer.leaves} == {
+    assert {leaf.name: leaf.differentiable for leaf in layer.leaves} == {
         "x": True,
         "w": True,
         "scale": False,
     }
-    ran = layer.run(Call(rows=np.eye(4)))
+    ran = layer.run(Call(cotangents=np.eye(4)))
     np.testing.assert_allclose(
         ran.output, [*np.tanh(X @ w), w.sum() * 2, w.sum() * 0.1], rtol=1e-14
     )
@@ -182,7 +182,7 @@ def test_outputs_by_name_and_gradients_of_inputs(
     np.testing.assert_allclose(ran.gradients["w"][2:], np.outer([2, 0.1], np.ones(4)), rtol=1e-15)
     tangent = np.array([1.0, 2.0])
     np.testing.assert_allclose(
-        layer.push({"x": tangent})[:2], (slope[:, None] * w.T) @ tangent, rtol=1e-13
+        layer.jvp({"x": tangent})[:2], (slope[:, None] * w.T) @ tangent, rtol=1e-13
     )
 
 
@@ -190,18 +190,18 @@ def test_float32_is_what_a_user_of_float32_has(bound: Callable[..., JaxSubject])
     """Arrays that the layer makes of nothing do not make float64 of everything."""
     layer = bound("dense", {"x": X, "w": np.eye(2)}, dtype="float32")
     assert {one.dtype for one in layer.outputs} == {"float32"}
-    assert layer.run(Call(rows=np.eye(4)[:1])).dtypes == {"x": "float32", "w": "float32"}
+    assert layer.run(Call(cotangents=np.eye(4)[:1])).dtypes == {"x": "float32", "w": "float32"}
 
 
 def test_stated_derivatives_are_what_is_given(bound: Callable[..., JaxSubject]) -> None:
     wrong = bound("wrong", {"x": X})
-    given = wrong.run(Call(rows=np.eye(2))).gradients["x"]
+    given = wrong.run(Call(cotangents=np.eye(2))).gradients["x"]
     np.testing.assert_allclose(given, np.diag(np.cos(X) * X), rtol=1e-14)
     with pytest.raises(Unsupported, match=r"no forward mode through a jax\.custom_vjp"):
-        wrong.push({"x": np.ones(2)})
+        wrong.jvp({"x": np.ones(2)})
     cube = bound("cube", {"x": X})
-    np.testing.assert_allclose(cube.push({"x": np.ones(2)}), 3 * X**2, rtol=1e-14)
-    second = cube.pull_twice(np.ones(2), {"x": np.ones(2)})
+    np.testing.assert_allclose(cube.jvp({"x": np.ones(2)}), 3 * X**2, rtol=1e-14)
+    second = cube.hvp_reverse_over_reverse(np.ones(2), {"x": np.ones(2)})
     np.testing.assert_allclose(second["x"], 6 * X, rtol=1e-14)
 
 
@@ -211,13 +211,13 @@ def test_a_jvp_that_is_not_linear_is_told_of(
 ) -> None:
     layer = bound("squared_tangent", {"x": X}, compiled=compiled)
     with pytest.raises(NotImplementedError) as raised:
-        layer.run(Call(rows=np.eye(2)))
+        layer.run(Call(cotangents=np.eye(2)))
     assert raised.value.__notes__[-1].startswith("a stated jvp has to be linear in its tangents")
 
 
 def test_a_vjp_of_another_shape_is_told_what_is_wrong(bound: Callable[..., JaxSubject]) -> None:
     with pytest.raises(ValueError, match="the shapes do not match") as raised:
-        bound("summed", {"x": X}).run(Call(rows=np.eye(2)))
+        bound("summed", {"x": X}).run(Call(cotangents=np.eye(2)))
     assert raised.value.__notes__[-1].startswith("the cotangent of an argument has its shape")
 
 
@@ -227,7 +227,7 @@ def test_a_loop_without_a_reverse_mode_has_rows_where_forward_mode_alone_is_aske
 ) -> None:
     values = {"x": np.array([3.0, 4.0]), "w": np.array([1.0, 1.5])}
     with pytest.raises(ValueError, match="Reverse-mode") as raised:
-        bound("doubled_until", values, compiled=compiled).run(Call(rows=np.eye(3)))
+        bound("doubled_until", values, compiled=compiled).run(Call(cotangents=np.eye(3)))
     assert raised.value.__notes__[-1].startswith("forward mode has such loops: `modes: [forward]`")
     layer = bound("doubled_until", values, compiled=compiled, forward=True)
     x, w = values["x"], values["w"]
@@ -236,12 +236,14 @@ def test_a_loop_without_a_reverse_mode_has_rows_where_forward_mode_alone_is_aske
     by_x = np.diag((2 * w) ** turns)
     by_w = np.diag(turns * x * 2**turns * w ** (turns - 1))
     rows = np.array([[1.0, 0.0, 0.0], [0.5, -2.0, 0.0], [0.0, 0.0, 3.0]])
-    ran = layer.run(Call(rows=rows))
+    ran = layer.run(Call(cotangents=rows))
     whole = np.vstack([by_x, by_x.sum(axis=0)])
     np.testing.assert_allclose(ran.gradients["x"], rows @ whole, rtol=1e-14)
     whole = np.vstack([by_w, by_w.sum(axis=0)])
     np.testing.assert_allclose(ran.gradients["w"], rows @ whole, rtol=1e-14)
-    ran = layer.run(Call(rows=rows, wrt=("w",), through=("y['n']",), values={"w": 2 * w}))
+    ran = layer.run(
+        Call(cotangents=rows, wrt=("w",), used_outputs=("y['n']",), values={"w": 2 * w})
+    )
     assert ran.gradients.keys() == {"w"}
     np.testing.assert_allclose(ran.gradients["w"][:2], 0.0)
     assert ran.gradients["w"][2, 0] == 3 * 2 * x[0] * 2**2 * (2 * w[0])  # now twice
@@ -253,7 +255,7 @@ def test_columns_are_limited(bound: Callable[..., JaxSubject]) -> None:
     with pytest.raises(
         Unsupported, match=r"no reverse mode for it, .* 4000 passes: more than 1024"
     ):
-        layer.run(Call(rows=np.ones((1, 2001))))
+        layer.run(Call(cotangents=np.ones((1, 2001))))
 
 
 def test_arrays_of_a_layer_that_is_a_tree_are_its_parameters(
@@ -267,11 +269,11 @@ def test_arrays_of_a_layer_that_is_a_tree_are_its_parameters(
         "scale": "captured",
     }
     w, scale = np.array([0.1, 3.0], np.float32), np.array([2.0, 0.1], np.float32)
-    ran = layer.run(Call(rows=np.eye(2)))
+    ran = layer.run(Call(cotangents=np.eye(2)))
     np.testing.assert_allclose(ran.output, w * X + [0.5, 0.25] * scale, rtol=1e-7)
     np.testing.assert_array_equal(ran.gradients["w"], np.diag(X))
     np.testing.assert_array_equal(ran.gradients["b"], np.diag(scale))
-    np.testing.assert_array_equal(layer.push({"w": np.ones(2)}), X)
+    np.testing.assert_array_equal(layer.jvp({"w": np.ones(2)}), X)
     with pytest.raises(BadCall, match=r"`w` is given with shape \(3,\), and has shape \(2,\)"):
         bound("made", {"x": X, "w": np.ones(3)})
 
@@ -298,7 +300,7 @@ def test_another_value_and_another_point(bound: Callable[..., JaxSubject]) -> No
     layer = bound("Power", {"x": X}, args=(3,))
     np.testing.assert_allclose(layer.value({"x": 2 * X}), 8 * X**3, rtol=1e-14)
     np.testing.assert_allclose(layer.several([{"x": X}, {}]), [X**3, X**3], rtol=1e-14)
-    ran = layer.run(Call(rows=np.eye(2), between={"x": 5 * X}))
+    ran = layer.run(Call(cotangents=np.eye(2), interleaved_inputs={"x": 5 * X}))
     np.testing.assert_allclose(ran.gradients["x"], np.diag(3 * X**2), rtol=1e-14)
 
 
@@ -353,9 +355,11 @@ def test_a_gradient_that_jax_fills_with_zeros_is_none(
 ) -> None:
     values = {"x": X, "w": X + 1}
     for name in ("forgotten", "stopped"):
-        found = bound(name, values, compiled=compiled).run(Call(rows=np.eye(2))).gradients
+        found = bound(name, values, compiled=compiled).run(Call(cotangents=np.eye(2))).gradients
         assert found["x"] is None
         assert found["w"] is not None
-    stated = bound("zeros", values, compiled=compiled).run(Call(rows=np.eye(2))).gradients["x"]
+    stated = (
+        bound("zeros", values, compiled=compiled).run(Call(cotangents=np.eye(2))).gradients["x"]
+    )
     assert stated is not None
     assert not stated.any()

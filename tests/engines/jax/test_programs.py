@@ -67,9 +67,9 @@ def bound(tmp_path: Path) -> Callable[..., JaxSubject]:
 def _look(layer: JaxSubject) -> np.ndarray:
     """A row of the Jacobian, which forward mode confirms."""
     row = np.eye(layer.outputs[0].size)[-1]
-    rows = layer.run(Call(rows=np.stack([row, -row]))).gradients["x"]
+    rows = layer.run(Call(cotangents=np.stack([row, -row]))).gradients["x"]
     assert rows is not None
-    forward = layer.push({"x": np.ones_like(layer.leaves[0].value)})[-1]
+    forward = layer.jvp({"x": np.ones_like(layer.leaves[0].value)})[-1]
     np.testing.assert_allclose(rows.sum(axis=1), [forward, -forward], rtol=1e-13)
     return rows[0]
 

@@ -34,5 +34,7 @@ def test_settings_of_a_module_and_of_a_call_are_put_back(tmp_path: Path) -> None
     for jit in (False, True):
         layer = JaxSubject(SubjectRequest(target, {"x": x}, "float64", "float64"), jit)
         np.testing.assert_array_equal(layer.value({}), [np.nan, 2.0])
-        np.testing.assert_array_equal(layer.run(Call(rows=np.eye(2)[1:])).dtypes["x"], "float64")
+        np.testing.assert_array_equal(
+            layer.run(Call(cotangents=np.eye(2)[1:])).dtypes["x"], "float64"
+        )
         assert jax.config.values == before

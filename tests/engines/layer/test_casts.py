@@ -95,14 +95,14 @@ def test_a_layer_with_and_without_its_casts(name: str) -> None:
     assert not uncast.casts()
     assert np.abs(plain.value({}) - np.ravel(y**2)).max() > 1e-4
     np.testing.assert_allclose(uncast.value({}), np.ravel(y**2), rtol=1e-14)
-    found = uncast.run(Call(rows=ROW[None])).gradients["x"]
+    found = uncast.run(Call(cotangents=ROW[None])).gradients["x"]
     np.testing.assert_allclose(found, x_bar.reshape(1, 4), rtol=1e-13)
     moved = uncast.value({"x": 2 * X})
     np.testing.assert_allclose(moved, np.ravel(np.tanh(2 * X @ W) ** 2), rtol=1e-14)
     if name != "numpy":
-        pushed = uncast.push({"x": X})
+        pushed = uncast.jvp({"x": X})
         np.testing.assert_allclose(pushed, np.ravel(2 * y * (1 - y**2) * (X @ W)), rtol=1e-13)
-        again = uncast.pull_twice(ROW, {"x": X})["x"]
+        again = uncast.hvp_reverse_over_reverse(ROW, {"x": X})["x"]
         dy = (1 - y**2) * (X @ W)
         right = (ROW.reshape(2, 2) * 2 * dy * (1 - 3 * y**2)) @ W.T
         np.testing.assert_allclose(again, np.ravel(right), rtol=1e-12)
@@ -122,7 +122,7 @@ def test_a_stated_rule_of_jax_is_kept() -> None:
     )
     engine = JaxEngine()
     uncast = bound(engine, lambda x: halved(x.astype(jnp.float16)).astype(x.dtype), uncast=True)
-    found = uncast.run(Call(rows=ROW[None])).gradients["x"]
+    found = uncast.run(Call(cotangents=ROW[None])).gradients["x"]
     np.testing.assert_allclose(found, (ROW * np.cos(X.ravel()) / 2)[None], rtol=1e-14)
 
 

@@ -34,7 +34,7 @@ def bound(
 
 def gradients(subject: NumpySubject, **call: Any) -> dict[str, Any]:
     rows = np.eye(sum(output.size for output in subject.outputs))
-    return dict(subject.run(Call(rows=rows, **call)).gradients)
+    return dict(subject.run(Call(cotangents=rows, **call)).gradients)
 
 
 def pair(forward: Any, backward: Any) -> SimpleNamespace:
@@ -104,7 +104,7 @@ class Dense:
 def test_what_an_object_holds_is_found_moved_checked_and_left_alone() -> None:
     dense = Dense()
     subject = bound(dense, {"x": X})
-    roles = {leaf.name: (leaf.role, leaf.moves) for leaf in subject.leaves}
+    roles = {leaf.name: (leaf.role, leaf.differentiable) for leaf in subject.leaves}
     assert roles == {
         "x": ("input", True),
         "W": ("parameter", True),
@@ -130,7 +130,7 @@ def test_several_outputs_hand_their_cotangents_back_in_the_same_structure() -> N
         "y['parts'][0]",
         "y['parts'][1]",
     ]
-    ran = subject.run(Call(rows=np.ones((1, 9)), through=("y['parts'][1]",)))
+    ran = subject.run(Call(cotangents=np.ones((1, 9)), used_outputs=("y['parts'][1]",)))
     assert np.array_equal(ran.gradients["x"], [2 * X])
 
 
@@ -148,7 +148,7 @@ def test_the_layer_runs_in_its_dtype_and_so_do_arrays_that_it_captured() -> None
     table = np.array([1.0, 2.0, 1 / 3])
     subject = bound(pair(lambda x: x * table, lambda up, x: up * table), {"x": X}, "float32")
     assert subject.outputs[0].dtype == "float32"
-    assert subject.run(Call(rows=np.eye(3))).dtypes == {"x": "float32"}
+    assert subject.run(Call(cotangents=np.eye(3))).dtypes == {"x": "float32"}
     assert [leaf.name for leaf in subject.leaves] == ["x", "table"]
     assert subject.notes == ("`table`, which it captured, is not checked",)
     assert table.dtype == np.float64
@@ -173,7 +173,7 @@ def test_writes_to_inputs_and_to_cotangents_are_told() -> None:
         up *= 2
         return up
 
-    watched = bound(pair(forward, backward), {"x": X}).run(Call(rows=np.eye(3), watch=True))
+    watched = bound(pair(forward, backward), {"x": X}).run(Call(cotangents=np.eye(3), watch=True))
     assert watched.changed == ("x",)
     assert watched.upstream_changed
     assert not watched.random

@@ -58,11 +58,11 @@ def bound(
 
 def gradients(subject: TensorFlowSubject, **call: Any) -> dict[str, Any]:
     rows = np.eye(sum(output.size for output in subject.outputs))
-    return dict(subject.run(Call(rows=rows, **call)).gradients)
+    return dict(subject.run(Call(cotangents=rows, **call)).gradients)
 
 
 def roles(subject: TensorFlowSubject) -> dict[str, tuple[str, bool]]:
-    return {leaf.name: (leaf.role, leaf.moves) for leaf in subject.leaves}
+    return {leaf.name: (leaf.role, leaf.differentiable) for leaf in subject.leaves}
 
 
 KERNEL = np.array([[0.5, -0.3], [0.1, 0.8]])
@@ -102,7 +102,7 @@ def test_a_model_is_known_by_its_attributes_and_left_as_it_was() -> None:
         "norm.moving_mean": ("buffer", False),
         "norm.moving_variance": ("buffer", False),
     }
-    ran = subject.run(Call(rows=np.ones((1, 6)), watch=True))
+    ran = subject.run(Call(cotangents=np.ones((1, 6)), watch=True))
     assert set(ran.changed) == {"norm.moving_mean", "norm.moving_variance"}
     assert ran.random
     assert np.array_equal(subject.value({}), subject.value({}))
@@ -174,7 +174,7 @@ def test_integers_booleans_and_outputs_of_every_structure() -> None:
     assert [output.name for output in subject.outputs] == ["y['picked']", "y['pair'][0]"]
     found = gradients(subject)["x"]  # gathered slices are a gradient in another notation
     assert np.array_equal(found, [[1, 0, 0], [0, 0, 1], [0, 0, 1], [1, 1, 1]])
-    ran = subject.run(Call(rows=np.ones((1, 4)), through=("y['pair'][0]",)))
+    ran = subject.run(Call(cotangents=np.ones((1, 4)), used_outputs=("y['pair'][0]",)))
     assert np.array_equal(ran.gradients["x"], [[1, 1, 1]])
 
 
@@ -182,7 +182,7 @@ def test_custom_gradients_are_followed_in_reverse_and_refused_in_forward_mode() 
     subject = bound("halved", {"x": X[0]})
     assert np.array_equal(gradients(subject)["x"], np.diag(X[0]))
     with pytest.raises(Unsupported, match="ignores the custom gradient of `halved`"):
-        subject.push({"x": np.ones(2)})
+        subject.jvp({"x": np.ones(2)})
     with pytest.raises(WrongKind, match=r"has shape \(\), but `x` has shape \(2,\)"):
         gradients(bound("summed", {"x": X[0]}))
 
@@ -190,10 +190,10 @@ def test_custom_gradients_are_followed_in_reverse_and_refused_in_forward_mode() 
 def test_forward_mode_and_the_second_derivative_agree_with_reverse() -> None:
     subject = bound("SinDense", {"x": X, "kernel": KERNEL}, args=(2,))
     jacobian = gradients(subject)
-    pushed = subject.push({"kernel": np.ones((2, 2)), "x": X})
+    pushed = subject.jvp({"kernel": np.ones((2, 2)), "x": X})
     right = jacobian["kernel"].sum(axis=1) + jacobian["x"] @ X.ravel()
     assert np.allclose(pushed, right, rtol=1e-13)
-    twice = subject.pull_twice(np.ones(6), {"x": X, "kernel": np.zeros((2, 2))})
+    twice = subject.hvp_reverse_over_reverse(np.ones(6), {"x": X, "kernel": np.zeros((2, 2))})
     inner = X @ KERNEL
     along = -np.sin(inner) * inner
     assert np.allclose(twice["x"], (along @ KERNEL.T).ravel(), rtol=1e-13)
@@ -201,14 +201,14 @@ def test_forward_mode_and_the_second_derivative_agree_with_reverse() -> None:
 
 def test_what_forward_mode_cannot_do_is_refused_and_no_mistake_of_the_layer() -> None:
     subject = bound("scanned", {"x": [0.5, 1.0]})
-    subject.run(Call(rows=np.eye(2)))
+    subject.run(Call(cotangents=np.eye(2)))
     with pytest.raises(Unsupported, match="TensorFlow's forward mode raises TypeError"):
-        subject.push({"x": np.array([1.0, 0.0])})
+        subject.jvp({"x": np.array([1.0, 0.0])})
 
 
 def test_tangents_of_what_was_gathered() -> None:
     subject = bound("summed_in_segments", {"x": X})
-    pushed = subject.push({"x": X})
+    pushed = subject.jvp({"x": X})
     assert pushed.tolist() == [2.5, -0.75, 1.0, 1.5]
 
 

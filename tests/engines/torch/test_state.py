@@ -35,7 +35,7 @@ def test_switches_of_a_module_are_put_back(tmp_path: Path) -> None:
     x = np.array([-1.0, 4.0])
     layer = TorchSubject(SubjectRequest(target, {"x": x}, "float32", "float32"))
     np.testing.assert_array_equal(
-        layer.run(Call(rows=np.eye(2))).gradients["x"], [[np.nan, 0.0], [np.nan, 0.25]]
+        layer.run(Call(cotangents=np.eye(2))).gradients["x"], [[np.nan, 0.0], [np.nan, 0.25]]
     )
     assert torch.get_default_dtype() == torch.float32
     assert torch.is_grad_enabled()
