@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.checks.traced_entry import Sought
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import TraceRequest
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
@@ -26,8 +27,7 @@ from gradcheck_cli.explain.blame.traces import traces_of
 from gradcheck_cli.explain.findings import unexplained
 from gradcheck_cli.judge.limits import SAME_ERROR
 
-OF_ROUNDING = ("GC301", "GC302")
-WRONG = "GC101"
+OF_ROUNDING = (Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO)
 LOSSES: tuple[CauseKind, ...] = (
     "absorption",
     "absorbed epsilon",
@@ -38,7 +38,14 @@ LOSSES: tuple[CauseKind, ...] = (
     "square inside the derivative",
 )
 """What an operation loses by rounding. A kernel, a rule or a convention may be wrong as well."""
-UNSTABLE = ("GC201", "GC202", "GC203", "GC301", "GC302", "GC303")
+UNSTABLE = (
+    Codes.NAN_GRADIENT,
+    Codes.INFINITE_GRADIENT,
+    Codes.NON_FINITE_OUTPUT,
+    Codes.PRECISION_LOSS,
+    Codes.UNDERFLOW_TO_ZERO,
+    Codes.UNSTABLE_OUTPUT,
+)
 
 SECONDS = 20.0
 """For one layer at one point in one dtype: a dozen findings of small layers, one of a large one."""
@@ -70,7 +77,7 @@ class Blame:
         same operations are done exactly is GC101, and what is right then is not."""
         told: list[tuple[Finding, Finding]] = []
         for finding in findings:
-            asks = finding.code in (*UNSTABLE, WRONG) and finding.mode == "reverse"
+            asks = finding.code in (*UNSTABLE, Codes.WRONG_GRADIENT) and finding.mode == "reverse"
             asks = asks and finding.cause is None
             told.append((finding, self._explained(finding) if asks else finding))
         causes = {
@@ -79,13 +86,13 @@ class Blame:
         renamed = [(was, now) for was, now in told if was.code != now.code]
         return tuple(
             _as_in_reverse(finding, renamed, causes.get((finding.code, finding.input)))
-            if finding.code in (*UNSTABLE, WRONG) and finding.mode == "forward"
+            if finding.code in (*UNSTABLE, Codes.WRONG_GRADIENT) and finding.mode == "forward"
             else finding
             for _, finding in told
         )
 
     def _explained(self, finding: Finding) -> Finding:
-        if finding.code == WRONG:
+        if finding.code == Codes.WRONG_GRADIENT:
             return self._lost(finding)
         self._exactly, self._enclosed = None, False
         cause = self._cause(finding)
@@ -96,7 +103,9 @@ class Blame:
         if not self._wrong_in_highest(finding):
             self.narrow_alone.add(finding.input)
             said = f"wrong in {self._dtype}, and not by rounding: {wide} has no such error"
-        return replace(finding, code=WRONG, severity="error", message=f"{many}: {said}")
+        return replace(
+            finding, code=Codes.WRONG_GRADIENT, severity="error", message=f"{many}: {said}"
+        )
 
     def _lost(self, finding: Finding) -> Finding:
         """A gradient that is as wrong in another precision: GC301 where it is right as soon as an
@@ -104,14 +113,14 @@ class Blame:
         worst = finding.entries[0] if finding.entries else None
         if worst is None or worst.computed is None or worst.truth is None:
             return finding
-        cause = self._cause(replace(finding, code="GC301"))
+        cause = self._cause(replace(finding, code=Codes.PRECISION_LOSS))
         if cause is None or not cause.proven or cause.repaired is None or cause.kind not in LOSSES:
             return finding
         bits = FORMATS[self._dtype].bits
         lost = min(np.log2(max(worst.ulps or 1.0, 1.0)), bits)
         many = finding.message.partition(": ")[0]
         message = f"{many}: {lost:.0f} of {bits} bits lost in {self._dtype}"
-        return replace(finding, code="GC301", message=message, cause=cause)
+        return replace(finding, code=Codes.PRECISION_LOSS, message=message, cause=cause)
 
     def _wrong_in_highest(self, finding: Finding) -> bool:
         """Whether the entry is as far off in the highest precision."""

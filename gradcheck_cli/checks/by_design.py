@@ -10,6 +10,7 @@ import numpy as np
 
 from gradcheck_cli.checks.shape import output_size
 from gradcheck_cli.checks.spec_errors import BadSpec
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import ByDesign
@@ -106,7 +107,7 @@ class Design:
             for one in self._held.found.values()
             if one.count and one.design.surrogate is not None
         ]
-        if finding.code != "GC101" or finding.cause is not None or not formulas:
+        if finding.code != Codes.WRONG_GRADIENT or finding.cause is not None or not formulas:
             return replace(finding, truth_source=source)
         message = "; ".join([finding.message, *formulas])
         return replace(finding, message=message, truth_source=source)
@@ -148,7 +149,7 @@ def _words(design: ByDesign, places: tuple[str, ...]) -> str:
 
 
 def _bad(design: ByDesign, message: str, help: str = "") -> BadSpec:
-    return BadSpec([FormulaError("GC903", f"by_design: {message}", design.span, help)])
+    return BadSpec([FormulaError(Codes.SPEC_SCHEMA, f"by_design: {message}", design.span, help)])
 
 
 def not_held(error: NotHeld) -> BadSpec:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.layer.casts import Cast, is_narrower, narrowest
 from gradcheck_cli.engines.layer.subject import Subject
@@ -60,7 +61,7 @@ def wrong_without(case: Case) -> tuple[Finding, ...]:
         case, evaluations=tuple(case.wide.values()), truth=replace(case.truth, blocks=blocks)
     )
     _, findings = judge(alone)
-    wrong = [finding for finding in findings if finding.code == "GC101"]
+    wrong = [finding for finding in findings if finding.code == Codes.WRONG_GRADIENT]
     return tuple(
         replace(finding, message=f"{finding.message}; so it is without its casts")
         for finding in explain(alone, wrong)

@@ -12,6 +12,7 @@ from gradcheck_cli.checks.shape import output_shape
 from gradcheck_cli.checks.traced_entry import Sought
 from gradcheck_cli.checks.unfilled_entries import never_filled, stating_zero, suspicious
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, as_program
@@ -28,7 +29,13 @@ from gradcheck_cli.truth.numerics.noise import OPERATIONS, from_size
 from gradcheck_cli.truth.of_large_layers import Projections
 from gradcheck_cli.truth.of_layers import stirred_values
 
-OF_THE_ENGINE = ("GC101", "GC201", "GC202", "GC301", "GC302")
+OF_THE_ENGINE = (
+    Codes.WRONG_GRADIENT,
+    Codes.NAN_GRADIENT,
+    Codes.INFINITE_GRADIENT,
+    Codes.PRECISION_LOSS,
+    Codes.UNDERFLOW_TO_ZERO,
+)
 
 
 @dataclass
@@ -332,7 +339,7 @@ def _as_of_the_whole(
     if more and finding.code in OF_THE_ENGINE:
         said += "; there may be more"
     pattern = finding.pattern
-    if finding.code in ("GC101", "GC301"):
+    if finding.code in (Codes.WRONG_GRADIENT, Codes.PRECISION_LOSS):
         g, block = narrow[finding.input], blocks[finding.input]
         pattern = _pattern(layer, columns, g, block.value)
     return replace(

@@ -27,6 +27,7 @@ from gradcheck_cli.checks.traced_entry import sought_in
 from gradcheck_cli.checks.unfilled_entries import with_never_filled
 from gradcheck_cli.checks.wrong_gradient_causes import WRONG, WrongGradients
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Failure, Projection
 from gradcheck_cli.domain.implementation import Surrogate
@@ -49,7 +50,11 @@ from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.truth.safe_values import RaisedLater
 
-VAGUER = ("GC101", "GC301", "GC502")  # than a finding about the layer without its casts
+VAGUER = (
+    Codes.WRONG_GRADIENT,
+    Codes.PRECISION_LOSS,
+    Codes.ILL_CONDITIONED,
+)  # than a finding about the layer without its casts
 CAST = "float64 numbers are float32 on their way: float64 is judged by the digits of float32"
 
 
@@ -230,7 +235,7 @@ class _Examination:
     def _judged(self, narrow: Subject, highest: Subject) -> LayerAnswer:
         model = self._model(narrow, highest)
         wrong = model.wrong_output() if model else None
-        other = wrong is not None and wrong.code == "GC104"
+        other = wrong is not None and wrong.code == Codes.WRONG_OUTPUT
         if other:
             self._doubt(narrow, highest)
         # what computes something else is held against what it does compute
@@ -278,7 +283,9 @@ class _Examination:
         if self._uncast and suspected:
             checks, findings = _with_wrong(checks, findings, wrong_without(case))
         elif self._casts and not self._uncast:  # beside so much noise no mode can be told wrong
-            findings = tuple(finding for finding in findings if finding.code != "GC105")
+            findings = tuple(
+                finding for finding in findings if finding.code != Codes.MODES_DISAGREE
+            )
         return LayerAnswer(
             checks=checks,
             findings=self._blamed(findings, partial(sought_in, case), narrow, highest),

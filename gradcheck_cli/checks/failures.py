@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.codes import CODES, Codes, Families
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Failure, Mode
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
@@ -16,11 +16,19 @@ from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 
 # About numbers: what truth and engine say of them means nothing where no call is like the last.
-OF_NUMBERS = ("GC101", "GC105", "GC106", "GC2", "GC3", "GC4", "GC5")
+OF_NUMBERS = (
+    Codes.WRONG_GRADIENT,
+    Codes.MODES_DISAGREE,
+    Codes.WRONG_SECOND_DERIVATIVE,
+    Families.NOT_FINITE,
+    Families.ROUNDING,
+    Families.POINT,
+    Families.TRUTH,
+)
 INTEGERS = re.compile(r"\b(ints?|int32|int64|long|integers?|index|indices)\b", re.IGNORECASE)
 # With these forward and reverse mode cannot agree, of forward mode with these.
-EXPLAIN_MODES = ("GC101", "GC102", "GC103")
-EXPLAIN_FORWARD = (*EXPLAIN_MODES, "GC201", "GC202", "GC701")
+EXPLAIN_MODES = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SHAPE_OR_DTYPE)
+EXPLAIN_FORWARD = (*EXPLAIN_MODES, Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.ENGINE_RAISED)
 
 
 def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) -> list[Finding]:
@@ -36,26 +44,35 @@ def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) 
     ]
     judged = {(f.engine, f.code) for f in findings if f.dtype is not None}
     explained = {
-        (f.engine, "GC105")
+        (f.engine, Codes.MODES_DISAGREE)
         for f in findings
         if f.dtype is not None
         and f.code in (EXPLAIN_FORWARD if f.mode == "forward" else EXPLAIN_MODES)
     }
     explained |= {  # tangents pass where cotangents are meant not to
-        (engine, "GC105")
+        (engine, Codes.MODES_DISAGREE)
         for engine, answer in zip(engines, answers, strict=True)
         if not all(one.stops_tangents for one in answer.by_design)
     }
-    cut = {(f.engine, f.input) for f in findings if f.code == "GC102"}
-    bent = {(f.engine, (f.input or "").replace(".", "_")) for f in findings if f.code == "GC607"}
+    cut = {(f.engine, f.input) for f in findings if f.code == Codes.MISSING_GRADIENT}
+    bent = {
+        (f.engine, (f.input or "").replace(".", "_"))
+        for f in findings
+        if f.code == Codes.NONLINEAR_BACKWARD
+    }
 
     def is_new(finding: Finding) -> bool:
         if finding.dtype is None:
             return (finding.engine, finding.code) not in judged | explained
-        if finding.code == "GC106":  # of a product with a cotangent of which it is not linear
+        if (
+            finding.code == Codes.WRONG_SECOND_DERIVATIVE
+        ):  # of a product with a cotangent of which it is not linear
             pair = (finding.input or "").split(".")
             return not any((finding.engine, name) in bent for name in pair)
-        is_zero = finding.mode == "forward" and finding.code in ("GC101", "GC302")
+        is_zero = finding.mode == "forward" and finding.code in (
+            Codes.WRONG_GRADIENT,
+            Codes.UNDERFLOW_TO_ZERO,
+        )
         return not (is_zero and (finding.engine, finding.input) in cut)
 
     return [finding for finding in findings if is_new(finding)]
@@ -103,7 +120,9 @@ def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
     what = "its behaviour was checked: " if problem.behaviour else ""
     found = Finding(
         code=code,
-        severity="error" if code == "GC705" and problem.named else CODES[code].severity,
+        severity="error"
+        if code == Codes.UNSUPPORTED_OPERATION and problem.named
+        else CODES[code].severity,
         message=f"while {what}{failure.message}" if what else failure.message,
         span=problem.implementation.span,
         engine=engine,

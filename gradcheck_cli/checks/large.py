@@ -15,7 +15,7 @@ from gradcheck_cli.checks.entry_block import Part, judged_part, output_findings_
 from gradcheck_cli.checks.large_forward import Forward
 from gradcheck_cli.checks.rounding import SLACK, Rounding
 from gradcheck_cli.checks.traced_entry import Sought
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.layer import LayerProblem
@@ -291,10 +291,10 @@ class Projected:
             f"{self.problem.seed}) is {mine:.9g}, differences give {right:.9g} ± {bar:.2g}: wrong, "
             "and no single entry stands out"
         )
-        return self._finding("GC101", message, engine=True, name=name)
+        return self._finding(Codes.WRONG_GRADIENT, message, engine=True, name=name)
 
     def _undecided(self, reason: str) -> Finding:
-        return self._finding("GC501", f"undecided: {reason}", engine=False)
+        return self._finding(Codes.UNDECIDED, f"undecided: {reason}", engine=False)
 
     def _finding(
         self, code: str, message: str, *, engine: bool, name: str | None = None
@@ -332,7 +332,7 @@ class Projected:
             apart, bar = truth.glance(drawn, truth.rows[0], 0.0, FIRST_LEVEL)
             if abs(apart) > bar:
                 message = f"no gradient for `{name}`, whose derivative is not zero"
-                yield self._finding("GC102", message, engine=True, name=name)
+                yield self._finding(Codes.MISSING_GRADIENT, message, engine=True, name=name)
 
     def _of_strange(self) -> Iterator[Finding]:
         """Entries that are nan or infinite, against careful differences along some of them."""
@@ -364,7 +364,7 @@ class Projected:
 
     def _checks(self, seconds: float) -> Iterator[Check]:
         failed = {f.input for f in self._findings if f.severity == "error" and f.mode == self.mode}
-        if any(f.code == "GC501" for f in self._findings):
+        if any(f.code == Codes.UNDECIDED for f in self._findings):
             self._source = "undecided"
         for mode in FIRST_ORDER:
             forward = self._forward if mode == "forward" else None

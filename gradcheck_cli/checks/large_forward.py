@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcheck_cli.checks.detection_power import Promise
 from gradcheck_cli.checks.rounding import SLACK
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Finding
@@ -146,7 +146,7 @@ class Forward:
             f"{self._product(number, name)} by forward mode is {mine:.9g} on a random cotangent, "
             f"differences give {right:.9g} ± {bar:.2g}"
         )
-        return self._finding("GC101", message, name)
+        return self._finding(Codes.WRONG_GRADIENT, message, name)
 
     def _no_number(
         self, number: int, along: Mapping[str, Float], pushed: Float
@@ -158,8 +158,8 @@ class Forward:
         ]
         for name, found in every or [(None, pushed)]:
             odd = ~np.isfinite(found)
-            code = "GC201" if np.any(np.isnan(found)) else "GC202"
-            words = "nan" if code == "GC201" else "infinite"
+            code = Codes.NAN_GRADIENT if np.any(np.isnan(found)) else Codes.INFINITE_GRADIENT
+            words = "nan" if code == Codes.NAN_GRADIENT else "infinite"
             message = (
                 f"{self._product(number, name)} by forward mode is {words} in "
                 f"{np.count_nonzero(odd)} of {odd.size} entries, where differences are finite"
@@ -179,7 +179,7 @@ class Forward:
                 f"{self._product(number, None)} by forward mode is {mine[k]:.9g} on a random "
                 f"cotangent in {dtype}, and {right[k]:.9g} in {self.truth.subject.dtype}"
             )
-            yield self._finding("GC301", message, None)
+            yield self._finding(Codes.PRECISION_LOSS, message, None)
 
     def _product(self, number: int, name: str | None) -> str:
         part = f", the part of `{name}` alone," if name else ""
@@ -204,7 +204,9 @@ class Forward:
         self.state = "left out"
         if self.problem.named_modes:
             self.state = "failed"
-            yield replace(self._finding("GC705", str(error), None), severity="error")
+            yield replace(
+                self._finding(Codes.UNSUPPORTED_OPERATION, str(error), None), severity="error"
+            )
         else:
             self.notes.append(f"{self.name}: forward mode was left out: {error}")
 

@@ -13,7 +13,7 @@ from gradcheck_cli.checks.forward_mode import Pushes
 from gradcheck_cli.checks.shape import output_shape, output_size, with_layer
 from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.domain.case import Case, TruthRequest
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
@@ -195,7 +195,9 @@ class Model:
         lower = FORMATS[dtype].bits < FORMATS[self.problem.dtype].bits
         return np.asarray(same | (lower & self._explained(other, truth, dtype)))
 
-    def _shown(self, output: Array, truth: Truth, off: Array, code: str = "GC104") -> Finding:
+    def _shown(
+        self, output: Array, truth: Truth, off: Array, code: str = Codes.WRONG_OUTPUT
+    ) -> Finding:
         exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
         ulps = error_in_ulps(output, exact, FORMATS[self.problem.dtype])
         places = np.flatnonzero(off)
@@ -221,15 +223,17 @@ class Model:
     def _as_documented(
         self, output: Array, truth: Truth, off: Array, documented: Documented
     ) -> Finding:
-        found = self._shown(output, truth, off, "GC305")
+        found = self._shown(output, truth, off, Codes.DOCUMENTED_APPROXIMATION)
         fmt = FORMATS[self.problem.dtype]
         return replace(
             found,
             message=f"not exactly what the formula gives: {said(documented)}",
-            severity=severity_of_loss("GC305", found.entries[0].ulps or 0.0, fmt),
+            severity=severity_of_loss(
+                Codes.DOCUMENTED_APPROXIMATION, found.entries[0].ulps or 0.0, fmt
+            ),
         )
 
-    def _finding(self, message: str, code: str = "GC104") -> Finding:
+    def _finding(self, message: str, code: str = Codes.WRONG_OUTPUT) -> Finding:
         problem = self.problem
         return Finding(
             code=code,

@@ -12,7 +12,7 @@ import numpy as np
 from gradcheck_cli.checks.shape import moving_size, output_shape, output_size, with_layer
 from gradcheck_cli.checks.unfilled_entries import with_zeros_stated
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem
@@ -117,7 +117,11 @@ class Second:
     def _forbidden(self, finding: Finding) -> Finding:
         """A missing second derivative, with the function whose author forbids one."""
         first = (finding.input or "").partition(".")[0]
-        for call in self._once if finding.code == "GC106" and not finding.entries else ():
+        for call in (
+            self._once
+            if finding.code == Codes.WRONG_SECOND_DERIVATIVE and not finding.entries
+            else ()
+        ):
             if first in map(_plain, call.reaches):
                 by = f"`once_differentiable` forbids a second derivative of `{call.name}`"
                 place = returned(call.backward, None) or call.place
@@ -335,8 +339,8 @@ class Second:
         point = self.problem.point if self.problem.spec.pointed else None
         words = (str(error).strip() or type(error).__name__).splitlines()[0]
         found = Finding(
-            code="GC106",
-            severity=CODES["GC106"].severity,
+            code=Codes.WRONG_SECOND_DERIVATIVE,
+            severity=CODES[Codes.WRONG_SECOND_DERIVATIVE].severity,
             message=f"the gradient cannot be differentiated again: {words}",
             span=self.problem.implementation.span,
             engine=self.name,

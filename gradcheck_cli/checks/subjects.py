@@ -10,6 +10,7 @@ import numpy as np
 
 from gradcheck_cli.checks.admissible import Admissible, kinds_of, moved
 from gradcheck_cli.checks.spec_errors import BadSpec
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
@@ -166,7 +167,9 @@ def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
         span = problem.implementation.span
         raise BadSpec(
             [
-                FormulaError("GC903", f"`wrt`: the layer has no gradient for `{n}`", span, help)
+                FormulaError(
+                    Codes.SPEC_SCHEMA, f"`wrt`: the layer has no gradient for `{n}`", span, help
+                )
                 for n in unknown
             ]
         )

@@ -12,6 +12,7 @@ from gradcheck_cli.checks.admissible import kinds_of
 from gradcheck_cli.checks.shape import output_shape, output_size, with_layer
 from gradcheck_cli.checks.small import ENTRIES, PASSES
 from gradcheck_cli.domain.case import Case, TruthRequest
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
 from gradcheck_cli.domain.implementation import STRAIGHT_THROUGH, Surrogate
@@ -184,7 +185,7 @@ class Declared:
         assert finding.input is not None
         declared = self.surrogates[finding.input].formula
         message = finding.message
-        if finding.code in ("GC101", "GC102"):
+        if finding.code in (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT):
             message += f"; `{declared}` was declared"
         return replace(finding, message=message, truth_source="declared")
 

@@ -19,6 +19,7 @@ from gradcheck_cli.checks.by_design import declared_in
 from gradcheck_cli.checks.products import Product, difference, signs, wrong_products
 from gradcheck_cli.checks.small import is_small
 from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import Implementation
@@ -35,7 +36,7 @@ from gradcheck_cli.explain.blame.values import apart, number
 from gradcheck_cli.explain.findings import unexplained
 from gradcheck_cli.judge.limits import SAME_ERROR
 
-WRONG = ("GC101", "GC102", "GC106")
+WRONG = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
 
 DETACHED: CauseKind = "detached path"
 
@@ -158,7 +159,7 @@ class WrongGradients:
 
     def _cut(self, finding: Finding) -> Cause | None:
         """The call without which the entry would be right."""
-        if finding.code == "GC102":
+        if finding.code == Codes.MISSING_GRADIENT:
             return self._missing(finding)
         sought = self._find(finding)
         worst = finding.entries[0] if finding.entries else None
@@ -273,12 +274,16 @@ def _asks(finding: Finding) -> bool:
     if finding.code in WRONG:
         return finding.cause is None
     unproven = not (finding.cause and finding.cause.proven)
-    return finding.code in ("GC301", "GC302") and finding.severity == "error" and unproven
+    return (
+        finding.code in (Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO)
+        and finding.severity == "error"
+        and unproven
+    )
 
 
 def _pattern(finding: Finding, one: _Wrong) -> str | None:
     """The whole gradient's own, or that of the function."""
-    if finding.pattern is not None or one.pattern is None or finding.code == "GC102":
+    if finding.pattern is not None or one.pattern is None or finding.code == Codes.MISSING_GRADIENT:
         return finding.pattern
     return f"{one.pattern}, in `{one.call.name}` for `{one.name}`"
 
@@ -291,7 +296,7 @@ def _as_wrong(finding: Finding, one: _Wrong) -> Finding:
         return found
     many = finding.message.partition(": ")[0]
     said = f"the derivative that `{one.call.name}` states is wrong, not a matter of rounding"
-    return replace(found, code="GC101", message=f"{many}: {said}")
+    return replace(found, code=Codes.WRONG_GRADIENT, message=f"{many}: {said}")
 
 
 def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
@@ -347,10 +352,12 @@ def _missing_if_cut(finding: Finding) -> Finding:
     stopped has zeros in JAX and TensorFlow, and in PyTorch none at all."""
     cut = finding.cause is not None and finding.cause.kind == DETACHED
     nothing = bool(finding.entries) and all(entry.computed == 0 for entry in finding.entries)
-    if finding.code != "GC101" or not cut or not nothing:
+    if finding.code != Codes.WRONG_GRADIENT or not cut or not nothing:
         return finding
     which = finding.message.partition(":")[0]
-    return replace(finding, code="GC102", message=f"{which}: none arrives, and it is not zero")
+    return replace(
+        finding, code=Codes.MISSING_GRADIENT, message=f"{which}: none arrives, and it is not zero"
+    )
 
 
 def _overwritten(finding: Finding, cut: Uncut) -> Cause:

@@ -10,6 +10,7 @@ import click
 
 from gradcheck_cli.cli.outputs import Output, check_targets
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -127,9 +128,13 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
         formulas = differentiated(program, values, spec.wrt, spec.order, budget)
     except NodeFault as fault:
         span = program.nodes[fault.index].span
-        return SpecError("GC705", spec.source.path, str(fault.__cause__), span, spec.source)
+        return SpecError(
+            Codes.UNSUPPORTED_OPERATION, spec.source.path, str(fault.__cause__), span, spec.source
+        )
     except TooHard as error:
-        return SpecError("GC705", spec.source.path, str(error), spec.span, spec.source)
+        return SpecError(
+            Codes.UNSUPPORTED_OPERATION, spec.source.path, str(error), spec.span, spec.source
+        )
     for rule in dict.fromkeys(custom.name for custom in custom_gradients(spec.program)):
         words = f"derivatives are those of `{rule}` itself, not what its custom gradient states"
         click.echo(f"note: {spec.name}: {words}", err=True)
@@ -176,7 +181,7 @@ def _no_formula(spec: Spec) -> SpecError:
     from gradcheck_cli.domain.report import SpecError
 
     words = f"`{spec.name}` is about functions, and has no formula to differentiate"
-    return SpecError("GC705", spec.source.path, words, spec.span, spec.source)
+    return SpecError(Codes.UNSUPPORTED_OPERATION, spec.source.path, words, spec.span, spec.source)
 
 
 def _show(mistakes: list[SpecError]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gradcheck_cli.cli.signals import install, restore
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.errors import GradcheckError, Stopped, interruption
 from gradcheck_cli.domain.events import Event, Finished
 
@@ -167,7 +168,7 @@ def _without_device(spec: Spec, lack: str) -> SpecError:
 
     message = f"there is no device `{spec.device}` here: {lack}"
     path, span = spec.source.path, spec.device_span
-    return SpecError("GC903", path, message, span, spec.source, "device", HELP)
+    return SpecError(Codes.SPEC_SCHEMA, path, message, span, spec.source, "device", HELP)
 
 
 def _without_engines(spec: Spec, engines: Layered[tuple[str, ...]]) -> list[SpecError]:
@@ -182,7 +183,7 @@ def _without_engines(spec: Spec, engines: Layered[tuple[str, ...]]) -> list[Spec
     from gradcheck_cli.run.plan import lacking
 
     return [
-        SpecError("GC903", spec.source.path, message, span, spec.source, key, help)
+        SpecError(Codes.SPEC_SCHEMA, spec.source.path, message, span, spec.source, key, help)
         for name, span in zip(named, spec.engine_spans, strict=True)
         for message, help in lacking(name, registry.engines())
     ]
@@ -193,7 +194,7 @@ def _refused(spec: Spec) -> SpecError:
 
     first = spec.implementations[0]
     return SpecError(
-        "GC903",
+        Codes.SPEC_SCHEMA,
         spec.source.path,
         f"`{spec.name}` would run {first.target}, and this run is to run no code of users",
         first.span,

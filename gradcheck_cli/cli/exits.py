@@ -17,6 +17,7 @@ import click
 
 from gradcheck_cli.cli.signals import INTERRUPTED, SIGNALLED, install, restore, stop
 from gradcheck_cli.cli.streams import Unwritable, silence, talk
+from gradcheck_cli.domain.codes import Families
 from gradcheck_cli.domain.errors import (
     GradcheckError,
     Interrupted,
@@ -35,10 +36,6 @@ USAGE = UsageError.exit_code
 INTERNAL = GradcheckError.exit_code
 NOTHING_CHECKED = 5
 
-OF_SPECS = "GC9"
-"""What a formula beside a layer may turn out to be when the layer is known: a mistake of the
-spec."""
-
 ISSUE_HINT = "This is a mistake in gradcheck. Please report it with the lines above and these:"
 
 
@@ -46,8 +43,9 @@ def verdict(report: Report, fail_on: str = "error", exit_zero: bool = False) -> 
     """The exit code that a report deserves. `exit_zero` forgives findings and nothing else."""
     if report.interrupted:
         return SIGNALLED + report.signal
+    # A formula beside a layer may turn out to be a mistake of the spec when the layer is known.
     codes = {finding.code for result in report.results for finding in result.findings}
-    if report.errors or any(code.startswith(OF_SPECS) for code in codes):
+    if report.errors or any(code.startswith(Families.SPEC) for code in codes):
         return USAGE
     grave = {"error"} if fail_on == "error" else {"error", "warning"}
     found = any(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, Literal
 
-from gradcheck_cli.domain.report import Severity
+Severity = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A finding code: `summary` is one sentence; the page is `gradcheck explain CODE`."""
+    """What a code is: `summary` is one sentence; the page is `gradcheck explain CODE`."""
 
     code: str
     name: str
@@ -17,151 +18,206 @@ class Code:
     summary: str
 
 
-_ROWS: tuple[Code, ...] = (
-    Code("GC101", "wrong-gradient", "error", "The gradient is wrong in every precision."),
-    Code("GC102", "missing-gradient", "error", "The engine gives no gradient where there is one."),
-    Code(
+CODES: dict[str, Code] = {}
+"""Each code with its row, in the order of `Codes`."""
+
+
+def _code(code: str, name: str, severity: Severity, summary: str) -> str:
+    CODES[code] = Code(code, name, severity, summary)
+    return code
+
+
+class Codes:
+    """The codes by name: `Codes.WRONG_GRADIENT` is "GC101". Nothing else writes a code down."""
+
+    WRONG_GRADIENT: Final = _code(
+        "GC101", "wrong-gradient", "error", "The gradient is wrong in every precision."
+    )
+    MISSING_GRADIENT: Final = _code(
+        "GC102", "missing-gradient", "error", "The engine gives no gradient where there is one."
+    )
+    WRONG_SHAPE_OR_DTYPE: Final = _code(
         "GC103",
         "wrong-shape-or-dtype",
         "error",
         "The gradient has another shape or dtype than its input.",
-    ),
-    Code(
+    )
+    WRONG_OUTPUT: Final = _code(
         "GC104",
         "wrong-output",
         "error",
         "The layer computes something else than the formula that it should equal.",
-    ),
-    Code(
+    )
+    MODES_DISAGREE: Final = _code(
         "GC105", "modes-disagree", "error", "Reverse and forward mode give different derivatives."
-    ),
-    Code(
+    )
+    WRONG_SECOND_DERIVATIVE: Final = _code(
         "GC106",
         "wrong-second-derivative",
         "error",
         "The first derivative is right, the second is not.",
-    ),
-    Code("GC107", "engines-disagree", "warning", "Engines differ, and no truth says who is right."),
-    Code("GC109", "missing-output", "error", "The layer returns no floating array."),
-    Code("GC201", "nan-gradient", "error", "The gradient is nan where the truth is a number."),
-    Code(
+    )
+    ENGINES_DISAGREE: Final = _code(
+        "GC107", "engines-disagree", "warning", "Engines differ, and no truth says who is right."
+    )
+    MISSING_OUTPUT: Final = _code(
+        "GC109", "missing-output", "error", "The layer returns no floating array."
+    )
+    NAN_GRADIENT: Final = _code(
+        "GC201", "nan-gradient", "error", "The gradient is nan where the truth is a number."
+    )
+    INFINITE_GRADIENT: Final = _code(
         "GC202",
         "infinite-gradient",
         "error",
         "The gradient is infinite, although the derivative is a number or does not exist.",
-    ),
-    Code("GC203", "non-finite-output", "error", "The output itself is nan or infinite."),
-    Code(
+    )
+    NON_FINITE_OUTPUT: Final = _code(
+        "GC203", "non-finite-output", "error", "The output itself is nan or infinite."
+    )
+    PRECISION_LOSS: Final = _code(
         "GC301",
         "precision-loss",
         "error",
         "Right in exact arithmetic, but digits are lost in this dtype.",
-    ),
-    Code(
+    )
+    UNDERFLOW_TO_ZERO: Final = _code(
         "GC302",
         "underflow-to-zero",
         "error",
         "The gradient is zero although the dtype can hold the truth.",
-    ),
-    Code(
+    )
+    UNSTABLE_OUTPUT: Final = _code(
         "GC303",
         "unstable-output",
         "warning",
         "The value of the formula lost its digits in this dtype, though not to its inputs.",
-    ),
-    Code(
+    )
+    DIFFERENCE_ERROR: Final = _code(
         "GC304",
         "difference-error",
         "warning",
         "A difference quotient was asked for; this is how far it is off.",
-    ),
-    Code(
+    )
+    DOCUMENTED_APPROXIMATION: Final = _code(
         "GC305",
         "documented-approximation",
         "warning",
         "The engine gives what its documentation says, which is not the exact number.",
-    ),
-    Code("GC401", "kink", "note", "The function has a kink here: one-sided derivatives differ."),
-    Code(
+    )
+    KINK: Final = _code(
+        "GC401", "kink", "note", "The function has a kink here: one-sided derivatives differ."
+    )
+    UNDEFINED_DERIVATIVE: Final = _code(
         "GC402", "undefined-derivative", "warning", "There is no finite derivative at this point."
-    ),
-    Code("GC403", "discontinuity", "warning", "The function jumps at this point."),
-    Code(
+    )
+    DISCONTINUITY: Final = _code(
+        "GC403", "discontinuity", "warning", "The function jumps at this point."
+    )
+    CLIPPED_GRADIENT: Final = _code(
         "GC404",
         "clipped-gradient",
         "warning",
         "A bound beside a pole makes the gradient exactly zero.",
-    ),
-    Code("GC501", "undecided", "warning", "The check could not tell; it never counts as a pass."),
-    Code("GC502", "ill-conditioned", "note", "Rounding the inputs alone explains the error."),
-    Code("GC601", "stochastic", "note", "The layer draws random numbers; calls are re-seeded."),
-    Code(
+    )
+    UNDECIDED: Final = _code(
+        "GC501", "undecided", "warning", "The check could not tell; it never counts as a pass."
+    )
+    ILL_CONDITIONED: Final = _code(
+        "GC502", "ill-conditioned", "note", "Rounding the inputs alone explains the error."
+    )
+    STOCHASTIC: Final = _code(
+        "GC601", "stochastic", "note", "The layer draws random numbers; calls are re-seeded."
+    )
+    NONDETERMINISTIC: Final = _code(
         "GC602",
         "nondeterministic",
         "error",
         "The same call gives another result, with the same random numbers too.",
-    ),
-    Code("GC603", "input-mutated", "error", "The layer writes to its inputs or parameters."),
-    Code("GC604", "upstream-mutated", "error", "The backward writes to the upstream gradient."),
-    Code(
+    )
+    INPUT_MUTATED: Final = _code(
+        "GC603", "input-mutated", "error", "The layer writes to its inputs or parameters."
+    )
+    UPSTREAM_MUTATED: Final = _code(
+        "GC604", "upstream-mutated", "error", "The backward writes to the upstream gradient."
+    )
+    STATEFUL_GRADIENT: Final = _code(
         "GC605",
         "stateful-gradient",
         "error",
         "A gradient depends on other calls, or leaves something behind for them.",
-    ),
-    Code(
-        "GC606",
-        "layout-dependent",
-        "error",
-        "The result depends on how the arrays lie in memory.",
-    ),
-    Code(
+    )
+    LAYOUT_DEPENDENT: Final = _code(
+        "GC606", "layout-dependent", "error", "The result depends on how the arrays lie in memory."
+    )
+    NONLINEAR_BACKWARD: Final = _code(
         "GC607",
         "nonlinear-backward",
         "error",
         "The backward is not linear in the upstream gradient.",
-    ),
-    Code(
+    )
+    REQUEST_DEPENDENT: Final = _code(
         "GC608",
         "request-dependent",
         "error",
         "A value or gradient depends on which gradients are asked for, or which outputs are used.",
-    ),
-    Code("GC701", "engine-raised", "error", "The engine raised an exception."),
-    Code("GC702", "engine-crashed", "error", "The engine's process died."),
-    Code("GC703", "engine-timed-out", "error", "The engine did not answer in time."),
-    Code("GC704", "out-of-memory", "error", "The engine took more memory than it may."),
-    Code(
+    )
+    ENGINE_RAISED: Final = _code(
+        "GC701", "engine-raised", "error", "The engine raised an exception."
+    )
+    ENGINE_CRASHED: Final = _code("GC702", "engine-crashed", "error", "The engine's process died.")
+    ENGINE_TIMED_OUT: Final = _code(
+        "GC703", "engine-timed-out", "error", "The engine did not answer in time."
+    )
+    OUT_OF_MEMORY: Final = _code(
+        "GC704", "out-of-memory", "error", "The engine took more memory than it may."
+    )
+    UNSUPPORTED_OPERATION: Final = _code(
         "GC705", "unsupported-operation", "note", "The engine cannot express this program or mode."
-    ),
-    Code(
+    )
+    INTERNAL: Final = _code(
         "GC706",
         "internal",
         "error",
         "gradcheck itself made a mistake: an exception in its own truth, judge or explanation.",
-    ),
-    Code("GC901", "unreadable-file", "error", "The spec file cannot be read."),
-    Code("GC902", "yaml-syntax", "error", "The file is not the YAML that a spec needs."),
-    Code("GC903", "spec-schema", "error", "A key or a value is not what a spec may have."),
-    Code(
+    )
+    UNREADABLE_FILE: Final = _code(
+        "GC901", "unreadable-file", "error", "The spec file cannot be read."
+    )
+    YAML_SYNTAX: Final = _code(
+        "GC902", "yaml-syntax", "error", "The file is not the YAML that a spec needs."
+    )
+    SPEC_SCHEMA: Final = _code(
+        "GC903", "spec-schema", "error", "A key or a value is not what a spec may have."
+    )
+    FORMULA_SYNTAX: Final = _code(
         "GC904",
         "formula-syntax",
         "error",
         "The formula uses something outside the formula language.",
-    ),
-    Code(
+    )
+    UNKNOWN_NAME: Final = _code(
         "GC905",
         "unknown-name",
         "error",
         "The formula uses a name or operation that does not exist.",
-    ),
-    Code("GC906", "shape-mismatch", "error", "The shapes in the formula do not fit together."),
-    Code(
+    )
+    SHAPE_MISMATCH: Final = _code(
+        "GC906", "shape-mismatch", "error", "The shapes in the formula do not fit together."
+    )
+    NOTHING_TO_DIFFERENTIATE: Final = _code(
         "GC907",
         "nothing-to-differentiate",
         "error",
         "The output or every input is not a floating number.",
-    ),
-)
+    )
 
-CODES: dict[str, Code] = {row.code: row for row in _ROWS}
+
+class Families:
+    """The first digit of codes that have one kind of cause: `code.startswith(Families.SPEC)`."""
+
+    NOT_FINITE: Final = "GC2"
+    ROUNDING: Final = "GC3"
+    POINT: Final = "GC4"
+    TRUTH: Final = "GC5"
+    SPEC: Final = "GC9"

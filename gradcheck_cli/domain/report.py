@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from gradcheck_cli.domain.codes import Codes, Severity
 from gradcheck_cli.domain.place import Place, Source, Span
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.evaluation import Failure
 
-Severity = Literal["error", "warning", "note"]
 Status = Literal["passed", "failed", "error"]
 
 CauseKind = Literal[
@@ -230,7 +230,7 @@ class Accepted:
 def internal_about(what: Check | Finding, failure: Failure, span: Span) -> Finding:
     """The finding GC706 about one check, or about one finding that could not be explained."""
     return Finding(
-        code="GC706",
+        code=Codes.INTERNAL,
         severity="error",
         message=failure.message,
         span=span,

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.report import Cause, Finding, internal_about
@@ -18,7 +19,7 @@ from gradcheck_cli.explain.blame.stated_rules import blame_rule
 from gradcheck_cli.explain.blame.summands import terms_of
 from gradcheck_cli.explain.blame.traces import Traces, traces_of
 
-WRONG = ("GC101", "GC106")
+WRONG = (Codes.WRONG_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
 
 
 def explain(case: Case, findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -53,7 +54,7 @@ def _explain(case: Case, finding: Finding) -> Finding:
         return replace(finding, cause=cause, pattern=_pattern(case, finding))
     if traced is None:
         return finding
-    if finding.code == "GC305":
+    if finding.code == Codes.DOCUMENTED_APPROXIMATION:
         return finding  # the documentation is the cause
     cause = _unstable(case, finding)
     return replace(finding, cause=cause, span=cause.span if cause else finding.span)
@@ -101,7 +102,7 @@ def _traces(case: Case, finding: Finding) -> Traces:
 
 def _target(case: Case, finding: Finding) -> float | None:
     """What the worst entry, or the largest number of an output that was lost, should be."""
-    if finding.code == "GC203":
+    if finding.code == Codes.NON_FINITE_OUTPUT:
         if case.truth is None or not case.truth.output_certified or not np.size(case.truth.output):
             return None
         sizes = np.abs(np.asarray(case.truth.output, dtype=np.float64))

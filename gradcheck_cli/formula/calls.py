@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.formula import hints
 from gradcheck_cli.formula.context import (
@@ -17,7 +18,7 @@ from gradcheck_cli.formula.context import (
     Value,
     entries_of,
 )
-from gradcheck_cli.formula.errors import Problem, did_you_mean
+from gradcheck_cli.formula.errors import Problem, ShapeProblem, did_you_mean
 from gradcheck_cli.formula.evaluation import EXPRESSIONS, evaluate
 from gradcheck_cli.formula.expressions import emit, misfit
 from gradcheck_cli.formula.functions import call_function
@@ -56,14 +57,14 @@ def _call(frame: Frame, node: ast.expr) -> Value:
         parts: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
         text = ", ".join(frame.context.positions.fragment(part) for part in parts)
         message = f"`.{func.attr}(...)`: operations are called by name alone"
-        frame.context.fail(func, "GC904", message, hints.for_attribute(func, text))
+        frame.context.fail(func, message, hints.for_attribute(func, text))
         _evaluate_all(frame, node)
         return POISON
     if not isinstance(func, ast.Name):
-        raise Problem("GC904", "only operations and functions can be called, by their names")
+        raise Problem("only operations and functions can be called, by their names")
     for keyword in node.keywords:
         if keyword.arg is None:
-            raise Problem("GC904", "`**` before an argument is not part of the formula language")
+            raise Problem("`**` before an argument is not part of the formula language")
     name = func.id
     if name in frame.functions:
         return call_function(frame, frame.functions[name], node)
@@ -89,20 +90,19 @@ def _unknown(frame: Frame, func: ast.Name) -> Poison:
     name, fail = func.id, frame.context.fail
     if name in hints.FORBIDDEN or name.startswith("__"):
         message = f"`{name}` is not part of the formula language"
-        return fail(func, "GC904", message, "a formula cannot reach the interpreter or any file")
+        return fail(func, message, "a formula cannot reach the interpreter or any file")
     if name == frame.function:
-        return fail(
-            func, "GC904", f"`{name}` calls itself", "recursion is not part of the language"
-        )
+        return fail(func, f"`{name}` calls itself", "recursion is not part of the language")
     if name in frame.variables or name in frame.context.constants:
         message = f"`{name}` is a value and cannot be called"
-        return fail(func, "GC905", message, f"to multiply, write {name} * (...)")
+        return fail(func, message, f"to multiply, write {name} * (...)", Codes.UNKNOWN_NAME)
     if any(function.name == name for function in frame.context.functions):
         message = f"`{name}` is not defined yet at this point"
-        return fail(func, "GC905", message, "a function sees the functions that stand before it")
+        help = "a function sees the functions that stand before it"
+        return fail(func, message, help, Codes.UNKNOWN_NAME)
     choices = [*frame.functions, *hints.operations()]
     help = hints.INSTEAD.get(name) or did_you_mean(name, choices) or "`gradcheck ops` lists all"
-    return fail(func, "GC905", f"unknown operation `{name}`", help)
+    return fail(func, f"unknown operation `{name}`", help, Codes.UNKNOWN_NAME)
 
 
 def _call_op(frame: Frame, row: Op, node: ast.Call) -> Value:
@@ -140,7 +140,7 @@ def _call_several(frame: Frame, function: Several, node: ast.Call) -> Value:
         return misfit(frame, node, shapes, problem)
     except (ValueError, IndexError, TypeError, ArithmeticError) as error:
         reason = error.reason if isinstance(error, ShapeError) else str(error)
-        return misfit(frame, node, shapes, Problem("GC906", reason, usage(function)))
+        return misfit(frame, node, shapes, ShapeProblem(reason, usage(function)))
     values = list(zip(refs, [part for _, part in arrays], strict=True))
     results = tuple(
         emit(frame, row, values, {**row.keywords, **chosen}, node) for row, chosen in parts
@@ -167,7 +167,7 @@ def _given(
                 wrong |= not fits(frame, row.name, name, value.value, part, usage(row))
         else:
             wrong = True
-            frame.context.fail(part, "GC904", *_must_be_known(row, name))
+            frame.context.fail(part, *_must_be_known(row, name))
     return None if wrong else (arrays, keywords)
 
 
@@ -214,9 +214,7 @@ def _bound(
         if position < len(places):
             given[places[position]] = (value, part)
         else:
-            context.fail(
-                part, "GC904", f"`{row.name}` takes at most {_count(len(names))}", usage(row)
-            )
+            context.fail(part, f"`{row.name}` takes at most {_count(len(names))}", usage(row))
     for keyword in node.keywords:
         value = evaluate(frame, keyword.value)
         assert keyword.arg is not None
@@ -224,16 +222,16 @@ def _bound(
             same = _SAME_KEYWORDS.get(keyword.arg)
             guess = f"did you mean `{same}`?" if same in names else did_you_mean(keyword.arg, names)
             help = f"{guess} {usage(row)}".strip()
-            context.fail(keyword, "GC904", f"`{row.name}` has no `{keyword.arg}`", help)
+            context.fail(keyword, f"`{row.name}` has no `{keyword.arg}`", help)
         elif keyword.arg in given:
-            context.fail(keyword, "GC904", f"`{keyword.arg}` is given twice")
+            context.fail(keyword, f"`{keyword.arg}` is given twice")
         else:
             given[keyword.arg] = (value, keyword.value)
     missing = [name for name in arrays if name not in given]
     missing += [n for n, default in row.keywords.items() if default is REQUIRED and n not in given]
     if missing and len(context.errors) == count:
         message = f"`{row.name}` needs {' and '.join(missing)}"
-        context.fail(node, "GC904", message, usage(row))
+        context.fail(node, message, usage(row))
     if missing or len(context.errors) > count:
         return None
     return {name: given[name] for name in names if name in given}
@@ -273,7 +271,7 @@ def _spread(
         return given  # one array for einsum
     if isinstance(value, Ref) or not items:
         message = f"`{row.name}` needs a list of values"
-        return frame.context.fail(part, "GC904", message, f"write {row.name}([a, b])")
+        return frame.context.fail(part, message, f"write {row.name}([a, b])")
     own = part.elts if isinstance(part, ast.List | ast.Tuple) else [part] * len(items)
     return list(zip(items, own, strict=True))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.program import CustomGradient
 from gradcheck_cli.formula.errors import FormulaError
 from gradcheck_cli.formula.place import Positions
@@ -105,9 +106,9 @@ class Context:
     def fail(
         self,
         node: ast.expr | ast.stmt | ast.arg | ast.keyword,
-        code: str,
         message: str,
         help: str = "",
+        code: str = Codes.FORMULA_SYNTAX,
     ) -> Poison:
         """Tells a mistake, once for each place: an unrolled loop comes by many times."""
         self.failures += 1
@@ -171,9 +172,9 @@ class Frame:
                 call = self.context.positions.fragment(node)
                 help = f"give each a name, a, b = {call}, or take one: {call}[0]"
                 message = "this call gives several values where one is needed"
-            return self.context.fail(node, "GC904", message, help)
+            return self.context.fail(node, message, help)
         if isinstance(value.value, str):
             help = 'a text is for a keyword: mse(x, y, reduction="sum")'
-            return self.context.fail(node, "GC904", "a text stands where a number is needed", help)
+            return self.context.fail(node, "a text stands where a number is needed", help)
         shown = repr(value.value)
-        return self.context.fail(node, "GC904", f"{shown} stands where a number is needed")
+        return self.context.fail(node, f"{shown} stands where a number is needed")

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Span
 
 
@@ -22,11 +23,18 @@ class FormulaError:
 class Problem(Exception):
     """A mistake without its place yet: raised deep inside, caught where the place is known."""
 
-    def __init__(self, code: str, message: str, help: str = "") -> None:
+    def __init__(self, message: str, help: str = "", code: str = Codes.FORMULA_SYNTAX) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.help = help
+
+
+class ShapeProblem(Problem):
+    """Shapes that do not fit together."""
+
+    def __init__(self, message: str, help: str = "") -> None:
+        super().__init__(message, help, Codes.SHAPE_MISMATCH)
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

@@ -30,7 +30,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
             return not_here(frame, node, type(node))
         return handler(frame, node)
     except Problem as problem:
-        return context.fail(node, problem.code, problem.message, problem.help)
+        return context.fail(node, problem.message, problem.help, problem.code)
     finally:
         context.leave()
 
@@ -38,7 +38,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
 def not_here(frame: Frame, node: ast.expr | ast.stmt, kind: type[ast.AST]) -> Poison:
     """Tells that some syntax is not part of the formula language, and what is."""
     message, help = hints.NOT_HERE.get(kind, ("this is not part of the formula language", ""))
-    return frame.context.fail(node, "GC904", message, help)
+    return frame.context.fail(node, message, help)
 
 
 def run(frame: Frame, statements: Sequence[ast.stmt]) -> None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.program import CONSTANT
 from gradcheck_cli.formula import hints, static
 from gradcheck_cli.formula.context import (
@@ -18,7 +19,7 @@ from gradcheck_cli.formula.context import (
     Value,
     entries_of,
 )
-from gradcheck_cli.formula.errors import Problem, did_you_mean
+from gradcheck_cli.formula.errors import Problem, ShapeProblem, did_you_mean
 from gradcheck_cli.formula.evaluation import EXPRESSIONS, evaluate, not_here
 from gradcheck_cli.formula.shapes import Shape
 from reference_engine.op import TABLE, Op, find, find_several
@@ -82,7 +83,7 @@ def misfit(
     shown = text if len(text) <= 60 else text[:57] + "..."
     between = ", " if sign == "," else f" {sign} "
     message = f"{shown}: {between.join(map(str, shapes))}: {problem.message}"
-    return frame.context.fail(node, problem.code, message, problem.help)
+    return frame.context.fail(node, message, problem.help, problem.code)
 
 
 def combine(
@@ -101,17 +102,17 @@ def combine(
             known = [value.value for value in values if isinstance(value, Static)]
             return Static(static.binary(op, known[0], known[1]))
         except Problem as problem:
-            return frame.context.fail(node, problem.code, problem.message, problem.help)
+            return frame.context.fail(node, problem.message, problem.help, problem.code)
     name, sign = _OPERATORS[type(op)]
     if name in ("logical_and", "logical_or"):
         for value, part in (left, right):
             if _kind(frame, value) not in ("bool", None):
                 message = f"{sign} combines comparisons, and this is a number"
                 help = "brackets are needed: (a < b) & (b < c)"
-                return frame.context.fail(part, "GC904", message, help)
+                return frame.context.fail(part, message, help)
     if name == "power" and not _has_integer_power(frame, left[0], right[0]):
         message = "a power of integers needs a constant exponent >= 0"
-        return frame.context.fail(node, "GC906", message, "write x ** -1.0")
+        return frame.context.fail(node, message, "write x ** -1.0", code=Codes.SHAPE_MISMATCH)
     return emit(frame, TABLE[name], (left, right), {}, node, sign)
 
 
@@ -157,7 +158,7 @@ def _unary(frame: Frame, node: ast.expr) -> Value:
     if isinstance(node.op, ast.UAdd):
         return frame.node_of(value, node.operand)
     if isinstance(node.op, ast.Invert) and _kind(frame, value) not in ("bool", None):
-        raise Problem("GC904", "~ negates comparisons, and this is a number", "write -x")
+        raise Problem("~ negates comparisons, and this is a number", "write -x")
     name = "negative" if isinstance(node.op, ast.USub) else "logical_not"
     return emit(frame, TABLE[name], ((value, node.operand),), {}, node)
 
@@ -168,12 +169,12 @@ def _compare(frame: Frame, node: ast.expr) -> Value:
     values = [evaluate(frame, part) for part in parts]
     if len(node.ops) > 1:
         message = "a chain of comparisons is not part of the formula language"
-        raise Problem("GC904", message, "write (a < b) & (b < c)")
+        raise Problem(message, "write (a < b) & (b < c)")
     if any(isinstance(value, Poison) for value in values):
         return POISON
     (op,) = node.ops
     if type(op) not in _COMPARISONS:
-        raise Problem("GC904", "only < <= > >= == and != compare")
+        raise Problem("only < <= > >= == and != compare")
     left, right = values
     if isinstance(left, Static) and isinstance(right, Static):
         return Static(static.compare(op, left.value, right.value))
@@ -194,14 +195,18 @@ def _name(frame: Frame, node: ast.expr) -> Value:
         return found
     if name in frame.outside:
         message = f"`{name}` is not visible inside a function"
-        raise Problem("GC905", message, f"make `{name}` a parameter of `{frame.function}`")
+        raise Problem(
+            message, f"make `{name}` a parameter of `{frame.function}`", code=Codes.UNKNOWN_NAME
+        )
     if name in frame.functions or find(name) or find_several(name):
-        raise Problem("GC905", f"`{name}` is an operation, not a value", f"call it: {name}(x)")
+        raise Problem(
+            f"`{name}` is an operation, not a value", f"call it: {name}(x)", code=Codes.UNKNOWN_NAME
+        )
     choices = [*frame.variables, *frame.context.constants]
     help = did_you_mean(name, choices)
     if not help:
         help = f"visible here: {', '.join(list(frame.variables)[:12])}" if frame.variables else ""
-    raise Problem("GC905", f"unknown name `{name}`", help)
+    raise Problem(f"unknown name `{name}`", help, code=Codes.UNKNOWN_NAME)
 
 
 def _items(frame: Frame, node: ast.expr) -> Value:
@@ -232,9 +237,9 @@ def _entry_of_items(value: Static | Items, index: Sequence[Any]) -> Value:
     """items[0] of a list that the formula wrote itself."""
     items = entries_of(value)
     if not items or len(index) != 1 or not isinstance(index[0], int):
-        raise Problem("GC906", "this has no entries")
+        raise ShapeProblem("this has no entries")
     if not -len(items) <= index[0] < len(items):
-        raise Problem("GC906", f"the index {index[0]} is outside a list of {len(items)}")
+        raise ShapeProblem(f"the index {index[0]} is outside a list of {len(items)}")
     return items[index[0]]
 
 
@@ -257,18 +262,18 @@ def _index_entry(frame: Frame, part: ast.expr) -> Any:
             return known
         if isinstance(known, int) and not isinstance(known, bool) and abs(known) < 2**62:
             return known
-        return frame.context.fail(part, "GC904", f"{known!r} is not an index: indices are integers")
+        return frame.context.fail(part, f"{known!r} is not an index: indices are integers")
     message = "an index must be known before the run"
     if _kind(frame, value) == "bool":
         message = "a mask cannot be an index: the shape would depend on the values"
     help = "integers, slices, None and ... are indices; choose values by where(condition, a, b)"
-    return frame.context.fail(part, "GC904", message, help)
+    return frame.context.fail(part, message, help)
 
 
 def _attribute(frame: Frame, node: ast.expr) -> Value:
     assert isinstance(node, ast.Attribute)
     message = f"`.{node.attr}`: attributes are not part of the formula language"
-    raise Problem("GC904", message, hints.for_attribute(node, None))
+    raise Problem(message, hints.for_attribute(node, None))
 
 
 EXPRESSIONS.update(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.program import CUSTOM, CustomGradient, Program
 from gradcheck_cli.formula.context import (
     POISON,
@@ -31,14 +32,14 @@ def define(frame: Frame, node: ast.FunctionDef) -> None:
     context = frame.context
     arguments = node.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
-        context.fail(node, "GC904", "parameters are plain names: def f(x, y):")
+        context.fail(node, "parameters are plain names: def f(x, y):")
     parameters = tuple(argument.arg for argument in arguments.args)
     first = len(parameters) - len(arguments.defaults)
     defaults: dict[str, Value] = {}
     for name, default in zip(parameters[first:], arguments.defaults, strict=True):
         value = evaluate(frame, default)
         if isinstance(value, Ref | Items):
-            value = context.fail(default, "GC904", "a default must be known before the run")
+            value = context.fail(default, "a default must be known before the run")
         defaults[name] = value
     function = Function(node.name, node, parameters, defaults, dict(frame.functions))
     context.functions.append(function)
@@ -53,12 +54,10 @@ def _decorate(frame: Frame, function: Function) -> None:
     usage = "write @custom_gradient(rule_vjp) or @custom_gradient(rule_vjp, jvp=rule_jvp)"
     decorator = function.node.decorator_list[0]
     if len(function.node.decorator_list) > 1:
-        context.fail(
-            function.node.decorator_list[1], "GC904", "a function has one decorator", usage
-        )
+        context.fail(function.node.decorator_list[1], "a function has one decorator", usage)
     name = decorator.func if isinstance(decorator, ast.Call) else decorator
     if not isinstance(name, ast.Name) or name.id != DECORATOR:
-        context.fail(decorator, "GC904", "the only decorator is custom_gradient", usage)
+        context.fail(decorator, "the only decorator is custom_gradient", usage)
         return
     rules: dict[str, ast.expr] = {}
     well_formed = isinstance(decorator, ast.Call) and len(decorator.args) <= 2
@@ -68,7 +67,7 @@ def _decorate(frame: Frame, function: Function) -> None:
             well_formed &= keyword.arg in ("vjp", "jvp") and keyword.arg not in rules
             rules[str(keyword.arg)] = keyword.value
     if not well_formed or "vjp" not in rules:
-        context.fail(decorator, "GC904", "custom_gradient needs the rule of its gradient", usage)
+        context.fail(decorator, "custom_gradient needs the rule of its gradient", usage)
         return
     count = len(function.parameters)
     arguments = ", ".join(function.parameters)
@@ -92,16 +91,21 @@ def _rule(frame: Frame, node: ast.expr, count: int, takes: str) -> Function | No
     """The function that a decorator names, if it is defined and takes what a rule is given."""
     context = frame.context
     if not isinstance(node, ast.Name):
-        context.fail(node, "GC904", "a rule is the name of a function that stands before")
+        context.fail(node, "a rule is the name of a function that stands before")
         return None
     rule = frame.functions.get(node.id)
     if rule is None:
         help = did_you_mean(node.id, frame.functions) or f"define it above: def {node.id}({takes}):"
-        context.fail(node, "GC905", f"there is no function `{node.id}` before this line", help)
+        context.fail(
+            node,
+            f"there is no function `{node.id}` before this line",
+            help,
+            code=Codes.UNKNOWN_NAME,
+        )
         return None
     if len(rule.parameters) != count:
         message = f"the rule `{rule.name}` has {len(rule.parameters)} parameters, not {count}"
-        context.fail(node, "GC904", message, f"it is called with ({takes})")
+        context.fail(node, message, f"it is called with ({takes})")
         return None
     return rule
 
@@ -136,7 +140,7 @@ def _bound(
     values = [evaluate(frame, part) for part in node.args]
     if len(values) > len(function.parameters):
         message = f"`{function.name}` takes {len(function.parameters)} arguments, not {len(values)}"
-        context.fail(node, "GC904", message, usage)
+        context.fail(node, message, usage)
         return None
     given.update(zip(function.parameters, zip(values, node.args, strict=True), strict=False))
     for keyword in node.keywords:
@@ -145,14 +149,14 @@ def _bound(
         if name not in function.parameters or name in given:
             twice = name in given
             message = f"`{name}` is given twice" if twice else f"`{function.name}` has no `{name}`"
-            context.fail(keyword, "GC904", message, usage)
+            context.fail(keyword, message, usage)
             return None
         given[name] = (value, keyword.value)
     for name, default in function.defaults.items():
         given.setdefault(name, (default, node))
     missing = [name for name in function.parameters if name not in given]
     if missing:
-        context.fail(node, "GC904", f"`{function.name}` needs {' and '.join(missing)}", usage)
+        context.fail(node, f"`{function.name}` needs {' and '.join(missing)}", usage)
         return None
     return {name: given[name] for name in function.parameters}
 
@@ -176,7 +180,7 @@ def run_body(frame: Frame, function: Function) -> _Returned:
     run(frame, body[:-1] if isinstance(last, ast.Return) else body)
     if not isinstance(last, ast.Return) or last.value is None:
         message = f"`{function.name}` does not end with `return value`"
-        frame.context.fail(last or function.node, "GC904", message)
+        frame.context.fail(last or function.node, message)
         return [(POISON, ast.Constant(None))]
     if isinstance(last.value, ast.Tuple) and last.value.elts:
         return [(evaluate(frame, part), part) for part in last.value.elts]
@@ -266,7 +270,7 @@ def _subprogram(
         message = f"`{function.name}` returns {len(returned)} values, not {wanted}"
         if len(returned) == 1:
             message = f"`{function.name}` returns 1 value, not {wanted}"
-        context.fail(function.node.body[-1], "GC904", message)
+        context.fail(function.node.body[-1], message)
         return None
     ends: list[int | None] = []
     for value, written in returned:

@@ -56,7 +56,7 @@ def fits(frame: Frame, op: str, name: str, value: Any, part: ast.expr, usage: st
         guess = did_you_mean(value, words) if isinstance(value, str) else ""
         usage = f"{guess} {usage}".strip()
     message = f"`{name}` of {op} must be {wanted}, not {quoted(value)}"
-    frame.context.fail(part, "GC904", message, usage)
+    frame.context.fail(part, message, usage)
     return False
 
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.formula import calls, hints  # noqa: F401 - calls registers what a call means
 from gradcheck_cli.formula.context import POISON, Context, Frame, Ref, Static, TooMuch, Value
@@ -70,11 +71,15 @@ def parse(
         program = lowering.program()
     except TooMuch as limit:
         context.errors.append(
-            FormulaError("GC904", limit.message, positions.span(limit.node), limit.help)
+            FormulaError(
+                Codes.FORMULA_SYNTAX, limit.message, positions.span(limit.node), limit.help
+            )
         )
         program = None
     except RecursionError:
-        context.errors.append(FormulaError("GC904", TOO_DEEP, positions.at(0, 1), TOO_DEEP_HELP))
+        context.errors.append(
+            FormulaError(Codes.FORMULA_SYNTAX, TOO_DEEP, positions.at(0, 1), TOO_DEEP_HELP)
+        )
         program = None
     errors = sorted(context.errors, key=lambda e: (e.span.line, e.span.column))
     return Parsed(None if errors else program, tuple(errors))
@@ -116,7 +121,9 @@ class _Lowering:
         if not body:
             positions = self._context.positions
             help = "the last statement is the output: y = x ** 2"
-            error = FormulaError("GC904", "the formula is empty", positions.at(0, 1), help)
+            error = FormulaError(
+                Codes.FORMULA_SYNTAX, "the formula is empty", positions.at(0, 1), help
+            )
             self._context.errors.append(error)
             return None
         run(self._frame, body[:-1])
@@ -135,7 +142,7 @@ class _Lowering:
             return evaluate(self._frame, statement.value), statement.value
         if type(statement) not in hints.NOT_HERE:
             message = "a formula must end with its output: an expression or an assignment"
-            self._context.fail(statement, "GC904", message, "add a last line: y")
+            self._context.fail(statement, message, "add a last line: y")
         run(self._frame, [statement])
         return POISON, statement
 
@@ -145,22 +152,27 @@ class _Lowering:
             node = self._builder.nodes[value.index]
             if node.kind != "float":
                 message = f"the output has {node.kind} values, which have no gradient"
-                self._context.fail(part, "GC907", message, "end with a floating value: sum(...)")
+                self._context.fail(
+                    part,
+                    message,
+                    "end with a floating value: sum(...)",
+                    code=Codes.NOTHING_TO_DIFFERENTIATE,
+                )
             elif not self._reaches_input(value.index):
                 message = "the output depends on no floating input: there is no gradient"
-                self._context.fail(part, "GC907", message)
+                self._context.fail(part, message, code=Codes.NOTHING_TO_DIFFERENTIATE)
             else:
                 return value.index
         elif isinstance(value, Static) and isinstance(value.value, bool | int | float):
             message = "the output is a constant: there is nothing to differentiate"
-            self._context.fail(part, "GC907", message)
+            self._context.fail(part, message, code=Codes.NOTHING_TO_DIFFERENTIATE)
         elif value is not POISON:
             message = "a formula has one output, and this is a list"
             help = "combine the values: a + b, or stack([a, b])"
             if isinstance(part, ast.Call):
                 message = "a formula has one output, and this call gives several values"
                 help = f"take one: {self._context.positions.fragment(part)}[0]"
-            self._context.fail(part, "GC904", message, help)
+            self._context.fail(part, message, help)
         return None
 
     def _reaches_input(self, index: int) -> bool:

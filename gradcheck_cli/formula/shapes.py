@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.formula.errors import Problem
+from gradcheck_cli.formula.errors import ShapeProblem
 from reference_engine.errors import ShapeError
 from reference_engine.op import Op
 
@@ -40,7 +40,7 @@ def infer(
         _check_growth(row, shapes, keywords)
         shape, kind = _run(row, shapes, kinds, keywords)
     if 0 in shape:
-        raise Problem("GC906", "nothing is left: the slice is empty")
+        raise ShapeProblem("nothing is left: the slice is empty")
     return shape, kind
 
 
@@ -60,7 +60,7 @@ def _check_kinds(row: Op, kinds: Sequence[str]) -> None:
             name = row.arrays[i]
             message = f"`{name}` of {row.name} must be whole numbers"
             help = f"an input of whole numbers: {name}: {{value: [0, 2, 1], dtype: int64}}"
-            raise Problem("GC906", message, help)
+            raise ShapeProblem(message, help)
 
 
 def _promoted(row: Op, kinds: Sequence[str]) -> str:
@@ -77,7 +77,7 @@ def _stated_shape(row: Op, shapes: Sequence[Shape], keywords: Mapping[str, Any])
     try:
         shape = tuple(int(size) for size in row.result_shape(*shapes, **given))
     except _REFUSALS as error:
-        raise Problem("GC906", _reason(row, shapes, error)) from error
+        raise ShapeProblem(_reason(row, shapes, error)) from error
     _check_size(shape)
     return shape
 
@@ -86,7 +86,7 @@ def _run(
     row: Op, shapes: Sequence[Shape], kinds: Sequence[str], keywords: Mapping[str, Any]
 ) -> tuple[Shape, str]:
     if row.name in ("negative", "subtract") and set(kinds) == {"bool"}:
-        raise Problem("GC906", "- works on numbers, not on comparisons", "~ negates a comparison")
+        raise ShapeProblem("- works on numbers, not on comparisons", "~ negates a comparison")
     arrays = [
         # an index of 0 is inside every axis
         np.broadcast_to(np.full((), row.kinds.get(i) != "int", _DTYPES[kind]), shape)
@@ -97,10 +97,10 @@ def _run(
             warnings.simplefilter("ignore")
             value = row.value(*arrays, **keywords)
     except _REFUSALS as error:
-        raise Problem("GC906", _reason(row, shapes, error)) from error
+        raise ShapeProblem(_reason(row, shapes, error)) from error
     kind = KINDS.get(value.dtype.kind)
     if kind is None:
-        raise Problem("GC906", f"{row.name} gives no numbers here")
+        raise ShapeProblem(f"{row.name} gives no numbers here")
     return value.shape, kind
 
 
@@ -149,20 +149,20 @@ def check_axes(op: str, shapes: Sequence[Shape], keywords: Mapping[str, Any]) ->
     for one in axes:
         if not -count <= one < count:
             if count == 0:
-                raise Problem("GC906", f"there is no axis {one}: the argument is a single number")
-            raise Problem("GC906", f"there is no axis {one}", f"valid: {-count} to {count - 1}")
+                raise ShapeProblem(f"there is no axis {one}: the argument is a single number")
+            raise ShapeProblem(f"there is no axis {one}", f"valid: {-count} to {count - 1}")
     if len({one % count for one in axes}) < len(axes):
-        raise Problem("GC906", f"an axis is named twice in {axes}")
+        raise ShapeProblem(f"an axis is named twice in {axes}")
 
 
 def _check_index(shape: Shape, index: Sequence[Any]) -> None:
     """Every integer of an index must be inside its axis."""
     taken = sum(1 for part in index if part is not None and part is not Ellipsis)
     if sum(1 for part in index if part is Ellipsis) > 1:
-        raise Problem("GC906", "an index can have only one `...`")
+        raise ShapeProblem("an index can have only one `...`")
     if taken > len(shape):
         what = f"{taken} indices for a value of {len(shape)} axes" if shape else "a single number"
-        raise Problem("GC906", f"{what} has no such entry" if not shape else what)
+        raise ShapeProblem(f"{what} has no such entry" if not shape else what)
     axis = 0
     for part in index:
         if part is Ellipsis:
@@ -171,9 +171,9 @@ def _check_index(shape: Shape, index: Sequence[Any]) -> None:
             if isinstance(part, int) and not -shape[axis] <= part < shape[axis]:
                 size = shape[axis]
                 message = f"the index {part} is outside axis {axis}, which has size {size}"
-                raise Problem("GC906", message, f"valid: {-size} to {size - 1}")
+                raise ShapeProblem(message, f"valid: {-size} to {size - 1}")
             if isinstance(part, slice) and part.step == 0:
-                raise Problem("GC906", "the step of a slice cannot be 0")
+                raise ShapeProblem("the step of a slice cannot be 0")
             axis += 1
 
 
@@ -195,15 +195,15 @@ def _check_growth(row: Op, shapes: Sequence[Shape], keywords: Mapping[str, Any])
         target = (target,)
     if isinstance(target, tuple):
         if not all(isinstance(size, int) and not isinstance(size, bool) for size in target):
-            raise Problem("GC906", "a shape is a tuple of whole numbers, for example (2, 3)")
+            raise ShapeProblem("a shape is a tuple of whole numbers, for example (2, 3)")
         _check_size(target)
 
 
 def _check_size(shape: Shape) -> None:
     if len(shape) > MAX_AXES:
         message = f"the value would have {len(shape)} axes, more than the {MAX_AXES} allowed"
-        raise Problem("GC906", message)
+        raise ShapeProblem(message)
     count = math.prod(abs(size) for size in shape)
     if count > MAX_ENTRIES:
         message = f"the value would have {count:.3g} entries, more than the {MAX_ENTRIES:,} allowed"
-        raise Problem("GC906", message)
+        raise ShapeProblem(message)

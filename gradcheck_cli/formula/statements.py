@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.formula.context import (
     POISON,
     Frame,
@@ -43,7 +44,7 @@ def assign(frame: Frame, statement: ast.Assign | ast.AugAssign) -> Value:
             _bad_target(frame, target)
             value = POISON
     if len(targets) > 1:
-        frame.context.fail(statement, "GC904", "one assignment has one name", _PLAIN)
+        frame.context.fail(statement, "one assignment has one name", _PLAIN)
     for target in targets:
         for name_node in ast.walk(target):
             if isinstance(name_node, ast.Name):
@@ -62,10 +63,14 @@ def _unpack(
             _bad_target(frame, part)
     if not isinstance(value, Poison) and len(names) == len(target.elts):
         if not values:
-            frame.context.fail(statement, "GC906", "this is one value, and one name is enough")
+            frame.context.fail(
+                statement, "this is one value, and one name is enough", code=Codes.SHAPE_MISMATCH
+            )
         elif len(values) != len(names):
             message = f"{len(values)} values cannot be given to {len(names)} names"
-            frame.context.fail(statement, "GC906", message, _results_of(statement.value))
+            frame.context.fail(
+                statement, message, _results_of(statement.value), code=Codes.SHAPE_MISMATCH
+            )
     fit = len(values) == len(names) == len(target.elts)
     for i, name in enumerate(names):
         _bind(frame, name.id, values[i] if fit else POISON)
@@ -87,7 +92,7 @@ def _bad_target(frame: Frame, target: ast.expr) -> None:
     if isinstance(target, ast.Subscript):
         message = "entries cannot be assigned to"
         help = "make a new value: where(condition, a, b), concatenate([...]) or stack([...])"
-    frame.context.fail(target, "GC904", message, help)
+    frame.context.fail(target, message, help)
 
 
 def _bind(frame: Frame, name: str, value: Value) -> None:
@@ -103,9 +108,9 @@ def _loop(frame: Frame, statement: ast.stmt) -> None:
     assert isinstance(statement, ast.For)
     context = frame.context
     if statement.orelse:
-        context.fail(statement.orelse[0], "GC904", "a loop has no `else`")
+        context.fail(statement.orelse[0], "a loop has no `else`")
     if not isinstance(statement.target, ast.Name):
-        context.fail(statement.target, "GC904", "a loop has one variable", _RANGE)
+        context.fail(statement.target, "a loop has one variable", _RANGE)
         return
     turns = _turns(frame, statement.iter)
     if turns is None:
@@ -136,11 +141,11 @@ def _turns(frame: Frame, node: ast.expr) -> range | None:
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
     )
     if not isinstance(node, ast.Call) or not is_range:
-        context.fail(node, "GC904", "a loop runs over range(...) only", _RANGE)
+        context.fail(node, "a loop runs over range(...) only", _RANGE)
         return None
     values = [evaluate(frame, part) for part in node.args]
     if node.keywords or not 1 <= len(values) <= 3:
-        context.fail(node, "GC904", "range takes one to three whole numbers", _RANGE)
+        context.fail(node, "range takes one to three whole numbers", _RANGE)
         return None
     bounds: list[int] = []
     for value, part in zip(values, node.args, strict=True):
@@ -148,14 +153,14 @@ def _turns(frame: Frame, node: ast.expr) -> range | None:
             return None
         if isinstance(value, Ref | Items):
             message = "the bounds of a loop must be known before the run"
-            context.fail(part, "GC904", message, "a number, a constant or a loop variable")
+            context.fail(part, message, "a number, a constant or a loop variable")
             return None
         if not isinstance(value.value, int) or isinstance(value.value, bool):
-            context.fail(part, "GC904", f"{value.value!r} is not a whole number")
+            context.fail(part, f"{value.value!r} is not a whole number")
             return None
         bounds.append(value.value)
     if len(bounds) == 3 and bounds[2] == 0:
-        context.fail(node.args[2], "GC904", "the step of a range cannot be 0")
+        context.fail(node.args[2], "the step of a range cannot be 0")
         return None
     return range(*bounds)
 
@@ -171,7 +176,7 @@ def _define(frame: Frame, statement: ast.stmt) -> None:
         define(frame, statement)
     else:
         message = "a function cannot be defined inside another"
-        frame.context.fail(statement, "GC904", message, "define it before, at the left edge")
+        frame.context.fail(statement, message, "define it before, at the left edge")
 
 
 def _unused(frame: Frame, statement: ast.stmt) -> None:
@@ -181,7 +186,7 @@ def _unused(frame: Frame, statement: ast.stmt) -> None:
     message = "this value is not used: only the last statement of a formula is its output"
     if frame.function is not None:
         message = "this value is not used"
-    frame.context.fail(statement, "GC904", message, help)
+    frame.context.fail(statement, message, help)
 
 
 STATEMENTS.update(

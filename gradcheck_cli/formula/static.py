@@ -44,18 +44,18 @@ def binary(op: ast.operator, left: Any, right: Any) -> bool | int | float:
     logical = _LOGICAL.get(type(op))
     if logical is not None:
         if not (isinstance(left, bool) and isinstance(right, bool)):
-            raise Problem("GC904", "& and | combine comparisons, not numbers")
+            raise Problem("& and | combine comparisons, not numbers")
         return bool(logical(left, right))
     if not (is_number(left) and is_number(right)):
-        raise Problem("GC904", "this is not arithmetic on numbers")
+        raise Problem("this is not arithmetic on numbers")
     try:
         if isinstance(op, ast.Pow):
             return _checked(_power(left, right))
         return _checked(_BINARY[type(op)](left, right))
     except ZeroDivisionError:
-        raise Problem("GC904", "division by zero in a constant") from None
+        raise Problem("division by zero in a constant") from None
     except OverflowError:
-        raise Problem("GC904", "the constant is larger than any number", "write inf") from None
+        raise Problem("the constant is larger than any number", "write inf") from None
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -68,7 +68,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 def _checked(value: Any) -> bool | int | float:
     if isinstance(value, complex):
-        raise Problem("GC904", "the constant is a complex number", "formulas are real")
+        raise Problem("the constant is a complex number", "formulas are real")
     if isinstance(value, int) and abs(value) >= _LARGEST_INT:
         raise OverflowError
     assert isinstance(value, bool | int | float)
@@ -78,17 +78,17 @@ def _checked(value: Any) -> bool | int | float:
 def compare(op: ast.cmpop, left: Any, right: Any) -> bool:
     """left op right in Python's numbers."""
     if not (is_number(left) and is_number(right)):
-        raise Problem("GC904", "only numbers can be compared")
+        raise Problem("only numbers can be compared")
     return bool(_COMPARE[type(op)](left, right))
 
 
 def unary(op: ast.unaryop, value: Any) -> bool | int | float:
     """op value in Python's numbers."""
     if not is_number(value):
-        raise Problem("GC904", "this is not arithmetic on numbers")
+        raise Problem("this is not arithmetic on numbers")
     if isinstance(op, ast.Invert):
         if not isinstance(value, bool):
-            raise Problem("GC904", "~ negates comparisons, not numbers")
+            raise Problem("~ negates comparisons, not numbers")
         return not value
     return _checked(-value if isinstance(op, ast.USub) else +value)
 
@@ -96,13 +96,13 @@ def unary(op: ast.unaryop, value: Any) -> bool | int | float:
 def literal(value: object) -> Any:
     """What a literal stands for. Raises Problem for what is no part of the language."""
     if isinstance(value, complex):
-        raise Problem("GC904", "complex numbers are not part of the formula language")
+        raise Problem("complex numbers are not part of the formula language")
     if isinstance(value, bytes):
-        raise Problem("GC904", "bytes are not part of the formula language")
+        raise Problem("bytes are not part of the formula language")
     if isinstance(value, float) and math.isinf(value):
-        raise Problem("GC904", "the number is larger than any floating-point number", "write inf")
+        raise Problem("the number is larger than any floating-point number", "write inf")
     if isinstance(value, int) and abs(value) >= _LARGEST_INT:
-        raise Problem("GC904", "the number is larger than any floating-point number", "write inf")
+        raise Problem("the number is larger than any floating-point number", "write inf")
     return value
 
 

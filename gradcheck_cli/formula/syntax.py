@@ -6,6 +6,7 @@ import ast
 import re
 import warnings
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.formula.errors import FormulaError
 from gradcheck_cli.formula.place import Positions
 
@@ -36,12 +37,12 @@ def parse_text(text: str, positions: Positions) -> tuple[ast.Module | None, Form
     """The syntax tree, or what is wrong with the text."""
     if len(text) > MAX_LENGTH:
         message = f"the formula has more than {MAX_LENGTH} characters"
-        return None, FormulaError("GC904", message, positions.at(0, 1))
+        return None, FormulaError(Codes.FORMULA_SYNTAX, message, positions.at(0, 1))
     bad = re.search(_ASCII_CONTROL if text.isascii() else _CONTROL, text)
     if bad:
         span = positions.at(bad.start(), bad.end())
         message = f"the formula holds the control character U+{ord(bad[0]):04X}"
-        return None, FormulaError("GC904", message, span)
+        return None, FormulaError(Codes.FORMULA_SYNTAX, message, span)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python's advice on style is not the user's concern
@@ -49,7 +50,7 @@ def parse_text(text: str, positions: Positions) -> tuple[ast.Module | None, Form
     except SyntaxError as error:
         return None, _told(error, text, positions)
     except (RecursionError, MemoryError):
-        return None, FormulaError("GC904", TOO_DEEP, positions.at(0, 1), TOO_DEEP_HELP)
+        return None, FormulaError(Codes.FORMULA_SYNTAX, TOO_DEEP, positions.at(0, 1), TOO_DEEP_HELP)
 
 
 def _told(error: SyntaxError, text: str, positions: Positions) -> FormulaError:
@@ -61,7 +62,9 @@ def _told(error: SyntaxError, text: str, positions: Positions) -> FormulaError:
     end = _offset(text, error.end_lineno, error.end_offset)
     message = error.msg.split(" (<unknown>")[0]
     if "too many nested" in message or "too complex" in message:
-        return FormulaError("GC904", TOO_DEEP, positions.at(start, start + 1), TOO_DEEP_HELP)
+        return FormulaError(
+            Codes.FORMULA_SYNTAX, TOO_DEEP, positions.at(start, start + 1), TOO_DEEP_HELP
+        )
     help = next((hint for word, hint in _HINTS if word in error.msg), "")
     if "digits" in message and "limit" in message:
         message = "a number has too many digits"
@@ -69,7 +72,7 @@ def _told(error: SyntaxError, text: str, positions: Positions) -> FormulaError:
         help = "a choice between values is written where(condition, a, b)"
     span = positions.at(start, max(end, start + 1))
     reason = "" if message == "invalid syntax" else f": {message}"
-    return FormulaError("GC904", f"not valid syntax{reason}", span, help)
+    return FormulaError(Codes.FORMULA_SYNTAX, f"not valid syntax{reason}", span, help)
 
 
 def _offset(text: str, line: int | None, column: int | None) -> int:

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Evaluation, Mode
 from gradcheck_cli.domain.report import Entry, Finding
@@ -90,7 +91,7 @@ def _compare_modes(
         places = np.argwhere(_differ(a, b, allowed, FORMATS[case.dtype]) & undecided)
         if len(places):
             yield _disagreement(
-                case, "GC105", one, name, places, a, b, f"{one.mode}", f"{other.mode}"
+                case, Codes.MODES_DISAGREE, one, name, places, a, b, f"{one.mode}", f"{other.mode}"
             )
 
 
@@ -123,7 +124,7 @@ def engines_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
             places = np.argwhere(apart & undecided)
             if len(places):
                 yield _disagreement(
-                    case, "GC107", one, name, places, a, b, one.engine, other.engine
+                    case, Codes.ENGINES_DISAGREE, one, name, places, a, b, one.engine, other.engine
                 )
 
 

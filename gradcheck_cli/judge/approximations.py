@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.report import Check, Finding, Pass
@@ -33,7 +34,7 @@ def judge_approximation(case: Case, evaluation: Evaluation) -> tuple[list[Check]
         findings.append(
             finding(
                 case,
-                "GC304",
+                Codes.DIFFERENCE_ERROR,
                 f"{evaluation.approximation}: {_size(g, block)}",
                 evaluation=evaluation,
                 input=name,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradcheck_cli.domain.case import Case, Suspect
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
@@ -168,8 +169,12 @@ def judge(case: Case) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
 
 def _sensitive_once(findings: Sequence[Finding]) -> list[Finding]:
     """Where a gradient is said to be ill-conditioned it goes without saying that the output is."""
-    told = {f.engine for f in findings if f.code == "GC502" and f.input is not None}
-    return [f for f in findings if f.code != "GC502" or f.input is not None or f.engine not in told]
+    told = {f.engine for f in findings if f.code == Codes.ILL_CONDITIONED and f.input is not None}
+    return [
+        f
+        for f in findings
+        if f.code != Codes.ILL_CONDITIONED or f.input is not None or f.engine not in told
+    ]
 
 
 def _without_engine(case: Case, got: _Collected) -> list[Finding]:
@@ -183,7 +188,7 @@ def _without_engine(case: Case, got: _Collected) -> list[Finding]:
     of_point = [
         f
         for f in point_findings(case, got.point)
-        if not (f.code == "GC501" and f.input in explained)  # GC105 and GC107 say more
+        if not (f.code == Codes.UNDECIDED and f.input in explained)  # GC105 and GC107 say more
     ]
     return [*of_point, *guard_findings(case), *agreement]
 
@@ -341,11 +346,17 @@ def _judge_missing(
     nonzero &= ~lost_rows(case, evaluation)  # of a lost output nothing is asked
     missing = bool(np.any(nonzero))
     if missing:
-        code, what = "GC102", f"no gradient for `{name}`, whose derivative is not zero"
+        code, what = (
+            Codes.MISSING_GRADIENT,
+            f"no gradient for `{name}`, whose derivative is not zero",
+        )
         if evaluation.mode == "forward":
             what = f"no tangent arrives from `{name}`, whose derivative is not zero"
         if evaluation.mode in SECOND:
-            code, what = "GC106", f"no second derivative for `{name}`, which is not zero"
+            code, what = (
+                Codes.WRONG_SECOND_DERIVATIVE,
+                f"no second derivative for `{name}`, which is not zero",
+            )
         got.findings.append(
             finding(
                 case,

@@ -4,19 +4,20 @@ gradcheck's own."""
 from __future__ import annotations
 
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import Codes, Severity
 from gradcheck_cli.domain.evaluation import Evaluation, Failure
-from gradcheck_cli.domain.report import Finding, Severity
+from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.judge.findings import finding
 
 CODES_OF_FAILURES = {
-    "raised": "GC701",
-    "crashed": "GC702",
-    "timed-out": "GC703",
-    "out-of-memory": "GC704",
-    "unsupported": "GC705",
-    "wrong-shape": "GC103",
-    "missing-output": "GC109",
-    "internal": "GC706",
+    "raised": Codes.ENGINE_RAISED,
+    "crashed": Codes.ENGINE_CRASHED,
+    "timed-out": Codes.ENGINE_TIMED_OUT,
+    "out-of-memory": Codes.OUT_OF_MEMORY,
+    "unsupported": Codes.UNSUPPORTED_OPERATION,
+    "wrong-shape": Codes.WRONG_SHAPE_OR_DTYPE,
+    "missing-output": Codes.MISSING_OUTPUT,
+    "internal": Codes.INTERNAL,
 }
 
 
@@ -27,7 +28,7 @@ def failure_finding(case: Case, evaluation: Evaluation) -> Finding:
     code = CODES_OF_FAILURES[failure.kind]
     node = None if failure.node is None else case.spec.program.nodes[failure.node]
     named = evaluation.engine in case.named or evaluation.mode in case.named_modes
-    severity: Severity | None = "error" if code == "GC705" and named else None
+    severity: Severity | None = "error" if code == Codes.UNSUPPORTED_OPERATION and named else None
     return finding(
         case,
         code,
@@ -41,7 +42,7 @@ def failure_finding(case: Case, evaluation: Evaluation) -> Finding:
 
 def internal_finding(case: Case, failure: Failure) -> Finding:
     """The finding of an exception in gradcheck's own truth, judge or explanation (GC706)."""
-    return finding(case, "GC706", failure.message, detail=failure.detail)
+    return finding(case, Codes.INTERNAL, failure.message, detail=failure.detail)
 
 
 def no_truth_finding(case: Case, failure: Failure | None) -> Finding:
@@ -50,10 +51,10 @@ def no_truth_finding(case: Case, failure: Failure | None) -> Finding:
         return internal_finding(case, failure)
     late = failure is None or failure.kind == "timed-out"
     why = " in the time that was given" if late else f": {failure.message}"  # type: ignore[union-attr]
-    return finding(case, "GC501", f"undecided: the truth could not be computed{why}")
+    return finding(case, Codes.UNDECIDED, f"undecided: the truth could not be computed{why}")
 
 
 def dtype_finding(case: Case, evaluation: Evaluation, name: str, dtype: str) -> Finding:
     """The gradient came back in another dtype than its input has (GC103)."""
     message = f"the gradient of `{name}` is {dtype}, its input is {evaluation.dtype}"
-    return finding(case, "GC103", message, evaluation=evaluation, input=name)
+    return finding(case, Codes.WRONG_SHAPE_OR_DTYPE, message, evaluation=evaluation, input=name)

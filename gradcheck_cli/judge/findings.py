@@ -8,31 +8,31 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.codes import CODES, Codes, Severity
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Evaluation, Mode
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.domain.report import Entry, Finding, Indexing, Severity
+from gradcheck_cli.domain.report import Entry, Finding, Indexing
 from gradcheck_cli.domain.truth import Documented, PointKind, TruthBlock
 from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Judged, Mask, Verdict, accepted_errors
 
 # Verdicts that speak of an engine; those of the point itself are reported once a dtype.
 OF_THE_ENGINE: dict[Verdict, str] = {
-    Verdict.NAN: "GC201",
-    Verdict.INFINITE: "GC202",
-    Verdict.OVERFLOW: "GC202",
-    Verdict.WRONG: "GC101",
-    Verdict.UNDERFLOW: "GC302",
-    Verdict.PRECISION: "GC301",
-    Verdict.ILL_CONDITIONED: "GC502",
-    Verdict.DOCUMENTED: "GC305",
+    Verdict.NAN: Codes.NAN_GRADIENT,
+    Verdict.INFINITE: Codes.INFINITE_GRADIENT,
+    Verdict.OVERFLOW: Codes.INFINITE_GRADIENT,
+    Verdict.WRONG: Codes.WRONG_GRADIENT,
+    Verdict.UNDERFLOW: Codes.UNDERFLOW_TO_ZERO,
+    Verdict.PRECISION: Codes.PRECISION_LOSS,
+    Verdict.ILL_CONDITIONED: Codes.ILL_CONDITIONED,
+    Verdict.DOCUMENTED: Codes.DOCUMENTED_APPROXIMATION,
 }
 OF_THE_POINT: dict[Verdict, str] = {
-    Verdict.KINK: "GC401",
-    Verdict.UNDEFINED: "GC402",
-    Verdict.JUMP: "GC403",
-    Verdict.UNDECIDED: "GC501",
+    Verdict.KINK: Codes.KINK,
+    Verdict.UNDEFINED: Codes.UNDEFINED_DERIVATIVE,
+    Verdict.JUMP: Codes.DISCONTINUITY,
+    Verdict.UNDECIDED: Codes.UNDECIDED,
 }
 
 
@@ -207,7 +207,7 @@ def engine_findings(
             continue
         places = np.argwhere(_told(verdict, judged))
         if verdict is Verdict.WRONG and evaluation.mode in SECOND:
-            code = "GC106"
+            code = Codes.WRONG_SECOND_DERIVATIVE
         entries, more = entries_of(case, evaluation.mode, name, block, places, g, judged.ulps)
         yield finding(
             case,
@@ -295,14 +295,16 @@ def _message(
     if judged.in_float32 is not None and np.all(judged.in_float32[at]):
         wrong = "wrong in float64, and not by rounding: float32 has no such error"
     return {
-        "GC101": f"{many}: {wrong}",
-        "GC106": f"{many}: {wrong}",
-        "GC201": f"{many}: nan {where}",
-        "GC202": f"{many}: infinite {where}",
-        "GC301": f"{many}: {bits:.0f} of {fmt.bits} bits lost in {case.dtype}",
-        "GC302": f"{many}: zero, although {case.dtype} can hold the truth",
-        "GC305": f"{many}: off by {_off_by(judged, block, at, fmt)} of the exact derivative",
-        "GC502": f"{many}: {_sensitive(case, block, judged, at)}",
+        Codes.WRONG_GRADIENT: f"{many}: {wrong}",
+        Codes.WRONG_SECOND_DERIVATIVE: f"{many}: {wrong}",
+        Codes.NAN_GRADIENT: f"{many}: nan {where}",
+        Codes.INFINITE_GRADIENT: f"{many}: infinite {where}",
+        Codes.PRECISION_LOSS: f"{many}: {bits:.0f} of {fmt.bits} bits lost in {case.dtype}",
+        Codes.UNDERFLOW_TO_ZERO: f"{many}: zero, although {case.dtype} can hold the truth",
+        Codes.DOCUMENTED_APPROXIMATION: (
+            f"{many}: off by {_off_by(judged, block, at, fmt)} of the exact derivative"
+        ),
+        Codes.ILL_CONDITIONED: f"{many}: {_sensitive(case, block, judged, at)}",
     }[code]
 
 
@@ -336,8 +338,10 @@ def _sensitive(case: Case, block: TruthBlock, judged: Judged, at: tuple[Array, .
 
 
 _POINT_MESSAGES = {
-    "GC402": "no finite derivative here: a vertical tangent, or the edge of the domain",
-    "GC403": "the function jumps here, so there is no derivative",
+    Codes.UNDEFINED_DERIVATIVE: (
+        "no finite derivative here: a vertical tangent, or the edge of the domain"
+    ),
+    Codes.DISCONTINUITY: "the function jumps here, so there is no derivative",
 }
 
 
@@ -345,7 +349,7 @@ def _point_message(case: Case, code: str, key: tuple[Mode, str], place: Array) -
     """What is said of the first entry with this code stands for all of them."""
     truth = case.truth
     assert truth is not None
-    if code == "GC401":
+    if code == Codes.KINK:
         block = truth.blocks[key]
         low, high = float(block.lower[tuple(place)]), float(block.upper[tuple(place)])
         if key[0] in SECOND and (np.isinf(low) or np.isinf(high)):
@@ -353,7 +357,7 @@ def _point_message(case: Case, code: str, key: tuple[Mode, str], place: Array) -
         if np.isinf(low) or np.isinf(high):
             return "a kink of many slopes, of which not all are known: any finite one is accepted"
         return f"a kink: every slope from {low:.4g} to {high:.4g} is accepted"
-    if code == "GC501":
+    if code == Codes.UNDECIDED:
         reason = truth.reasons.get(key, "the error bar of the truth is too wide to tell")
         return f"undecided: {reason}"
     return _POINT_MESSAGES[code]
@@ -408,7 +412,7 @@ def guard_findings(case: Case) -> Iterable[Finding]:
             )
             found = finding(
                 case,
-                "GC404",
+                Codes.CLIPPED_GRADIENT,
                 message,
                 input=name,
                 span=guard.span,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.report import Finding
@@ -44,7 +45,7 @@ def flushed_finding(case: Case, evaluation: Evaluation) -> Finding | None:
         f"{words}: {evaluation.engine} takes numbers below {tiny:.3g} for 0, "
         "and gives what is right there"
     )
-    return finding(case, "GC402", message, evaluation=evaluation, input=names[0])
+    return finding(case, Codes.UNDEFINED_DERIVATIVE, message, evaluation=evaluation, input=names[0])
 
 
 def _alike(case: Case, one: Evaluation, other: Evaluation) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule
 from gradcheck_cli.domain.spec import Tolerance
@@ -40,34 +41,48 @@ class Allowing:
 
 
 RULES: Mapping[Rule, Allowing] = {
-    "kink": Allowing("between the one-sided derivatives of a kink", codes=("GC401",)),
-    "undefined point": Allowing("there is no finite derivative", codes=("GC402",)),
-    "jump": Allowing("the function jumps", codes=("GC403",)),
-    "undecided": Allowing(
-        "the truth is not known well enough", codes=("GC501", "GC105", "GC107", "GC706")
+    "kink": Allowing("between the one-sided derivatives of a kink", codes=(Codes.KINK,)),
+    "undefined point": Allowing(
+        "there is no finite derivative", codes=(Codes.UNDEFINED_DERIVATIVE,)
     ),
-    "lost output": Allowing("the output itself is nan or infinite", codes=("GC203",)),
-    "overflow": Allowing("the truth does not fit the dtype", codes=("GC202",)),
+    "jump": Allowing("the function jumps", codes=(Codes.DISCONTINUITY,)),
+    "undecided": Allowing(
+        "the truth is not known well enough",
+        codes=(Codes.UNDECIDED, Codes.MODES_DISAGREE, Codes.ENGINES_DISAGREE, Codes.INTERNAL),
+    ),
+    "lost output": Allowing(
+        "the output itself is nan or infinite", codes=(Codes.NON_FINITE_OUTPUT,)
+    ),
+    "overflow": Allowing("the truth does not fit the dtype", codes=(Codes.INFINITE_GRADIENT,)),
     "flushed": Allowing("the truth is below the smallest normal number"),
-    "flushed input": Allowing("the engine takes subnormal inputs for 0", codes=("GC402",)),
+    "flushed input": Allowing(
+        "the engine takes subnormal inputs for 0", codes=(Codes.UNDEFINED_DERIVATIVE,)
+    ),
     "tolerance": Allowing("within the tolerance of the spec"),
     "error bar": Allowing("within the error bar of the truth", limits.DECIDABLE),
     "conditioning": Allowing(
-        "rounding, that of the inputs above all, moves the truth by as much", codes=("GC502",)
+        "rounding, that of the inputs above all, moves the truth by as much",
+        codes=(Codes.ILL_CONDITIONED,),
     ),
     "rounding": Allowing("what rounding each operation once may cost", limits.ERROR_BITS),
-    "documented": Allowing("what the engine's documentation says that it gives", codes=("GC305",)),
+    "documented": Allowing(
+        "what the engine's documentation says that it gives",
+        codes=(Codes.DOCUMENTED_APPROXIMATION,),
+    ),
     "few digits": Allowing("fewer than a quarter of the digits are lost", limits.NOTE_BITS),
     "some digits": Allowing(
-        "fewer than half of the digits are lost", limits.ERROR_BITS, ("GC301",)
+        "fewer than half of the digits are lost", limits.ERROR_BITS, (Codes.PRECISION_LOSS,)
     ),
     "zero": Allowing("what rounding leaves of terms that cancel to zero"),
     "small": Allowing("explained by rounding, and nothing beside the other derivatives"),
     "invisible": Allowing(
-        "invisible beside the largest entry of its row or column", codes=("GC301", "GC302")
+        "invisible beside the largest entry of its row or column",
+        codes=(Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO),
     ),
     "no gradient": Allowing("there is no gradient, and the derivative is zero"),
-    "approximation": Allowing("a difference quotient was asked for", codes=("GC304",)),
+    "approximation": Allowing(
+        "a difference quotient was asked for", codes=(Codes.DIFFERENCE_ERROR,)
+    ),
     "products": Allowing("random products agree with differences of the output"),
     "path": Allowing("what rounding does to a training path"),
     "none": Allowing("no rule allows it", 0.0),
@@ -214,5 +229,8 @@ def _speaks_of(finding: Finding, check: Check) -> bool:
         finding.dtype in (check.dtype, None)
         and finding.point == check.point
         and finding.input in (check.input, None)
-        and (finding.engine in (check.engine, None) or finding.code in ("GC105", "GC107"))
+        and (
+            finding.engine in (check.engine, None)
+            or finding.code in (Codes.MODES_DISAGREE, Codes.ENGINES_DISAGREE)
+        )
     )

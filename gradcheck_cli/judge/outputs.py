@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation
 from gradcheck_cli.domain.report import Entry, Finding
@@ -68,9 +69,9 @@ def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
         if np.any(unstable & ~says):
             yield _far_off(case, evaluation, output, ulps, unstable & ~says)
         elif np.any(says):
-            yield _far_off(case, evaluation, output, ulps, says, "GC305")
+            yield _far_off(case, evaluation, output, ulps, says, Codes.DOCUMENTED_APPROXIMATION)
         elif np.any(sensitive := _sensitive(case, output, ulps)):
-            yield _far_off(case, evaluation, output, ulps, sensitive, "GC502")
+            yield _far_off(case, evaluation, output, ulps, sensitive, Codes.ILL_CONDITIONED)
 
 
 def _flat(evaluation: Evaluation) -> Array | None:
@@ -173,7 +174,7 @@ def _far_off(
     output: Array,
     ulps: Array,
     far: Mask,
-    code: str = "GC303",
+    code: str = Codes.UNSTABLE_OUTPUT,
 ) -> Finding:
     truth, fmt = case.truth, FORMATS[case.dtype]
     assert truth is not None
@@ -182,8 +183,8 @@ def _far_off(
     worst = int(places[0])
     exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
     many = "the output" if output.size == 1 else f"{len(places)} of {output.size} outputs"
-    found = documented_of(case, evaluation) if code == "GC305" else None
-    if code == "GC502":
+    found = documented_of(case, evaluation) if code == Codes.DOCUMENTED_APPROXIMATION else None
+    if code == Codes.ILL_CONDITIONED:
         known = f"{output[worst]:.6g}, exactly {exact[worst]:.6g}"
         what = f"{known}; rounding the inputs alone moves it by as much"
     elif found is not None:
@@ -230,16 +231,20 @@ def _lost(case: Case, evaluation: Evaluation, output: Array, place: int) -> Find
         message += f"; the input `{cut}` is too large for {case.dtype}"
     elif _infinite_everywhere(case, right):
         message += f", as it is in {limits.wider('float32').name}"
-        return finding(case, "GC203", message, severity="warning", evaluation=evaluation)
+        return finding(
+            case, Codes.NON_FINITE_OUTPUT, message, severity="warning", evaluation=evaluation
+        )
     elif _overflows(right, fmt):
         message += f": {genuine_overflow('its exact value', right, fmt)}"
         if fmt.round(right) == value:  # as it should
-            return finding(case, "GC203", message, severity="warning", evaluation=evaluation)
+            return finding(
+                case, Codes.NON_FINITE_OUTPUT, message, severity="warning", evaluation=evaluation
+            )
     elif (slope := _gradient_that_overflows(case, evaluation)) is not None:
         # a value that is mended has no gradient to go with it
         what = f"the size of the exact gradient of `{slope[0]}`"
         message += f"; {genuine_overflow(what, slope[1], fmt)}"
-    return finding(case, "GC203", message, evaluation=evaluation)
+    return finding(case, Codes.NON_FINITE_OUTPUT, message, evaluation=evaluation)
 
 
 def _gradient_that_overflows(case: Case, evaluation: Evaluation) -> tuple[str, float] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradcheck_cli.domain.case import TrainingCase
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Training
 from gradcheck_cli.domain.report import Check, Entry, Finding, Pass
@@ -59,7 +59,7 @@ def _judge_parameter(case: TrainingCase, path: Training, name: str) -> tuple[Che
     if exact is None or near is None or exact.failure or near.failure:
         message = "undecided: the reference engine did not finish its own training path"
         return _check(case, path, name, "passed", None), _finding(
-            case, path, name, "GC501", message
+            case, path, name, Codes.UNDECIDED, message
         )
     fmt = FORMATS[case.dtype]
     truth, mine = exact.parameters[name], path.parameters[name]
@@ -81,7 +81,7 @@ def _judge_parameter(case: TrainingCase, path: Training, name: str) -> tuple[Che
     )
     message = f"`{name}` leaves the reference path at step {first} of {steps}"
     return _check(case, path, name, "failed", worst), _finding(
-        case, path, name, "GC101", message, entries
+        case, path, name, Codes.WRONG_GRADIENT, message, entries
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.report import Finding
 
 
@@ -44,7 +45,11 @@ def _key(finding: Finding) -> Hashable:
 def cuts_off(finding: Finding) -> bool:
     """Whether there is no gradient because a path is detached: of all parameters behind it."""
     cause = finding.cause
-    return finding.code == "GC102" and cause is not None and cause.kind == "detached path"
+    return (
+        finding.code == Codes.MISSING_GRADIENT
+        and cause is not None
+        and cause.kind == "detached path"
+    )
 
 
 def detail_of(group: Sequence[Finding]) -> str:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
     SECOND_ORDER,
@@ -34,7 +35,6 @@ from gradcheck_cli.judge.gate import unexplained
 from gradcheck_cli.run.designs import accepted, unmatched
 from gradcheck_cli.run.plan import Look, Plan
 
-OF_MODES, OF_ENGINES, OF_DIFFERENCES = "GC105", "GC107", "GC304"
 _BASE: dict[str, Mode] = {second: first for first, second in SECOND_ORDER.items()}
 
 
@@ -169,14 +169,14 @@ def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
     """The command that shows the finding again. One that compares asks all that it compares."""
     words = []
     if finding.engine:
-        compared = plan.engines if finding.code == OF_ENGINES else [finding.engine]
+        compared = plan.engines if finding.code == Codes.ENGINES_DISAGREE else [finding.engine]
         words += ["--engine", ",".join(compared)]
     if finding.dtype:
         words += ["--dtype", finding.dtype]
     mode = _BASE.get(finding.mode or "", finding.mode)
     if mode in FIRST_ORDER:
-        words += ["--mode", ",".join(FIRST_ORDER) if finding.code == OF_MODES else mode]
-    if finding.code == OF_DIFFERENCES:
+        words += ["--mode", ",".join(FIRST_ORDER) if finding.code == Codes.MODES_DISAGREE else mode]
+    if finding.code == Codes.DIFFERENCE_ERROR:
         words += ["--difference-scheme", options.difference.scheme]
         if options.difference.step is not None:
             words += ["--difference-step", str(options.difference.step)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import SpecError
 from gradcheck_cli.specfile.text import Lines
@@ -26,7 +27,13 @@ class Collector:
         """How many entries of a list, the first ones, are defaults of the file."""
 
     def add(
-        self, code: str, message: str, path: Path, *, at_key: bool = False, help: str = ""
+        self,
+        message: str,
+        path: Path,
+        *,
+        code: str = Codes.SPEC_SCHEMA,
+        at_key: bool = False,
+        help: str = "",
     ) -> None:
         """An error at the value of `path`, or at its key; at the nearest that is there."""
         key, value = locate(self.root, path)

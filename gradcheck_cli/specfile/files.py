@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import STDIN
 from gradcheck_cli.domain.report import SpecError
 from gradcheck_cli.specfile.text import MAX_BYTES, reason
@@ -52,7 +53,9 @@ def expand(paths: Iterable[str]) -> Expanded:
             matches = [spec for match in _matches(path) for spec in search.specs(match)]
             files.update(dict.fromkeys(matches))
             if not matches:
-                search.errors.append(SpecError("GC901", path, "the pattern matches no spec"))
+                search.errors.append(
+                    SpecError(Codes.UNREADABLE_FILE, path, "the pattern matches no spec")
+                )
         else:
             search.errors.append(_missing(path))
     return Expanded(list(files), search.errors, len(search.others - files.keys()))
@@ -101,7 +104,7 @@ class _Search:
 
     def _refused(self, error: OSError) -> None:
         message = f"the folder cannot be read: {reason(error)}"
-        self.errors.append(SpecError("GC901", str(error.filename), message))
+        self.errors.append(SpecError(Codes.UNREADABLE_FILE, str(error.filename), message))
 
 
 def _is_spec(path: str) -> bool:
@@ -134,12 +137,14 @@ def _missing(path: str) -> SpecError:
     except FileNotFoundError:
         if not parent.is_dir():
             message = "there is no such file or folder"
-            return SpecError("GC901", path, message, help=f"there is no folder {parent}")
+            return SpecError(
+                Codes.UNREADABLE_FILE, path, message, help=f"there is no folder {parent}"
+            )
     except (OSError, ValueError) as error:
-        return SpecError("GC901", path, f"the file cannot be read: {reason(error)}")
+        return SpecError(Codes.UNREADABLE_FILE, path, f"the file cannot be read: {reason(error)}")
     wanted = Path(path).name
     choices = [name for name in names if name.endswith(ENDINGS) or (parent / name).is_dir()]
     same_stem = [name for name in choices if Path(name).stem == wanted]
     near = same_stem or difflib.get_close_matches(wanted, choices, 1, 0.6)
     help = f"did you mean `{parent / near[0]}`?" if near else ""
-    return SpecError("GC901", path, "there is no such file or folder", help=help)
+    return SpecError(Codes.UNREADABLE_FILE, path, "there is no such file or folder", help=help)

@@ -54,7 +54,7 @@ def read_inputs(
             path: Path = ("points", index, name)
             if name not in base:
                 help = f"{meant(name, base)} inputs: {listed(base)}".strip()
-                collector.add("GC903", f"there is no input `{name}`", path, at_key=True, help=help)
+                collector.add(f"there is no input `{name}`", path, at_key=True, help=help)
             elif reader.allowed(form, path) and (known := base[name]) is not None:
                 given[name] = reader.at_point(known, form, path, index + 1)
         _complete(given, inputs.points)
@@ -84,7 +84,7 @@ class _Reader:
             message = (
                 f"`{key}` belongs to the input itself, under `inputs`: it is the same everywhere"
             )
-            self.collector.add("GC903", message, (*path, key), at_key=True)
+            self.collector.add(message, (*path, key), at_key=True)
         return not stray
 
     def base(self, name: str, form: Any) -> Input | None:
@@ -100,14 +100,14 @@ class _Reader:
         if not floating and about.get("requires_grad") is True:
             message = f"`{name}` holds {_WORDS[value.dtype.kind]} values, which have no gradient"
             help = "requires_grad: false, or a floating dtype"
-            self.collector.add("GC903", message, (*path, "requires_grad"), help=help)
+            self.collector.add(message, (*path, "requires_grad"), help=help)
         requires_grad = floating and about.get("requires_grad", True)
         kind = about.get("kind", "")
         if kind and not self._is_of(kind, value, path):
             return None
         if kind and "domain" in about:
             message = f"`{name}` stays of its kind, and has no `domain` beside that"
-            self.collector.add("GC903", message, (*path, "domain"), at_key=True)
+            self.collector.add(message, (*path, "domain"), at_key=True)
         found = Input(name, value, requires_grad, float(low), float(high), self._seed(form), kind)
         return found if self._inside(found, path) else None
 
@@ -118,7 +118,7 @@ class _Reader:
             why = f"a value of kind {kind} has floating numbers"
         why = why or wrong_value(kind, value)
         if why:
-            self.collector.add("GC903", why, path)
+            self.collector.add(why, path)
         return not why
 
     def at_point(self, base: Input, form: Any, path: Path, point: int) -> Input | None:
@@ -129,12 +129,12 @@ class _Reader:
         if value.shape != base.value.shape:
             wanted = f"but {base.value.shape} under `inputs`"
             message = f"`{base.name}` has shape {value.shape} at this point, {wanted}"
-            self.collector.add("GC903", message, path)
+            self.collector.add(message, path)
             return None
         kind = form.get("kind", base.kind) if isinstance(form, dict) else base.kind
         if kind != base.kind:
             message = f"`{base.name}` is of kind {base.kind or 'none'} under `inputs`"
-            self.collector.add("GC903", message, (*path, "kind"))
+            self.collector.add(message, (*path, "kind"))
             return None
         if kind and not self._is_of(kind, value, path):
             return None
@@ -165,7 +165,7 @@ class _Reader:
             shape = tuple(form["shape"])
             why = wrong_shape(form["kind"], shape)
             if why:
-                self.collector.add("GC903", why, (*path, "shape"))
+                self.collector.add(why, (*path, "shape"))
                 return None
             drawn = KINDS[form["kind"]].drawn(np.random.default_rng(stream), shape)
             return values.as_float(drawn, dtype, path, self.collector)
@@ -183,5 +183,5 @@ class _Reader:
             f"{found.name}{entry} = {value:g} is outside the domain [{found.low:g}, {found.high:g}]"
         )
         help = "" if found.seed is None else "choose a distribution that stays inside"
-        self.collector.add("GC903", message, path, help=help)
+        self.collector.add(message, path, help=help)
         return False

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.implementation import (
     STRAIGHT_THROUGH,
     ByDesign,
@@ -66,18 +67,18 @@ def _setup(form: Mapping[str, Any], folder: str, collector: Collector) -> Setup:
     for name, value in form.get("environment", {}).items():
         if "=" in name or "\0" in name + value:
             message = f"`{visible(name)}` cannot be a variable of the environment with this value"
-            collector.add("GC903", message, ("setup", "environment", name), at_key=True)
+            collector.add(message, ("setup", "environment", name), at_key=True)
     for index, target in enumerate(form.get("imports", ())):
         place, separator, name = target.partition(":")
         path: Path = ("setup", "imports", index)
         if place.endswith(".py") and not FilePath(folder, place).expanduser().is_file():
-            collector.add("GC903", f"there is no file {place}", path, help=_from_where(folder))
+            collector.add(f"there is no file {place}", path, help=_from_where(folder))
         words = [] if place.endswith(".py") else place.split(".")
         words += name.split(".") if separator else []
         if not all(word.isidentifier() for word in words):
             message = f"`{target}` does not say what is imported"
             help = "path.py, package.module, or one of them with :function"
-            collector.add("GC903", message, path, help=help)
+            collector.add(message, path, help=help)
     return Setup(form.get("environment", {}), tuple(form.get("imports", ())))
 
 
@@ -104,9 +105,7 @@ def read_designs(
     for index, form in enumerate(data.get("by_design", ())):
         path: Path = ("by_design", index)
         if not form["reason"].strip() or not form["reason"].isprintable():
-            collector.add(
-                "GC903", "the reason is empty, or not one line of text", (*path, "reason")
-            )
+            collector.add("the reason is empty, or not one line of text", (*path, "reason"))
         engine, shared = form.get("engine"), index < collector.shared.get("by_design", 0)
         concerned = {engine} if engine else set(engines)
         if shared and not concerned & (set(engines) - WHOLE):
@@ -114,15 +113,15 @@ def read_designs(
         if engine is not None and engine not in engines:
             help = f"{meant(engine, engines)} implementations: {listed(engines)}".strip()
             message = f"there is no implementation for `{engine}`"
-            collector.add("GC903", message, (*path, "engine"), help=help)
+            collector.add(message, (*path, "engine"), help=help)
         elif concerned <= WHOLE:
             message = "there is nothing inside of such a layer that could be meant by itself"
             help = "`surrogate` declares the backward of the layer"
-            collector.add("GC903", message, path, help=help)
+            collector.add(message, path, help=help)
         function, detach = form.get("function", ""), form.get("detach", "")
         if function and not function.isidentifier():
             message = f"`{function}` is not the name of a function or class"
-            collector.add("GC903", message, (*path, "function"))
+            collector.add(message, (*path, "function"))
         if detach:
             _check_detach(detach, folder, (*path, "detach"), collector)
         if "surrogate" in form:
@@ -142,7 +141,7 @@ def _check_detach(target: str, folder: str, path: Path, collector: Collector) ->
     try:
         stretch(target, folder)
     except NoStretch as error:
-        collector.add("GC903", str(error), path, help=error.help)
+        collector.add(str(error), path, help=error.help)
 
 
 def _check_formula(where: Path, collector: Collector) -> Span:
@@ -152,7 +151,7 @@ def _check_formula(where: Path, collector: Collector) -> Span:
     if isinstance(tree, Scalar):
         place = ScalarPlace(tree, collector.source.text, collector.lines)
         for error in parse(tree.text, place).errors:
-            if error.code == "GC904":
+            if error.code == Codes.FORMULA_SYNTAX:
                 collector.add_at(error.code, error.message, error.span, where, error.help)
     return collector.span(tree)
 
@@ -196,15 +195,15 @@ def _check_target(target: str, folder: str, path: Path, collector: Collector) ->
     suffix = FilePath(place).suffix
     if suffix == ".py" or suffix in HEADERS:
         if not FilePath(folder, place).expanduser().is_file():
-            collector.add("GC903", f"there is no file {place}", path, help=_from_where(folder))
+            collector.add(f"there is no file {place}", path, help=_from_where(folder))
         if separator and not _is_name(name, suffix):
             message = f"`{name}` is not a name in {place}"
-            collector.add("GC903", message, path, help=f"path{suffix}:name")
+            collector.add(message, path, help=f"path{suffix}:name")
         return
     parts = [*place.split("."), *name.split(".")] if separator else [""]
     if not all(part.isidentifier() for part in parts):
         message = f"`{target}` does not say where the layer is"
-        collector.add("GC903", message, path, help="path.py:name, or package.module:name")
+        collector.add(message, path, help="path.py:name, or package.module:name")
 
 
 def _is_name(name: str, suffix: str) -> bool:

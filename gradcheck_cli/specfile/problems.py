@@ -58,7 +58,7 @@ def report(error: ValidationError, collector: Collector, schemas: Any) -> set[Pa
             continue  # the misspelt key says it already
         if kind == "missing":
             message = f"the key `{path[-1]}` is missing"
-            collector.add("GC903", message, path, help=f"{path[-1]}: {about}")
+            collector.add(message, path, help=f"{path[-1]}: {about}")
         elif kind == "union_tag_not_found":
             _input(path, collector)
         elif kind == "extra_forbidden":
@@ -112,7 +112,6 @@ def _unknown_key(path: Path, valid: list[str], collector: Collector) -> None:
     help = f"valid keys: {listed(valid)}"
     guess = meant(path[-1], valid)
     collector.add(
-        "GC903",
         f"unknown key `{path[-1]}`",
         path,
         at_key=True,
@@ -128,7 +127,6 @@ def _input(path: Path, collector: Collector) -> None:
     )
     if not isinstance(tree, Mapping):
         collector.add(
-            "GC903",
             f"{shown(tree)} is not the value of an input",
             path,
             help=text_help(tree, forms),
@@ -141,14 +139,13 @@ def _input(path: Path, collector: Collector) -> None:
     if "distribution" in tree.keys:
         choice = tree.values["distribution"]
         collector.add(
-            "GC903",
             f"unknown distribution: {shown(choice)}",
             (*path, "distribution"),
             help=_choice_help(choice, model.DISTRIBUTIONS),
         )
     elif not any(nearest(key, ["distribution", "value"]) for key in strange):
         missing = "`distribution` is missing" if "shape" in tree.keys else "the value is missing"
-        collector.add("GC903", missing, path, at_key=True, help=forms)
+        collector.add(missing, path, at_key=True, help=forms)
 
 
 def _recipe_keys() -> list[str]:
@@ -171,16 +168,16 @@ def _plain(detail: ErrorDetails, path: Path, schema: Any, collector: Collector) 
     name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this"
     if kind in _WANTED:
         message = f"{name} must be {_WANTED[kind]}, not {shown(tree)}"
-        collector.add("GC903", message, path, help=_type_help(kind, tree))
+        collector.add(message, path, help=_type_help(kind, tree))
     elif kind == "literal_error":
         choices = [str(choice) for choice in schema["expected"]]
         message = f"{shown(tree)} is not valid here"
-        collector.add("GC903", message, path, help=_choice_help(tree, choices))
+        collector.add(message, path, help=_choice_help(tree, choices))
     else:
         words = _LIMITS.get(kind)
         limit = f"{name} {words(context)}" if words else f"{name}: {detail['msg']}"
         message = str(detail["msg"]) if kind in ("bound", "order") else limit
-        collector.add("GC903", message, path)
+        collector.add(message, path)
 
 
 _LIMITS: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -211,7 +208,7 @@ def _bad_name(path: Path, kind: str, collector: Collector) -> None:
     else:
         message = f"`{path[-1]}` is not a dtype"
         help = _choice_help(path[-1], model.FLOAT_TYPES)
-    collector.add("GC903", message, path, at_key=True, help=help)
+    collector.add(message, path, at_key=True, help=help)
 
 
 def _choice_help(value: Tree | str | int, choices: Any) -> str:

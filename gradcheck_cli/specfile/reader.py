@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import ValidationError
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.layer import as_program
 from gradcheck_cli.domain.place import STDIN, Source, Span
 from gradcheck_cli.domain.program import Program
@@ -53,7 +54,9 @@ def read(
         help = "a spec needs at least `inputs` and `model`"
         span = _written(lines, source.text)
         return [], [
-            SpecError("GC902", path, "there is no spec in this file", span, source, help=help)
+            SpecError(
+                Codes.YAML_SYNTAX, path, "there is no spec in this file", span, source, help=help
+            )
         ]
     stem = "stdin" if path == STDIN else _stem(path)
     specs: list[Spec] = []
@@ -68,14 +71,16 @@ def read(
         if not found:
             help = "below `---`, a spec with `inputs` and `model`"
             message = "there are defaults in this file, and no spec"
-            errors.append(SpecError("GC902", path, message, None, source, help=help))
+            errors.append(SpecError(Codes.YAML_SYNTAX, path, message, None, source, help=help))
     for number_, document in enumerate(found, start=1):
         reader = _Reader(source, lines, document, defaults, seed)
         spec = reader.read(stem if len(found) == 1 else f"{stem}#{number_}")
         if spec is not None and spec.name in names:
             message = f"two specs of this file are called {spec.name}"
             help = f"the first is in line {names[spec.name].line}"
-            reader.errors.append(SpecError("GC903", path, message, spec.span, source, "name", help))
+            reader.errors.append(
+                SpecError(Codes.SPEC_SCHEMA, path, message, spec.span, source, "name", help)
+            )
         elif spec is not None:
             names[spec.name] = spec.span
             specs.append(spec)
@@ -153,10 +158,10 @@ class _Reader:
         if isinstance(data, dict) and data.pop(DEFAULTS, None) is not None:
             message = "`defaults` stands alone, in the first document of a file"
             help = "`---` in a line of its own ends a document"
-            collector.add("GC903", message, (DEFAULTS,), at_key=True, help=help)
+            collector.add(message, (DEFAULTS,), at_key=True, help=help)
         if not isinstance(data, dict):
             message = f"a spec is a mapping of keys, not {problems.shown(self._document.root)}"
-            collector.add("GC903", message, (), help=f"keys: {listed(_keys())}")
+            collector.add(message, (), help=f"keys: {listed(_keys())}")
             return None
         spec = _Sense(collector, data, self._seed).spec(default_name)
         return None if self.errors else spec
@@ -169,7 +174,12 @@ class _Reader:
             help = f"it stands first in line {first.line}, column {first.column}"
         self.errors.append(
             SpecError(
-                "GC902", self._source.path, visible(problem.message), span, self._source, help=help
+                Codes.YAML_SYNTAX,
+                self._source.path,
+                visible(problem.message),
+                span,
+                self._source,
+                help=help,
             )
         )
 
@@ -218,13 +228,13 @@ class _Sense:
         if "model" not in self.given and not self._misspelt("model", "implementations"):
             help = "model: a formula; implementations: layers that somebody wrote, by engine"
             message = "the key `model` or `implementations` is missing"
-            collector.add("GC903", message, ("model",), help=help)
+            collector.add(message, ("model",), help=help)
         if "by_design" in data:
             message = "`by_design` is about layers: a formula says `stop_gradient` itself"
-            collector.add("GC903", message, ("by_design",), at_key=True)
+            collector.add(message, ("by_design",), at_key=True)
         if "setup" in data:
             message = "`setup` is about layers: a formula runs no code of users"
-            collector.add("GC903", message, ("setup",), at_key=True)
+            collector.add(message, ("setup",), at_key=True)
         wrt = self._wrt(inputs) if inputs is not None else ()
         program = self._program(inputs, constants, wrt)
         if program is None or inputs is None or collector.errors:
@@ -259,9 +269,7 @@ class _Sense:
         implementations = read_implementations(data, collector)
         designs = read_designs(data, list(data["implementations"]), collector)
         if "train" in data:
-            collector.add(
-                "GC903", "`train` follows a formula, not a layer", ("train",), at_key=True
-            )
+            collector.add("`train` follows a formula, not a layer", ("train",), at_key=True)
         if inputs is None or collector.errors:
             return None
         model = read_model(collector, constants, self._arguments(inputs))
@@ -302,23 +310,23 @@ class _Sense:
                 path: Path = (section, name)
                 if name in settings.RESERVED or name.startswith("__"):
                     message = f"`{name}` is a word of the formula language: choose another name"
-                    self.collector.add("GC903", message, path, at_key=True)
+                    self.collector.add(message, path, at_key=True)
                     if section == "inputs":
                         inputs.base[name] = None  # no formula can use it: that is told already
                 elif "." in name and "implementations" not in self.given:
                     message, help = problems.not_a_name(name)
-                    self.collector.add("GC903", message, path, at_key=True, help=help)
+                    self.collector.add(message, path, at_key=True, help=help)
                     inputs.base[name] = None
                 elif section == "constants" and name in inputs.base:
                     message = f"`{name}` is an input already"
-                    self.collector.add("GC903", message, path, at_key=True)
+                    self.collector.add(message, path, at_key=True)
 
     def _texts(self) -> None:
         """What reports print must not steer the terminal."""
         for key in ("name", "description"):
             text = self.data.get(key, "")
             if not text.replace("\n", " " if key == "description" else "\n").isprintable():
-                self.collector.add("GC903", f"`{key}` holds control characters", (key,))
+                self.collector.add(f"`{key}` holds control characters", (key,))
 
     def _wrt(self, inputs: Inputs) -> tuple[str, ...]:
         """The inputs to be differentiated, each a floating one that asks for it."""
@@ -328,7 +336,13 @@ class _Sense:
             if not names and None not in inputs.base.values():
                 message = "no input is a floating number that asks for its gradient"
                 help = "at least one input needs a floating dtype and no `requires_grad: false`"
-                self.collector.add("GC907", message, ("inputs",), at_key=True, help=help)
+                self.collector.add(
+                    message,
+                    ("inputs",),
+                    at_key=True,
+                    help=help,
+                    code=Codes.NOTHING_TO_DIFFERENTIATE,
+                )
         else:
             names = settings.floating_inputs(stated, inputs, ("wrt",), self.collector)
         self._finite(names, inputs)
@@ -348,7 +362,7 @@ class _Sense:
                 value = float(point[name].value[bad].flat[0])
                 message = f"`{name}` holds {value}, where there is no gradient to check"
                 help = f"requires_grad: false makes `{name}` data"
-                self.collector.add("GC903", message, path, help=help)
+                self.collector.add(message, path, help=help)
 
     def _program(
         self,
@@ -366,7 +380,10 @@ class _Sense:
         parsed = parse(tree.text, place, constants=constants, inputs=arguments)
         told = {error.code for error in self.collector.errors}
         for error in parsed.errors:
-            if error.code == "GC907" and "GC907" in told:
+            if (
+                error.code == Codes.NOTHING_TO_DIFFERENTIATE
+                and Codes.NOTHING_TO_DIFFERENTIATE in told
+            ):
                 continue  # the inputs were blamed for it already
             self.collector.add_at(error.code, error.message, error.span, ("model",), error.help)
         if parsed.program is not None:
@@ -391,9 +408,11 @@ class _Sense:
             message = (
                 f"the output depends on none of {listed(wrt)}: there is nothing to differentiate"
             )
-            self.collector.add("GC907", message, ("model",), at_key=True)
+            self.collector.add(
+                message, ("model",), at_key=True, code=Codes.NOTHING_TO_DIFFERENTIATE
+            )
             return
         for name in unused:
             message = f"the output does not depend on `{name}`"
             help = f"use `{name}` in the formula, remove it, or say requires_grad: false"
-            self.collector.add("GC903", message, ("inputs", name), at_key=True, help=help)
+            self.collector.add(message, ("inputs", name), at_key=True, help=help)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import ValidationError
 
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.codes import CODES, Codes, Families
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import Program
@@ -103,7 +103,7 @@ def _once(names: Iterable[str], path: Path, collector: Collector) -> None:
     seen: set[str] = set()
     for index, name in enumerate(names):
         if name in seen:
-            collector.add("GC903", f"`{name}` is listed twice", (*path, index))
+            collector.add(f"`{name}` is listed twice", (*path, index))
         seen.add(name)
 
 
@@ -116,7 +116,7 @@ def check_engine(name: str, path: Path, collector: Collector, *, at_key: bool = 
 
     if name not in {point.name for point in entry_points(group="gradcheck.engines")}:
         help = f"did you mean `{near}`?"
-        collector.add("GC903", f"there is no engine `{name}`", path, at_key=at_key, help=help)
+        collector.add(f"there is no engine `{name}`", path, at_key=at_key, help=help)
 
 
 def _tolerance(form: Mapping[str, Any] | None) -> Tolerance | None:
@@ -135,7 +135,7 @@ def _allows(
     forms: Iterable[Mapping[str, Any]], inputs: Inputs | None, collector: Collector
 ) -> tuple[Allow, ...]:
     found: list[Allow] = []
-    findings = [code for code in CODES if not code.startswith("GC9")]
+    findings = [code for code in CODES if not code.startswith(Families.SPEC)]
     for index, form in enumerate(forms):
         path: Path = ("allow", index)
         if form["code"] not in findings:
@@ -143,11 +143,9 @@ def _allows(
                 f"{meant(form['code'], findings)} `gradcheck explain --all` lists the codes".strip()
             )
             message = f"`{form['code']}` is not the code of a finding"
-            collector.add("GC903", message, (*path, "code"), help=help)
+            collector.add(message, (*path, "code"), help=help)
         if not form["reason"].strip() or not form["reason"].isprintable():
-            collector.add(
-                "GC903", "the reason is empty, or not one line of text", (*path, "reason")
-            )
+            collector.add("the reason is empty, or not one line of text", (*path, "reason"))
         shared = index < collector.shared.get("allow", 0)
         if "input" in form and inputs is not None and not shared:
             _known(form["input"], inputs, (*path, "input"), collector)
@@ -183,7 +181,7 @@ def _known(name: str, inputs: Inputs, path: Path, collector: Collector) -> bool:
     if name in inputs.base:
         return True
     help = f"{meant(name, inputs.base)} inputs: {listed(inputs.base)}".strip()
-    collector.add("GC903", f"there is no input `{name}`", path, help=help)
+    collector.add(f"there is no input `{name}`", path, help=help)
     return False
 
 
@@ -201,10 +199,12 @@ def floating_inputs(
             continue
         if inputs.kind(name) != "float":
             message = f"`{name}` holds {inputs.kind(name)} values, which have no gradient"
-            collector.add("GC907", message, where, help="give it a floating dtype")
+            collector.add(
+                message, where, help="give it a floating dtype", code=Codes.NOTHING_TO_DIFFERENTIATE
+            )
         elif not known.requires_grad:
             message = f"`{name}` says requires_grad: false under `inputs`"
-            collector.add("GC903", message, where, help="one of the two must go")
+            collector.add(message, where, help="one of the two must go")
         else:
             found.append(name)
     return found
@@ -220,10 +220,14 @@ def check_training(
     for index, name in enumerate(data["train"]["parameters"]):
         if name in program.inputs and name not in used and name not in wrt:
             message = f"the output does not depend on `{name}`"
-            collector.add("GC903", message, ("train", "parameters", index))
+            collector.add(message, ("train", "parameters", index))
     shape = program.nodes[program.output].shape
     if shape != ():
         message = f"training needs one number as its loss, but the output has shape {shape}"
         collector.add(
-            "GC906", message, ("train",), at_key=True, help="end with sum(...) or mean(...)"
+            message,
+            ("train",),
+            at_key=True,
+            help="end with sum(...) or mean(...)",
+            code=Codes.SHAPE_MISMATCH,
         )

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import BinaryIO
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import STDIN, Source, Span
 from gradcheck_cli.domain.report import SpecError
 
@@ -64,10 +65,10 @@ def load(path: str) -> Source | SpecError:
     try:
         data = _bytes(path)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        return SpecError("GC901", path, f"the file cannot be read: {reason(error)}")
+        return SpecError(Codes.UNREADABLE_FILE, path, f"the file cannot be read: {reason(error)}")
     if data is None or len(data) > MAX_BYTES:
         return SpecError(
-            "GC901",
+            Codes.UNREADABLE_FILE,
             path,
             f"the file is larger than {MAX_BYTES // 1_000_000} MB, the most that a spec may have",
             help="large inputs need no numbers: {shape: [1000, 1000], distribution: normal}",
@@ -78,28 +79,36 @@ def load(path: str) -> Source | SpecError:
 def decode(path: str, data: bytes) -> Source | SpecError:
     """The bytes as UTF-8 text, or the place of the first byte or character that cannot be."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return SpecError("GC901", path, "the file is UTF-16, not UTF-8", help="save it as UTF-8")
+        return SpecError(
+            Codes.UNREADABLE_FILE, path, "the file is UTF-16, not UTF-8", help="save it as UTF-8"
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         start = len(data[: error.start].decode("utf-8-sig", errors="ignore"))
         source = Source(path, data.decode("utf-8-sig", errors="replace"))
         message = f"the file is not UTF-8 text: byte 0x{data[error.start]:02x}"
-        return _at(source, start, "GC901", message, "save it as UTF-8")
+        return _at(source, start, Codes.UNREADABLE_FILE, message, "save it as UTF-8")
     return checked(Source(path, text))
 
 
 def checked(source: Source) -> Source | SpecError:
     """The source, or the place of its first control character, or that there is nothing in it."""
     if len(source.text) > MAX_BYTES:
-        return SpecError("GC901", source.path, "the text is larger than 1 MB")
+        return SpecError(Codes.UNREADABLE_FILE, source.path, "the text is larger than 1 MB")
     bad = first_control(source.text)
     if bad:
         name = "a NUL byte" if bad[0] == "\0" else f"the control character U+{ord(bad[0]):04X}"
-        return _at(source, bad.start(), "GC901", f"{name} in the file: it is not a text file", "")
+        return _at(
+            source,
+            bad.start(),
+            Codes.UNREADABLE_FILE,
+            f"{name} in the file: it is not a text file",
+            "",
+        )
     if not source.text.strip():
         return SpecError(
-            "GC902",
+            Codes.YAML_SYNTAX,
             source.path,
             "the file is empty",
             help="a spec needs at least `inputs` and `model`",

@@ -47,7 +47,7 @@ class Budget:
         else:
             self.left -= count
             return True
-        collector.add("GC903", message, path)
+        collector.add(message, path)
         return False
 
 
@@ -60,7 +60,7 @@ def written(tree: Tree, dtype: str | None, path: Path, collector: Collector) -> 
     numbers.read(tree, shape, path)
     if numbers.bad:
         if numbers.bad > _SHOWN:
-            collector.add("GC903", f"{numbers.bad - _SHOWN} more entries are not numbers", path)
+            collector.add(f"{numbers.bad - _SHOWN} more entries are not numbers", path)
         return None
     array = _typed(numbers.entries, dtype, path, collector)
     return None if array is None else array.reshape(shape)
@@ -76,7 +76,7 @@ def number(path: Path, collector: Collector) -> bool | int | float | None:
         if isinstance(value, bool | int | float):
             return value
     message = f"`{path[-1]}` must be one number, not {shown(tree)}"
-    collector.add("GC903", message, path, help=text_help(tree, ""))
+    collector.add(message, path, help=text_help(tree, ""))
     return None
 
 
@@ -95,14 +95,14 @@ class _Numbers:
         path = self.path
         while isinstance(tree, Sequence):
             if not tree.items:
-                self.collector.add("GC903", "an empty list has no numbers", path)
+                self.collector.add("an empty list has no numbers", path)
                 return None
             sizes.append(len(tree.items))
             tree = tree.items[0]
             path = (*path, 0)
         if len(sizes) > MAX_AXES:
             message = f"lists are nested {len(sizes)} deep; an input has at most {MAX_AXES} axes"
-            self.collector.add("GC903", message, self.path)
+            self.collector.add(message, self.path)
             return None
         return tuple(sizes)
 
@@ -137,7 +137,7 @@ class _Numbers:
     def _wrong(self, message: str, path: Path, help: str = "") -> None:
         self.bad += 1
         if self.bad <= _SHOWN:
-            self.collector.add("GC903", message, path, help=help)
+            self.collector.add(message, path, help=help)
 
 
 def _typed(
@@ -146,15 +146,15 @@ def _typed(
     """The flat entries in the kind that is asked for."""
     logical = sum(isinstance(entry, bool) for entry in entries)
     if 0 < logical < len(entries):
-        collector.add("GC903", "true and false are mixed with numbers", path)
+        collector.add("true and false are mixed with numbers", path)
         return None
     if dtype == "bool" or (dtype is None and logical):
         if not logical:
-            collector.add("GC903", "dtype bool needs true and false, not numbers", path)
+            collector.add("dtype bool needs true and false, not numbers", path)
             return None
         return np.array(entries, dtype=np.bool_)
     if logical:
-        collector.add("GC903", f"true and false are not numbers of dtype {dtype}", path)
+        collector.add(f"true and false are not numbers of dtype {dtype}", path)
         return None
     if dtype == "int64":
         return _whole(entries, path, collector)
@@ -164,10 +164,10 @@ def _typed(
 def _whole(entries: list[bool | int | float], path: Path, collector: Collector) -> Array | None:
     for entry in entries:
         if isinstance(entry, float) and not entry.is_integer():
-            collector.add("GC903", f"{entry!r} is not a whole number, as dtype int64 needs", path)
+            collector.add(f"{entry!r} is not a whole number, as dtype int64 needs", path)
             return None
         if not -(2**63) <= entry < 2**63:
-            collector.add("GC903", "a number is too large for dtype int64", path)
+            collector.add("a number is too large for dtype int64", path)
             return None
     return np.array([int(entry) for entry in entries], dtype=np.int64)
 
@@ -188,7 +188,7 @@ def as_float(values: Array, dtype: str | None, path: Path, collector: Collector)
     if lost.any():
         worst = float(values[lost][0])
         message = f"{worst:g} is too large for {dtype}, whose largest number is"
-        collector.add("GC903", f"{message} {FORMATS[dtype].largest:.6g}", path)
+        collector.add(f"{message} {FORMATS[dtype].largest:.6g}", path)
         return None
     return rounded
 
@@ -202,7 +202,7 @@ def drawn(
     if dtype == "bool" or (dtype == "int64" and not whole):
         message = f"the distribution {distribution} does not give numbers of dtype {dtype}"
         help = "leave `dtype` out, or use distribution: integers with dtype: int64"
-        collector.add("GC903", message, (*path, "dtype"), help=help)
+        collector.add(message, (*path, "dtype"), help=help)
         return None
     values = _sample(distribution, recipe, np.random.default_rng(stream))
     if whole and dtype in (None, "int64"):

@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from gradcheck_cli.checks.casts import seen
+from gradcheck_cli.domain.codes import Severity
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
-from gradcheck_cli.domain.report import Severity
 from gradcheck_cli.engines.layer.casts import narrowest
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.engines.tracebacks import short_traceback

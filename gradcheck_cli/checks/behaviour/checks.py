@@ -15,7 +15,7 @@ from gradcheck_cli.checks.behaviour.request_dependence import asked
 from gradcheck_cli.checks.behaviour.where import Where
 from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.checks.subjects import Subjects
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
@@ -29,18 +29,26 @@ WALLED = (
 )
 
 # Told where two runs have too few digits in common.
-OF_DIGITS = ("GC105", "GC605", "GC606", "GC607")
+OF_DIGITS = (
+    Codes.MODES_DISAGREE,
+    Codes.STATEFUL_GRADIENT,
+    Codes.LAYOUT_DEPENDENT,
+    Codes.NONLINEAR_BACKWARD,
+)
 
 Check = Callable[[Bench], Iterator[Fault]]
 
+# Where two equal calls differ, comparing any two calls means little.
+UNREPEATABLE = frozenset({Codes.NONDETERMINISTIC, Codes.STATEFUL_GRADIENT})
+
 # Each with the codes that, once found, make it say nothing new.
 CHECKS: tuple[tuple[Check, frozenset[str]], ...] = (
-    (remembered, frozenset({"GC605"})),
-    (linear, frozenset({"GC602", "GC605"})),
-    (of_upstream, frozenset({"GC602", "GC604", "GC605", "GC607"})),
-    (of_inputs, frozenset({"GC602", "GC603", "GC605", "GC606"})),
-    (asked, frozenset({"GC602", "GC605"})),
-    (modes_agree, frozenset({"GC602", "GC603", "GC605", "GC607"})),
+    (remembered, frozenset({Codes.STATEFUL_GRADIENT})),
+    (linear, UNREPEATABLE),
+    (of_upstream, UNREPEATABLE | {Codes.UPSTREAM_MUTATED, Codes.NONLINEAR_BACKWARD}),
+    (of_inputs, UNREPEATABLE | {Codes.INPUT_MUTATED, Codes.LAYOUT_DEPENDENT}),
+    (asked, UNREPEATABLE),
+    (modes_agree, UNREPEATABLE | {Codes.INPUT_MUTATED, Codes.NONLINEAR_BACKWARD}),
 )
 
 
@@ -69,7 +77,7 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
             faults = list(_faults(bench))
         fickle = any(fault.fickle for fault in faults)
         if bench.first.random and not fickle:
-            faults.insert(0, Fault("GC601", DRAWS))
+            faults.insert(0, Fault(Codes.STOCHASTIC, DRAWS))
         where = Where(bench)
         return LayerAnswer(
             findings=tuple(_finding(problem, fault, where.of(fault)) for fault in faults),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.subject import Call, Layout
 
@@ -28,11 +29,11 @@ def of_upstream(bench: Bench) -> Iterator[Fault]:
         try:
             ran = bench.run(Call(layout=layout), row=row)
         except Exception as error:
-            yield raised("GC606", where, error)
+            yield raised(Codes.LAYOUT_DEPENDENT, where, error)
             return
         found = bench.apart(first, ran, bars)
         if found is not None:
-            yield Fault("GC606", f"{where}, {found}", found.leaf)
+            yield Fault(Codes.LAYOUT_DEPENDENT, f"{where}, {found}", found.leaf)
             return
 
 
@@ -53,11 +54,11 @@ def of_inputs(bench: Bench) -> Iterator[Fault]:
         try:
             ran = bench.run(Call(values=values, inputs=layout))
         except Exception as error:
-            yield raised("GC606", where, error, "warning")
+            yield raised(Codes.LAYOUT_DEPENDENT, where, error, "warning")
             return
         found = bench.apart(first, ran, bars)
         if found is not None:
-            yield Fault("GC606", f"{where}, {found}", found.leaf)
+            yield Fault(Codes.LAYOUT_DEPENDENT, f"{where}, {found}", found.leaf)
             return
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Bars, Bench, Fault
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.engines.layer.subject import Call, CallResult
 from gradcheck_cli.truth.numerics.noise import GRAINS, largest_of
@@ -30,7 +31,7 @@ def _of_zero(bench: Bench) -> Iterator[Fault]:
         if np.any(off):
             value = float(gradient[off][0])
             message = f"for an upstream gradient of zero the gradient of `{name}` is {value:.6g}"
-            yield Fault("GC607", message, name)
+            yield Fault(Codes.NONLINEAR_BACKWARD, message, name)
 
 
 def _factors(bench: Bench) -> tuple[float, float]:
@@ -51,7 +52,7 @@ def _of_multiples(bench: Bench) -> Iterator[Fault]:
             times = f"{factor:g} times the upstream gradient"
             expected, given = found.shown()
             message = f"for {times} the gradient of `{found.leaf}` is {given}, not {expected}"
-            yield Fault("GC607", message, found.leaf)
+            yield Fault(Codes.NONLINEAR_BACKWARD, message, found.leaf)
 
 
 def _of_sums(bench: Bench) -> Iterator[Fault]:
@@ -79,7 +80,7 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
             f"for the sum of two upstream gradients the gradient of `{found.leaf}` is {given}; "
             f"the two gradients add up to {expected}"
         )
-        yield Fault("GC607", message, found.leaf)
+        yield Fault(Codes.NONLINEAR_BACKWARD, message, found.leaf)
 
 
 def _together(bench: Bench, shares: Sequence[Bars], more: Bars) -> Bars:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.engines.layer.subject import Call, CallResult
 
 BETWEEN = "with another forward run between a forward and its backward"
@@ -35,12 +36,16 @@ def _changing(bench: Bench, runs: Sequence[CallResult], found: Apart) -> Fault:
     if found.leaf is not None and _adds_up(bench, runs, found.leaf):
         message = f"the gradient of `{found.leaf}` grows by the same amount at every call"
         before, after = found.shown()
-        return Fault("GC605", f"{message}: {before}, then {after}", found.leaf)
+        return Fault(Codes.STATEFUL_GRADIENT, f"{message}: {before}, then {after}", found.leaf)
     here, there = _two_calls(bench), _two_calls(bench)
     bars = bench.tight(bench.first)
     if not any(bench.apart(a, b, bars) for a, b in zip(here, there, strict=True)):
-        return Fault("GC605", f"it depends on how often the layer was called: {found}", found.leaf)
-    return Fault("GC602", f"{TWICE}, {found}", found.leaf)
+        return Fault(
+            Codes.STATEFUL_GRADIENT,
+            f"it depends on how often the layer was called: {found}",
+            found.leaf,
+        )
+    return Fault(Codes.NONDETERMINISTIC, f"{TWICE}, {found}", found.leaf)
 
 
 def _adds_up(bench: Bench, runs: Sequence[CallResult], name: str) -> bool:
@@ -73,12 +78,18 @@ def _over_one_graph(bench: Bench) -> Fault | None:
     try:
         ran = bench.subject.run(Call(cotangents=np.stack([bench.row, bench.row]), retained=True))
     except Exception as error:
-        return raised("GC605", "in a second backward pass over one graph", error, "warning")
+        return raised(
+            Codes.STATEFUL_GRADIENT, "in a second backward pass over one graph", error, "warning"
+        )
     for row in (0, 1):
         taken = {n: g if g is None else g[row : row + 1] for n, g in ran.gradients.items()}
         found = bench.apart(bench.first, CallResult(ran.output, taken), bench.tight(bench.first))
         if found is not None:
-            return Fault("GC605", f"in two backward passes over one graph, {found}", found.leaf)
+            return Fault(
+                Codes.STATEFUL_GRADIENT,
+                f"in two backward passes over one graph, {found}",
+                found.leaf,
+            )
     return None
 
 
@@ -91,7 +102,7 @@ def _with_one_between(bench: Bench) -> Fault | None:
     try:
         ran = bench.run(Call(interleaved_inputs=bench.elsewhere))
     except Exception as error:
-        return raised("GC605", BETWEEN, error)
+        return raised(Codes.STATEFUL_GRADIENT, BETWEEN, error)
     found = bench.apart(bench.first, ran, bench.tight(bench.first))
     return _shown(BETWEEN, found)
 
@@ -111,4 +122,4 @@ def _on_a_fresh_layer(bench: Bench) -> Fault | None:
 
 
 def _shown(when: str, found: Apart | None) -> Fault | None:
-    return None if found is None else Fault("GC605", f"{when}, {found}", found.leaf)
+    return None if found is None else Fault(Codes.STATEFUL_GRADIENT, f"{when}, {found}", found.leaf)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.truth.numerics.noise import OPERATIONS
@@ -30,7 +31,7 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
     except Unsupported:
         return
     except Exception as error:
-        yield raised("GC105", "in forward mode", error)
+        yield raised(Codes.MODES_DISAGREE, "in forward mode", error)
         return
     if pushed is None:  # which is a missing gradient, and not one that disagrees
         return
@@ -45,7 +46,7 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
         message = (
             f"<v, J u> is {by_forward:.9g} by forward mode, <J^T v, u> {by_reverse:.9g} by reverse"
         )
-        yield Fault("GC105", message)
+        yield Fault(Codes.MODES_DISAGREE, message)
 
 
 def _rounding(bench: Bench, tangents: Mapping[str, Array]) -> float:

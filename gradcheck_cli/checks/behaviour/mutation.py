@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
+from gradcheck_cli.domain.codes import Codes
 
 SHOWN = 3  # names in a sentence
 
@@ -15,19 +16,22 @@ def written(bench: Bench) -> Iterator[Fault]:
     for name in ran.changed:
         leaf = leaves[name]
         if leaf.role == "input":
-            yield Fault("GC603", f"the layer writes to its input `{name}`", name)
+            yield Fault(Codes.INPUT_MUTATED, f"the layer writes to its input `{name}`", name)
         elif leaf.differentiable:
             message = f"the forward run writes to the {_what(leaf.role)} `{name}`"
-            yield Fault("GC603", message, name)
+            yield Fault(Codes.INPUT_MUTATED, message, name)
     if ran.upstream_changed:
-        yield Fault("GC604", "the backward writes to the upstream gradient, which is not its own")
+        yield Fault(
+            Codes.UPSTREAM_MUTATED,
+            "the backward writes to the upstream gradient, which is not its own",
+        )
     for name in ran.changed_later:
         leaf = leaves[name]
         if leaf.role == "input":
-            yield Fault("GC603", f"the backward writes to the input `{name}`", name)
+            yield Fault(Codes.INPUT_MUTATED, f"the backward writes to the input `{name}`", name)
         else:
             message = f"the backward writes to the {_what(leaf.role)} `{name}`"
-            yield Fault("GC605", message, name)
+            yield Fault(Codes.STATEFUL_GRADIENT, message, name)
     if ran.accumulated:  # by one call of `backward`, whatever their number
         names = [f"`{name}`" for name in ran.accumulated]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
@@ -35,7 +39,9 @@ def written(bench: Bench) -> Iterator[Fault]:
             f"the backward adds to the `.grad` of {', '.join(names[:SHOWN])}{more} itself, instead "
             "of returning it"
         )
-        yield Fault("GC605", message, ran.accumulated[0] if len(names) == 1 else None)
+        yield Fault(
+            Codes.STATEFUL_GRADIENT, message, ran.accumulated[0] if len(names) == 1 else None
+        )
 
 
 def kept(bench: Bench) -> tuple[str, ...]:

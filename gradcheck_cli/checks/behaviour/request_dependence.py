@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.engines.layer.subject import Call
 
 MOST = 4  # subsets and outputs that are asked for by themselves; a mistake shows in the first
@@ -26,11 +27,11 @@ def _without_gradients(bench: Bench) -> Iterator[Fault]:
     try:
         ran = bench.subject.run(Call(tracking=False))
     except Exception as error:
-        yield raised("GC608", where, error)
+        yield raised(Codes.REQUEST_DEPENDENT, where, error)
         return
     found = bench.apart(bench.first, ran, bench.bars, ())
     if found is not None:
-        yield Fault("GC608", f"{where}, {found}")
+        yield Fault(Codes.REQUEST_DEPENDENT, f"{where}, {found}")
 
 
 def _subsets(bench: Bench) -> list[tuple[str, ...]]:
@@ -48,11 +49,11 @@ def _some_gradients(bench: Bench) -> Iterator[Fault]:
         try:
             ran = bench.run(Call(wrt=wrt))
         except Exception as error:
-            yield raised("GC608", where, error)
+            yield raised(Codes.REQUEST_DEPENDENT, where, error)
             return
         found = bench.apart(bench.first, ran, bench.bars, wrt)
         if found is not None:
-            yield Fault("GC608", f"{where}, {found}", found.leaf)
+            yield Fault(Codes.REQUEST_DEPENDENT, f"{where}, {found}", found.leaf)
             return
 
 
@@ -67,11 +68,11 @@ def _some_outputs(bench: Bench) -> Iterator[Fault]:
         try:
             ran = bench.run(Call(used_outputs=(output.name,)), row=row)
         except Exception as error:
-            yield raised("GC608", where, error)
+            yield raised(Codes.REQUEST_DEPENDENT, where, error)
             return
         found = bench.apart(whole, ran, bench.bars)
         if found is not None:
-            yield Fault("GC608", f"{where}, {found}", found.leaf)
+            yield Fault(Codes.REQUEST_DEPENDENT, f"{where}, {found}", found.leaf)
             return
 
 

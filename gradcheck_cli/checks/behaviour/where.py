@@ -6,11 +6,18 @@ from functools import cached_property
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
 from gradcheck_cli.checks.subjects import while_watched
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer.custom import Lines
 from gradcheck_cli.engines.layer.source_lines import returned
 
-OF_BACKWARD = ("GC604", "GC605", "GC606", "GC607", "GC608")
+OF_BACKWARD = (
+    Codes.UPSTREAM_MUTATED,
+    Codes.STATEFUL_GRADIENT,
+    Codes.LAYOUT_DEPENDENT,
+    Codes.NONLINEAR_BACKWARD,
+    Codes.REQUEST_DEPENDENT,
+)
 
 
 class Where:
@@ -23,13 +30,13 @@ class Where:
     def of(self, fault: Fault) -> Place | None:
         """The write or the draw itself; else the only backward, where a gradient is off."""
         place: Place | None = None
-        if fault.code == "GC601":
+        if fault.code == Codes.STOCHASTIC:
             place = self._lines.draws
-        elif fault.code == "GC604":
+        elif fault.code == Codes.UPSTREAM_MUTATED:
             place = self._lines.upstream
-        elif fault.code in ("GC603", "GC605"):
+        elif fault.code in (Codes.INPUT_MUTATED, Codes.STATEFUL_GRADIENT):
             place = self._lines.writes.get(fault.input or "")
-        of_backward = fault.code == "GC604" or (
+        of_backward = fault.code == Codes.UPSTREAM_MUTATED or (
             fault.code in OF_BACKWARD and fault.input is not None
         )
         return self._backward if place is None and of_backward else place

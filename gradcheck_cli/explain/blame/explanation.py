@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import INPUT
 from gradcheck_cli.domain.report import Cause, CauseKind
@@ -36,7 +37,7 @@ OF_A_ROW = (
     "this is the first that gives something else"
 )
 
-OF_THE_OUTPUT = ("GC203", "GC303")
+OF_THE_OUTPUT = (Codes.NON_FINITE_OUTPUT, Codes.UNSTABLE_OUTPUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +51,13 @@ class Sought:
 def sought(code: str, traces: Traces) -> Sought | None:
     """What is looked for; None for a finding that no operation is to blame for."""
     return {
-        "GC201": Sought(not_finite),
-        "GC202": Sought(not_finite),
-        "GC203": Sought(not_finite),
-        "GC301": Sought(lossy(traces.fmt)),
-        "GC302": Sought(vanished, backward_first=True),
-        "GC303": Sought(lossy(traces.fmt)),
-        "GC502": Sought(lossy(traces.fmt)),
+        Codes.NAN_GRADIENT: Sought(not_finite),
+        Codes.INFINITE_GRADIENT: Sought(not_finite),
+        Codes.NON_FINITE_OUTPUT: Sought(not_finite),
+        Codes.PRECISION_LOSS: Sought(lossy(traces.fmt)),
+        Codes.UNDERFLOW_TO_ZERO: Sought(vanished, backward_first=True),
+        Codes.UNSTABLE_OUTPUT: Sought(lossy(traces.fmt)),
+        Codes.ILL_CONDITIONED: Sought(lossy(traces.fmt)),
     }.get(code)
 
 
@@ -90,7 +91,7 @@ def blame(traces: Traces, code: str) -> Cause | None:
         first = executed.culprits[0]
         return _cause(traces, code, first_nan(traces, first) or first, executed)
     found = first_bad(traces, wanted.bad, backward_first=wanted.backward_first)
-    if found is None and code == "GC302":
+    if found is None and code == Codes.UNDERFLOW_TO_ZERO:
         found = first_zero(traces)
     if found is None and (unlike := blame_row(traces, code)):
         return unlike
@@ -144,7 +145,7 @@ def _named(executed: _Executed, found: Operation) -> Operation:
 def _cause(
     traces: Traces, code: str, op: Operation, executed: _Executed, kind: CauseKind | None = None
 ) -> Cause:
-    kind = kind or ("sensitivity" if code == "GC502" else kind_of(traces, op))
+    kind = kind or ("sensitivity" if code == Codes.ILL_CONDITIONED else kind_of(traces, op))
     proof, proven = _proof(traces, code, op, kind, executed)
     index = _place(traces, op)
     node = traces.program.nodes[index]
@@ -171,7 +172,7 @@ def _proof(
     traces: Traces, code: str, op: Operation, kind: CauseKind, executed: _Executed
 ) -> tuple[str, bool]:
     """A sentence, and whether it was shown by a run."""
-    if code == "GC502":
+    if code == Codes.ILL_CONDITIONED:
         return "rounding the inputs moves the truth as far as the error that was seen", True
     if kind == "inaccurate kernel" and op.name == UNNAMED:
         return OF_A_ROW, True

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradcheck_cli.domain.case import Case, TruthRequest
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Evaluation, Mode, Problem
 from gradcheck_cli.domain.fixes import (
@@ -29,8 +30,15 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.explain.fixes.candidates import propose
 
-UNSTABLE = ("GC201", "GC202", "GC203", "GC301", "GC302", "GC303")
-NOT_FINITE = ("GC201", "GC202", "GC203")
+UNSTABLE = (
+    Codes.NAN_GRADIENT,
+    Codes.INFINITE_GRADIENT,
+    Codes.NON_FINITE_OUTPUT,
+    Codes.PRECISION_LOSS,
+    Codes.UNDERFLOW_TO_ZERO,
+    Codes.UNSTABLE_OUTPUT,
+)
+NOT_FINITE = (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.NON_FINITE_OUTPUT)
 NONE_HELPS = "no rewrite of the catalogue helps here, and no stated derivative"
 NO_DERIVATIVE = "there is no derivative here: whatever a fix gave would be unproven"
 NOT_TRIED = "none could be tried: too few points around this one have a truth"
@@ -80,7 +88,7 @@ def _wants_fix(finding: Finding) -> bool:
     if _has_no_derivative(finding):
         return False
     kind = finding.cause.kind if finding.cause is not None else None
-    if finding.code == "GC101":
+    if finding.code == Codes.WRONG_GRADIENT:
         return kind == OWN_RULE
     return finding.code in UNSTABLE and kind not in HOPELESS
 
