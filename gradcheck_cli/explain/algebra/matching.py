@@ -137,13 +137,20 @@ def _match_keywords(
 def _match_product(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bindings]:
     coefficient, factors = factors_of(t)
     rest = algebra.product(factors, coefficient / p.value if p.value else math.inf)
-    yield from _factors(algebra, _compound_first(p.parts), rest, b, whole=True)
+    yield from _factors(algebra, _in_order_of_binding(p.parts), rest, b, whole=True)
 
 
-def _compound_first(
+def _in_order_of_binding(
     parts: tuple[tuple[Norm, float], ...],
 ) -> tuple[tuple[Norm, float], ...]:
-    return tuple(sorted(parts, key=lambda part: part[0].kind == "variable"))
+    """Compounds first: they bind variables. Variables that stand for constants last: they take the
+    coefficient that is left."""
+
+    def rank(part: tuple[Norm, float]) -> int:
+        norm, _ = part
+        return 0 if norm.kind != "variable" else 1 + (norm.op in NUMBERS)
+
+    return tuple(sorted(parts, key=rank))
 
 
 def _factors(
@@ -248,7 +255,7 @@ def _match_sum(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bind
         t = algebra.sum([(t, 1.0)], -constant)
     elif constant != 0 and not free:
         return
-    yield from _terms(algebra, _compound_first(p.parts), t, b, 1.0, whole=True)
+    yield from _terms(algebra, _in_order_of_binding(p.parts), t, b, 1.0, whole=True)
 
 
 def _terms(
@@ -350,7 +357,7 @@ def _fits_product(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
         return
     fraction = any(e > 0 for _, e in p.parts)  # 1 / f is no reason to look at f
     for exponent in (1.0, -1.0) if fraction else (1.0,):
-        parts = tuple((q, e * exponent) for q, e in _compound_first(p.parts))
+        parts = tuple((q, e * exponent) for q, e in _in_order_of_binding(p.parts))
         start = algebra.scaled(t, 1 / _scale(p.value, exponent))
         for found in _factors(algebra, parts, start, {}, whole=False, rest_key=_REST):
             rest = found[_REST]
@@ -365,7 +372,7 @@ def _scale(value: float, exponent: float) -> float:
 def _fits_sum(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
     if t.kind != "sum" or _compounds(p) > len(t.parts):
         return
-    parts = _compound_first(p.parts)
+    parts = _in_order_of_binding(p.parts)
     (first, weight), others = parts[0], parts[1:]
     if first.kind == "variable":  # x + 1 alone: the whole sum, as it stands
         for found in match(algebra, p, t, {}):

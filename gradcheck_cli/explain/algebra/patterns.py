@@ -77,25 +77,22 @@ def _keyword(keyword: ast.keyword) -> tuple[str, Any]:
     return keyword.arg, ast.literal_eval(value)
 
 
-PATTERNS = Algebra()
-"""The normal forms of all patterns."""
-
-
 @cache
 def pattern(text: str) -> Norm:
-    """The normal form of a pattern."""
-    return _pattern(parsed(text))
+    """The normal form of a pattern. Each has an algebra of its own: the order of its parts is that
+    of its text, whichever patterns were read before."""
+    return _pattern(Algebra(), parsed(text))
 
 
-def _pattern(node: ast.expr) -> Norm:
+def _pattern(algebra: Algebra, node: ast.expr) -> Norm:
     if isinstance(node, ast.Constant):
-        return PATTERNS.number(float(node.value))  # type: ignore[arg-type]
+        return algebra.number(float(node.value))  # type: ignore[arg-type]
     if isinstance(node, ast.Name):
-        return PATTERNS.number(math.pi) if node.id == "pi" else PATTERNS.variable(node.id)
+        return algebra.number(math.pi) if node.id == "pi" else algebra.variable(node.id)
     found = operation(node)
     assert found is not None
     op, parts, keywords = found
-    args = [_pattern(part) for part in parts]
+    args = [_pattern(algebra, part) for part in parts]
     row = find(op)
     assert row is not None
     rest = keywords.pop("**", None)
@@ -105,4 +102,4 @@ def _pattern(node: ast.expr) -> Norm:
             complete[name] = default
     if rest is not None:
         complete["**"] = rest
-    return arithmetic(PATTERNS, op, args, complete)
+    return arithmetic(algebra, op, args, complete)

@@ -77,6 +77,11 @@ def test_a_pattern_does_not_fit_what_is_another_function(text: str, formula: str
     assert found(text, formula) == []
 
 
+@pytest.mark.parametrize("text", ["log(c * x)", "log(x * c)"])
+def test_a_constant_is_bound_wherever_it_stands_in_the_pattern(text: str) -> None:
+    assert found(text, "log(3 * a)") == [{"c": "3", "x": "a"}]
+
+
 def test_constants_are_matched_by_their_value_also_when_they_were_rounded() -> None:
     assert found("1 + erf(0.7071067811865476 * x)", "1 + erf(x / 1.4142136)")
     assert not found("x + 0.6931471805599453 + log(x)", "a + 0.69 + log(a)")
