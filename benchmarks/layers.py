@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, as_program
 from gradcheck_cli.domain.place import Source, Span

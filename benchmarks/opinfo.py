@@ -36,7 +36,7 @@ import torch
 from opinfo_notes import NOTES
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import LayerProblem, as_program
 from gradcheck_cli.domain.place import Source, Span

@@ -13,9 +13,11 @@ import hypothesis
 import numpy as np
 import pytest
 
+from gradcheck_cli.checks.protocol import Ask, drive
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
+from gradcheck_cli.domain.evaluation import Evaluation, Mode, Problem, Projection
+from gradcheck_cli.domain.fixes import FixRequest, Screened
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
@@ -24,10 +26,9 @@ from gradcheck_cli.domain.spec import Input, Spec, Tolerance
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.registry import engines as registered_engines
-from gradcheck_cli.explain import explain
 from gradcheck_cli.formula import Argument, parse
-from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.run.plan import make_plan
+from gradcheck_cli.run.spec_state import Work
 from gradcheck_cli.truth import compute
 
 # A change is judged by its own faults: the same code has the same draws. `make draws` takes others.
@@ -166,48 +167,31 @@ Change = Callable[[Evaluation], Evaluation]
 def decide(
     spec: Spec, dtype: str, *, seed: int = 0, named: bool = True, change: Change | None = None
 ) -> Judged:
-    """Plan, evaluate, look twice, judge, explain, as a run does, but in this process.
+    """The examination of a run, but in this process, and without fixes.
 
     `change` may tamper with every answer of an engine, as an engine with a bug would. With `named`
     the engines and modes count as asked for by name.
     """
     known = registered_engines()
     plan = make_plan(spec, RunOptions(dtypes=Layered(override=(dtype,)), seed=seed), known)
-    (look,) = plan.looks
-    answered = change or (lambda evaluation: evaluation)
+    if not named:
+        plan = replace(plan, named=frozenset(), named_modes=frozenset())
+    (look,) = Work(plan).looks
+
+    def answer(ask: Ask) -> Any:
+        if isinstance(ask.question, TruthRequest):
+            return compute(ask.question)
+        if isinstance(ask.question, FixRequest):
+            return Screened(())
+        assert isinstance(ask.question, Problem)
+        answered = loaded(ask.engine or "reference").evaluate(ask.question)
+        return change(answered) if change and ask.engine else answered
+
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        evaluations = [
-            answered(loaded(name).evaluate(problem))
-            for name in plan.engines
-            for problem in look.problems[name]
-        ]
-        case = Case(
-            spec=spec,
-            point=look.point,
-            dtype=dtype,
-            values=look.values,
-            projections=look.projections,
-            evaluations=(*evaluations, *look.refused),
-            truth=compute(look.truth) if look.truth.projections else None,
-            named=plan.named if named else frozenset(),
-            named_modes=plan.named_modes if named else frozenset(),
-            seed=seed,
-        )
-        if suspects(case):
-            truth = compute(replace(look.truth, conditioning=True, known=case.truth))
-            case = replace(case, truth=truth)
-        other = "float32" if dtype == "float64" else "float64"
-        traced, wide = {}, {}
-        for suspect in suspects(case):
-            key = (suspect.engine, suspect.mode)
-            problem = next(p for p in look.problems[suspect.engine] if p.mode == suspect.mode)
-            again = replace(problem, trace=suspect.trace)
-            traced[key] = answered(loaded(suspect.engine).evaluate(again))
-            wide[key] = answered(loaded(suspect.engine).evaluate(replace(again, dtype=other)))
-        case = replace(case, traced=traced, wide=wide)
-        checks, findings = judge(case)
-        return Judged(case, checks, explain(case, findings))
+        drive(look.steps(), answer)
+    assert not look.mistakes, look.mistakes
+    return Judged(look.case, look.checks, look.findings)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.checks.failures import modes_of
 from gradcheck_cli.checks.large import Projected
 from gradcheck_cli.checks.model import Model
+from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
 from gradcheck_cli.checks.second_order import Second
 from gradcheck_cli.checks.small import Whole, is_small
@@ -29,10 +30,10 @@ from gradcheck_cli.checks.wrong_gradient_causes import WRONG, WrongGradients
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import SECOND, Failure, Projection
+from gradcheck_cli.domain.evaluation import SECOND, Failure
 from gradcheck_cli.domain.implementation import Surrogate
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
-from gradcheck_cli.domain.report import Check, Finding, Reading
+from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.held import NotHeld
@@ -289,7 +290,7 @@ class _Examination:
         return LayerAnswer(
             checks=checks,
             findings=self._blamed(findings, partial(sought_in, case), narrow, highest),
-            readings=_readings(case),
+            readings=readings_of(case),
             notes=tuple(self._notes),
         )
 
@@ -428,34 +429,3 @@ def _with_wrong(
         ),
         (*wrong, *rest),
     )
-
-
-def _is_whole(projection: Projection) -> bool:
-    return projection.rows is None and projection.columns is None
-
-
-def _readings(case: Case) -> tuple[Reading, ...]:
-    """What was computed, for people to look at, where it was computed whole."""
-    found = []
-    for evaluation in case.evaluations:
-        if evaluation.failure is not None or evaluation.output is None:
-            continue
-        shape = evaluation.output.shape
-        gradients: dict[str, object] = {
-            name: None
-            if gradient.values is None
-            else gradient.values.reshape((*shape, *case.values[name].shape)).tolist()
-            for name, gradient in evaluation.gradients.items()
-            if _is_whole(case.projections[evaluation.mode])
-        }
-        found.append(
-            Reading(
-                evaluation.engine,
-                case.dtype,
-                evaluation.mode,
-                case.point,
-                evaluation.output.tolist(),
-                gradients,
-            )
-        )
-    return tuple(found)

@@ -6,13 +6,12 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
     SECOND_ORDER,
-    Evaluation,
     Failure,
     Mode,
     Training,
@@ -33,30 +32,33 @@ from gradcheck_cli.domain.report import (
 from gradcheck_cli.domain.spec import Allow, Spec
 from gradcheck_cli.judge.gate import unexplained
 from gradcheck_cli.run.designs import accepted, unmatched
-from gradcheck_cli.run.plan import Look, Plan
+from gradcheck_cli.run.plan import Plan
 
 _BASE: dict[str, Mode] = {second: first for first, second in SECOND_ORDER.items()}
 
 
+@dataclass(slots=True)
+class Found:
+    """What came of a spec. `layers` are the answers to `plan.layers`."""
+
+    checks: list[Check] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    trainings: list[Training] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    layers: list[LayerAnswer] = field(default_factory=list)
+    duration_s: float = 0.0
+
+
 def settle(
-    plan: Plan,
-    options: RunOptions,
-    every_engine: Iterable[str],
-    checks: Sequence[Check],
-    findings: Sequence[Finding],
-    readings: Sequence[Reading],
-    trainings: Sequence[TrainingResult],
-    notes: Sequence[str],
-    duration_s: float,
-    layers: Sequence[LayerAnswer] = (),
+    plan: Plan, options: RunOptions, every_engine: Iterable[str], found: Found
 ) -> SpecResult:
-    """`every_engine` are all that would run by default, were they installed. `layers` are the
-    answers to `plan.layers`."""
+    """`every_engine` are all that would run by default, were they installed."""
     spec = plan.spec
-    checks, findings = _through_the_gate(plan, checks, findings)
-    found = [_completed(_allowed(one, spec.allow), plan, options) for one in findings]
-    shown = tuple(finding for finding in found if _selected(finding.code, options))
-    ignored = Counter(finding.code for finding in found if not _selected(finding.code, options))
+    checks, findings = _through_the_gate(plan, found.checks, found.findings)
+    completed = [_completed(_allowed(one, spec.allow), plan, options) for one in findings]
+    shown = tuple(finding for finding in completed if _selected(finding.code, options))
+    ignored = Counter(finding.code for finding in completed if not _selected(finding.code, options))
     grave = any(finding.severity == "error" and not finding.allowed for finding in shown)
     status: Status = "failed" if grave else "passed"
     return SpecResult(
@@ -66,12 +68,12 @@ def settle(
         checks=tuple(checks),
         findings=shown,
         ignored=dict(sorted(ignored.items())),
-        readings=tuple(readings),
-        trainings=tuple(trainings),
+        readings=tuple(found.readings),
+        trainings=tuple(end for path in found.trainings if (end := training_result(path))),
         unmatched_allows=tuple(_unmatched(plan, options, every_engine, findings)),
-        by_design=tuple(accepted(plan, layers)),
-        notes=(*plan.notes, *notes, *unmatched(plan, layers)),
-        duration_s=duration_s,
+        by_design=tuple(accepted(plan, found.layers)),
+        notes=(*plan.notes, *dict.fromkeys(found.notes), *unmatched(plan, found.layers)),
+        duration_s=found.duration_s,
         output_name=spec.program.nodes[spec.program.output].name or "output",
     )
 
@@ -199,27 +201,6 @@ def _quoted(path: str) -> str:
     codes = os.fsencode(path)
     plain = "".join(chr(c) if 32 <= c < 127 and c not in b"'\\" else f"\\x{c:02x}" for c in codes)
     return f"$'{plain}'"
-
-
-def reading(plan: Plan, look: Look, evaluation: Evaluation) -> Reading | None:
-    """What an engine computed, for people; gradients where their whole Jacobian was computed."""
-    if evaluation.failure or evaluation.output is None or evaluation.mode not in FIRST_ORDER:
-        return None
-    projection = look.projections[evaluation.mode]
-    gradients: dict[str, object] = {}
-    if projection.rows is None and projection.columns is None:
-        for name, gradient in evaluation.gradients.items():
-            shape = (*evaluation.output.shape, *look.values[name].shape)
-            values = gradient.values
-            gradients[name] = None if values is None else values.reshape(shape).tolist()
-    return Reading(
-        engine=evaluation.engine,
-        dtype=evaluation.dtype,
-        mode=evaluation.mode,
-        point=look.point,
-        output=evaluation.output.tolist(),
-        gradients=gradients,
-    )
 
 
 def training_result(training: Training) -> TrainingResult | None:

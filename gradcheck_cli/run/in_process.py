@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from gradcheck_cli.checks.examination import examine
-from gradcheck_cli.checks.failures import told_once, with_failure
+from gradcheck_cli.checks.protocol import Ask, drive
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import EngineFault
-from gradcheck_cli.engines.registry import engines, usual
+from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.run.family import children_end
 from gradcheck_cli.run.finalize import settle
-from gradcheck_cli.run.plan import make_plan
+from gradcheck_cli.run.plan import Plan, make_plan
+from gradcheck_cli.run.spec_state import Work
 
 
 def run_here(spec: Spec, options: RunOptions) -> SpecResult:
@@ -32,26 +34,23 @@ def run_here(spec: Spec, options: RunOptions) -> SpecResult:
     started = time.perf_counter()
     registered = engines()
     plan = make_plan(spec, options, registered)
-    answers = []
-    for problem in plan.layers:
-        engine = registered[problem.implementation.engine].engine
-        assert engine is not None  # make_plan has seen to it
-        # In a worker nobody hears a warning; here one might be an error (`pytest -W error`).
-        with warnings.catch_warnings(), _there(engine, plan.placement), children_end():
-            warnings.simplefilter("ignore")
-            answers.append(with_failure(problem, examine(engine, problem)))
-    return settle(
-        plan,
-        options,
-        usual(registered),
-        [check for answer in answers for check in answer.checks],
-        told_once(plan.layers, answers),
-        [reading for answer in answers for reading in answer.readings],
-        [],
-        list(dict.fromkeys(note for answer in answers for note in answer.notes)),
-        time.perf_counter() - started,
-        answers,
-    )
+    work = Work(plan)
+    for layer in work.layers:
+        drive(layer.steps(), lambda ask: _examined(registered, plan, ask))
+    found = work.found()
+    found.duration_s = time.perf_counter() - started
+    return settle(plan, options, usual(registered), found)
+
+
+def _examined(registered: Mapping[str, Registered], plan: Plan, ask: Ask) -> LayerAnswer:
+    assert ask.engine is not None
+    assert isinstance(ask.question, LayerProblem)
+    engine = registered[ask.engine].engine
+    assert engine is not None  # make_plan has seen to it
+    # In a worker nobody hears a warning; here one might be an error (`pytest -W error`).
+    with warnings.catch_warnings(), _there(engine, plan.placement), children_end():
+        warnings.simplefilter("ignore")
+        return examine(engine, ask.question)
 
 
 @contextmanager

@@ -1,216 +1,167 @@
-"""A spec on its way through a run: what was asked about it, and what came back."""
+"""A spec on its way through a run: its examinations, and what they ask together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
-from gradcheck_cli.domain.case import Case, TrainingCase
-from gradcheck_cli.domain.evaluation import Evaluation, Failure, Training
-from gradcheck_cli.domain.fixes import Screened
-from gradcheck_cli.domain.layer import LayerAnswer
-from gradcheck_cli.domain.report import Check, Finding
-from gradcheck_cli.domain.truth import Truth
-from gradcheck_cli.run.plan import Plan
+from gradcheck_cli.checks.failures import told_once, with_failure
+from gradcheck_cli.checks.formula import Formula
+from gradcheck_cli.checks.protocol import Ask, Examination, Question, Steps
+from gradcheck_cli.checks.readings import readings_of
+from gradcheck_cli.checks.training import TrainingPaths
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.evaluation import Failure, Training, TrainingProblem
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.run.finalize import Found
+from gradcheck_cli.run.plan import Look, Plan
 
-if TYPE_CHECKING:
-    from gradcheck_cli.explain.fixes.trials import Tried
+Place = tuple[int, int]
+"""Which examination asked, and which of its questions it is."""
 
-Kind = Literal[
-    "first",
-    "path",
-    "traced",
-    "wide",
-    "kept",
-    "zero",
-    "truth",
-    "exact",
-    "near",
-    "screen",
-    "trial",
-    "layer",
-]
-"""What an answer is."""
+
+class Layer:
+    """A layer, which the worker of its engine examines as a whole."""
+
+    def __init__(self, problem: LayerProblem) -> None:
+        self._problem = problem
+        self.answer = LayerAnswer()
+
+    def steps(self) -> Steps[None]:
+        """Asks the worker."""
+        (answer,) = yield [Ask(self._problem.implementation.engine, self._problem)]
+        self.answer = with_failure(self._problem, answer)
 
 
 @dataclass(slots=True)
+class Batch:
+    """Questions for one engine (None: for the truth), and where their answers belong."""
+
+    engine: str | None
+    places: list[Place] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+
+
 class Work:
-    """A spec on its way. Lists run along `plan.looks`, or along `plan.trainings`."""
+    """A spec on its way. What its examinations ask next is asked together, a batch for each engine,
+    and they go on when all of it has been answered: `waiting` batches are left. `seconds` were
+    spent by each engine."""
 
-    plan: Plan
-    waiting: int = 0
-    stages: int = 0  # that were gone through after the first answers
-    evaluations: list[dict[str, list[Evaluation]]] = field(default_factory=list)
-    traced: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
-    wide: list[dict[tuple[str, str], Evaluation]] = field(default_factory=list)
-    kept: list[dict[str, Evaluation]] = field(default_factory=list)
-    zero: list[dict[str, Evaluation]] = field(default_factory=list)
-    truths: list[Truth | None] = field(default_factory=list)
-    no_truth: dict[int, Failure] = field(default_factory=dict)  # by the look, why
-    faults: dict[int, list[Failure]] = field(default_factory=dict)  # of ours, by the look
-    paths: list[dict[str, Training]] = field(default_factory=list)
-    exact: list[Training | None] = field(default_factory=list)
-    near: list[Training | None] = field(default_factory=list)
-    seconds: dict[str | None, float] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)  # in order, each once
-    judged: dict[int, tuple[Sequence[Check], Sequence[Finding]]] = field(default_factory=dict)
-    screened: dict[int, Screened] = field(default_factory=dict)
-    tried: list[tuple[int, Tried]] = field(default_factory=list)  # the look, and what
-    trials: dict[int, Evaluation] = field(default_factory=dict)  # by the place in `tried`
-    layers: dict[int, LayerAnswer] = field(default_factory=dict)  # by the place in `plan.layers`
-
-
-LIMITS = ("timed-out", "out-of-memory")
-"""Failures of the reference worker that are limits of the run, and no mistake of gradcheck's."""
-
-
-def fallbacks(work: Work) -> Iterator[str]:
-    """Where differences had to stand in for a certified truth, as sentences."""
-    told: dict[str, list[str]] = {}
-    for look, truth in zip(work.plan.looks, work.truths, strict=True):
-        if truth is not None and truth.fallback:
-            told.setdefault(truth.fallback, []).append(look.dtype)
-    for reason, dtypes in told.items():
-        where = ", ".join(dict.fromkeys(dtypes))
-        yield f"{where}: not certified, {reason}; finite differences and float64 decide"
-
-
-def compilations(work: Work) -> Iterator[str]:
-    """How long engines compiled, where they did, as sentences; it is no part of other times."""
-    for engine in work.plan.engines:
-        seconds = sum(e.compile_s for looks in work.evaluations for e in looks[engine])
-        if seconds:
-            yield f"{engine}: compiled in {seconds:.1f} s"
-
-
-def new_work(plan: Plan) -> Work:
-    """Nothing has come back yet but what engines refuse."""
-    return Work(
-        plan,
-        evaluations=[
-            {
-                name: [answer for answer in look.refused if answer.engine == name]
-                for name in plan.engines
-            }
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.waiting = 0
+        self.seconds: dict[str | None, float] = {}
+        self.looks = [
+            Formula(_case(plan, look), look.problems, look.truth)
             for look in plan.looks
-        ],
-        traced=[{} for _ in plan.looks],
-        wide=[{} for _ in plan.looks],
-        kept=[{} for _ in plan.looks],
-        zero=[{} for _ in plan.looks],
-        truths=[None] * len(plan.looks),
-        paths=[
-            {name: _not_there(plan, name, problem.dtype) for name in plan.without & plan.named}
-            for problem in plan.trainings
-        ],
-        exact=[None] * len(plan.trainings),
-        near=[None] * len(plan.trainings),
-    )
+            if look.refused or any(look.problems.values())
+        ]
+        self.layers = [Layer(problem) for problem in plan.layers]
+        self.trainings = [_training(plan, problem) for problem in plan.trainings]
+        examinations: list[Examination | Layer] = [*self.looks, *self.layers, *self.trainings]
+        self._steps = {i: examination.steps() for i, examination in enumerate(examinations)}
+        self._answers: dict[int, list[Any]] = {}
+
+    @property
+    def done(self) -> bool:
+        """Whether all examinations have come to their ends."""
+        return not self._steps
+
+    def next_batches(self) -> list[Batch]:
+        """What the examinations ask next. Each layer has a batch to itself: what one loses, the
+        others keep."""
+        batches: dict[tuple[str | None, int | None], Batch] = {}
+        for number, steps in list(self._steps.items()):
+            try:
+                asks = steps.send(self._answers.get(number))  # None begins
+            except StopIteration:
+                del self._steps[number]
+                continue
+            self._answers[number] = [None] * len(asks)
+            for place, ask in enumerate(asks):
+                alone = number if isinstance(ask.question, LayerProblem) else None
+                batch = batches.setdefault((ask.engine, alone), Batch(ask.engine))
+                batch.places.append((number, place))
+                batch.questions.append(ask.question)
+        return list(batches.values())
+
+    def keep(self, place: Place, answer: Any) -> None:
+        """Keeps an answer for the examination that asked."""
+        number, question = place
+        self._answers[number][question] = answer
+
+    def found(self) -> Found:
+        """What came of it."""
+        layers = [layer.answer for layer in self.layers]
+        examined: list[Examination] = [*self.looks, *self.trainings]
+        found = Found(
+            findings=told_once(self.plan.layers, layers),
+            trainings=[path for training in self.trainings for path in training.paths],
+            layers=layers,
+            duration_s=max(self.seconds.values(), default=0.0),
+        )
+        for part in examined:
+            found.checks += part.checks
+            found.findings += part.findings
+            found.notes += part.notes
+        for look in self.looks:
+            found.readings += readings_of(look.case)
+        for layer in layers:
+            found.checks += layer.checks
+            found.readings += layer.readings
+            found.notes += layer.notes
+        for part in examined:
+            found.findings += part.mistakes
+        found.notes += [*self._fallbacks(), *self._compilations()]
+        return found
+
+    def _fallbacks(self) -> Iterator[str]:
+        """Where differences had to stand in for a certified truth, as sentences."""
+        dtypes: dict[str, dict[str, None]] = {}
+        for look in self.looks:
+            if look.case.truth is not None and look.case.truth.fallback:
+                dtypes.setdefault(look.case.truth.fallback, {})[look.case.dtype] = None
+        for reason, where in dtypes.items():
+            yield (
+                f"{', '.join(where)}: not certified, {reason}; finite differences and float64 "
+                "decide"
+            )
+
+    def _compilations(self) -> Iterator[str]:
+        """How long engines compiled, where they did, as sentences; it is no part of other times."""
+        evaluations = [one for look in self.looks for one in look.case.evaluations]
+        for engine in self.plan.engines:
+            seconds = sum(one.compile_s for one in evaluations if one.engine == engine)
+            if seconds:
+                yield f"{engine}: compiled in {seconds:.1f} s"
 
 
-def _not_there(plan: Plan, engine: str, dtype: str) -> Training:
-    """The answer of an engine that does not compute on the device."""
-    words = f"{engine} computes on the CPU, and has no device `{plan.placement.device}`"
-    return Training(engine, dtype, failure=Failure("unsupported", words))
-
-
-def case_of(work: Work, index: int) -> Case:
-    """What is known of one look."""
-    plan = work.plan
-    look = plan.looks[index]
+def _case(plan: Plan, look: Look) -> Case:
+    """What is known of a look before anybody is asked."""
     return Case(
         spec=plan.spec,
         point=look.point,
         dtype=look.dtype,
         values=look.values,
         projections=look.projections,
-        # in the order of the engines, not in that in which they answered
-        evaluations=tuple(e for name in plan.engines for e in work.evaluations[index][name]),
-        truth=work.truths[index],
-        no_truth=work.no_truth.get(index),
-        traced=work.traced[index],
-        wide=work.wide[index],
-        kept=work.kept[index],
-        zero=work.zero[index],
+        evaluations=look.refused,
+        truth=None,
         named=plan.named,
         named_modes=plan.named_modes,
         seed=plan.seed,
     )
 
 
-def answers_of(work: Work, index: int) -> dict[Tried, Evaluation]:
-    """What came of the trials of one look so far."""
-    return {
-        tried: work.trials[place]
-        for place, (about, tried) in enumerate(work.tried)
-        if about == index and place in work.trials
-    }
-
-
-def training_case_of(work: Work, index: int) -> TrainingCase:
-    """What is known of one training."""
-    plan = work.plan
-    problem = plan.trainings[index]
-    silent = plan.without - plan.named  # not on this device, and nobody asked for them
-    return TrainingCase(
-        spec=plan.spec,
-        problem=problem,
-        dtype=problem.dtype,
-        paths=tuple(work.paths[index][name] for name in plan.engines if name not in silent),
-        exact=work.exact[index],
-        calibration=work.near[index],
-    )
-
-
-@contextmanager
-def ours(work: Work, index: int, what: str) -> Iterator[None]:
-    """Inside the block gradcheck does `what` for one look by itself: an exception there is a
-    finding about that look, and everything else of the run goes on."""
-    try:
-        yield
-    except Exception as error:
-        from gradcheck_cli.engines.tracebacks import internal_failure
-
-        work.faults.setdefault(index, []).append(internal_failure(error, what))
-
-
-def keep(work: Work, kind: Kind, index: int, answer: Any) -> None:
-    """Puts an answer where it belongs. A failed second look leaves the first as it is."""
-    if kind == "layer":
-        work.layers[index] = answer
-    elif kind == "first":
-        work.evaluations[index][answer.engine].append(answer)
-    elif kind == "path":
-        work.paths[index][answer.engine] = answer
-    elif kind == "exact":
-        work.exact[index] = answer
-    elif kind == "near":
-        work.near[index] = answer
-    elif kind == "trial":
-        work.trials[index] = answer
-    elif kind == "screen":
-        if not isinstance(answer, Failure):
-            work.screened[index] = answer
-        elif answer.kind in LIMITS:
-            work.notes[f"no fix was tried: {answer.message}"] = None
-        else:
-            work.faults.setdefault(index, []).append(answer)
-    elif isinstance(answer, Failure):  # of the truth, which has no engine to be a finding of
-        if answer.kind in LIMITS:
-            work.notes[f"the truth could not be computed: {answer.message}"] = None
-        else:
-            answer = replace(answer, kind="internal")
-        if work.truths[index] is None:
-            work.no_truth[index] = answer
-        elif answer.kind == "internal":
-            work.faults.setdefault(index, []).append(answer)
-    elif kind == "truth":
-        work.truths[index] = answer
-    elif kind in ("kept", "zero"):
-        if answer.failure is None:
-            (work.kept if kind == "kept" else work.zero)[index][answer.mode] = answer
-    elif answer.failure is None:
-        kept = work.traced if kind == "traced" else work.wide
-        kept[index][answer.engine, answer.mode] = answer
+def _training(plan: Plan, problem: TrainingProblem) -> TrainingPaths:
+    """Engines that do not compute on the device are silent, unless somebody asked for them."""
+    paths: dict[str, Training | None] = {}
+    for name in plan.engines:
+        if name not in plan.without:
+            paths[name] = None
+        elif name in plan.named:
+            words = f"{name} computes on the CPU, and has no device `{plan.placement.device}`"
+            failure = Failure("unsupported", words)
+            paths[name] = Training(name, problem.dtype, failure=failure)
+    start = next(look for look in plan.looks if look.dtype == problem.dtype)
+    return TrainingPaths(_case(plan, start), problem, paths)

@@ -192,7 +192,7 @@ def _asked(engine: Engine, question: Any) -> Any:
     if kind == "TrainingProblem":
         return answers.training(engine.train(question), question, name)
     if kind == "LayerProblem":
-        from gradcheck_cli.checks import examine
+        from gradcheck_cli.checks.examination import examine
 
         return examine(engine, question)
     return answers.evaluation(engine.evaluate(question), question, name)

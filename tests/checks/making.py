@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.implementation import Implementation, Surrogate
 from gradcheck_cli.domain.layer import POWER, LayerAnswer, LayerProblem

@@ -13,7 +13,7 @@ import pytest
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.engines.jax.custom_functions import MOST_CALLS, custom_calls

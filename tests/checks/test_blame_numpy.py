@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.numpy.recording_array import NumpyRecorder

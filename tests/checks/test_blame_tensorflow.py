@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
 from tests.checks.making import layer_problem

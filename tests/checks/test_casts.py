@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.base import Engine

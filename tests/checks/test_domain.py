@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 import torch
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.base import Engine

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.eigen.engine import EigenEngine
 from tests.checks.making import examined, layer_problem, torch_engine

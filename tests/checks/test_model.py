@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.engines.numpy.engine import NumpyEngine

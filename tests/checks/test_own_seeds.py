@@ -13,7 +13,7 @@ import pytest
 import torch
 from numpy.random import default_rng
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.jax.engine import JaxEngine

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pytest
 import tensorflow as tf
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.jax.engine import JaxEngine
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.checks.subjects import BESIDE
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.numpy.engine import NumpyEngine

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from tests.checks.making import layer_problem, torch_engine
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.report import Finding
 from tests.checks.making import examined, layer_problem, torch_engine

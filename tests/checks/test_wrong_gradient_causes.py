@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from tests.checks.making import examined, layer_problem

@@ -56,7 +56,7 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
                 "gradcheck_cli.explain.blame.explanation",  # what is right needs no explanation
                 "gradcheck_cli.explain.fixes.code",
                 "_hashlib",  # OpenSSL: only a finding has a fingerprint
-                "gradcheck_cli.checks",
+                "gradcheck_cli.checks.examination",
                 "gradcheck_cli.testing",
                 *FRAMEWORKS,
             ),

@@ -18,7 +18,7 @@ from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.judge import case as judging
 from gradcheck_cli.judge import gate
 from gradcheck_cli.judge.entries import Again, Judged, judge_block
-from gradcheck_cli.run.finalize import settle
+from gradcheck_cli.run.finalize import Found, settle
 from gradcheck_cli.run.plan import make_plan
 from tests.conftest import decide, spec_of
 from tests.judge.making import block, rows
@@ -189,7 +189,7 @@ def test_a_judge_that_sees_nothing_is_found_out(monkeypatch: pytest.MonkeyPatch)
     assert {check.status for check in made.checks} == {"passed"}
     options = RunOptions()
     plan = make_plan(spec, options, engines())
-    result = settle(plan, options, (), made.checks, made.findings, (), (), (), 0.0)
+    result = settle(plan, options, (), Found(list(made.checks), list(made.findings)))
     assert result.status == "failed"
     assert {finding.code for finding in result.findings} == {"GC706"}
     assert {check.status for check in result.checks} == {"error"}

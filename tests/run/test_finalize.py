@@ -14,7 +14,7 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Finding, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import engines
-from gradcheck_cli.run.finalize import settle, training_result
+from gradcheck_cli.run.finalize import Found, settle, training_result
 from gradcheck_cli.run.plan import make_plan
 
 Read = Callable[[str], Spec]
@@ -40,7 +40,7 @@ def _settled(spec: Spec, findings: Sequence[Finding], **settings: Any) -> SpecRe
     options = RunOptions(**settings)
     plan = make_plan(spec, options, engines())
     usual = [name for name, found in engines().items() if found.by_default]
-    return settle(plan, options, usual, (), findings, (), (), (), 0.0)
+    return settle(plan, options, usual, Found(findings=list(findings)))
 
 
 def test_an_error_fails_the_spec(spec: Read) -> None:

@@ -16,7 +16,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines import devices
 from gradcheck_cli.engines.registry import Registered, engines
 from gradcheck_cli.run.plan import Plan, make_plan
-from gradcheck_cli.run.spec_state import new_work
+from gradcheck_cli.run.spec_state import Work
 
 Read = Callable[[str], Spec]
 SQUARE = "inputs: {x: 2.5}\nmodel: x ** 2"
@@ -299,11 +299,11 @@ def test_engines_without_the_device_refuse_it_where_they_were_named(spec: Read) 
         "reference: reverse and forward mode were left out: "
         "reference computes on the CPU, and has no device `cuda`"
     ]
-    path = new_work(plan).paths[0]  # of a training it is not asked either
-    assert new_work(_plan(spec(TRAINED))).paths[0] == {}  # no word of engines that nobody named
-    assert path.keys() == {"eigen"}
-    assert path["eigen"].failure is not None
-    assert path["eigen"].failure.message == words
+    (path,) = Work(plan).trainings[0].paths  # of a training it is not asked either
+    assert Work(_plan(spec(TRAINED))).trainings[0].paths == ()  # no word of what nobody named
+    assert path.engine == "eigen"
+    assert path.failure is not None
+    assert path.failure.message == words
 
 
 def test_a_device_that_is_not_here_is_a_mistake_of_the_call(

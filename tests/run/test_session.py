@@ -332,14 +332,14 @@ def test_a_screening_that_breaks_is_an_error_beside_the_finding(
 def test_a_judge_that_breaks_is_an_error_of_that_spec_alone(
     spec: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gradcheck_cli.run import session
+    from gradcheck_cli.checks import protocol
 
-    honest = session.judge
+    honest = protocol.judge
 
     def broken(case: Case) -> object:
         return 1 / 0 if case.spec.name == "good" else honest(case)
 
-    monkeypatch.setattr(session, "judge", broken)
+    monkeypatch.setattr(protocol, "judge", broken)
     good, wrong = _report(_events([spec(GOOD), spec(WRONG)], _options("reference"))).results
     assert (good.status, wrong.status) == ("failed", "failed")
     assert _codes(good) == {("GC706", None)}
@@ -351,12 +351,12 @@ def test_a_judge_that_breaks_is_an_error_of_that_spec_alone(
 def test_a_training_that_cannot_be_judged_is_an_error_of_that_spec_alone(
     spec: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gradcheck_cli.run import session
+    from gradcheck_cli.checks import training
 
     def broken(case: object) -> object:
         return 1 / 0
 
-    monkeypatch.setattr(session, "judge_training", broken)
+    monkeypatch.setattr(training, "judge_training", broken)
     trained = GOOD + "train: {optimizer: {sgd: {lr: 0.25}}, steps: 2, parameters: [x]}\n"
     first, second = _report(_events([spec(trained), spec(GOOD)], _options("reference"))).results
     assert (first.status, second.status) == ("failed", "passed")

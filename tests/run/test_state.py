@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-import gradcheck_cli.checks
+import gradcheck_cli.checks.examination
 from gradcheck_cli.domain.report import Check
 from gradcheck_cli.run.state import Process
 
@@ -30,7 +30,7 @@ def test_nothing_has_changed(process: Process) -> None:
 
 
 def test_counters_and_caches_may_change(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradcheck_cli.checks, "_calls", 1, raising=False)
+    monkeypatch.setattr(gradcheck_cli.checks.examination, "_calls", 1, raising=False)
     assert process.changed() == ""
     monkeypatch.setattr(np, "e", 2.718)
     assert process.changed() == ""
@@ -39,7 +39,11 @@ def test_counters_and_caches_may_change(process: Process, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("owner", "name", "words"),
     [
-        (gradcheck_cli.checks, "examine", "`gradcheck_cli.checks.examine` is another"),
+        (
+            gradcheck_cli.checks.examination,
+            "examine",
+            "`gradcheck_cli.checks.examination.examine` is another",
+        ),
         (np, "sum", "`numpy.sum` is another"),
         (np.linalg, "norm", "`numpy.linalg.norm` is another"),
         (Check, "__init__", "`gradcheck_cli.domain.report.Check.__init__` is another"),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from tests.checks.making import layer_problem, torch_engine
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from gradcheck_cli.checks import examine
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.checks.failures import told_once, with_failure
 from tests.checks.making import behaviour, examined, layer_problem, torch_engine
 

@@ -1,0 +1,119 @@
+"""The protocol of an examination: first look, cost of rounding, second look, judge, explain, fixes.
+
+It runs nothing itself. Its steps are a generator that yields questions and is sent their answers;
+whoever drives it has workers for them (`run/session.py`) or asks in its own process.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from gradcheck_cli.domain.case import Case, Suspect, TruthRequest
+from gradcheck_cli.domain.evaluation import Failure, Problem, TrainingProblem
+from gradcheck_cli.domain.fixes import FixRequest
+from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.judge import judge, suspects
+from gradcheck_cli.judge.failures import internal_finding
+
+Question = Problem | TrainingProblem | TruthRequest | FixRequest | LayerProblem
+T = TypeVar("T")
+Steps = Generator["Sequence[Ask]", Any, T]
+"""Yields what can be asked at once, is sent the answers in the same order, and ends with a T."""
+
+JUDGING = "the numbers could not be judged"
+EXPLAINING = "the findings could not be explained"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question for an engine, or (None) for the reference worker, which computes the truth."""
+
+    engine: str | None
+    question: Question
+
+
+class Examination(ABC):
+    """Something that is examined in `steps`, and what came of it: `checks`, `findings`, `notes`
+    for people, and `mistakes`, the findings about gradcheck's own code (GC706). `case` is what is
+    known so far."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.checks: tuple[Check, ...] = ()
+        self.findings: tuple[Finding, ...] = ()
+        self.mistakes: list[Finding] = []
+        self.notes: list[str] = []
+
+    @abstractmethod
+    def steps(self) -> Steps[None]:
+        """Examines it. Exceptions in judge and explanation become `mistakes`, and what was found
+        before stays."""
+
+    def mistaken(self, failure: Failure) -> None:
+        """Keeps a failure of gradcheck's own code."""
+        self.mistakes.append(internal_finding(self.case, failure))
+
+    @contextmanager
+    def ours(self, what: str) -> Iterator[None]:
+        """Inside the block gradcheck works by itself: an exception there is a mistake, which says
+        `what` could not be done, and the examination goes on."""
+        try:
+            yield
+        except Exception as error:
+            from gradcheck_cli.engines.tracebacks import internal_failure
+
+            self.mistaken(internal_failure(error, what))
+
+
+class CaseExamination(Examination):
+    """Numbers that are compared with their truth. The steps are the same for all; how a look is
+    taken depends on what is examined."""
+
+    def steps(self) -> Steps[None]:
+        self.case = yield from self.first_look()
+        with self.ours(JUDGING):
+            if suspects(self.case):
+                self.case = yield from self.cost_of_rounding()
+            if found := suspects(self.case):
+                self.case = yield from self.second_look(found)
+        with self.ours(JUDGING):
+            self.checks, self.findings = judge(self.case)
+        if not self.findings:  # nothing of this is imported for what is right
+            return
+        with self.ours(EXPLAINING):
+            from gradcheck_cli.explain import explain
+
+            self.findings = explain(self.case, self.findings)
+        yield from self.fixes()
+
+    @abstractmethod
+    def first_look(self) -> Steps[Case]:
+        """Every evaluation, and the truth as far as it is cheap."""
+
+    @abstractmethod
+    def cost_of_rounding(self) -> Steps[Case]:
+        """The truth with what rounding may cost, which explains most of what is suspect."""
+
+    @abstractmethod
+    def second_look(self, found: Sequence[Suspect]) -> Steps[Case]:
+        """What tells an error from rounding: suspects once more, in another precision."""
+
+    @abstractmethod
+    def fixes(self) -> Steps[None]:
+        """Adds fixes to the findings."""
+
+
+def drive(steps: Steps[Any], answer: Callable[[Ask], Any]) -> None:
+    """Goes through all steps in this process."""
+    answers = None  # begins
+    while True:
+        try:
+            asks = steps.send(answers)
+        except StopIteration:
+            return
+        answers = [answer(ask) for ask in asks]
