@@ -10,60 +10,39 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.engines.kit.axes import Pair, each, pair_of_axes, shape_of, whole_numbers
-from gradcheck_cli.engines.kit.lowerings import Table
-
-# Activation functions
-
-
-def gelu(jax: Any, x: Any, approximate: bool = False) -> Any:
-    """jax.nn.gelu approximates unless told otherwise."""
-    return jax.nn.gelu(x, approximate=approximate)
-
-
-def hardtanh(jax: Any, x: Any, min: float = -1.0, max: float = 1.0) -> Any:
-    """jax.nn.hard_tanh has fixed bounds."""
-    return jax.numpy.clip(x, min, max)
-
+from gradcheck_cli.engines.kit import compositions
+from gradcheck_cli.engines.kit.axes import Pair, each, singular_cutoff
+from gradcheck_cli.engines.kit.compositions import classes_last
+from gradcheck_cli.engines.kit.lowerings import Composed, Loss, Renamed, Table
+from gradcheck_cli.engines.kit.signatures import (
+    contracted,
+    counted,
+    leading,
+    listed,
+    running,
+    shaped,
+)
 
 # Losses of classifiers, as one composes them: JAX itself has none
 
 
-def _classes_last(jax: Any, x: Any) -> Any:
-    """Axis 1 moved to the end; the only axis stays."""
-    return jax.numpy.moveaxis(x, 1, -1) if x.ndim > 2 else x
+def cross_entropy(xp: Any, logits: Any, labels: Any, label_smoothing: float) -> Any:
+    logits = classes_last(xp, logits)
+    likely = xp.log_softmax(logits, axis=-1)
+    if not label_smoothing:
+        return -_chosen(xp, likely, labels)
+    classes = logits.shape[-1]
+    q = xp.one_hot(labels, num_classes=classes, dtype=logits.dtype)
+    q = q * (1 - label_smoothing) + label_smoothing / classes
+    return -xp.sum(q * likely, axis=-1)
 
 
-def soft_cross_entropy(
-    jax: Any, logits: Any, probabilities: Any, label_smoothing: float = 0.0, reduction: str = "mean"
-) -> Any:
-    logits, q = _classes_last(jax, logits), _classes_last(jax, probabilities)
-    if label_smoothing:
-        q = q * (1 - label_smoothing) + label_smoothing / logits.shape[-1]
-    terms = -(q * jax.nn.log_softmax(logits, axis=-1)).sum(axis=-1)
-    return reduced(jax, terms, reduction)
+def _chosen(xp: Any, likely: Any, labels: Any) -> Any:
+    return xp.take_along_axis(likely, labels[..., None], axis=-1)[..., 0]
 
 
-def cross_entropy(
-    jax: Any, logits: Any, labels: Any, label_smoothing: float = 0.0, reduction: str = "mean"
-) -> Any:
-    logits = _classes_last(jax, logits)
-    likely = jax.nn.log_softmax(logits, axis=-1)
-    if label_smoothing:
-        classes = logits.shape[-1]
-        q = jax.nn.one_hot(labels, classes, dtype=logits.dtype)
-        q = q * (1 - label_smoothing) + label_smoothing / classes
-        return reduced(jax, -(q * likely).sum(axis=-1), reduction)
-    return reduced(jax, -_chosen(jax, likely, labels), reduction)
-
-
-def _chosen(jax: Any, likely: Any, labels: Any) -> Any:
-    return jax.numpy.take_along_axis(likely, labels[..., None], axis=-1)[..., 0]
-
-
-def nll(jax: Any, log_p: Any, labels: Any, reduction: str = "mean") -> Any:
-    return reduced(jax, -_chosen(jax, _classes_last(jax, log_p), labels), reduction)
+def nll(xp: Any, log_p: Any, labels: Any) -> Any:
+    return -_chosen(xp, classes_last(xp, log_p), labels)
 
 
 # Convolutions. JAX too has the channels on axis 1 unless told otherwise
@@ -117,39 +96,7 @@ def conv_transpose2d(
     )
 
 
-# Arrays that are made of nothing but their shape
-
-
-def arange(jax: Any, start: int, stop: int | None = None, step: int = 1, dtype: Any = None) -> Any:
-    numbers = whole_numbers(start, stop, step)
-    return jax.numpy.arange(numbers.start, numbers.stop, numbers.step, dtype=dtype)
-
-
-def zeros(jax: Any, shape: Any, dtype: Any = None) -> Any:
-    return jax.numpy.zeros(shape_of(shape), dtype)
-
-
-def ones(jax: Any, shape: Any, dtype: Any = None) -> Any:
-    return jax.numpy.ones(shape_of(shape), dtype)
-
-
-def full(jax: Any, shape: Any, fill_value: float, dtype: Any = None) -> Any:
-    return jax.numpy.full(shape_of(shape), fill_value, dtype)
-
-
-def eye(jax: Any, n: int, m: int | None = None, k: int = 0, dtype: Any = None) -> Any:
-    return jax.numpy.eye(n, m, k=k, dtype=dtype)
-
-
 # Sums, products and extremes of everything up to an element
-
-
-def cumsum(jax: Any, x: Any, axis: int | None = None) -> Any:
-    return jax.numpy.cumsum(x, axis=axis or 0)
-
-
-def cumprod(jax: Any, x: Any, axis: int | None = None) -> Any:
-    return jax.numpy.cumprod(x, axis=axis or 0)
 
 
 def cummax(jax: Any, x: Any, axis: int | None = None) -> Any:
@@ -199,21 +146,11 @@ def logdet(jax: Any, x: Any) -> Any:
     return jax.numpy.where(sign < 0, jax.numpy.nan, size)
 
 
-def slogdet_logabs(jax: Any, x: Any) -> Any:
-    return jax.numpy.linalg.slogdet(x).logabsdet
-
-
-def slogdet_sign(jax: Any, x: Any) -> Any:
-    return jax.numpy.linalg.slogdet(x).sign
-
-
 # Cholesky and QR factors, made unique by a positive diagonal; the pseudoinverse
 
 
 def pinv(jax: Any, x: Any, rtol: float | None = None) -> Any:
-    """Its own default is ten times as large as that of the row."""
-    if rtol is None:
-        rtol = max(x.shape[-2:]) * 2.0 ** (1 - FORMATS[x.dtype.name].bits)
+    rtol = singular_cutoff(x, x.dtype.name) if rtol is None else rtol
     return jax.numpy.linalg.pinv(x, rtol=rtol)
 
 
@@ -232,34 +169,11 @@ def qr_r(jax: Any, x: Any) -> Any:
     return r * _signs_of_diagonal(jax, r)[..., :, None]
 
 
-# The logarithm of the gamma function, its derivatives, and that of the beta function
-
-
-def polygamma(jax: Any, x: Any, n: int) -> Any:
-    return jax.scipy.special.polygamma(n, x)
-
-
 # Taking arrays apart and putting them together
-
-
-def concatenate(jax: Any, *xs: Any, axis: int = 0) -> Any:
-    return jax.numpy.concatenate(xs, axis=axis)
-
-
-def stack(jax: Any, *xs: Any, axis: int = 0) -> Any:
-    return jax.numpy.stack(xs, axis=axis)
-
-
-def getitem(jax: Any, x: Any, index: tuple[Any, ...]) -> Any:
-    return x[index]
 
 
 def take(jax: Any, x: Any, indices: Any, axis: int | None = None) -> Any:
     return jax.numpy.take(x, indices, axis=axis or 0)
-
-
-def take_along_axis(jax: Any, x: Any, indices: Any, axis: int = -1) -> Any:
-    return jax.numpy.take_along_axis(x, indices, axis=axis)
 
 
 def scatter_add(jax: Any, x: Any, indices: Any, updates: Any, axis: int = -1) -> Any:
@@ -267,10 +181,6 @@ def scatter_add(jax: Any, x: Any, indices: Any, updates: Any, axis: int = -1) ->
     places = list(jax.numpy.meshgrid(*ranges, indexing="ij"))
     places[axis] = indices
     return x.at[tuple(places)].add(updates)
-
-
-def one_hot(jax: Any, indices: Any, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
-    return jax.nn.one_hot(indices, num_classes, axis=axis, dtype=dtype)
 
 
 # Layers of networks, as one composes them
@@ -305,63 +215,18 @@ def scaled_dot_product_attention(
     return masked_attention(jax, q, k, v, mask, scale)
 
 
-# Products of vectors, matrices and arrays of any rank
-
-
-def einsum(jax: Any, *xs: Any, subscripts: str) -> Any:
-    return jax.numpy.einsum(subscripts, *xs)
-
-
-def tensordot(jax: Any, x1: Any, x2: Any, axes: Any = 2) -> Any:
-    return jax.numpy.tensordot(x1, x2, axes=pair_of_axes(axes))
-
-
 # Losses that compare element by element, as one composes them: JAX itself has none
 
 
-def reduced(jax: Any, terms: Any, reduction: str) -> Any:
-    if reduction == "none":
-        return terms
-    return terms.mean() if reduction == "mean" else terms.sum()
+def bce_with_logits(xp: Any, x: Any, y: Any) -> Any:
+    return -y * xp.log_sigmoid(x) - (1 - y) * xp.log_sigmoid(-x)
 
 
-def bce(jax: Any, p: Any, y: Any, reduction: str = "mean") -> Any:
-    return reduced(jax, -(y * jax.numpy.log(p) + (1 - y) * jax.numpy.log1p(-p)), reduction)
-
-
-def bce_with_logits(jax: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
-    terms = -y * jax.nn.log_sigmoid(x) - (1 - y) * jax.nn.log_sigmoid(-x)
-    return reduced(jax, terms, reduction)
-
-
-def hinge(jax: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
-    return reduced(jax, jax.nn.relu(1 - x * y), reduction)
-
-
-def huber(jax: Any, x: Any, y: Any, delta: float = 1.0, reduction: str = "mean") -> Any:
-    error = x - y
-    size = jax.numpy.abs(error)
-    square, line = 0.5 * jax.numpy.square(error), delta * size - 0.5 * delta**2
-    return reduced(jax, jax.numpy.where(size <= delta, square, line), reduction)
-
-
-def kl_div(jax: Any, log_p: Any, q: Any, reduction: str = "mean") -> Any:
-    return reduced(jax, jax.scipy.special.xlogy(q, q) - q * log_p, reduction)
-
-
-def l1(jax: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
-    return reduced(jax, jax.numpy.abs(x - y), reduction)
-
-
-def mse(jax: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
-    return reduced(jax, jax.numpy.square(x - y), reduction)
+def mse(xp: Any, x: Any, y: Any) -> Any:
+    return xp.square(x - y)
 
 
 # Equations with matrices, and functions of square matrices
-
-
-def matrix_power(jax: Any, x: Any, n: int) -> Any:
-    return jax.numpy.linalg.matrix_power(x, n)
 
 
 def solve(jax: Any, x1: Any, x2: Any) -> Any:
@@ -489,10 +354,6 @@ _REDUCTIONS = (
 # Other shapes for the same elements
 
 
-def broadcast_to(jax: Any, x: Any, shape: Any) -> Any:
-    return jax.numpy.broadcast_to(x, shape_of(shape))
-
-
 def repeat(jax: Any, x: Any, repeats: Any, axis: int | None = None) -> Any:
     """How often is known beforehand, or the result had no shape."""
     return jax.numpy.repeat(x, np.asarray(repeats), axis=axis)
@@ -514,25 +375,8 @@ def normalize(jax: Any, x: Any, ord: float = 2, axis: int = -1, eps: float = 1e-
     return x / jax.numpy.maximum(size, eps)
 
 
-def cosine_similarity(jax: Any, x1: Any, x2: Any, axis: int = -1, eps: float = 1e-8) -> Any:
-    both = jax.numpy.broadcast_arrays(x1, x2)
-    first, second = (normalize(jax, x, axis=axis, eps=eps) for x in both)
-    return (first * second).sum(axis=axis)
-
-
-def triplet(
-    jax: Any,
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    margin: float = 1.0,
-    ord: float = 2,
-    eps: float = 1e-6,
-    reduction: str = "mean",
-) -> Any:
-    near = jax.numpy.linalg.vector_norm(anchor - positive + eps, ord=ord, axis=-1)
-    far = jax.numpy.linalg.vector_norm(anchor - negative + eps, ord=ord, axis=-1)
-    return reduced(jax, jax.nn.relu(margin + near - far), reduction)
+def triplet(xp: Any, *points: Any, **keywords: Any) -> Any:
+    return xp.relu(compositions.triplet_excess(xp, *points, **keywords))
 
 
 # Circular and hyperbolic functions
@@ -547,8 +391,8 @@ _TRIGONOMETRIC = (
 TABLE: Table = {
     # Activation functions
     "elu": "nn.elu",
-    "gelu": gelu,
-    "hardtanh": hardtanh,
+    "gelu": "nn.gelu",
+    "hardtanh": "numpy.clip",
     "leaky_relu": "nn.leaky_relu",
     "log_sigmoid": "nn.log_sigmoid",
     "mish": "nn.mish",
@@ -570,9 +414,9 @@ TABLE: Table = {
     "i1": "scipy.special.i1",
     "i1e": "scipy.special.i1e",
     # Losses of classifiers, as one composes them: JAX itself has none
-    "cross_entropy": cross_entropy,
-    "nll": nll,
-    "soft_cross_entropy": soft_cross_entropy,
+    "cross_entropy": Loss(Composed(cross_entropy)),
+    "nll": Loss(Composed(nll)),
+    "soft_cross_entropy": Loss(Composed(compositions.soft_cross_entropy)),
     # Operations that pass a value on
     "stop_gradient": "lax.stop_gradient",
     # Convolutions. JAX too has the channels on axis 1 unless told otherwise
@@ -580,19 +424,19 @@ TABLE: Table = {
     "conv2d": convolution,
     "conv_transpose2d": conv_transpose2d,
     # Arrays that are made of nothing but their shape
-    "arange": arange,
-    "eye": eye,
-    "full": full,
+    "arange": counted("numpy.arange"),
+    "eye": Renamed("numpy.eye", {"n": "N", "m": "M"}),
+    "full": shaped("numpy.full"),
     "full_like": "numpy.full_like",
-    "ones": ones,
+    "ones": shaped("numpy.ones"),
     "ones_like": "numpy.ones_like",
-    "zeros": zeros,
+    "zeros": shaped("numpy.zeros"),
     "zeros_like": "numpy.zeros_like",
     # Sums, products and extremes of everything up to an element
     "cummax": cummax,
     "cummin": cummin,
-    "cumprod": cumprod,
-    "cumsum": cumsum,
+    "cumprod": running("numpy.cumprod"),
+    "cumsum": running("numpy.cumsum"),
     # Eigenvalues, singular values and their vectors, with the signs that the rows state
     "eigh_vectors": eigh_vectors,
     "eigvalsh": "numpy.linalg.eigvalsh",
@@ -602,8 +446,8 @@ TABLE: Table = {
     # Determinants
     "det": "numpy.linalg.det",
     "logdet": logdet,
-    "slogdet_logabs": slogdet_logabs,
-    "slogdet_sign": slogdet_sign,
+    "slogdet_logabs": Renamed("numpy.linalg.slogdet", part="logabsdet"),
+    "slogdet_sign": Renamed("numpy.linalg.slogdet", part="sign"),
     # Exponentials, logarithms, and the functions of the logistic family
     "exp": "numpy.exp",
     "exp2": "numpy.exp2",
@@ -628,15 +472,15 @@ TABLE: Table = {
     "betaln": "scipy.special.betaln",
     "digamma": "scipy.special.digamma",
     "lgamma": "scipy.special.gammaln",
-    "polygamma": polygamma,
+    "polygamma": leading("scipy.special.polygamma", "n"),
     # Taking arrays apart and putting them together
-    "concatenate": concatenate,
-    "getitem": getitem,
-    "one_hot": one_hot,
+    "concatenate": listed("numpy.concatenate"),
+    "getitem": Composed(compositions.getitem),
+    "one_hot": "nn.one_hot",
     "scatter_add": scatter_add,
-    "stack": stack,
+    "stack": listed("numpy.stack"),
     "take": take,
-    "take_along_axis": take_along_axis,
+    "take_along_axis": "numpy.take_along_axis",
     # Layers of networks, as one composes them
     "dropout": dropout,
     "embedding": embedding,
@@ -646,23 +490,23 @@ TABLE: Table = {
     # Products of vectors, matrices and arrays of any rank
     "cross": "numpy.cross",
     "dot": "numpy.dot",
-    "einsum": einsum,
+    "einsum": leading("numpy.einsum", "subscripts"),
     "kron": "numpy.kron",
     "matmul": "numpy.matmul",
     "outer": "numpy.outer",
-    "tensordot": tensordot,
+    "tensordot": contracted("numpy.tensordot"),
     # Losses that compare element by element, as one composes them: JAX itself has none
-    "bce": bce,
-    "bce_with_logits": bce_with_logits,
-    "hinge": hinge,
-    "huber": huber,
-    "kl_div": kl_div,
-    "l1": l1,
-    "mse": mse,
+    "bce": Loss(Composed(compositions.bce)),
+    "bce_with_logits": Loss(Composed(bce_with_logits)),
+    "hinge": Loss(Composed(compositions.hinge)),
+    "huber": Loss(Composed(compositions.huber)),
+    "kl_div": Loss(Composed(compositions.kl_div)),
+    "l1": Loss(Composed(compositions.l1)),
+    "mse": Loss(Composed(mse)),
     # Equations with matrices, and functions of square matrices
     "expm": "scipy.linalg.expm",
     "inv": "numpy.linalg.inv",
-    "matrix_power": matrix_power,
+    "matrix_power": "numpy.linalg.matrix_power",
     "solve": solve,
     "triangular_solve": triangular_solve,
     # Normalised exponentials
@@ -701,7 +545,7 @@ TABLE: Table = {
     "sign": "numpy.sign",
     "where": "numpy.where",
     # Other shapes for the same elements
-    "broadcast_to": broadcast_to,
+    "broadcast_to": shaped("numpy.broadcast_to"),
     "diag": "numpy.diag",
     "expand_dims": "numpy.expand_dims",
     "flip": "numpy.flip",
@@ -717,9 +561,9 @@ TABLE: Table = {
     "tril": "numpy.tril",
     "triu": "numpy.triu",
     # Directions of vectors, and how near they are
-    "cosine_similarity": cosine_similarity,
+    "cosine_similarity": Composed(compositions.cosine_similarity),
     "normalize": normalize,
-    "triplet": triplet,
+    "triplet": Loss(Composed(triplet)),
     # The error function, the normal distribution, log-odds and entropy
     "entr": "scipy.special.entr",
     "erf": "scipy.special.erf",

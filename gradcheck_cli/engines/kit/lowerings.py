@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -16,9 +17,47 @@ class Missing:
     reason: str
 
 
-Words = str | Callable[..., Any]
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A call of the framework that has other names for the row's keywords.
+
+    call   its dotted name below the framework
+    names  the framework's name of a keyword; one that is not here keeps its name
+    also   keywords that the row does not have
+    part   which of several results is meant: an attribute
+    """
+
+    call: str
+    names: Mapping[str, str] = field(default_factory=dict)
+    also: Mapping[str, Any] = field(default_factory=dict)
+    part: str | None = None
+
+    def keywords(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The framework's keywords from those of the row."""
+        return {**{self.names.get(name, name): value for name, value in given.items()}, **self.also}
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A function that takes the rows of its own table as a namespace (`xp.log`), then the arrays,
+    then every keyword of the row by name."""
+
+    function: Callable[..., Any]
+
+
+Words = str | Renamed | Composed | Callable[..., Any]
 """A dotted name below the framework ("special.erf"), or a function that takes the framework, then
 the arrays, then every keyword of the row by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The terms of a loss, of which the `reduction` of the row takes the table's own mean or sum.
+
+    terms   takes the keywords of the row without `reduction`
+    """
+
+    terms: Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +76,7 @@ class Limited:
     reverse_only: bool = False
 
 
-Lowering = Words | Limited | Missing
+Lowering = Words | Loss | Limited | Missing
 
 Table = Mapping[str, Lowering]
 
@@ -54,15 +93,46 @@ def reasons(table: Table) -> dict[str, str]:
 
 def bound(table: Table, framework: Any) -> dict[str, Callable[..., Any] | Missing]:
     """The table with the framework in its place. Raises AttributeError for a name that it lacks."""
-    return {op: _bind(lowering, framework) for op, lowering in table.items()}
+    rows = SimpleNamespace()
+    calls = {op: _bind(lowering, framework, rows) for op, lowering in table.items()}
+    vars(rows).update(calls)
+    return calls
 
 
-def _bind(lowering: Lowering, framework: Any) -> Callable[..., Any] | Missing:
-    if isinstance(lowering, Missing):
-        return lowering
-    if isinstance(lowering, Limited):
-        lowering = lowering.call
-    if isinstance(lowering, str):
-        call: Callable[..., Any] = attrgetter(lowering)(framework)
-        return call
-    return partial(lowering, framework)
+def _bind(
+    lowering: Lowering, framework: Any, rows: SimpleNamespace
+) -> Callable[..., Any] | Missing:
+    match lowering:
+        case Missing():
+            return lowering
+        case Limited():
+            return _call(lowering.call, framework, rows)
+        case Loss():
+            return partial(_loss, rows, _call(lowering.terms, framework, rows))
+        case _:
+            return _call(lowering, framework, rows)
+
+
+def _call(words: Words, framework: Any, rows: SimpleNamespace) -> Callable[..., Any]:
+    match words:
+        case str():
+            call: Callable[..., Any] = attrgetter(words)(framework)
+            return call
+        case Renamed():
+            return partial(_renamed, words, attrgetter(words.call)(framework))
+        case Composed():
+            return partial(words.function, rows)
+        case _:
+            return partial(words, framework)
+
+
+def _renamed(words: Renamed, call: Callable[..., Any], *arrays: Any, **keywords: Any) -> Any:
+    result = call(*arrays, **words.keywords(keywords))
+    return result if words.part is None else getattr(result, words.part)
+
+
+def _loss(
+    rows: SimpleNamespace, terms: Callable[..., Any], *arrays: Any, reduction: str, **keywords: Any
+) -> Any:
+    found = terms(*arrays, **keywords)
+    return found if reduction == "none" else getattr(rows, reduction)(found)

@@ -10,21 +10,29 @@ from collections.abc import Callable, Sequence
 from math import inf, prod, sqrt
 from typing import Any
 
-from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.engines.kit import compositions
 from gradcheck_cli.engines.kit.axes import (
     Pair,
     axes_of,
     each,
+    from_the_start,
     moved_axes,
     new_axes,
-    pair_of_axes,
     restored,
     shape_of,
-    whole_numbers,
+    singular_cutoff,
     widths_of,
 )
-from gradcheck_cli.engines.kit.composed import cbrt
-from gradcheck_cli.engines.kit.lowerings import Limited, Lowering, Missing, Table
+from gradcheck_cli.engines.kit.lowerings import (
+    Composed,
+    Limited,
+    Loss,
+    Lowering,
+    Missing,
+    Renamed,
+    Table,
+)
+from gradcheck_cli.engines.kit.signatures import contracted, counted, listed, running, shaped
 
 # Activation functions
 
@@ -33,14 +41,6 @@ def elu(tf: Any, x: Any, alpha: float = 1.0) -> Any:
     """tf.nn.elu knows no alpha; scaled as Keras does it."""
     y = tf.nn.elu(x)
     return y if alpha == 1 else tf.where(x > 0, y, alpha * y)
-
-
-def hardtanh(tf: Any, x: Any, min: float = -1.0, max: float = 1.0) -> Any:
-    return tf.clip_by_value(x, min, max)
-
-
-def leaky_relu(tf: Any, x: Any, negative_slope: float = 0.01) -> Any:
-    return tf.nn.leaky_relu(x, alpha=negative_slope)
 
 
 def mish(tf: Any, x: Any) -> Any:
@@ -63,41 +63,27 @@ def hypot(tf: Any, x1: Any, x2: Any) -> Any:
 # Losses of classifiers. TensorFlow has the classes on the last axis
 
 
+# tf.nn.softmax_cross_entropy_with_logits has no second derivative by both: it gives zeros. Of
+# probabilities the loss is composed.
+
+
 def _classes_last(tf: Any, x: Any) -> Any:
-    """Axis 1 moved to the end; the only axis stays."""
-    rank = x.shape.rank
-    return tf.transpose(x, (0, *range(2, rank), 1)) if rank > 2 else x
+    return moveaxis(tf, x, 1, -1) if x.shape.rank > 2 else x
 
 
-def cross_entropy(
-    tf: Any, logits: Any, labels: Any, label_smoothing: float = 0.0, reduction: str = "mean"
-) -> Any:
+def cross_entropy(tf: Any, logits: Any, labels: Any, label_smoothing: float) -> Any:
     logits = _classes_last(tf, logits)
     if label_smoothing:
         classes = logits.shape[-1]
         q = tf.one_hot(labels, classes, dtype=logits.dtype)
         q = q * (1 - label_smoothing) + label_smoothing / classes
-        terms = tf.nn.softmax_cross_entropy_with_logits(labels=q, logits=logits)
-    else:
-        terms = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    return reduced(tf, terms, reduction)
+        return tf.nn.softmax_cross_entropy_with_logits(labels=q, logits=logits)
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
 
 
-def soft_cross_entropy(
-    tf: Any, logits: Any, probabilities: Any, label_smoothing: float = 0.0, reduction: str = "mean"
-) -> Any:
-    """tf.nn.softmax_cross_entropy_with_logits has no second derivative by both: it gives zeros."""
-    logits, q = _classes_last(tf, logits), _classes_last(tf, probabilities)
-    if label_smoothing:
-        q = q * (1 - label_smoothing) + label_smoothing / logits.shape[-1]
-    terms = -tf.reduce_sum(q * tf.nn.log_softmax(logits), axis=-1)
-    return reduced(tf, terms, reduction)
-
-
-def nll(tf: Any, log_p: Any, labels: Any, reduction: str = "mean") -> Any:
+def nll(tf: Any, log_p: Any, labels: Any) -> Any:
     log_p = _classes_last(tf, log_p)
-    terms = -tf.gather(log_p, labels, axis=-1, batch_dims=labels.shape.rank)
-    return reduced(tf, terms, reduction)
+    return -tf.gather(log_p, labels, axis=-1, batch_dims=labels.shape.rank)
 
 
 # Convolutions. TensorFlow's have the channels last on the CPU
@@ -202,19 +188,6 @@ def conv_transpose2d(
 # Arrays that are made of nothing but their shape
 
 
-def arange(tf: Any, start: int, stop: int | None = None, step: int = 1, dtype: Any = None) -> Any:
-    numbers = whole_numbers(start, stop, step)
-    return tf.range(numbers.start, numbers.stop, numbers.step, dtype=dtype)
-
-
-def zeros(tf: Any, shape: Any, dtype: Any = None) -> Any:
-    return tf.zeros(shape_of(shape), dtype)
-
-
-def ones(tf: Any, shape: Any, dtype: Any = None) -> Any:
-    return tf.ones(shape_of(shape), dtype)
-
-
 def full(tf: Any, shape: Any, fill_value: float, dtype: Any = None) -> Any:
     return tf.fill(shape_of(shape), tf.constant(fill_value, dtype))
 
@@ -231,14 +204,6 @@ def full_like(tf: Any, x: Any, fill_value: float) -> Any:
 
 
 # Sums, products and extremes of everything up to an element
-
-
-def cumsum(tf: Any, x: Any, axis: int | None = None) -> Any:
-    return tf.cumsum(x, axis=axis or 0)
-
-
-def cumprod(tf: Any, x: Any, axis: int | None = None) -> Any:
-    return tf.math.cumprod(x, axis=axis or 0)
 
 
 def _extreme(name: str, beyond: float) -> Lowering:
@@ -296,10 +261,6 @@ def svd_vh(tf: Any, x: Any) -> Any:
     return tf.linalg.matrix_transpose(v if _is_empty(u) else v * _signs_of_columns(tf, u))
 
 
-def svdvals(tf: Any, x: Any) -> Any:
-    return tf.linalg.svd(x, compute_uv=False)
-
-
 # Determinants
 
 
@@ -307,10 +268,6 @@ def logdet(tf: Any, x: Any) -> Any:
     """tf.linalg.logdet takes positive definite matrices only."""
     sign, size = tf.linalg.slogdet(x)
     return tf.where(sign < 0, tf.constant(float("nan"), x.dtype), size)
-
-
-def slogdet_logabs(tf: Any, x: Any) -> Any:
-    return tf.linalg.slogdet(x)[1]
 
 
 def slogdet_sign(tf: Any, x: Any) -> Any:
@@ -333,15 +290,6 @@ def log10(tf: Any, x: Any) -> Any:
     return tf.math.log(x) / math.log(10)
 
 
-def log1mexp(tf: Any, x: Any) -> Any:
-    """In two branches (Maechler 2012), each of which sees only what is its own."""
-    near = x < math.log(2)
-    one = tf.ones_like(x)
-    below = tf.math.log(-tf.math.expm1(-tf.where(near, x, one)))
-    above = tf.math.log1p(-tf.exp(-tf.where(near, one, x)))
-    return tf.where(near, below, above)
-
-
 def logaddexp(tf: Any, x1: Any, x2: Any) -> Any:
     """The larger argument and what the smaller adds to it."""
     first = x1 >= x2
@@ -358,10 +306,7 @@ def cholesky(tf: Any, x: Any) -> Any:
 
 
 def pinv(tf: Any, x: Any, rtol: float | None = None) -> Any:
-    """Its own default is ten times as large as that of the row."""
-    if rtol is None:
-        rtol = max(x.shape[-2:]) * 2.0 ** (1 - FORMATS[x.dtype.name].bits)
-    return tf.linalg.pinv(x, rcond=rtol)
+    return tf.linalg.pinv(x, rcond=singular_cutoff(x, x.dtype.name) if rtol is None else rtol)
 
 
 def _signs_of_diagonal(tf: Any, r: Any) -> Any:
@@ -393,23 +338,6 @@ def polygamma(tf: Any, x: Any, n: int) -> Any:
 
 
 # Taking arrays apart and putting them together
-
-
-def concatenate(tf: Any, *xs: Any, axis: int = 0) -> Any:
-    return tf.concat(xs, axis=axis)
-
-
-def stack(tf: Any, *xs: Any, axis: int = 0) -> Any:
-    return tf.stack(xs, axis=axis)
-
-
-def getitem(tf: Any, x: Any, index: tuple[Any, ...]) -> Any:
-    return x[index]
-
-
-def from_the_start(tf: Any, indices: Any, size: int) -> Any:
-    """Indices from the end, which TensorFlow does not take, counted from the start."""
-    return tf.where(indices < 0, indices + size, indices)
 
 
 def take(tf: Any, x: Any, indices: Any, axis: int | None = None) -> Any:
@@ -557,56 +485,18 @@ def matmul(tf: Any, x: Any, y: Any) -> Any:
     return tf.squeeze(z, axis=axes) if axes else z
 
 
-def outer(tf: Any, x1: Any, x2: Any) -> Any:
-    return tf.tensordot(x1, x2, axes=0)
-
-
-def tensordot(tf: Any, x1: Any, x2: Any, axes: Any = 2) -> Any:
-    return tf.tensordot(x1, x2, axes=pair_of_axes(axes))
-
-
 # Losses that compare element by element, as Keras composes them
 
 
-def reduced(tf: Any, terms: Any, reduction: str) -> Any:
-    if reduction == "none":
-        return terms
-    return tf.reduce_mean(terms) if reduction == "mean" else tf.reduce_sum(terms)
-
-
-def bce(tf: Any, p: Any, y: Any, reduction: str = "mean") -> Any:
-    return reduced(tf, -(y * tf.math.log(p) + (1 - y) * tf.math.log1p(-p)), reduction)
-
-
-def bce_with_logits(tf: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
+def bce_with_logits(tf: Any, x: Any, y: Any) -> Any:
     """TensorFlow wants both in one shape."""
     shape = tf.broadcast_static_shape(x.shape, y.shape)
     logits, labels = tf.broadcast_to(x, shape), tf.broadcast_to(y, shape)
-    terms = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
-    return reduced(tf, terms, reduction)
+    return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
 
 
-def hinge(tf: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
-    return reduced(tf, tf.maximum(1 - x * y, 0.0), reduction)
-
-
-def huber(tf: Any, x: Any, y: Any, delta: float = 1.0, reduction: str = "mean") -> Any:
-    error = x - y
-    size = tf.abs(error)
-    square, line = 0.5 * tf.square(error), delta * size - 0.5 * delta**2
-    return reduced(tf, tf.where(size <= delta, square, line), reduction)
-
-
-def kl_div(tf: Any, log_p: Any, q: Any, reduction: str = "mean") -> Any:
-    return reduced(tf, tf.math.xlogy(q, q) - q * log_p, reduction)
-
-
-def l1(tf: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
-    return reduced(tf, tf.abs(x - y), reduction)
-
-
-def mse(tf: Any, x: Any, y: Any, reduction: str = "mean") -> Any:
-    return reduced(tf, tf.math.squared_difference(x, y), reduction)
+def hinge(tf: Any, x: Any, y: Any) -> Any:
+    return tf.maximum(1 - x * y, 0.0)
 
 
 # Equations with matrices, and functions of square matrices
@@ -639,13 +529,6 @@ def triangular_solve(tf: Any, x1: Any, x2: Any, lower: bool = True) -> Any:
         columns = tf.expand_dims(x2, -1)
         return tf.squeeze(tf.linalg.triangular_solve(x1, columns, lower=lower), -1)
     return tf.linalg.triangular_solve(x1, x2, lower=lower)
-
-
-# Normalised exponentials
-
-
-def logsumexp(tf: Any, x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
-    return tf.reduce_logsumexp(x, axis=axis, keepdims=keepdims)
 
 
 # Normalisation of layers
@@ -821,18 +704,10 @@ def clip(tf: Any, x: Any, min: Any = None, max: Any = None) -> Any:
 # Other shapes for the same elements
 
 
-def broadcast_to(tf: Any, x: Any, shape: Any) -> Any:
-    return tf.broadcast_to(x, shape_of(shape))
-
-
 def expand_dims(tf: Any, x: Any, axis: Any) -> Any:
     for a in new_axes(axis, x.shape.rank):
         x = tf.expand_dims(x, a)
     return x
-
-
-def reshape(tf: Any, x: Any, shape: Any) -> Any:
-    return tf.reshape(x, shape_of(shape))
 
 
 def transpose(tf: Any, x: Any, axes: Any = None) -> Any:
@@ -870,10 +745,6 @@ def tile(tf: Any, x: Any, reps: Any) -> Any:
     rank = max(len(times), x.shape.rank)
     x = tf.reshape(x, [*(1,) * (rank - x.shape.rank), *x.shape])
     return tf.tile(x, [*(1,) * (rank - len(times)), *times])
-
-
-def repeat(tf: Any, x: Any, repeats: Any, axis: int | None = None) -> Any:
-    return tf.repeat(x, repeats, axis)
 
 
 def pad(tf: Any, x: Any, pad_width: Any, value: float = 0.0) -> Any:
@@ -922,25 +793,8 @@ def normalize(tf: Any, x: Any, ord: float = 2, axis: int = -1, eps: float = 1e-1
     return x / tf.maximum(tf.norm(x, ord=ord, axis=axis, keepdims=True), eps)
 
 
-def cosine_similarity(tf: Any, x1: Any, x2: Any, axis: int = -1, eps: float = 1e-8) -> Any:
-    shape = tf.broadcast_static_shape(x1.shape, x2.shape)
-    first, second = (normalize(tf, tf.broadcast_to(x, shape), axis=axis, eps=eps) for x in (x1, x2))
-    return tf.reduce_sum(first * second, axis=axis)
-
-
-def triplet(
-    tf: Any,
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    margin: float = 1.0,
-    ord: float = 2,
-    eps: float = 1e-6,
-    reduction: str = "mean",
-) -> Any:
-    near = tf.norm(anchor - positive + eps, ord=ord, axis=-1)
-    far = tf.norm(anchor - negative + eps, ord=ord, axis=-1)
-    return reduced(tf, tf.maximum(margin + near - far, 0.0), reduction)
+def triplet(xp: Any, *points: Any, **keywords: Any) -> Any:
+    return xp.maximum(compositions.triplet_excess(xp, *points, **keywords), 0.0)
 
 
 # The error function, the normal distribution, log-odds and entropy
@@ -998,8 +852,12 @@ TABLE: Table = {
     # Activation functions
     "elu": elu,
     "gelu": Limited("nn.gelu", "it rounds its constants to float32", constants="float32"),
-    "hardtanh": hardtanh,
-    "leaky_relu": Limited(leaky_relu, "it rounds its slope to float32", constants="float32"),
+    "hardtanh": Renamed("clip_by_value", {"min": "clip_value_min", "max": "clip_value_max"}),
+    "leaky_relu": Limited(
+        Renamed("nn.leaky_relu", {"negative_slope": "alpha"}),
+        "it rounds its slope to float32",
+        constants="float32",
+    ),
     "log_sigmoid": "math.log_sigmoid",
     "mish": mish,
     "selu": "nn.selu",
@@ -1009,7 +867,7 @@ TABLE: Table = {
     ),
     # Arithmetic
     "abs": "abs",
-    "cbrt": cbrt,
+    "cbrt": Composed(compositions.cbrt),
     "hypot": hypot,
     "reciprocal": "math.reciprocal",
     "remainder": "math.floormod",
@@ -1022,9 +880,9 @@ TABLE: Table = {
     "i1": "math.bessel_i1",
     "i1e": "math.bessel_i1e",
     # Losses of classifiers. TensorFlow has the classes on the last axis
-    "cross_entropy": cross_entropy,
-    "nll": nll,
-    "soft_cross_entropy": soft_cross_entropy,
+    "cross_entropy": Loss(cross_entropy),
+    "nll": Loss(nll),
+    "soft_cross_entropy": Loss(Composed(compositions.soft_cross_entropy)),
     # Operations that pass a value on
     "stop_gradient": "stop_gradient",
     # Convolutions. TensorFlow's have the channels last on the CPU
@@ -1032,29 +890,29 @@ TABLE: Table = {
     "conv2d": conv2d,
     "conv_transpose2d": conv_transpose2d,
     # Arrays that are made of nothing but their shape
-    "arange": arange,
+    "arange": counted("range"),
     "eye": eye,
     "full": full,
     "full_like": full_like,
-    "ones": ones,
+    "ones": shaped("ones"),
     "ones_like": "ones_like",
-    "zeros": zeros,
+    "zeros": shaped("zeros"),
     "zeros_like": "zeros_like",
     # Sums, products and extremes of everything up to an element
     "cummax": _extreme("reduce_max", -inf),
     "cummin": _extreme("reduce_min", inf),
-    "cumprod": cumprod,
-    "cumsum": cumsum,
+    "cumprod": running("math.cumprod"),
+    "cumsum": running("cumsum"),
     # Eigenvalues, singular values and their vectors, with the signs that the rows state
     "eigh_vectors": eigh_vectors,
     "eigvalsh": eigvalsh,
     "svd_u": svd_u,
     "svd_vh": svd_vh,
-    "svdvals": svdvals,
+    "svdvals": Renamed("linalg.svd", also={"compute_uv": False}),
     # Determinants
     "det": "linalg.det",
     "logdet": logdet,
-    "slogdet_logabs": slogdet_logabs,
+    "slogdet_logabs": Renamed("linalg.slogdet", part="log_abs_determinant"),
     "slogdet_sign": slogdet_sign,
     # Exponentials, logarithms, and the functions of the logistic family
     "exp": "exp",
@@ -1062,7 +920,7 @@ TABLE: Table = {
     "expm1": "math.expm1",
     "log": "math.log",
     "log10": log10,
-    "log1mexp": log1mexp,
+    "log1mexp": Composed(compositions.log1mexp),
     "log1p": "math.log1p",
     "log2": log2,
     "logaddexp": logaddexp,
@@ -1082,11 +940,11 @@ TABLE: Table = {
     "lgamma": "math.lgamma",
     "polygamma": polygamma,
     # Taking arrays apart and putting them together
-    "concatenate": concatenate,
-    "getitem": getitem,
+    "concatenate": listed("concat"),
+    "getitem": Composed(compositions.getitem),
     "one_hot": one_hot,
     "scatter_add": scatter_add,
-    "stack": stack,
+    "stack": listed("stack"),
     "take": take,
     "take_along_axis": take_along_axis,
     # Layers of networks, as one composes them without Keras
@@ -1101,16 +959,16 @@ TABLE: Table = {
     "einsum": einsum,
     "kron": kron,
     "matmul": matmul,
-    "outer": outer,
-    "tensordot": tensordot,
+    "outer": Renamed("tensordot", also={"axes": 0}),
+    "tensordot": contracted("tensordot"),
     # Losses that compare element by element, as Keras composes them
-    "bce": bce,
-    "bce_with_logits": bce_with_logits,
-    "hinge": hinge,
-    "huber": huber,
-    "kl_div": kl_div,
-    "l1": l1,
-    "mse": mse,
+    "bce": Loss(Composed(compositions.bce)),
+    "bce_with_logits": Loss(bce_with_logits),
+    "hinge": Loss(hinge),
+    "huber": Loss(Composed(compositions.huber)),
+    "kl_div": Loss(Composed(compositions.kl_div)),
+    "l1": Loss(Composed(compositions.l1)),
+    "mse": Loss("math.squared_difference"),
     # Equations with matrices, and functions of square matrices
     "expm": "linalg.expm",
     "inv": "linalg.inv",
@@ -1119,7 +977,7 @@ TABLE: Table = {
     "triangular_solve": triangular_solve,
     # Normalised exponentials
     "log_softmax": "nn.log_softmax",
-    "logsumexp": logsumexp,
+    "logsumexp": "reduce_logsumexp",
     "softmax": "nn.softmax",
     # Normalisation of layers
     "batch_norm": batch_norm,
@@ -1162,14 +1020,14 @@ TABLE: Table = {
     "sign": "sign",
     "where": "where",
     # Other shapes for the same elements
-    "broadcast_to": broadcast_to,
+    "broadcast_to": shaped("broadcast_to"),
     "diag": diag,
     "expand_dims": expand_dims,
     "flip": flip,
     "moveaxis": moveaxis,
     "pad": pad,
-    "repeat": repeat,
-    "reshape": reshape,
+    "repeat": "repeat",
+    "reshape": shaped("reshape"),
     "roll": roll,
     "squeeze": "squeeze",
     "tile": tile,
@@ -1178,9 +1036,9 @@ TABLE: Table = {
     "tril": tril,
     "triu": triu,
     # Directions of vectors, and how near they are
-    "cosine_similarity": cosine_similarity,
+    "cosine_similarity": Composed(compositions.cosine_similarity),
     "normalize": normalize,
-    "triplet": triplet,
+    "triplet": Loss(Composed(triplet)),
     # The error function, the normal distribution, log-odds and entropy
     "entr": entr,
     "erf": "math.erf",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.domain.program import CONSTANT, CustomGradient, Node, Program
-from gradcheck_cli.engines.kit.lowerings import Limited, Missing
+from gradcheck_cli.engines.kit.lowerings import Composed, Limited, Loss, Missing, Renamed
 from gradcheck_cli.explain.fixes.dialects import DIALECTS, CannotSay, Custom, Dialect
 from gradcheck_cli.formula.printing import Printer
 from gradcheck_cli.formula.program import used_inputs
@@ -59,9 +59,17 @@ class _Module:
             lowering = lowering.call
         if lowering is None or isinstance(lowering, Missing):
             raise CannotSay(node.op)
-        if isinstance(lowering, str):
-            return self._named(node, lowering, arrays, keywords)
-        return self._helper(node.op, lowering, arrays, keywords)
+        match lowering:
+            case str():
+                return self._named(node, lowering, arrays, keywords)
+            case Renamed():
+                return self._renamed(lowering, arrays, keywords)
+            case Loss():
+                raise CannotSay(node.op)
+            case Composed():
+                return self._helper(node.op, lowering.function, arrays, keywords)
+            case _:
+                return self._helper(node.op, lowering, arrays, keywords)
 
     def _named(
         self, node: Node, name: str, arrays: Sequence[str], keywords: Mapping[str, Any]
@@ -69,7 +77,16 @@ class _Module:
         if keywords and not self.dialect.keywords:
             raise CannotSay(node.op)
         stated = {k: v for k, v in keywords.items() if v != _defaults(node.op)[k]}
-        given = [*arrays, *(f"{key}={value!r}" for key, value in stated.items())]
+        return self._called(name, arrays, stated)
+
+    def _renamed(
+        self, lowering: Renamed, arrays: Sequence[str], keywords: Mapping[str, Any]
+    ) -> str:
+        text = self._called(lowering.call, arrays, lowering.keywords(keywords))
+        return text if lowering.part is None else f"{text}.{lowering.part}"
+
+    def _called(self, name: str, arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+        given = [*arrays, *(f"{key}={value!r}" for key, value in keywords.items())]
         text = f"{self.dialect.prefix}.{name}({', '.join(given)})"
         for long, short in self.dialect.short:
             text = text.replace(long, short)
@@ -86,12 +103,20 @@ class _Module:
         name = getattr(function, "__name__", "")
         if not name.isidentifier() or _globals(function) - {"math"}:
             raise CannotSay(op)
+        prefix = self.dialect.prefix
         text = inspect.getsource(function)
         text = re.sub(r"(: Any)|( -> Any)", "", text)
-        self._helpers[name] = text.rstrip()
-        prefix = self.dialect.prefix
+        text = re.sub(r"\bxp\.(\w+)", lambda row: f"{prefix}.{self._plain(row[1])}", text)
+        self._helpers[name] = re.sub(r"\bxp\b", prefix, text).rstrip()
         given = [prefix, *arrays, *(f"{key}={value!r}" for key, value in keywords.items())]
         return f"{name}({', '.join(given)})"
+
+    def _plain(self, op: str) -> str:
+        """The name of a row that a composition calls, where the framework has one."""
+        lowering = self.dialect.table[op]
+        if not isinstance(lowering, str):
+            raise CannotSay(op)
+        return lowering
 
 
 def _globals(function: Callable[..., Any]) -> set[str]:
