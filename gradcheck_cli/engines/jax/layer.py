@@ -159,14 +159,14 @@ class JaxSubject:
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        from gradcheck_cli.engines.jax.programs import loops_known
+        from gradcheck_cli.engines.jax.programs import programs_known
         from gradcheck_cli.engines.jax.settings import settings_kept
 
         self._random.again()
         for capture, _, array in self._captures:
             capture.put(array)
         try:
-            with settings_kept(), self._wide(), loops_known():
+            with settings_kept(), self._wide(), programs_known():
                 yield
         finally:
             for capture, _, _ in self._captures:

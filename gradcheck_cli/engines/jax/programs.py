@@ -8,6 +8,7 @@ its loops anew at every call. Here two are one where their equations are.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -21,11 +22,13 @@ from jax.extend.core import primitives
 
 from gradcheck_cli.engines.kit.lru import Recent
 
-MOST_PROGRAMS = 64
-"""Kept at a time, with what is compiled in; a layer has about ten for every dtype and shape."""
+MOST_PROGRAMS = 256
+"""Kept at a time, with what is compiled in; a layer has about ten for every dtype and shape, and
+the solvers of libraries some dozens."""
 _PROGRAMS = Recent[Hashable, Any](MOST_PROGRAMS)  # of this process, as what JAX has compiled is
 
 _LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p, primitives.linear_solve_p)
+_JITTED = "_pjit_call_impl_python"  # runs what no call of the same function object has compiled
 _STATED = ("custom_jvp_call", "custom_vjp_call")  # whose derivative is no part of the value
 
 
@@ -48,29 +51,34 @@ class Compiled:
         shapes = structure, tuple((x.aval, x.sharding) for x in leaves)
         if shapes not in self._known:
             traced = self._jit.trace(*args)
-            key = shapes, jax.tree.structure(traced.out_info), _contents(traced.jaxpr)
+            key = shapes, jax.tree.structure(traced.out_info), known(traced.jaxpr)
             # ahead of time: what `jax.clear_caches` forgets is kept
             self._known[shapes] = _PROGRAMS.one(key, lambda: traced.lower().compile())
         return self._known[shapes](*args)
 
 
 @contextmanager
-def loops_known() -> Iterator[None]:
-    """Loops and branches that JAX runs meanwhile, outside of what is compiled, are compiled where
-    none like them have been."""
-    before = {loop: loop.impl for loop in _LOOPS}
-    for loop, run in before.items():
-        loop.impl = partial(_run, loop, run)
+def programs_known() -> Iterator[None]:
+    """Loops, branches and what a layer compiles by `jax.jit` are compiled meanwhile where none
+    like them have been."""
+    places = [(loop, "impl", loop) for loop in _LOOPS]
+    # where another version of JAX has no such name, what is jitted anew is compiled anew
+    pjit = sys.modules.get("jax._src.pjit")
+    if hasattr(pjit, _JITTED):
+        places.append((pjit, _JITTED, primitives.jit_p))
+    before = [getattr(owner, name) for owner, name, _ in places]
+    for (owner, name, program), run in zip(places, before, strict=True):
+        setattr(owner, name, partial(_run, program, run))
     try:
         yield
     finally:
-        for loop, run in before.items():
-            loop.impl = run
+        for (owner, name, _), run in zip(places, before, strict=True):
+            setattr(owner, name, run)
 
 
-def _run(loop: Any, run: Callable[..., Any], *args: Any, **params: Any) -> Any:
-    known: Mapping[str, Any] = _PROGRAMS.one((loop, _parameters(params)), lambda: params)
-    return run(*args, **known)
+def _run(program: Any, run: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    first: Mapping[str, Any] = _PROGRAMS.one((program, _parameters(params)), lambda: params)
+    return run(*args, **first)
 
 
 def _known_by(jaxpr: Any) -> Hashable:
@@ -79,7 +87,7 @@ def _known_by(jaxpr: Any) -> Hashable:
 
     def atom(x: Any) -> Hashable:
         if isinstance(x, core.Literal):
-            return x.aval, _contents(x.val)
+            return x.aval, known(x.val)
         return x.aval, numbers.setdefault(x, len(numbers))
 
     def atoms(several: Sequence[Any]) -> Hashable:
@@ -94,32 +102,55 @@ def _known_by(jaxpr: Any) -> Hashable:
 
 def _computed(equation: Any) -> Hashable:
     if equation.primitive.name in _STATED:
-        return _contents(equation.params["call_jaxpr"])
+        return known(equation.params["call_jaxpr"])
     return _parameters(equation.params)
 
 
 def _parameters(params: Mapping[str, Any]) -> Hashable:
-    return tuple((key, _contents(value)) for key, value in sorted(params.items()))
+    return tuple((key, known(value)) for key, value in sorted(params.items()))
 
 
-def _contents(value: Any) -> Hashable:
-    """Equal where two parameters or constants are; what cannot be compared is itself alone."""
+def known(value: Any, inside: tuple[Any, ...] = ()) -> Hashable:
+    """Equal where two parameters or constants are; what cannot be compared is itself alone.
+    `inside`: the objects that it is an attribute of."""
     if isinstance(value, core.ClosedJaxpr):
-        return _known_by(value.jaxpr), tuple(map(_contents, value.consts))
+        return _known_by(value.jaxpr), tuple(map(known, value.consts))
     if isinstance(value, core.Jaxpr):
         return _known_by(value)
-    if isinstance(value, tuple | list):
-        return type(value), tuple(map(_contents, value))
-    if isinstance(value, dict):
-        return tuple((key, _contents(one)) for key, one in value.items())
+    leaves, structure = jax.tree.flatten(value)
+    if len(leaves) != 1 or leaves[0] is not value:
+        return _arrangement(structure, inside), tuple(known(one, inside) for one in leaves)
+    if isinstance(value, jax.tree_util.PyTreeDef):
+        return _arrangement(value, inside)
+    if isinstance(value, partial):
+        return partial, known((value.func, value.args, value.keywords), inside)
     if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return str(value.dtype), _contents(jax.random.key_data(value))
+        return str(value.dtype), known(jax.random.key_data(value))
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         plain = np.asarray(value)
         return type(value), plain.shape, str(plain.dtype), sha256(plain.tobytes()).digest()
     if isinstance(value, float):  # nan is itself, and -0 is not 0
         return float, np.float64(value).tobytes()
+    state = None if any(value is one for one in inside) else _state(value)
+    if state is not None:
+        return type(value), known(state, (*inside, value))
     return type(value), _Same(value)
+
+
+def _arrangement(structure: Any, inside: tuple[Any, ...]) -> Hashable:
+    """Of a `PyTreeDef`: what a library's own node says of itself may hold objects, too."""
+    kind, about = structure.node_data() or (None, None)
+    parts = tuple(_arrangement(part, inside) for part in structure.children())
+    return kind, known(about, inside) if about is not None else None, parts
+
+
+def _state(value: Any) -> Any:
+    """The attributes of an object of a Python class that does not say when two are equal: libraries
+    make such an object at every call and hand it to their primitives. None where there are none: a
+    sentinel is known by its identity."""
+    kind: Any = type(value)
+    plain = kind.__eq__ is object.__eq__ and kind.__new__ is object.__new__
+    return value.__getstate__() if plain and kind.__getstate__ is object.__getstate__ else None
 
 
 class _Same:

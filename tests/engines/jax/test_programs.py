@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -13,7 +14,7 @@ import pytest
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.jax.layer import JaxSubject
-from gradcheck_cli.engines.jax.programs import Compiled
+from gradcheck_cli.engines.jax.programs import Compiled, known
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 
 LAYERS = """
@@ -32,6 +33,20 @@ class Recurrent:
 
         _, states = jax.lax.scan(step, jnp.zeros(2), x)
         return jax.lax.cond(x[0, 0] > 0, lambda y: y * 2, lambda y: y * 3, states)
+
+
+def jitted(x, factor=2.0):
+    @jax.jit
+    def root(x):
+        return jax.lax.fori_loop(0, 5, lambda _, y: y - (y * y - factor * x) / (2 * y), x)
+
+    return root(x)
+
+
+def stated(x):
+    cube = jax.custom_vjp(jax.jit(lambda x: x**3))
+    cube.defvjp(lambda x: (jax.jit(lambda x: x**3)(x), x), lambda x, g: (3 * g * x * x,))
+    return cube(x)
 
 
 def branch(x):
@@ -87,6 +102,59 @@ def test_another_point_compiles_nothing_and_another_captured_array_does(
     assert bool(compiled) == jit  # by itself JAX is handed the array; jax.jit compiles it in
     assert not np.allclose(first, other)
     np.testing.assert_array_equal(_look(bound("Recurrent", x, 0.5, jit=jit)), first)
+
+
+@pytest.mark.parametrize("name", ["jitted", "stated"])
+def test_what_a_layer_jits_at_every_call_is_compiled_once(
+    bound: Callable[..., JaxSubject], compiled: list[str], name: str
+) -> None:
+    x = np.array([0.5, 1.25])
+    layer = bound(name, x, jit=False)
+    first = layer.value({})
+    layer.run(Call(cotangents=np.eye(2)))
+    compiled.clear()
+    assert not np.allclose(layer.value({"x": x + 1}), first)
+    np.testing.assert_array_equal(layer.value({}), first)
+    layer.run(Call(cotangents=np.eye(2)))
+    assert compiled == []
+
+
+def test_what_a_layer_jits_with_another_number_is_another_program(
+    bound: Callable[..., JaxSubject], compiled: list[str]
+) -> None:
+    x = np.array([0.5, 1.25])
+    for factor in (2.0, 3.0):
+        found = bound("jitted", x, factor, jit=False).value({})
+        y = x.copy()
+        for _ in range(5):
+            y = y - (y * y - factor * x) / (2 * y)
+        np.testing.assert_allclose(found, y, rtol=1e-13)
+
+
+class Plain:
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+class Empty:
+    pass
+
+
+def test_parameters_are_known_by_what_they_hold() -> None:
+    def made(number: float) -> tuple[object, ...]:
+        held = {"a": (np.array([number]), Plain([number, None])), "b": partial(max, number)}
+        return held, jax.tree.structure([held, Plain(number)])
+
+    assert known(made(1.0)) == known(made(1.0))
+    assert known(made(1.0)) != known(made(2.0))
+
+
+def test_parameters_without_contents_are_known_by_identity() -> None:
+    one, other = Empty(), Empty()
+    assert known(one) == known(one) != known(other)
+    loop = Plain(None)
+    loop.value = loop
+    assert known(loop) == known(loop)
 
 
 def test_a_branch_on_a_number_is_an_error_under_jit_that_names_the_layer(
