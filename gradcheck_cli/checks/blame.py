@@ -17,6 +17,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import TraceRequest
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
+from gradcheck_cli.domain.thresholds import SAME_ERROR, Seconds
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.kit.run_traced import proven
 from gradcheck_cli.engines.layer.recording import Recording
@@ -25,7 +26,6 @@ from gradcheck_cli.engines.tracebacks import is_internal, one_line
 from gradcheck_cli.explain.blame.explanation import OF_THE_OUTPUT, blame
 from gradcheck_cli.explain.blame.traces import traces_of
 from gradcheck_cli.explain.findings import unexplained
-from gradcheck_cli.judge.limits import SAME_ERROR
 
 OF_ROUNDING = (Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO)
 LOSSES: tuple[CauseKind, ...] = (
@@ -47,7 +47,7 @@ UNSTABLE = (
     Codes.UNSTABLE_OUTPUT,
 )
 
-SECONDS = 20.0
+SECONDS: Seconds = 20.0
 """For one layer at one point in one dtype: a dozen findings of small layers, one of a large one."""
 
 Find = Callable[[Finding], Sought | None]

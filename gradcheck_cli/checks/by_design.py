@@ -16,6 +16,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import ByDesign
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Meant
 from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.thresholds import NOTE_BITS
 from gradcheck_cli.engines.layer.held import Formula, Held, NotHeld
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.formula import Argument, FormulaError, parse
@@ -208,5 +209,5 @@ class _Slope:
     def is_same(self, before: tuple[float, float]) -> bool:
         """Whether it is what it was, to a quarter of the digits."""
         now = self.taken()
-        near = abs(now[0] - before[0]) <= 2.0 ** -(self._bits / 4) * max(now[1], before[1])
+        near = abs(now[0] - before[0]) <= 2.0 ** -(NOTE_BITS * self._bits) * max(now[1], before[1])
         return bool(near)

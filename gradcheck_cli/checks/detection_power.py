@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from gradcheck_cli.domain.scale import scale_of
+from gradcheck_cli.domain.thresholds import SHOWS
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import SQUARE, smallest, smallest_single
 from gradcheck_cli.truth.numerics.verify_first import Look
 from gradcheck_cli.truth.of_large_layers import TARGET, Projections
-
-SHOWS = 4.0  # times the bar: twice to leave it, and twice again with steps half as long
 
 
 class Promise:

@@ -17,6 +17,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, as_program
 from gradcheck_cli.domain.report import Finding, Indexing, Pass
+from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.explain.blame.patterns import axis_sizes, name_pattern
@@ -25,7 +26,7 @@ from gradcheck_cli.truth.bisect_entries import Search, at_rows
 from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Slope
-from gradcheck_cli.truth.numerics.noise import OPERATIONS, from_size
+from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.of_large_layers import Projections
 from gradcheck_cli.truth.of_layers import stirred_values
 

@@ -13,13 +13,20 @@ import numpy as np
 from gradcheck_cli.checks.detection_power import Promise
 from gradcheck_cli.checks.entry_block import Part, judged_part, output_findings_of
 from gradcheck_cli.checks.large_forward import Forward
-from gradcheck_cli.checks.rounding import SLACK, Rounding
+from gradcheck_cli.checks.rounding import Rounding
 from gradcheck_cli.checks.traced_entry import Sought
 from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Check, Finding, Pass, Status
+from gradcheck_cli.domain.thresholds import (
+    ERROR_BITS,
+    FIRST_ORDER_SLACK,
+    ROUNDINGS,
+    Enough,
+    Step,
+)
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.judge.gate import merged
 from gradcheck_cli.truth.bisect_entries import Search
@@ -28,10 +35,9 @@ from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS, dot
 from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, Look
 from gradcheck_cli.truth.of_large_layers import Moving, Projections
 from gradcheck_cli.truth.of_layers import stirred_values
-from gradcheck_cli.truth.weighing import ROUNDINGS
 
-USUAL = 2.0**-33  # of a product: what bars are where nothing is in the way of long steps
-PART = 0.37  # of a cotangent: no power of two, so that everything is rounded anew
+USUAL: Enough = 2.0**-33  # of a product: what bars are where nothing is in the way of long steps
+PART: Step = 0.37  # of a cotangent: no power of two, so that everything is rounded anew
 SEARCHES = 4  # that end with nothing but kinks
 STRANGE = 4  # entries without a number that get a difference each
 
@@ -211,11 +217,11 @@ class Projected:
         cotangent, of which it is linear, is another part of itself."""
         truth, fmt = self._truth, FORMATS[self.highest.dtype]
         apart = np.abs(found.estimate.value - expected)
-        off = ~found.agrees & (apart <= 2.0 ** (-fmt.bits / 2) * np.abs(expected))
+        off = ~found.agrees & (apart <= 2.0 ** -(ERROR_BITS * fmt.bits) * np.abs(expected))
         for k in np.flatnonzero(off):
             moved = truth.pulled(PART * truth.rows[k], stirred_values(self.highest))
             there = float(truth.products(moved, number)[int(truth.draws.by_entry)]) / PART
-            found.estimate.error[k] += SLACK * ROUNDINGS * abs(there - expected[k])
+            found.estimate.error[k] += FIRST_ORDER_SLACK * ROUNDINGS * abs(there - expected[k])
         found.agrees = apart <= found.estimate.error
 
     # What is wrong

@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 
 from gradcheck_cli.checks.detection_power import Promise
-from gradcheck_cli.checks.rounding import SLACK
 from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, ROUNDINGS
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import as_failure
@@ -23,7 +23,6 @@ from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.verify_first import Look
 from gradcheck_cli.truth.of_large_layers import Moving, Projections
 from gradcheck_cli.truth.of_layers import stirred_values
-from gradcheck_cli.truth.weighing import ROUNDINGS
 
 State = Literal["checked", "left out", "failed"]
 Bind = Callable[[str, Mapping[str, Array]], Subject | None]
@@ -106,7 +105,7 @@ class Forward:
             there = rows @ self._pushed(stirred, along)
         finally:
             stirred.close()
-        spread = SLACK * ROUNDINGS * np.abs(there - mine)
+        spread = FIRST_ORDER_SLACK * ROUNDINGS * np.abs(there - mine)
         error = seen.estimate.error + np.where(within & np.isfinite(spread), spread, 0.0)
         return replace(seen, estimate=Estimate(seen.estimate.value, error))
 

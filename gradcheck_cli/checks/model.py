@@ -18,11 +18,11 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.domain.report import Entry, Finding
+from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
+from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK, SAME_ERROR
 from gradcheck_cli.domain.truth import Documented, Truth
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.formula import Argument, parse
-from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import error_in_ulps
 from gradcheck_cli.judge.findings import said, severity_of_loss
 from gradcheck_cli.judge.outputs import follows_output
@@ -177,9 +177,7 @@ class Model:
             granted = granted * ratio
         with np.errstate(all="ignore"):
             right = np.abs(output - exact) <= (
-                bar
-                + limits.FEW_ULPS * FORMATS[dtype].ulp(exact)
-                + limits.FIRST_ORDER_SLACK * granted
+                bar + FEW_ULPS * FORMATS[dtype].ulp(exact) + FIRST_ORDER_SLACK * granted
             )
         unsure = ~np.isfinite(exact) | ~np.isfinite(output)  # what is no number is GC203
         return np.asarray(right | unsure)
@@ -191,7 +189,7 @@ class Model:
         exact = np.ravel(truth.output)
         with np.errstate(all="ignore"):
             error, there = output - exact, other - exact
-            same = np.abs(error - there) <= limits.SAME_ERROR * np.abs(error)
+            same = np.abs(error - there) <= SAME_ERROR * np.abs(error)
         lower = FORMATS[dtype].bits < FORMATS[self.problem.dtype].bits
         return np.asarray(same | (lower & self._explained(other, truth, dtype)))
 
@@ -214,7 +212,7 @@ class Model:
                 finite_difference_error=None,
                 ulps=float(ulps[place]),
             )
-            for place in places[: limits.SHOWN]
+            for place in places[:SHOWN_ENTRIES]
         )
         source = "certified" if truth.output_certified else "confirmed"
         found = self._finding(f"{many}: not what the formula gives, in any precision", code)

@@ -9,15 +9,13 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.thresholds import PRODUCT_BARS, PRODUCT_BITS, SAME_FACTOR, Step
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.truth.safe_values import values_of
 
 DRAWS = 2  # two ratios that agree are a factor
-LONGEST, SHORTEST = 2.0**-6, 2.0**-24  # steps, in parts of the size of the leaf
-# An error bar is a difference of two estimates, of which the better one is taken; a product is
-# wrong where it is off by ten times as much, and by more than roundings of a large sum.
-BARS = 10.0
-LEFT_BITS = 0.375  # of the dtype's digits that a product of a large sum keeps
+LONGEST: Step = 2.0**-6  # of the size of the leaf
+SHORTEST: Step = 2.0**-24
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,8 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
             else:
                 stated = 0.0 if gradient is None else float(gradient[0] @ direction.reshape(-1))
             right, bar = difference(subject, leaf.name, leaf.value, direction, row)
-            digits = 2.0 ** -(LEFT_BITS * FORMATS[subject.dtype].bits)
-            if abs(stated - right) > BARS * bar + digits * max(abs(stated), abs(right)):
+            digits = 2.0 ** -(PRODUCT_BITS * FORMATS[subject.dtype].bits)
+            if abs(stated - right) > PRODUCT_BARS * bar + digits * max(abs(stated), abs(right)):
                 wrong.add(leaf.name)
             pairs.setdefault(leaf.name, []).append((stated, right))
     return [
@@ -95,7 +93,7 @@ def _factor(pairs: list[tuple[float, float]]) -> float | None:
     if len(ratios) < DRAWS or not np.all(np.isfinite(ratios)):
         return None
     spread = max(ratios) - min(ratios)
-    if not spread <= 1e-3 * abs(ratios[0] - 1):
+    if not spread <= SAME_FACTOR * abs(ratios[0] - 1):
         return None
     rounded = (float(f"{ratios[0]:.{digits}g}") for digits in range(1, 16))
     return next((short for short in rounded if abs(short - ratios[0]) <= spread), ratios[0])

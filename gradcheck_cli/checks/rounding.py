@@ -11,17 +11,21 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.domain.report import Pass, Rule
+from gradcheck_cli.domain.thresholds import (
+    ERROR_BITS,
+    FEW_ULPS,
+    FIRST_ORDER_SLACK,
+    ROUNDINGS,
+    Step,
+)
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge.entries import Mask
-from gradcheck_cli.judge.limits import ERROR_BITS
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.of_large_layers import Projections
 from gradcheck_cli.truth.of_layers import STIRRED, natural_size, signs, stirred
-from gradcheck_cli.truth.weighing import ROUNDINGS, move_of, without_digits
+from gradcheck_cli.truth.weighing import move_of, without_digits
 
-FEW = 4.0  # ulps, below which a narrow gradient is not looked at again
-SLACK = 4.0  # as in the judge: first order leaves out products of roundings
-STIR = 0.94  # of the bits stay: a few ulps, which round everything on the way anew
+STIR: Step = 0.94  # of the bits stay: a few ulps, which round everything on the way anew
 KEPT = 32  # entries of one product that are judged: the ones that are off most
 
 
@@ -74,20 +78,21 @@ class Rounding:
             self.ulps[name] = max(
                 self.ulps[name], float(np.max(felt[np.isfinite(felt)], initial=0.0))
             )
-            if np.all(ulps <= FEW):
+            if np.all(ulps <= FEW_ULPS):
                 continue
             costs = self._moved(k, row, wide) if costs is None else costs
             cost = ROUNDINGS * costs[name]
             half = felt > 2.0 ** (ERROR_BITS * fmt.bits)
             zero = np.zeros_like(half)
-            if np.any(half | ~(off <= SLACK * cost + FEW * fmt.ulp(right))):
+            if np.any(half | ~(off <= FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right))):
                 noise = self._noise(k, row, wide) if noise is None else noise
                 cost, zero = self._weighed(name, row, right, costs[name], noise[name])
             with np.errstate(all="ignore"):
-                odd = (half & ~zero) | ~(off <= SLACK * cost + FEW * fmt.ulp(right))
+                bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
+                odd = (half & ~zero) | ~(off <= bar)
                 odd &= np.isfinite(right)
-            self._explain(name, "zero", felt[(felt > FEW) & ~odd & zero])
-            self._explain(name, "rounding", felt[(felt > FEW) & ~odd & ~zero])
+            self._explain(name, "zero", felt[(felt > FEW_ULPS) & ~odd & zero])
+            self._explain(name, "rounding", felt[(felt > FEW_ULPS) & ~odd & ~zero])
             self._keep(k, name, mine, right, ulps, cost, odd)
 
     def _weighed(
@@ -102,9 +107,9 @@ class Rounding:
         fmt, wide = (FORMATS[d] for d in (self._problem.dtype, self._truth.subject.dtype))
         size = np.asarray(np.linalg.norm(row * self._truth.output))
         natural = natural_size(size, self._leaves[name].value)
-        jumps = noise > 2.0 ** (-wide.bits / 2) * np.fmax(natural, np.abs(right))
+        jumps = noise > 2.0 ** -(ERROR_BITS * wide.bits) * np.fmax(natural, np.abs(right))
         cost = np.where(jumps, 0.0, ROUNDINGS * moved)
-        zero = (np.abs(right) <= SLACK * noise) & ~jumps
+        zero = (np.abs(right) <= FIRST_ORDER_SLACK * noise) & ~jumps
         left = ROUNDINGS * noise * (fmt.unit_roundoff / wide.unit_roundoff)
         none = without_digits(right, moved / fmt.unit_roundoff, natural, wide.name) & ~jumps
         cost = np.where(zero, cost + left, cost)

@@ -13,12 +13,15 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.spec import Input
+from gradcheck_cli.domain.thresholds import Spread
 
 POINTS = 8  # one in each eighth of every entry's domain
 POINTS_OF_LARGE = 2  # where every point has thousands of entries, which are all over the domain
 LARGE = 1024  # entries
-DECADES = 1e3  # from the low to the high end, from which on sizes are drawn evenly, not numbers
-BEYOND = 4.0  # times the distance to the only end that is known: where a domain has another end
+# From the low to the high end, from which on sizes are drawn evenly, not numbers.
+DECADES: Spread = 1e3
+# Times the distance to the only end that is known: where a domain has another end.
+BEYOND: Spread = 4.0
 SHOWN = 4  # numbers of a point in a sentence
 
 

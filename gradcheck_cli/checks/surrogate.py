@@ -18,6 +18,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
 from gradcheck_cli.domain.implementation import STRAIGHT_THROUGH, Surrogate
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
 from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.thresholds import NOTE_BITS
 from gradcheck_cli.domain.truth import Truth, TruthBlock
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.layer.subject import Call, Subject
@@ -217,7 +218,7 @@ class Declared:
             expected = declared @ signs.reshape(-1)
             scale = np.abs(declared) @ np.ones(leaf.size)
             with np.errstate(all="ignore"):
-                if not np.all(np.abs(slope - expected) <= 2.0 ** -(bits / 4) * scale):
+                if not np.all(np.abs(slope - expected) <= 2.0 ** -(NOTE_BITS * bits) * scale):
                     return False
         return True
 

@@ -12,12 +12,13 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.thresholds import Step
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge.entries import Mask
 
 # Where 1 - tanh(x)^2 is absorbed, or exp(-x) underflows, a sixteenth of x is harmless.
-SMALLER = (2.0**-4, 2.0**-8)
+SMALLER: tuple[Step, ...] = (2.0**-4, 2.0**-8)
 
 
 Elsewhere = Callable[[Mapping[str, Array]], Mapping[str, Array | None]]

@@ -27,6 +27,7 @@ from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
 from gradcheck_cli.domain.spec import Input
+from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR, Seconds
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.layer.custom import CustomCall, Uncut
 from gradcheck_cli.engines.layer.source_lines import returned
@@ -34,18 +35,13 @@ from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import is_internal, one_line
 from gradcheck_cli.explain.blame.values import apart, number
 from gradcheck_cli.explain.findings import unexplained
-from gradcheck_cli.judge.limits import SAME_ERROR
 
 WRONG = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
 
 DETACHED: CauseKind = "detached path"
 
-SECONDS = 20.0
+SECONDS: Seconds = 20.0
 """For the calls of one layer: a hundred small functions, a few large ones."""
-
-# The error that is left may be this part of what it was: as for patterns, a coincidence is out of
-# the question then.
-LEFT = 0.02
 
 
 class Examine(Protocol):
@@ -180,7 +176,7 @@ class WrongGradients:
         if not differs(plain, worst.computed) <= SAME_ERROR * off:
             return None  # another precision has another error: it is a matter of rounding
         for cut in cuts:
-            if differs(cut.gradients, worst.truth) <= LEFT * off:
+            if differs(cut.gradients, worst.truth) <= MATCHES * off:
                 return _detached(finding, cut)
         return next((_overwritten(finding, cut) for cut in cuts if cut.overwrites), None)
 
@@ -197,7 +193,7 @@ class WrongGradients:
             gradient = (cut.gradients or {}).get(leaf.name)
             if gradient is None:
                 continue
-            if abs(float(gradient @ direction.reshape(-1)) - right) <= LEFT * abs(right):
+            if abs(float(gradient @ direction.reshape(-1)) - right) <= MATCHES * abs(right):
                 return _detached(finding, cut)
         return None
 
@@ -387,7 +383,7 @@ def _numbers(finding: Finding) -> tuple[str, str]:
 def _rounded(right: float, seen: float) -> float:
     """Without the last digits, which differences do not know, where they do not matter."""
     short = float(f"{right:.9g}")
-    return short if abs(short - right) <= LEFT * abs(seen - right) else right
+    return short if abs(short - right) <= MATCHES * abs(seen - right) else right
 
 
 def _where(place: Place | None) -> str:

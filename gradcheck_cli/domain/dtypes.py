@@ -76,3 +76,8 @@ FORMATS: dict[str, FloatFormat] = {
     "float32": FloatFormat("float32", 24, -126, 127),
     "float64": FloatFormat("float64", 53, -1022, 1023),
 }
+
+
+def wider(dtype: str) -> FloatFormat:
+    """The precision in which a suspect is looked at again."""
+    return FORMATS["float32" if dtype == "float64" else "float64"]

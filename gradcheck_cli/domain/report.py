@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 Status = Literal["passed", "failed", "error"]
 
+SHOWN_ENTRIES = 10
+"""The worst entries of a finding, which it shows; the others are counted."""
+
 CauseKind = Literal[
     "overflow",
     "genuine overflow",

@@ -11,9 +11,9 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Evaluation, Mode
-from gradcheck_cli.domain.report import Entry, Finding
+from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
+from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK, HIDDEN_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Verdict
 from gradcheck_cli.judge.findings import entry_index, finding
 
@@ -29,11 +29,11 @@ def _differ(a: Array, b: Array, allowed: Array, fmt: FloatFormat) -> Array:
     cannot be seen beside a larger entry of their row or column."""
     with np.errstate(all="ignore"):
         larger = np.maximum(np.abs(a), np.abs(b))
-        apart = np.abs(a - b) > 2 * limits.FEW_ULPS * fmt.ulp(larger) + allowed
+        apart = np.abs(a - b) > 2 * FEW_ULPS * fmt.ulp(larger) + allowed
         known = np.where(np.isfinite(larger), larger, 0.0)
         row, column = (np.max(known, axis=axis, keepdims=True, initial=0.0) for axis in (1, 0))
         largest = np.maximum(row, column)
-        apart &= (larger == largest) | (np.abs(a - b) > limits.HIDDEN_ULPS * fmt.ulp(largest))
+        apart &= (larger == largest) | (np.abs(a - b) > HIDDEN_ULPS * fmt.ulp(largest))
     return np.asarray(apart & np.isfinite(a) & np.isfinite(b))
 
 
@@ -99,7 +99,7 @@ def _rounding(block: TruthBlock) -> Array:
     """How far apart rounding may leave two ways to compute the same entries: as far as each of
     them may be off, C and R."""
     cost = block.condition + block.floor
-    return np.asarray(2 * limits.FIRST_ORDER_SLACK * np.where(np.isfinite(cost), cost, 0.0))
+    return np.asarray(2 * FIRST_ORDER_SLACK * np.where(np.isfinite(cost), cost, 0.0))
 
 
 def _pairs(one: Evaluation, other: Evaluation) -> Iterable[tuple[str, Array, Array]]:
@@ -151,7 +151,7 @@ def _disagreement(
             finite_difference_error=None,
             ulps=None,
         )
-        for i, j in places[: limits.SHOWN]
+        for i, j in places[:SHOWN_ENTRIES]
     )
     digits = 9 if f"{x:.9g}" != f"{y:.9g}" else 17
     message = (

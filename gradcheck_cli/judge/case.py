@@ -12,8 +12,8 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
+from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
-from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.agreement import apart, engines_disagree, modes_disagree
 from gradcheck_cli.judge.approximations import judge_approximation
 from gradcheck_cli.judge.entries import (
@@ -311,7 +311,7 @@ def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
     smooth = (block.kind == PointKind.SMOOTH) & (judged.verdict != Verdict.OUTPUT_LOST)
     # what cannot be told from zero has no digits to count the error in
     known = block.error <= FORMATS["float64"].smallest_subnormal
-    known |= judged.ulps <= limits.FEW_ULPS
+    known |= judged.ulps <= FEW_ULPS
     smooth &= (np.abs(block.value) > block.error) | known
     errors = judged.ulps[smooth]
     if not np.all(np.isfinite(errors)) or (block.value.size and not errors.size):

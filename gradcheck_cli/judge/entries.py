@@ -10,8 +10,18 @@ import numpy.typing as npt
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.spec import Tolerance
+from gradcheck_cli.domain.thresholds import (
+    A_DIGIT,
+    DECIDABLE,
+    ERROR_BITS,
+    FEW_ULPS,
+    FIRST_ORDER_SLACK,
+    HIDDEN_ULPS,
+    NOTE_BITS,
+    SAME_ERROR,
+    USUAL_EXPONENT,
+)
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge import limits
 
 Mask = npt.NDArray[np.bool_]
 
@@ -82,7 +92,7 @@ def _accepted_where_rough(g: Array, block: TruthBlock, fmt: FloatFormat, smooth:
     as many digits may be lost as nothing is said of elsewhere."""
     with np.errstate(all="ignore"):
         steepest = np.maximum(np.abs(block.lower), np.abs(block.upper))
-        few = max(limits.FEW_ULPS, 2.0 ** (limits.NOTE_BITS * fmt.bits))
+        few = max(FEW_ULPS, 2.0 ** (NOTE_BITS * fmt.bits))
         slack = block.error + few * fmt.ulp(steepest)
         between = (g >= block.lower - slack) & (g <= block.upper + slack)
     kink = block.kind == PointKind.KINK
@@ -101,7 +111,7 @@ def _tolerated(truth: Array, fmt: FloatFormat, tolerance: Tolerance | None) -> A
             if key in tolerance.rtol or key in tolerance.atol:
                 rtol, atol = tolerance.rtol.get(key, 0.0), tolerance.atol.get(key, 0.0)
                 return np.asarray(atol + rtol * np.abs(truth))
-    return np.asarray(limits.FEW_ULPS * fmt.ulp(truth))
+    return np.asarray(FEW_ULPS * fmt.ulp(truth))
 
 
 def _surely_tolerated(
@@ -229,10 +239,10 @@ def follows(
     most = accepted_errors(documented, fmt, tolerance)
     with np.errstate(all="ignore"):
         left = np.abs(g - documented.value)
-        explained = left <= limits.SAME_ERROR * np.abs(g - block.value)
+        explained = left <= SAME_ERROR * np.abs(g - block.value)
         right = (left <= most.conditioning) | (left <= most.rounding)
     if not has_tolerance(fmt, tolerance):
-        right |= ~_lossy(error_in_ulps(g, documented.value, fmt), fmt, limits.NOTE_BITS)
+        right |= ~_lossy(error_in_ulps(g, documented.value, fmt), fmt, NOTE_BITS)
     return np.asarray(explained & right)
 
 
@@ -240,8 +250,8 @@ def _few_digits(g: Array, block: TruthBlock) -> Mask:
     """Entries of which few digits are known, but half an ulp of the inputs leaves no more."""
     with np.errstate(all="ignore"):
         farthest = np.abs(g - block.value) + block.error
-        explained = farthest <= limits.FIRST_ORDER_SLACK * block.condition
-        return np.asarray(explained & (block.error <= limits.A_DIGIT * np.abs(block.value)))
+        explained = farthest <= FIRST_ORDER_SLACK * block.condition
+        return np.asarray(explained & (block.error <= A_DIGIT * np.abs(block.value)))
 
 
 def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
@@ -250,11 +260,11 @@ def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
     Where the truth cannot be told from zero, digits mean nothing; there the bar is measured against
     how large the derivative is nearby.
     """
-    half = 2.0 ** -(limits.DECIDABLE * fmt.bits)
+    half = 2.0 ** -(DECIDABLE * fmt.bits)
     wide = block.error > half * np.abs(block.value)
     if not np.any(wide):
         return np.asarray(wide)
-    wide &= block.error > limits.FEW_ULPS * fmt.ulp(block.value) + fmt.smallest_normal
+    wide &= block.error > FEW_ULPS * fmt.ulp(block.value) + fmt.smallest_normal
     zero = (np.abs(block.value) <= block.error) & (block.error <= half * block.scale)
     return np.asarray(wide & ~zero & (block.kind == PointKind.SMOOTH))
 
@@ -276,10 +286,10 @@ def accepted_errors(block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | 
     Where the truth cannot be told from zero, there are no digits to lose: what rounding leaves of
     terms that cancel is right as long as it is small beside the derivative nearby.
     """
-    slack = limits.FIRST_ORDER_SLACK
+    slack = FIRST_ORDER_SLACK
     with np.errstate(all="ignore"):
         base = block.error + _tolerated(block.value, fmt, tolerance)
-        small = block.floor <= 2.0 ** -(limits.DECIDABLE * fmt.bits) * block.scale
+        small = block.floor <= 2.0 ** -(DECIDABLE * fmt.bits) * block.scale
         left = np.fmax(np.where(small, block.floor, block.allowance), fmt.ulp(block.scale))
         allowance = np.where(_is_zero(block), left, block.allowance)
         return Accepted(base, base + slack * block.condition, base + slack * allowance)
@@ -301,8 +311,8 @@ def _felt(
     with np.errstate(all="ignore"):
         truth = np.abs(block.value)
         size = np.fmin(block.scale, np.max(truth, initial=0.0, where=np.isfinite(truth)))
-        large = np.abs(g - block.value) > 2.0 ** (limits.NOTE_BITS * fmt.bits) * fmt.ulp(size)
-        return np.asarray(large & _lossy(ulps, fmt, limits.NOTE_BITS))
+        large = np.abs(g - block.value) > 2.0 ** (NOTE_BITS * fmt.bits) * fmt.ulp(size)
+        return np.asarray(large & _lossy(ulps, fmt, NOTE_BITS))
 
 
 def _lossy(ulps: Array, fmt: FloatFormat, part: float) -> Mask:
@@ -322,7 +332,7 @@ def _hidden(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
     row, column = (np.max(known, axis=axis, keepdims=True, initial=0.0) for axis in (1, 0))
     largest = np.where(g == 0, np.minimum(row, column), np.maximum(row, column))
     with np.errstate(all="ignore"):
-        return np.asarray(np.abs(g - block.value) <= limits.HIDDEN_ULPS * fmt.ulp(largest))
+        return np.asarray(np.abs(g - block.value) <= HIDDEN_ULPS * fmt.ulp(largest))
 
 
 def _off(
@@ -340,10 +350,10 @@ def _off(
         truth, error = np.abs(block.value), np.abs(g - block.value)
     most = accepted_errors(block, fmt, tolerance)
     by_conditioning, by_rounding = error <= most.conditioning, error <= most.rounding
-    lossy = _lossy(ulps, fmt, limits.NOTE_BITS) | has_tolerance(fmt, tolerance)
+    lossy = _lossy(ulps, fmt, NOTE_BITS) | has_tolerance(fmt, tolerance)
     # what well-behaved operations may cost is a few times what rounding the inputs does: where that
     # is half of the digits, the problem is ill-conditioned, too
-    half = _lossy(ulps, fmt, limits.ERROR_BITS)
+    half = _lossy(ulps, fmt, ERROR_BITS)
     sensitive = (by_conditioning | by_rounding & half) & felt & ~_is_zero(block)
     return np.select(
         [
@@ -377,17 +387,17 @@ def _only_off_here(
     in_float32 = error_in_ulps(single.values, block.value, single.format)
     with np.errstate(all="ignore"):
         here, there = np.log2(np.maximum(ulps, 1.0)), np.log2(np.maximum(in_float32, 1.0))
-        few = there <= limits.NOTE_BITS * single.format.bits
+        few = there <= NOTE_BITS * single.format.bits
         few &= single.speaks_of(g, block.value) & (block.value != 0)
-        shown = np.any(few & (here > limits.ERROR_BITS * fmt.bits))
-        return np.asarray(shown & few & (here > limits.NOTE_BITS * fmt.bits))
+        shown = np.any(few & (here > ERROR_BITS * fmt.bits))
+        return np.asarray(shown & few & (here > NOTE_BITS * fmt.bits))
 
 
 def _beyond_rounding(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     """Entries that the roundings of the finer precision cannot make zero."""
     finer = min(wide.format.unit_roundoff / fmt.unit_roundoff, 1.0)
     with np.errstate(all="ignore"):
-        by_rounding = limits.FIRST_ORDER_SLACK * finer * block.floor
+        by_rounding = FIRST_ORDER_SLACK * finer * block.floor
         return np.asarray(by_rounding < np.abs(block.value))
 
 
@@ -398,8 +408,8 @@ def _of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     finer = wide.format if wide.format.bits > fmt.bits else fmt
     size = np.abs(block.value)
     with np.errstate(all="ignore"):
-        felt = size >= 2.0 ** -(limits.DECIDABLE * finer.bits) * np.fmax(block.scale, 1.0)
-    usual = 2.0 ** (finer.max_exponent * limits.USUAL_EXPONENT)
+        felt = size >= 2.0 ** -(DECIDABLE * finer.bits) * np.fmax(block.scale, 1.0)
+    usual = 2.0 ** (finer.max_exponent * USUAL_EXPONENT)
     return np.asarray(felt & (size <= usual) & ~block.certified)
 
 
@@ -411,7 +421,7 @@ def _wrong(g: Array, block: TruthBlock, wide: Again | None) -> Mask:
     differs from the truth in float64, and the engine follows it.
     """
     with np.errstate(all="ignore"):  # a truth beyond any float64 is an infinity
-        same = limits.SAME_ERROR * np.abs(g - block.value)
+        same = SAME_ERROR * np.abs(g - block.value)
         change = np.abs(block.stated - block.value)
         stated = np.isfinite(change) & (change > block.error) & (change >= same)
     if wide is None:

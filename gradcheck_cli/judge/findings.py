@@ -12,9 +12,9 @@ from gradcheck_cli.domain.codes import CODES, Codes, Severity
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Evaluation, Mode
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.domain.report import Entry, Finding, Indexing
+from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding, Indexing
+from gradcheck_cli.domain.thresholds import ERROR_BITS
 from gradcheck_cli.domain.truth import Documented, PointKind, TruthBlock
-from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Judged, Mask, Verdict, accepted_errors
 
 # Verdicts that speak of an engine; those of the point itself are reported once a dtype.
@@ -132,7 +132,7 @@ def entries_of(
     g: Array | None,
     ulps: Array | None,
 ) -> tuple[tuple[Entry, ...], int]:
-    """The worst `limits.SHOWN` of the entries at `places` (k, 2), and how many more there are.
+    """The worst `SHOWN_ENTRIES` of the entries at `places` (k, 2), and how many more there are.
 
     Entries that are not finite come first, then by the size of their error in ulps.
     """
@@ -141,7 +141,7 @@ def entries_of(
     else:
         size = ulps[places[:, 0], places[:, 1]]
         order = np.argsort(-np.where(np.isnan(size), np.inf, size), kind="stable")
-    shown = places[order[: limits.SHOWN]]
+    shown = places[order[:SHOWN_ENTRIES]]
     entries = tuple(
         Entry(
             index=entry_index(case, mode, name, int(row), int(column)),
@@ -257,7 +257,7 @@ def _severity(case: Case, verdict: Verdict, judged: Judged, places: Array) -> Se
 
 def severity_of_loss(code: str, ulps: float, fmt: FloatFormat) -> Severity:
     """A note where no more than half of the digits are lost, else what the code says."""
-    small = ulps <= 2.0 ** (limits.ERROR_BITS * fmt.bits)
+    small = ulps <= 2.0 ** (ERROR_BITS * fmt.bits)
     return "note" if small else CODES[code].severity
 
 

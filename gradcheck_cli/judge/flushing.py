@@ -10,7 +10,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.judge import limits
+from gradcheck_cli.domain.thresholds import ERROR_BITS
 from gradcheck_cli.judge.entries import Mask
 from gradcheck_cli.judge.findings import finding
 from gradcheck_cli.judge.outputs import lost_rows
@@ -66,6 +66,6 @@ def _close(case: Case, a: Array | None, b: Array | None) -> Mask:
         return np.asarray(a is b)
     fmt = FORMATS[case.dtype]
     with np.errstate(all="ignore"):
-        near = np.abs(a - b) <= fmt.ulp(b) * 2.0 ** (limits.ERROR_BITS * fmt.bits)
+        near = np.abs(a - b) <= fmt.ulp(b) * 2.0 ** (ERROR_BITS * fmt.bits)
     tiny = (np.abs(a) < fmt.smallest_normal) & (np.abs(b) < fmt.smallest_normal)
     return np.asarray(near | tiny | (a == b))

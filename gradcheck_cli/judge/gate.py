@@ -18,8 +18,8 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule
 from gradcheck_cli.domain.spec import Tolerance
+from gradcheck_cli.domain.thresholds import DECIDABLE, ERROR_BITS, FEW_ULPS, NOTE_BITS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import (
     Judged,
     Mask,
@@ -59,19 +59,19 @@ RULES: Mapping[Rule, Allowing] = {
         "the engine takes subnormal inputs for 0", codes=(Codes.UNDEFINED_DERIVATIVE,)
     ),
     "tolerance": Allowing("within the tolerance of the spec"),
-    "error bar": Allowing("within the error bar of the truth", limits.DECIDABLE),
+    "error bar": Allowing("within the error bar of the truth", DECIDABLE),
     "conditioning": Allowing(
         "rounding, that of the inputs above all, moves the truth by as much",
         codes=(Codes.ILL_CONDITIONED,),
     ),
-    "rounding": Allowing("what rounding each operation once may cost", limits.ERROR_BITS),
+    "rounding": Allowing("what rounding each operation once may cost", ERROR_BITS),
     "documented": Allowing(
         "what the engine's documentation says that it gives",
         codes=(Codes.DOCUMENTED_APPROXIMATION,),
     ),
-    "few digits": Allowing("fewer than a quarter of the digits are lost", limits.NOTE_BITS),
+    "few digits": Allowing("fewer than a quarter of the digits are lost", NOTE_BITS),
     "some digits": Allowing(
-        "fewer than half of the digits are lost", limits.ERROR_BITS, (Codes.PRECISION_LOSS,)
+        "fewer than half of the digits are lost", ERROR_BITS, (Codes.PRECISION_LOSS,)
     ),
     "zero": Allowing("what rounding leaves of terms that cancel to zero"),
     "small": Allowing("explained by rounding, and nothing beside the other derivatives"),
@@ -109,7 +109,7 @@ def rules_of(
     the judge missed."""
     with np.errstate(all="ignore"):
         error = np.abs(g - block.value)
-        left = ~(error <= limits.FEW_ULPS * fmt.ulp(block.value))
+        left = ~(error <= FEW_ULPS * fmt.ulp(block.value))
     rough = (block.kind != PointKind.SMOOTH) | (judged.verdict != Verdict.CORRECT)
     if not (np.any(left) or np.any(rough)):
         return ()
@@ -165,17 +165,17 @@ def _masks(
     hidden = np.zeros_like(smooth) if judged.hidden is None else judged.hidden
     lost = np.isin(verdict, (Verdict.PRECISION, Verdict.UNDERFLOW))
     yield "invisible", lost & hidden
-    yield "some digits", (verdict == Verdict.PRECISION) & _fewer(judged, fmt, limits.ERROR_BITS)
+    yield "some digits", (verdict == Verdict.PRECISION) & _fewer(judged, fmt, ERROR_BITS)
     correct = smooth & (verdict == Verdict.CORRECT)
     most = accepted_errors(block, fmt, tolerance)
     if has_tolerance(fmt, tolerance):
         yield "tolerance", correct & (error <= most.base)
     zero = np.abs(block.value) <= block.error
-    within = error <= block.error + limits.FEW_ULPS * fmt.ulp(block.value)
+    within = error <= block.error + FEW_ULPS * fmt.ulp(block.value)
     yield "error bar", correct & ~zero & within
-    yield "few digits", correct & _fewer(judged, fmt, limits.NOTE_BITS)
+    yield "few digits", correct & _fewer(judged, fmt, NOTE_BITS)
     yield "zero", correct & zero & (error <= most.rounding)
-    half = _fewer(judged, fmt, limits.ERROR_BITS)
+    half = _fewer(judged, fmt, ERROR_BITS)
     yield "rounding", correct & half & (error <= most.rounding)
     felt = np.ones_like(correct) if judged.felt is None else judged.felt
     explained = (error <= most.conditioning) | (error <= most.rounding)
@@ -217,7 +217,7 @@ def _unexplained(check: Check, about: Sequence[Finding]) -> str:
         return ""
     if check.max_ulps is None:
         return "its error is not known"
-    if check.max_ulps > limits.FEW_ULPS:
+    if check.max_ulps > FEW_ULPS:
         return f"an error of {check.max_ulps:.3g} ulp"
     return ""
 

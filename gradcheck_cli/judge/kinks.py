@@ -12,8 +12,8 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation
+from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import Hull, PointKind
-from gradcheck_cli.judge import limits
 
 
 def outside_hull(case: Case, evaluation: Evaluation) -> dict[str, Array]:
@@ -43,7 +43,7 @@ def _bad_rows(case: Case, evaluation: Evaluation, hull: Hull) -> Array | None:
         with np.errstate(all="ignore"):
             total = total + gradient.values @ weights
             size = size + np.abs(gradient.values) @ np.abs(weights)
-    slack = hull.error + limits.FEW_ULPS * fmt.ulp(size)
+    slack = hull.error + FEW_ULPS * fmt.ulp(size)
     with np.errstate(all="ignore"):
         outside = (total < hull.lower - slack) | (total > hull.upper + slack)
     return np.asarray(outside & np.isfinite(total))

@@ -9,11 +9,11 @@ import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, wider
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation
-from gradcheck_cli.domain.report import Entry, Finding
+from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
+from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS, FIRST_ORDER_SLACK
 from gradcheck_cli.domain.truth import Cost, Documented, PointKind
-from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Mask, error_in_ulps, legitimately_flushed
 from gradcheck_cli.judge.findings import documented_of, finding, genuine_overflow, said
 
@@ -92,7 +92,7 @@ def _accepted(case: Case, output: Array) -> Mask:
     assert truth is not None
     exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
     with np.errstate(all="ignore"):
-        right = np.abs(output - exact) <= bar + limits.FEW_ULPS * fmt.ulp(exact)
+        right = np.abs(output - exact) <= bar + FEW_ULPS * fmt.ulp(exact)
     right |= (
         ~np.isfinite(exact)
         | (not truth.output_certified)
@@ -133,7 +133,7 @@ def _far(case: Case, output: Array, ulps: Array) -> Mask:
     assert truth is not None
     if truth.output_cost is None:
         return np.zeros(output.shape, dtype=bool)
-    lost = np.log2(np.maximum(ulps, 1.0)) > limits.ERROR_BITS * FORMATS[case.dtype].bits
+    lost = np.log2(np.maximum(ulps, 1.0)) > ERROR_BITS * FORMATS[case.dtype].bits
     return np.asarray(lost & ~_accepted(case, output) & (np.ravel(truth.output) != 0))
 
 
@@ -151,9 +151,9 @@ def follows_output(output: Array, documented: Documented, fmt: FloatFormat) -> M
     value, bar = np.ravel(documented.output), np.ravel(documented.output_error)
     cost = documented.output_cost
     assert cost is not None  # which is asked for together with the numbers
-    granted = limits.FIRST_ORDER_SLACK * np.ravel(np.fmax(cost.known_condition, cost.allowance))
+    granted = FIRST_ORDER_SLACK * np.ravel(np.fmax(cost.known_condition, cost.allowance))
     with np.errstate(all="ignore"):
-        base = bar + limits.FEW_ULPS * fmt.ulp(value)
+        base = bar + FEW_ULPS * fmt.ulp(value)
         return np.asarray(np.abs(output - value) <= base + granted)
 
 
@@ -162,9 +162,9 @@ def _explained(case: Case, output: Array, granted: Array) -> Mask:
     truth = case.truth
     assert truth is not None
     exact = np.ravel(truth.output)
-    base = np.ravel(truth.output_error) + limits.FEW_ULPS * FORMATS[case.dtype].ulp(exact)
+    base = np.ravel(truth.output_error) + FEW_ULPS * FORMATS[case.dtype].ulp(exact)
     with np.errstate(all="ignore"):
-        allowed = base + limits.FIRST_ORDER_SLACK * np.ravel(granted)
+        allowed = base + FIRST_ORDER_SLACK * np.ravel(granted)
         return np.asarray(np.abs(output - exact) <= allowed)
 
 
@@ -205,7 +205,7 @@ def _far_off(
             finite_difference_error=None,
             ulps=float(ulps[place]),
         )
-        for place in places[: limits.SHOWN]
+        for place in places[:SHOWN_ENTRIES]
     )
     return finding(
         case,
@@ -230,7 +230,7 @@ def _lost(case: Case, evaluation: Evaluation, output: Array, place: int) -> Find
     if (cut := _input_too_large(case)) is not None:
         message += f"; the input `{cut}` is too large for {case.dtype}"
     elif _infinite_everywhere(case, right):
-        message += f", as it is in {limits.wider('float32').name}"
+        message += f", as it is in {wider('float32').name}"
         return finding(
             case, Codes.NON_FINITE_OUTPUT, message, severity="warning", evaluation=evaluation
         )

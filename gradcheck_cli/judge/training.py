@@ -8,8 +8,8 @@ from gradcheck_cli.domain.case import TrainingCase
 from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Training
-from gradcheck_cli.domain.report import Check, Entry, Finding, Pass
-from gradcheck_cli.judge import limits
+from gradcheck_cli.domain.report import SHOWN_ENTRIES, Check, Entry, Finding, Pass
+from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 
 MODE = "training"
@@ -68,7 +68,7 @@ def _judge_parameter(case: TrainingCase, path: Training, name: str) -> tuple[Che
         by_rounding = np.max(np.abs(near.parameters[name] - truth), axis=0)
         size = np.max(np.abs(truth), axis=0)
     steps = case.problem.steps
-    allowed = limits.FIRST_ORDER_SLACK * (by_rounding + steps * fmt.unit_roundoff * size)
+    allowed = FIRST_ORDER_SLACK * (by_rounding + steps * fmt.unit_roundoff * size)
     error = np.abs(last - truth[-1])
     ulps = np.asarray(error / fmt.ulp(truth[-1]))
     bad = ~(error <= allowed)
@@ -96,7 +96,7 @@ def _entries(bad: Array, last: Array, truth: Array, ulps: Array) -> tuple[Entry,
             finite_difference_error=None,
             ulps=float(ulps[tuple(place)]),
         )
-        for place in np.argwhere(bad)[: limits.SHOWN]
+        for place in np.argwhere(bad)[:SHOWN_ENTRIES]
     )
 
 

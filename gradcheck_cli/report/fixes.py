@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from gradcheck_cli.domain.report import Finding, Fix
+from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import DISTINCT_DIGITS, significant, small_or_relative
 from gradcheck_cli.report.style import DIM, Style, labelled, plain
 
-FEW_ULPS = 4.0  # what goes without saying; a fix that is farther off stood its trial all the same
 _FRAMEWORKS = {"torch": "torch", "tensorflow": "tensorflow", "jax": "jax", "jax-jit": "jax"}
 
 

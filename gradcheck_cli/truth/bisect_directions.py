@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.thresholds import VAGUE_BAR
 from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.numerics.directions import Sampled
 
 ENTRY_LIMIT = 256  # entries that get a difference each: 14 to 84 evaluations of the program for one
 LEAF = 4  # entries of a failing support that get a difference each
-VAGUE = 2.0**-13  # a bar above this part of sum |g_j d_j| says too little about a float32 gradient
 BUDGET = 400  # directional differences in all; what is left then is undecided
 TOO_MANY = f"too many entries need a difference of their own; {BUDGET} were taken"
 
@@ -111,7 +111,7 @@ def _holds(
         with np.errstate(all="ignore"):
             bar = slope.estimate.error + 2.0**-44 * mass  # rounding of the dot product itself
             good = np.abs(slope.estimate.value - expected) <= bar
-        if not np.all(good & (bar <= VAGUE * mass)):
+        if not np.all(good & (bar <= VAGUE_BAR * mass)):
             return False
         if np.any(slope.sides.kind != 0):
             return False

@@ -9,16 +9,11 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, UNSEEN_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.truth.numerics.classify import Sides
 from gradcheck_cli.truth.numerics.directions import Slope
 from gradcheck_cli.truth.plain import moving
-
-# An error bar below 2^-8 of the judged dtype's ulp cannot be seen in any figure that the user gets;
-# only a wider one is worth the walk over every operation that tells the float64 gradient's error.
-CERTAIN = 2.0**-8
-
-SLACK = 4.0  # first order leaves out products of roundings, and library functions round by 1-2 ulps
 
 CONTRADICTION = (
     "the finite difference and the float64 gradient of the reference engine contradict each other"
@@ -129,20 +124,20 @@ def merge(
         gap = np.where(differences.vouched, 0.0, np.abs(gradient - differences.value))
         bar = differences.error + gap
         consistent = both & (gap <= differences.error + spread)
-        vague = both & ~(consistent & (bar <= CERTAIN * ulp))
+        vague = both & ~(consistent & (bar <= UNSEEN_ULPS * ulp))
     value = gradient.copy()
     error = np.where(both, bar, spread)
     explained = np.zeros_like(both)
     better = np.zeros_like(both)
     if np.any(vague):
         condition, floor = rounding()
-        by_rounding = SLACK * floor + spread
+        by_rounding = FIRST_ORDER_SLACK * floor + spread
         with np.errstate(all="ignore"):
             error = np.where(consistent, np.minimum(bar, by_rounding), error)
             explained = both & ~consistent & (gap <= differences.error + by_rounding)
             # a function so steep that half an ulp of its input explains the gap is not resolved by
             # a difference either, however narrow its bar
-            resolved = gap > differences.error + SLACK * condition
+            resolved = gap > differences.error + FIRST_ORDER_SLACK * condition
         better = explained & resolved & (differences.error < by_rounding)
         error = np.where(better, differences.error, np.where(explained, by_rounding, error))
     confirmed = consistent | (explained & ~better)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.thresholds import CORNER_ALIKE, CORNER_BENDS, Step
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.blocks import Differences, Merged
 from gradcheck_cli.truth.numerics.directions import Values
@@ -22,11 +23,9 @@ from gradcheck_cli.truth.numerics.noise import typical
 
 SAMPLES = 24
 MOST = 32  # columns that are looked at: what is wrong in more of them is no tie of a few numbers
-AWAY = 2.0**-12  # of its size each number moves, and a sixteenth of that
-NEARER = 2.0**-4
-STEP = 2.0**-10  # of the way: few steps lead across another tie
-SAME = 0.125  # of its distance to the partial derivative a limit may change from way to way
-ALIKE = 2.0**-6  # of the largest: limits are no more alike than the way bends
+AWAY: Step = 2.0**-12  # of its size each number moves, and a sixteenth of that
+NEARER: Step = 2.0**-4
+STEP: Step = 2.0**-10  # of the way: few steps lead across another tie
 
 
 def cornered(
@@ -55,9 +54,11 @@ def cornered(
     )
     axis, rough = found.value[:, columns], np.zeros(off.shape, np.bool_)
     with np.errstate(all="ignore"):
-        stays = np.abs(near - far) <= SAME * np.fmax(np.abs(near - axis), np.abs(far - axis))
+        stays = np.abs(near - far) <= CORNER_BENDS * np.fmax(
+            np.abs(near - axis), np.abs(far - axis)
+        )
         largest = np.max(np.abs(near), axis=(0, 2), initial=0.0)[:, None]
-        differ = np.abs(near - axis) > ALIKE * largest
+        differ = np.abs(near - axis) > CORNER_ALIKE * largest
     rough[:, columns] = np.any(differ, axis=0) & np.all(stays | ~differ, axis=0)
     rough &= off
     if not np.any(rough):
@@ -66,11 +67,11 @@ def cornered(
     for row, column in np.argwhere(rough):
         place = int(np.searchsorted(columns, column))
         limits = np.append(near[:, row, place], found.value[row, column])
-        met = _met(near[:, row, place], ALIKE * float(largest[row, 0]))
+        met = _met(near[:, row, place], CORNER_ALIKE * float(largest[row, 0]))
         lower[row, column], upper[row, column] = (
             (np.min(limits), np.max(limits)) if met else (-np.inf, np.inf)
         )
-    slack = ALIKE * np.broadcast_to(largest, off.shape)
+    slack = CORNER_ALIKE * np.broadcast_to(largest, off.shape)
     return replace(
         merged,
         error=np.where(rough, slack, merged.error),

@@ -12,10 +12,11 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.thresholds import OPERATIONS, Enough
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values
-from gradcheck_cli.truth.numerics.noise import OPERATIONS, from_size, measured_of_layer
+from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.probes import Draws, dot, parts
 from gradcheck_cli.truth.numerics.verify_first import (
     FEWER,
@@ -34,7 +35,8 @@ from gradcheck_cli.truth.numerics.verify_first import (
 from gradcheck_cli.truth.safe_values import moved_inside, values_of
 
 TOGETHER = 2**18  # entries of all inputs that are moved in one call to the layer
-TARGET = 1e-6  # of an entry of ordinary size: what steps are refined for, where rounding lets them
+# Of an entry of ordinary size: what steps are refined for, where rounding lets them.
+TARGET: Enough = 1e-6
 
 Excluded = dict[str, Array]
 """By leaf, a mask (n,) of entries that do not move."""

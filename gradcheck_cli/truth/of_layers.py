@@ -12,6 +12,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.thresholds import OPERATIONS, VAGUE_BAR, Step
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.truth.bisect_directions import confirm
@@ -19,7 +20,7 @@ from gradcheck_cli.truth.blocks import Differences, Merged
 from gradcheck_cli.truth.corners import cornered
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Values
-from gradcheck_cli.truth.numerics.noise import OPERATIONS, from_size, measured_of_layer
+from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 from gradcheck_cli.truth.resolving import UNRESOLVED, unresolved
 from gradcheck_cli.truth.safe_values import moved_inside, values_of
@@ -35,9 +36,8 @@ from gradcheck_cli.truth.weighing import (
 
 DRAWS = 4  # of random signs, along which inputs are moved to see how far the gradient moves
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
-STIR = 8.0  # roundings by which numbers are moved to have everything rounded anew
+STIR: Step = 8.0  # roundings by which numbers are moved to have everything rounded anew
 STIRRED = 3  # times; the largest change of three is seldom below the usual one
-DIGITS = 2.0**-13  # of an entry that a direction over all of them must show, or it gets its own
 
 
 @dataclass
@@ -181,7 +181,7 @@ class CallableTruth:
         little about it."""
         if not np.any(found.vouched[:, column]):
             return bool(np.all(np.isinf(found.error[:, column])))
-        small = found.error[:, column] > DIGITS * np.abs(gradient)
+        small = found.error[:, column] > VAGUE_BAR * np.abs(gradient)
         return bool(np.any(small & (gradient != 0)))
 
     # Conditioning

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.thresholds import OPERATIONS, SHORT_PERIOD, Step
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Values
-from gradcheck_cli.truth.numerics.noise import OPERATIONS, from_size
+from gradcheck_cli.truth.numerics.noise import from_size
 
 UNRESOLVED = (
     "the value changes as much from one float to the next as anywhere around the point, and its "
@@ -18,10 +19,7 @@ UNRESOLVED = (
 )
 
 NEXT = (1, 2, 3, 5)  # ulps of the input: at one of them a short period is met at another phase
-AWAY = (0.125, 2.0**-10, 2.0**-20, 2.0**-30)  # of the size of the input
-# A few points may show an eighth of a range; one that is smooth changes by 2^-22 of it, from its
-# shortest step away to the next float.
-PART = 0.125
+AWAY: tuple[Step, ...] = (0.125, 2.0**-10, 2.0**-20, 2.0**-30)  # of the size of the input
 
 
 def unresolved(
@@ -49,8 +47,8 @@ def unresolved(
         near = _range(several, values, name, int(k), [j * ulp for j in NEXT], zero)
         far = _range(several, values, name, int(k), [part * size for part in AWAY], zero)
         with np.errstate(all="ignore"):
-            noisy = (near > rounding) & (near >= PART * far)
-            found[:, k] = noisy & (np.abs(gradient[:, k]) * ulp >= PART * near)
+            noisy = (near > rounding) & (near >= SHORT_PERIOD * far)
+            found[:, k] = noisy & (np.abs(gradient[:, k]) * ulp >= SHORT_PERIOD * near)
     return found & contradicted
 
 

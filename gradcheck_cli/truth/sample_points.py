@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.thresholds import Spread
 
 # How far an entry moves, as a part of its own binade: half of the digits, or a quarter of a binade.
 # Beyond that it changes its magnitude, by up to FAR_BINADES either way.
-BROAD = 0.25
+BROAD: Spread = 0.25
 FAR_BINADES = 6
 SIDES = 4  # one in so many far entries changes its sign
 

@@ -26,11 +26,11 @@ from gradcheck_cli.domain.fixes import (
     ulps_off,
 )
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK
 from gradcheck_cli.domain.truth import Cost, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
-from gradcheck_cli.truth.blocks import SLACK
 from gradcheck_cli.truth.certified.enclose import certify, certify_output
 from gradcheck_cli.truth.conditioning.rounding_cost import conditioning, cost_of_output, recorded
 from gradcheck_cli.truth.gradients import float64_gradients
@@ -43,9 +43,6 @@ LEAST = 4  # half of the points must have one, or nothing was tried
 TRIED = 12  # candidates that are tried at all points, and
 KEPT = 5  # of these, those that go to the engines
 
-# What a stable form may be off by, in ulps: each of its operations, of which there may be a dozen,
-# rounds once. The same in the judge, where more is only looked at again.
-FEW_ULPS = 4.0
 DOMAIN_POINTS = 64
 
 
@@ -220,7 +217,7 @@ def _widened(request: TruthRequest, program: Program, point: TrialPoint) -> Tria
 
 
 def _granted(cost: Cost) -> Array:
-    return SLACK * np.fmax(cost.known_condition, cost.allowance)
+    return FIRST_ORDER_SLACK * np.fmax(cost.known_condition, cost.allowance)
 
 
 def _wider(target: Target, by: Array, fmt: FloatFormat) -> Target:

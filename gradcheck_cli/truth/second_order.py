@@ -14,17 +14,18 @@ from functools import cached_property
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDINGS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.truth.bisect_entries import at_rows
 from gradcheck_cli.truth.blocks import Differences, unconstrained
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Values
-from gradcheck_cli.truth.numerics.noise import OPERATIONS, from_size, measured_of_layer
+from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 from gradcheck_cli.truth.of_layers import quick_of
 from gradcheck_cli.truth.safe_values import is_inside, moved_inside, values_of
-from gradcheck_cli.truth.weighing import ROUNDINGS, Rounding, weighed
+from gradcheck_cli.truth.weighing import Rounding, weighed
 
 Blocks = dict[tuple[str, str], Array]
 """By leaf and leaf: d(ds/da)/db along directions of b, (n of a, directions of b)."""

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.thresholds import SAME_LIMIT_BITS
 from gradcheck_cli.domain.truth import Hull, PointKind, TruthBlock
 from gradcheck_cli.truth.blocks import Differences
-from gradcheck_cli.truth.certified.limiting import ALIKE, Limiting
+from gradcheck_cli.truth.certified.limiting import Limiting
 from gradcheck_cli.truth.numerics.classify import Sides
 from gradcheck_cli.truth.numerics.directions import Sampled
 
@@ -59,7 +60,7 @@ def _limited(hull: Hull, limits: Limiting) -> Hull:
         hull,
         lower=np.where(known, np.min(along, axis=0), hull.lower),
         upper=np.where(known, np.max(along, axis=0), hull.upper),
-        error=np.where(known, 2.0**-ALIKE * np.max(size, axis=0), hull.error),
+        error=np.where(known, 2.0**-SAME_LIMIT_BITS * np.max(size, axis=0), hull.error),
     )
 
 

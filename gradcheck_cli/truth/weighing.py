@@ -9,14 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.thresholds import NO_DIGITS, OPERATIONS, ROUNDINGS, STEADY, Step
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.truth.blocks import Differences, Merged, merge
-from gradcheck_cli.truth.numerics.noise import OPERATIONS
 
-ROUNDINGS = OPERATIONS**0.5  # times C: so many operations round as much as the inputs, at random
-SAME = 16.0  # times what a move of 2^-20 changes: a number that it changes so much has no digits
-STEADY = 0.5  # of what a move of 2^-20 changes: a move of 2^-49 changes 2^-29 of that, if any
-MOVE = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
+MOVE: Step = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
 
 BLURRED = (
     "the value is below the last digit of the inputs, so that its differences may lack a term; "
@@ -158,7 +155,8 @@ def without_digits(gradient: Array, cost: Array, natural: Array, dtype: str) -> 
     size = np.abs(gradient)
     roundings = OPERATIONS * FORMATS[dtype].unit_roundoff * natural
     return np.asarray(
-        (size <= SAME * cost * move_of(dtype)) | np.all(size <= roundings, axis=-1, keepdims=True)
+        (size <= NO_DIGITS * cost * move_of(dtype))
+        | np.all(size <= roundings, axis=-1, keepdims=True)
     )
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.dtypes import FORMATS, wider
 from gradcheck_cli.domain.spec import Tolerance
+from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import Again, Verdict, accepted, error_in_ulps, judge_block
 from tests.judge.making import block, rows
 
@@ -35,7 +35,7 @@ def verdict(
     judged = judge_block(
         rows(g),
         truth,
-        None if wide is None else Again(rows(wide), limits.wider(dtype)),
+        None if wide is None else Again(rows(wide), wider(dtype)),
         np.array([[lost]]),
         FORMATS[dtype],
         tolerance,
@@ -462,4 +462,4 @@ def test_error_in_ulps(g: float, truth: float, ulps: float) -> None:
 def test_only_what_is_not_simply_right_is_looked_at_again(g: float) -> None:
     truth = block(1.0, allowance=1.0, condition=1.0)
     assert not accepted(rows(g), truth, FORMATS["float32"], None)
-    assert accepted(rows(1 + limits.FEW_ULPS * ULP), truth, FORMATS["float32"], None)
+    assert accepted(rows(1 + FEW_ULPS * ULP), truth, FORMATS["float32"], None)

@@ -10,9 +10,9 @@ import pytest
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.evaluation import Mode, Projection
-from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.report import SHOWN_ENTRIES, Finding
 from gradcheck_cli.domain.truth import PointKind
-from gradcheck_cli.judge import judge, limits
+from gradcheck_cli.judge import judge
 from gradcheck_cli.judge.findings import entry_index
 from tests.judge.making import answer, block, case
 
@@ -99,7 +99,7 @@ def test_worst_entries_come_first_and_the_rest_is_counted() -> None:
     error[30] = 9.0
     finding = of_vector(truth + error, truth, wide=truth + error)
     assert [entry.index for entry in finding.entries] == [(30,), *((i,) for i in range(5, 14))]
-    assert len(finding.entries) == limits.SHOWN == 10
+    assert len(finding.entries) == SHOWN_ENTRIES == 10
     assert finding.more == 16
     assert "26 of 40 entries" in finding.message
 

@@ -12,6 +12,7 @@ from gradcheck_cli.checks.casts import seen
 from gradcheck_cli.domain.codes import Severity
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.thresholds import DRAWN_SLACK, Step
 from gradcheck_cli.engines.layer.casts import narrowest
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.engines.tracebacks import short_traceback
@@ -20,9 +21,9 @@ from gradcheck_cli.truth.numerics.noise import measured_of_layer
 from gradcheck_cli.truth.safe_values import RaisedLater, moved_inside, tried, values_of
 
 DRAWS = 2  # moves along random signs: what either does to a number is a fair sample of both
-SLACK = 4.0  # the farthest of two draws is rarely a quarter of the farthest there is
 TRIES = 4  # of other signs, where the layer refuses a point next to its own
-ELSEWHERE = 2.0**-6  # of every number: far enough to be seen, near enough to stay in the domain
+# Of every number: far enough to be seen, near enough to stay in the domain.
+ELSEWHERE: Step = 2.0**-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +186,10 @@ class Bench:
                     np.full_like(output, np.inf),
                     {name: np.full_like(bar, np.inf) for name, bar in gradients.items()},
                 )
-            output = output + SLACK * _farthest_apart(there.output, ran.output)
+            output = output + DRAWN_SLACK * _farthest_apart(there.output, ran.output)
             for name in gradients:
                 one, other = self.gradient(there, name), self.gradient(ran, name)
-                gradients[name] = gradients[name] + SLACK * _farthest_apart(one, other)
+                gradients[name] = gradients[name] + DRAWN_SLACK * _farthest_apart(one, other)
         return Bars(output, gradients)
 
     def _moved_a_little(self, call: Call, row: Array) -> CallResult | None:

@@ -9,8 +9,9 @@ import numpy as np
 from gradcheck_cli.checks.behaviour.baseline import Bars, Bench, Fault
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.thresholds import ROUNDING_GRAINS
 from gradcheck_cli.engines.layer.subject import Call, CallResult
-from gradcheck_cli.truth.numerics.noise import GRAINS, largest_of
+from gradcheck_cli.truth.numerics.noise import largest_of
 
 
 def linear(bench: Bench) -> Iterator[Fault]:
@@ -96,7 +97,7 @@ def _grains(bench: Bench) -> Bars:
     """What the last digits leave of upstream gradients that cancel, at the size of a derivative
     that changes the output as a whole. A small move does not show it: g - g * p comes in steps."""
     largest = max(largest_of(row) for row in (bench.row, bench.second_row))
-    digits = GRAINS * bench.half**2 * largest * largest_of(bench.first.output)
+    digits = ROUNDING_GRAINS * bench.half**2 * largest * largest_of(bench.first.output)
     gradients = {
         name: np.full(leaf.size, digits / (largest_of(leaf.value) or 1.0))
         for name, leaf in bench.leaves.items()

@@ -9,8 +9,8 @@ import numpy as np
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.truth.numerics.noise import OPERATIONS
 from gradcheck_cli.truth.of_layers import own_size
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.thresholds import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Lines:
 
 MOST_BOUNDS = 16  # that are lifted, each in a run of its own
 
-NEAR_POLES = 2.0**-9
+NEAR_POLES: Step = 2.0**-9
 """How far from a pole a bound stands that is there for its sake. An epsilon is written as 1e-3 or
 smaller; a floor of 1e-2 is a choice."""
 

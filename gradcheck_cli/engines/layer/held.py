@@ -17,6 +17,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.implementation import ByDesign
+from gradcheck_cli.domain.thresholds import Residue
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.specfile.stretches import Stretch
 
@@ -24,7 +25,7 @@ ROWS = 256  # backward passes for the whole derivative of one call
 ENTRIES = 2**20  # of such a derivative: 8 MB
 MOST_CALLS = 1024  # that are held; each keeps its arguments and its derivative
 DRAWS = 3  # of random signs: a derivative that is not entry by entry shows in each
-SAME = 1e-10  # of a gradient: signs change no digit but in the order of sums
+SAME: Residue = 1e-10  # of a gradient: signs change no digit but in the order of sums
 
 
 class NotHeld(EngineFault):

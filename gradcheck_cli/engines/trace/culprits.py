@@ -19,9 +19,10 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS, SAME_ERROR
 from gradcheck_cli.engines.execution import Execution, High, Step
-from gradcheck_cli.engines.trace.isolated_ops import ROUNDING, Alone
-from gradcheck_cli.engines.trace.local_errors import REMAINING, Found, described, local_errors
+from gradcheck_cli.engines.trace.isolated_ops import Alone
+from gradcheck_cli.engines.trace.local_errors import Found, described, local_errors
 from gradcheck_cli.engines.trace.shadow import (
     FIRST_BITS,
     FLOAT64,
@@ -44,9 +45,6 @@ SPOILERS = 2  # operations that round alone
 # Of the recorded list, from the first operation that changes, at most: with the recording and the
 # two traced looks that makes nine.
 RUNS = 6
-# Of its error: as near to the entry, what exact arithmetic gives is the same wrong number. (The
-# judge allows as much from one precision to another.)
-SAME = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ def prove(
     if not note:
         return Proof(operations, places, repaired)
     entry = float(execution.values(execution.target).ravel()[execution.place])
-    same = abs(search.exactly - entry) <= SAME * abs(entry - target)
+    same = abs(search.exactly - entry) <= SAME_ERROR * abs(entry - target)
     enclosed = same and alone.shadow.encloses(needed)
     return Proof(operations, places, repaired, note, search.exactly, enclosed)
 
@@ -111,7 +109,7 @@ def _shown(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> li
     others = [
         i
         for i, one in enumerate(found)
-        if i not in culprits and one.error > ROUNDING and (wrong or not one.singular)
+        if i not in culprits and one.error > FEW_ULPS and (wrong or not one.singular)
     ]
     others.sort(key=lambda i: (found[i].victim, -found[i].error, i))
     return sorted([*culprits, *others[: max(SHOWN - len(culprits), 0)]])
@@ -145,7 +143,7 @@ def _exactly(beside: _Beside, target: float, format: FloatFormat, small: bool) -
     if format.name != "float64":
         alone = beside.run(FLOAT64)
         entry = float(alone.shadow.near(traced).ravel()[place])
-        sure = abs(target) >= format.smallest_normal and _ulps(entry, target, format) <= ROUNDING
+        sure = abs(target) >= format.smallest_normal and _ulps(entry, target, format) <= FEW_ULPS
         if sure or not small:
             return alone
     alone = beside.run(Numbers(FIRST_BITS))
@@ -183,7 +181,7 @@ class _Search:
         self._runs = 0
         assert execution.target is not None
         before = self._error(float(execution.values(execution.target).ravel()[execution.place]))
-        self.wrong = before > ROUNDING
+        self.wrong = before > FEW_ULPS
         self._reachable = bool(np.isfinite(target) and np.isfinite(format.round(target)))
         self.exactly = float(self._exact.near(execution.target).ravel()[execution.place])
         self._enough = self._limit(min(before, 2.0**format.bits))
@@ -196,9 +194,9 @@ class _Search:
         and what that costs even exact arithmetic cannot repair; the roundings on the way are worth
         that several times.
         """
-        limit = max(ROUNDING, float(before**REMAINING))
+        limit = max(FEW_ULPS, float(before**NOTE_BITS))
         constants = self._error(self.exactly)
-        return max(limit, ROUNDING * constants) if constants <= before**0.5 else limit
+        return max(limit, FEW_ULPS * constants) if constants <= before**0.5 else limit
 
     @property
     def unexplained(self) -> str:

@@ -13,11 +13,9 @@ from typing import TypeVar
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.engines.execution import Native, Step
 from gradcheck_cli.engines.trace.shadow import Shadow
-
-# Functions of a library are right to 1 or 2 ulps, its backward kernels round two or three times.
-ROUNDING = 4.0
 
 TOGETHER = 1 << 14  # numbers: the arrays that are made of so many stay in a processor's cache
 
@@ -148,7 +146,7 @@ def _plainly_right(exact: Array, others: Array, format: FloatFormat | None) -> A
         return np.asarray(exact == others)
     size = np.abs(exact)
     # an ulp is more than 2^-bits of the number, and `exact` is half an ulp of float64 off at most
-    right = np.abs(exact - others) <= (ROUNDING - 1) * 2.0**-format.bits * size
+    right = np.abs(exact - others) <= (FEW_ULPS - 1) * 2.0**-format.bits * size
     right &= size >= format.smallest_normal
     right &= size <= format.largest
     return np.asarray(right)

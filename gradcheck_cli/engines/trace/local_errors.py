@@ -15,8 +15,9 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS
 from gradcheck_cli.engines.execution import Execution, High
-from gradcheck_cli.engines.trace.isolated_ops import ROUNDING, Alone
+from gradcheck_cli.engines.trace.isolated_ops import Alone
 from gradcheck_cli.engines.trace.relevance import relevant
 from gradcheck_cli.engines.trace.shadow import (
     Shadow,
@@ -26,10 +27,6 @@ from gradcheck_cli.engines.trace.shadow import (
     is_zero,
     to_shown,
 )
-
-# A loss of more than this part of the digits is more than roundings do; it is where judging begins
-# to warn.
-REMAINING = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,7 @@ def _found(shadow: Shadow, doubts: Sequence[_Doubt], format: FloatFormat | None)
     errors, lost = _errors(exact, near, np.concatenate([one.result for one in doubts]), format)
     sizes = [one.at.size for one in doubts]
     starts = np.cumsum([0, *sizes[:-1]])
-    bits = 1.0 if format is None else 2.0 ** (REMAINING * format.bits)
+    bits = 1.0 if format is None else 2.0 ** (NOTE_BITS * format.bits)
     # what was lost counts first: an underflow is large there and half an ulp in the other
     order = np.where(lost > bits, np.inf, lost) + np.where(errors > bits, errors, 0)
     # and of those that lost everything, what is no number before what is zero
@@ -109,7 +106,7 @@ def _found(shadow: Shadow, doubts: Sequence[_Doubt], format: FloatFormat | None)
         if without.size and _all_finite(shadow, one):
             at = int(one.at[without[0]])
             yield Found(one.place, one.slot, at, float("inf"), singular=True)
-        elif most > ROUNDING:
+        elif most > FEW_ULPS:
             own = float(max(errors[i], lost[i]))
             at = int(one.at[i - start])
             measured.append((Found(one.place, one.slot, at, float(errors[i]), own > bits), own))
@@ -147,7 +144,7 @@ def _inherits(shadow: Shadow, one: Found, own: float) -> bool:
     arrays = (shadow[one.slot], shadow.near(one.slot), shadow.execution.values(one.slot))
     exact, near, result = (np.asarray(x).reshape(-1)[at] for x in arrays)
     errors, lost = _errors(exact, near, result, format)
-    return bool(max(errors[0], lost[0]) > own * 2.0 ** (REMAINING * format.bits))
+    return bool(max(errors[0], lost[0]) > own * 2.0 ** (NOTE_BITS * format.bits))
 
 
 def _victims(shadow: Shadow, found: Sequence[Found]) -> set[int]:

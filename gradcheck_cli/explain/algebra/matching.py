@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from gradcheck_cli.domain.thresholds import SAME_CONSTANT
 from gradcheck_cli.explain.algebra.normal_form import (
     COMMUTATIVE,
+    ZERO,
     Algebra,
     Norm,
     arithmetic,
@@ -25,7 +27,6 @@ from gradcheck_cli.explain.algebra.patterns import NUMBERS, KeywordVariable
 
 Bindings = Mapping[str, Any]
 
-SAME_NUMBER = 2e-6
 """Relative: a constant like log(2) is often written with seven digits, and rounded to float32."""
 
 
@@ -50,7 +51,7 @@ def match(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bindings]
 
 
 def same_number(a: float, b: float) -> bool:
-    return a == b or abs(a - b) <= SAME_NUMBER * max(abs(a), abs(b))
+    return a == b or abs(a - b) <= SAME_CONSTANT * max(abs(a), abs(b))
 
 
 def bound_value(algebra: Algebra, p: Norm, b: Bindings) -> Norm | None:
@@ -272,7 +273,7 @@ def _terms(
     if not ps:
         if not whole:
             yield {**b, rest_key: t}
-        elif t.kind == "number" and abs(t.value) < 1e-12:
+        elif t.kind == "number" and abs(t.value) < ZERO:
             yield b
         return
     (p, weight), others = ps[0], ps[1:]

@@ -16,9 +16,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from gradcheck_cli.domain.thresholds import Residue
+
 Kind = Literal["sum", "product", "call", "atom", "number", "variable"]
 
 MOST_TERMS = 12
+CANCELLED: Residue = 1e-15  # of the largest coefficient of a sum
+ZERO: Residue = 1e-12  # of an exponent or a constant
 """A longer sum or product is not looked into: no rule speaks of so many terms, and a chain of a
 thousand would cost a million."""
 
@@ -104,10 +108,10 @@ class Algebra:
         parts = list(collected.items())
         largest = max((abs(c) for _, c in parts), default=0.0)
         kept = sorted(
-            ((term, c) for term, c in parts if abs(c) > 1e-15 * largest),
+            ((term, c) for term, c in parts if abs(c) > CANCELLED * largest),
             key=lambda part: part[0].number,
         )
-        if abs(constant) < 1e-15 * largest:
+        if abs(constant) < CANCELLED * largest:
             constant = 0.0
         if not kept:
             return self.number(constant)
@@ -132,7 +136,7 @@ class Algebra:
                 collected[core] = collected.get(core, 0.0) + exponent
             else:
                 collected[factor] = collected.get(factor, 0.0) + exponent
-        kept = [(factor, e) for factor, e in collected.items() if abs(e) > 1e-12]
+        kept = [(factor, e) for factor, e in collected.items() if abs(e) > ZERO]
         if not kept or coefficient == 0:
             return self.number(coefficient)
         if len(kept) == 1 and kept[0][0].kind == "sum" and kept[0][1] == 1:

@@ -16,6 +16,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import CONSTANT, Node
 from gradcheck_cli.domain.report import CauseKind
+from gradcheck_cli.domain.thresholds import CANCELS, FROM_ARGUMENTS
 from gradcheck_cli.explain.blame.context import absorbed_by, accumulates, handed_over, silenced
 from gradcheck_cli.explain.blame.first_bad_op import UNNAMED
 from gradcheck_cli.explain.blame.single_op import Behaviour, behaviour
@@ -61,15 +62,8 @@ CAUSES: dict[CauseKind, str] = {
     "its derivative comes back.",
 }
 
-# A sum whose terms are larger than it by this factor loses more than a quarter of float32's digits
-# to their rounding. (Herbie calls 100 sure and 32 perhaps.)
-CANCELS = 64.0
 
 HALVINGS = 8  # after which slopes that only change have come together to a 256th of what they were
-
-# What rounding the arguments explains: the condition number times an ulp of them, and as much again
-# for the operation itself and for first order being only that.
-EXPLAINED = 4.0
 
 
 def kind_of(traces: Traces, op: Operation) -> CauseKind:
@@ -196,7 +190,7 @@ def _magnified(traces: Traces, op: Operation, exactly: Behaviour | None) -> Caus
     if exactly is not None:
         fmt, off = traces.fmt, abs(op.result - op.exact)
         moved = exactly.condition(op.exact_inputs) * fmt.unit_roundoff * abs(op.exact)
-        theirs = off <= EXPLAINED * (moved + float(fmt.ulp(op.exact)))
+        theirs = off <= FROM_ARGUMENTS * (moved + float(fmt.ulp(op.exact)))
     else:
         theirs = any(x != traces.fmt.round(x) for x in op.exact_inputs if np.isfinite(x))
     if not theirs:

@@ -9,10 +9,8 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import Node
-from gradcheck_cli.explain.blame.traces import LOST_BITS, Traces
-
-# An exact number is known to float64, some of whose digits the wider run may have lost itself.
-SAME = 2.0**-20
+from gradcheck_cli.domain.thresholds import NOTE_BITS, SAME_SIZE
+from gradcheck_cli.explain.blame.traces import Traces
 
 Silence = Literal["masked branch", "0*inf"]
 
@@ -80,7 +78,7 @@ def handed_over(traces: Traces, op: Operation) -> bool:
         with np.errstate(all="ignore"):
             numbers = np.ravel(np.asarray(found, dtype=np.float64))
             sizes, size = np.abs(numbers), abs(wanted)  # its sign may come last
-            same = (sizes == size) | (np.abs(sizes - size) <= SAME * size)
+            same = (sizes == size) | (np.abs(sizes - size) <= SAME_SIZE * size)
         if np.any(same):
             return True
     return False
@@ -106,7 +104,7 @@ def absorbed_by(traces: Traces, index: int | None) -> int | None:
                 return k  # it is zero in the dtype before it is added
         small = node.args[int(np.argmin(largest))]
         spacing = float(traces.fmt.ulp(np.max(np.abs(np.asarray(total, dtype=np.float64)))))
-        if 0 < min(largest) < spacing * 2.0 ** ((1 - LOST_BITS) * traces.fmt.bits):
+        if 0 < min(largest) < spacing * 2.0 ** ((1 - NOTE_BITS) * traces.fmt.bits):
             return small
     return None
 

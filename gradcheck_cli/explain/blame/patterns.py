@@ -8,15 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-
-# Two arrays match when they differ by at most this part of the error that is to be explained: then
-# the pattern accounts for 98 % of it, and a coincidence of several entries is out of the question.
-MATCH = 0.02
-
-# An entry that is right, such as one on the diagonal of a transposed matrix, has only its rounding
-# to be explained. A quarter of the digits may be lost before that is worth a word (verdicts:
-# precision-loss).
-ROUNDING = 0.25
+from gradcheck_cli.domain.thresholds import MATCHES, NOTE_BITS
 
 
 def name_pattern(
@@ -74,17 +66,17 @@ def _is_narrow(g: Array, truth: Array) -> bool:
     """Numbers of float32, each as near to the truth as rounding in float32 leaves it."""
     narrow = FORMATS["float32"]
     with np.errstate(all="ignore"):
-        near = np.abs(g - truth) <= 2.0 ** (ROUNDING * narrow.bits) * narrow.ulp(truth)
+        near = np.abs(g - truth) <= 2.0 ** (NOTE_BITS * narrow.bits) * narrow.ulp(truth)
     return bool(np.all(near) and np.array_equal(g, narrow.round(g)))
 
 
 def _matches(g: Array, candidate: Array, truth: Array, fmt: FloatFormat) -> bool:
     """The candidate explains the error: g is much closer to it than to the truth, everywhere but
     where both are right."""
-    rounding = 2.0 ** (ROUNDING * fmt.bits) * fmt.ulp(candidate)
+    rounding = 2.0 ** (NOTE_BITS * fmt.bits) * fmt.ulp(candidate)
     with np.errstate(all="ignore"):
         off, near = np.abs(g - truth), np.abs(g - candidate)
-        explained = near <= MATCH * off
+        explained = near <= MATCHES * off
     return bool(np.all(explained | (near <= rounding)) and np.any(explained & (off > rounding)))
 
 
@@ -96,13 +88,13 @@ def _factor(g: Array, truth: Array, sizes: Mapping[int, str]) -> str | None:
         ratio = g[used] / truth[used]
     factor = float(np.median(ratio))
     spread = np.abs(ratio - factor)
-    if factor in (0, 1) or not np.all(spread <= MATCH * abs(factor - 1)):
+    if factor in (0, 1) or not np.all(spread <= MATCHES * abs(factor - 1)):
         return None
     for size, axis in sizes.items():
         maybe = "perhaps " if size == 2 else ""  # a factor that is often forgotten by itself
-        if size > 1 and abs(factor * size - 1) <= MATCH / size:
+        if size > 1 and abs(factor * size - 1) <= MATCHES / size:
             return f"factor 1/{size}: {maybe}a mean over {axis} where a sum is right"
-        if size > 1 and abs(factor / size - 1) <= MATCH / size:
+        if size > 1 and abs(factor / size - 1) <= MATCHES / size:
             return f"factor {size}: {maybe}a sum over {axis} where a mean is right"
     digits = 6
     while float(f"{factor:.{digits}g}") == 1:
@@ -117,9 +109,9 @@ def _symmetric(g: Array, truth: Array, shape: tuple[int, ...], fmt: FloatFormat)
     largest = np.max(np.abs(truth), initial=0.0)
     together = np.abs(error + error.swapaxes(-1, -2))
     apart = np.abs(error) + np.abs(error.swapaxes(-1, -2))
-    rounding = 2.0 ** (ROUNDING * fmt.bits) * fmt.ulp(np.asarray(largest))
+    rounding = 2.0 ** (NOTE_BITS * fmt.bits) * fmt.ulp(np.asarray(largest))
     return bool(
-        np.all(together <= np.maximum(MATCH * apart, rounding)) and np.any(apart > rounding)
+        np.all(together <= np.maximum(MATCHES * apart, rounding)) and np.any(apart > rounding)
     )
 
 

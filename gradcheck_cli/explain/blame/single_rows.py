@@ -16,13 +16,14 @@ from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Operation, Phase, Projection
 from gradcheck_cli.domain.program import Node
+from gradcheck_cli.domain.thresholds import NOTE_BITS, Cost
 from gradcheck_cli.explain.blame.first_bad_op import UNNAMED
 from gradcheck_cli.explain.blame.single_op import Alone, alone
-from gradcheck_cli.explain.blame.traces import LOST_BITS, Traces
+from gradcheck_cli.explain.blame.traces import Traces
 from gradcheck_cli.explain.blame.values import element
 from reference_engine.op import Op
 
-BUDGET = 20_000.0  # scalar operations of one row in balls: a tenth of a second
+BUDGET: Cost = 20_000.0  # scalar operations of one row in balls: a tenth of a second
 
 
 def first_unlike(traces: Traces) -> Operation | None:
@@ -132,7 +133,7 @@ def _unlike(
 ) -> Operation | None:
     with np.errstate(all="ignore"):
         ulps = np.where(sure, np.abs(given - exact) / traces.fmt.ulp(exact), 0.0)
-    if not ulps.size or not np.max(ulps) > 2.0 ** (LOST_BITS * traces.fmt.bits):
+    if not ulps.size or not np.max(ulps) > 2.0 ** (NOTE_BITS * traces.fmt.bits):
         return None
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(ulps)), ulps.shape))
     met = (element(traces.program.nodes[index], array, at) for array in args)

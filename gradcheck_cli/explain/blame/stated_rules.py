@@ -9,14 +9,10 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
 from gradcheck_cli.domain.program import CUSTOM, Node
 from gradcheck_cli.domain.report import Cause
+from gradcheck_cli.domain.thresholds import DIFFERENT_GRADIENTS
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.explain.blame.single_op import alone
 from gradcheck_cli.explain.blame.values import apart
-
-# Two float64 gradients of one function that differ by more than this part are not the same
-# gradient: a quarter of the digits of float64 may be lost to rounding, no more (verdicts:
-# precision-loss).
-DIFFERENT = 2.0**-26
 
 Both = dict[str, tuple[Array, Array]]
 """By argument: what is stated, and what is right."""
@@ -71,7 +67,7 @@ def _compare(
     rule = "jvp" if mode == "forward" and node.custom.jvp else "custom gradient"
     for name, (stated, true) in found.items():
         with np.errstate(all="ignore"):
-            off = np.abs(stated - true) > DIFFERENT * np.abs(true)
+            off = np.abs(stated - true) > DIFFERENT_GRADIENTS * np.abs(true)
         if np.any(off):
             at = int(np.argmax(off))
             parameter = list(node.custom.forward.inputs)[list(call.values).index(name)]

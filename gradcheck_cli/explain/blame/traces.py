@@ -10,12 +10,9 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Trace
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.thresholds import NOTE_BITS
 
 Bad = Callable[[Array, Array | None], Array]
-
-# Digits are called lost in an operation when its result has lost more than a quarter of them (the
-# same measure that makes a precision loss worth a warning) although its arguments have not.
-LOST_BITS = 0.25
 
 
 # An exact number beyond float64 is written down as the last one of it.
@@ -127,6 +124,6 @@ def lossy(fmt: FloatFormat) -> Bad:
             return np.zeros(np.shape(narrow), dtype=bool)
         with np.errstate(all="ignore"):
             ulps = np.abs(np.asarray(narrow) - wide) / fmt.ulp(wide)
-        return np.asarray(~(ulps <= 2.0 ** (LOST_BITS * fmt.bits)))
+        return np.asarray(~(ulps <= 2.0 ** (NOTE_BITS * fmt.bits)))
 
     return bad

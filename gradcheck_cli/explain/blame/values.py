@@ -10,6 +10,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Node
 from gradcheck_cli.truth.plain import elementwise
 
+LARGEST_WHOLE = 1_000_000  # whole numbers below it are written in full
 SHOWN = 4  # numbers that went into one operation; few take more than three
 
 INFIX = {
@@ -26,7 +27,7 @@ def number(value: float, digits: int = 3) -> str:
     """Short, for a sentence: three digits, no trailing noise, but 1.001 is not called 1."""
     if value == 0:
         return "0"  # a sign of zero would be one more thing to wonder about
-    if np.isfinite(value) and value == int(value) and abs(value) < 1e6:
+    if np.isfinite(value) and value == int(value) and abs(value) < LARGEST_WHOLE:
         return str(int(value))
     if np.isfinite(value) and abs(value) > 0.5:
         while digits < 17 and float(f"{value:.{digits}g}") == np.rint(value) != value:

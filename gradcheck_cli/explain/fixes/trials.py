@@ -28,6 +28,7 @@ from gradcheck_cli.domain.fixes import (
 )
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import Finding, Fix
+from gradcheck_cli.domain.thresholds import ERROR_BITS, NOTE_BITS
 from gradcheck_cli.explain.fixes.candidates import propose
 
 UNSTABLE = (
@@ -45,12 +46,11 @@ NOT_TRIED = "none could be tried: too few points around this one have a truth"
 DOES_NOT_FIT = "the exact number does not fit {}: no way of writing it helps"
 NOT_TAKEN = "a stated derivative would help, which {} does not take in {} mode"
 TOO_LARGE = "none was looked for: the formula has too many operations"
-KEPT = 0.5  # of the bits: what has lost more is an error in the table of verdicts
 # Parts of the bits that a candidate may lose in an engine. The reference engine, where rounding
 # alone counts, held it to a few ulps; a framework's own kernels may cost more. Of what has lost
 # less than a quarter nothing is said; where no candidate reaches that, one that keeps half of the
 # digits is better than the original, and the fix says how far off it is.
-LOSSES = (0.25, KEPT)
+LOSSES = (NOTE_BITS, ERROR_BITS)
 LARGEST = 20_000  # nodes; the search takes about 0.1 ms a node
 OWN_RULE = "inaccurate kernel"  # the engine's: the formula may be written around it
 HOPELESS = ("genuine overflow",)  # causes that no rewrite removes
@@ -423,7 +423,7 @@ def _worst(target: Target, numbers: Array, fmt: FloatFormat) -> float:
 def _keeps(target: Target, now: Array | None, then: Array | None, fmt: FloatFormat) -> bool:
     assert now is not None
     left = errors_in_ulps(target, now, fmt)
-    enough = left <= 2.0 ** (KEPT * fmt.bits)
+    enough = left <= 2.0 ** (ERROR_BITS * fmt.bits)
     if then is not None:
         earlier = errors_in_ulps(target, then, fmt)
         enough |= np.isfinite(earlier) & (left <= earlier)

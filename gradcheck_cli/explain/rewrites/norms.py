@@ -10,9 +10,11 @@ import math
 from collections.abc import Iterator
 
 from gradcheck_cli.domain.program import CONSTANT
+from gradcheck_cli.domain.thresholds import Residue
 from gradcheck_cli.explain.algebra.expressions import Expr
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
 
+RECIPROCAL: Residue = 1e-6  # of n * (1 / n), where 1 / n is written with seven digits
 _SAFE_ROOT = "where(x > 0, sqrt(where(x > 0, x, 1)), 0)"
 
 
@@ -49,7 +51,7 @@ def scaled_root_of_powers(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]]
             given = fit.bindings
             x, axis, keep = shop.expr(given["x"]), given["A"], given["B"]
             if x.shape == () or (
-                "n" in given and abs(given["n"].value * given["k"].value - 1) > 1e-6
+                "n" in given and abs(given["n"].value * given["k"].value - 1) > RECIPROCAL
             ):
                 continue
             size = call("abs", x)
@@ -85,7 +87,7 @@ def spread_by_sums(site: Site) -> Iterator[Expr]:
         x, axis = site.workshop.expr(fit.bindings["x"]), fit.bindings["A"]
         mean = site.call("mean", x, axis=axis, keepdims=True)
         count = math.prod(x.shape) / math.prod(mean.shape)
-        if abs(fit.bindings["c"].value * count - 1) > 1e-6:
+        if abs(fit.bindings["c"].value * count - 1) > RECIPROCAL:
             continue
         shop = site.workshop
         squares = shop.power(shop.subtract(x, mean), 2)
@@ -104,7 +106,7 @@ def product_by_sums(site: Site) -> Iterator[Expr]:
             continue
         means = [call("mean", one, axis=axis, keepdims=True) for one in (x, y)]
         count = math.prod(x.shape) / math.prod(means[0].shape)
-        if abs(fit.bindings["c"].value * count - 1) > 1e-6:
+        if abs(fit.bindings["c"].value * count - 1) > RECIPROCAL:
             continue
         apart = (shop.subtract(one, mean) for one, mean in zip((x, y), means, strict=True))
         product = shop.multiply(*apart)

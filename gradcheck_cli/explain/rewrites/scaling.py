@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT
+from gradcheck_cli.domain.thresholds import Residue
 from gradcheck_cli.explain.algebra.expressions import Expr, has_at_most, ordered
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand
 
 LARGEST = 60  # operations of a part that is scaled: what a person would write anew
 MOST_INPUTS = 16
-TINY = 1e-9  # of degrees, which are sums of a few exponents
+TINY: Residue = 1e-9  # of degrees, which are sums of a few exponents
 
 Degrees = Mapping[Expr, float]
 """Of a value, by input: by which power of the factor it grows when that input does."""

@@ -13,15 +13,21 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT
+from gradcheck_cli.domain.thresholds import Residue, Spread
 from gradcheck_cli.explain.algebra.expressions import Expr, Misfit, ordered
 from gradcheck_cli.explain.rewrites.rule import Proposal, Rewrite, Site
 from gradcheck_cli.explain.rewrites.series import Part, at_zero, double_where, needed
 
 TERMS = 48  # of the series; what divides it takes some away
 BITS = 512  # of which the longest of these series lose a few dozen
-ZERO = 2.0**-300  # what is no farther from 0 than this is a zero that was rounded
+ZERO: Residue = 2.0**-300  # what is no farther from 0 than this is a zero that was rounded
 MOST = 16  # coefficients of a formula that a person would write
-RADII = (1.0, 0.5, 0.25, 0.125)  # powers of two, so that only the last is rounded
+RADII: tuple[Spread, ...] = (
+    1.0,
+    0.5,
+    0.25,
+    0.125,
+)  # powers of two, so that only the last is rounded
 LARGEST = 24  # operations of a function that is developed
 
 Function = Callable[..., Any]

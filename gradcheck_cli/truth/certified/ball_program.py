@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Program
+from gradcheck_cli.domain.thresholds import Cost
 from gradcheck_cli.truth.certified.ties import Ties, at_a_kink, tied_elements, with_unknown
 from gradcheck_cli.truth.plain import constant, inlined, moving
 
@@ -159,4 +160,4 @@ CONTRACTIONS = frozenset(
         "solve",
     ]
 )
-CHEAPER = 0.15  # a product and a sum of balls, beside the average of other operations
+CHEAPER: Cost = 0.15  # a product and a sum of balls, beside the average of other operations

@@ -18,6 +18,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Projection
+from gradcheck_cli.domain.thresholds import UNSEEN_ULPS
 from gradcheck_cli.truth.certified.ball_program import BallProgram, operations
 from gradcheck_cli.truth.certified.ties import Ties, around_jumps, is_mild
 from gradcheck_cli.truth.gradients import block_shapes, numbers_asked
@@ -26,7 +27,6 @@ FIRST_BITS = 117  # 64 more than float64 has
 MOST_BITS = 4096  # x^2 beside 1 for the smallest x of float64 takes 2150; a cancelling y / y^2 more
 OUTPUT = "output"
 ABSORBED = 1074 + 53  # bits in which 1 + x differs from 1 for every x of float64
-NARROW = 8  # a radius of 2^-8 ulp cannot be seen in any figure that the user gets
 
 BUDGET = 300_000
 """Scalar operations of all passes at FIRST_BITS together. A pass takes 0.3 (products of matrices)
@@ -219,7 +219,7 @@ class _Ziv(ABC):
         if not radius.is_finite():
             return None
         ulp = arb(float(self._fmt.ulp(value)))
-        if not radius * 2**NARROW <= ulp:
+        if not radius <= ulp * UNSEEN_ULPS:
             return None
         distance = (radius + abs(middle - arb(value))).upper()
         if distance == 0:

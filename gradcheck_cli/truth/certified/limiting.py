@@ -16,6 +16,7 @@ import numpy.typing as npt
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Mode, Projection
+from gradcheck_cli.domain.thresholds import SAME_LIMIT_BITS, Residue
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.truth.certified.ball_program import BallProgram, operations
 from gradcheck_cli.truth.certified.enclose import BUDGET, FIRST_BITS, MOST_BITS, Blocks, Certificate
@@ -23,8 +24,8 @@ from gradcheck_cli.truth.certified.enclose import BUDGET, FIRST_BITS, MOST_BITS,
 SAMPLES = 64
 ENOUGH = 16  # of which all kinds were met twice: the part of directions that meets another is small
 SHIFT = 200  # bits below the numbers: what bends in between changes no digit of a float64
-ALIKE = 40  # bits in which two limits are the same
-NOTHING = 2.0**-80  # beside the largest limit of a row: what is left of a slope that vanishes
+# Beside the largest limit of a row: what is left of a slope that vanishes.
+NOTHING: Residue = 2.0**-80
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Limiting:
         samples = self.gradients[name]
         low, high = np.min(samples, axis=0), np.max(samples, axis=0)
         size = np.fmax(np.abs(low), np.abs(high))
-        wide = self.tied[name] & ~(high - low <= 2.0**-ALIKE * size)
+        wide = self.tied[name] & ~(high - low <= 2.0**-SAME_LIMIT_BITS * size)
         smooth = wide & (block.kind == PointKind.SMOOTH)
         met = np.zeros(wide.shape, np.bool_)
         for place in map(tuple, np.argwhere(wide)):
@@ -55,7 +56,7 @@ class Limiting:
         return replace(
             block,
             value=np.where(smooth, np.clip(block.value, low, high), block.value),
-            error=np.where(met, np.fmax(block.error, 2.0**-ALIKE * size), block.error),
+            error=np.where(met, np.fmax(block.error, 2.0**-SAME_LIMIT_BITS * size), block.error),
             kind=np.where(smooth, int(PointKind.KINK), block.kind),
             lower=lower,
             upper=upper,
@@ -147,7 +148,7 @@ def _met(samples: Array, largest: float) -> bool:
     population frequencies of species, 1953: the part of draws that would show another kind is
     about the number of kinds that were met once, over the number of draws.)"""
     grid: npt.NDArray[np.float64] = np.round(
-        samples.reshape(len(samples), -1) / (largest or 1.0) * 2.0**ALIKE
+        samples.reshape(len(samples), -1) / (largest or 1.0) * 2.0**SAME_LIMIT_BITS
     )
     _, counts = np.unique(grid, axis=0, return_counts=True)
     return bool(np.all(counts > 1))

@@ -27,6 +27,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.thresholds import BENIGN, Step
 from gradcheck_cli.domain.truth import Cost, Truth
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.conditioning.directional import OUTPUT, Derivatives
@@ -34,10 +35,6 @@ from gradcheck_cli.truth.conditioning.tape import EntryTape, RecordedProgram, Su
 from gradcheck_cli.truth.gradients import block_shapes, float64_gradients, numbers_asked
 from gradcheck_cli.truth.plain import inlined
 
-# An operation whose rounding moves the result by up to 8 times what half an ulp of every input (or
-# of the result) does is taken as benign: the dot product of a well-conditioned problem reaches 2
-# to 4.
-BENIGN = 8.0
 EXACT_ENTRIES = 64  # entries for which the sums are taken exactly: each costs one walk of the tape
 EXACT_NODES = 600  # and the longest program for that
 # Random sign vectors for larger blocks. Where all of them happen to move an entry little, its
@@ -45,10 +42,11 @@ EXACT_NODES = 600  # and the longest program for that
 SAMPLES = 8
 # Roundings by which all inputs move so that everything is rounded anew, and how often: the largest
 # change of three is seldom below the usual one.
-STIR, STIRRED = 2.0, 3
+STIR: Step = 2.0
+STIRRED = 3
 # Of the norm of what is factorised: far above float64's rounding, far below where second order
 # counts.
-PERTURBATION = 2.0**-26
+PERTURBATION: Step = 2.0**-26
 
 
 def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> Truth:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gradcheck_cli.domain.thresholds import DIVERGES, JUMPS
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.numerics.differences import Estimate, Float, Ladder, one_sided
 
-DIVERGES = 0.93  # between 2^-0.1 (h^0.9 still has a derivative) and 1 (h log h has none)
-JUMPS = 1.9  # between 2^0.9 and 2 (a jump); sqrt and cube root are at 1.41 and 1.59
 RUN = 5  # consecutive halvings that must agree, at the deep end of the ladder
 
 

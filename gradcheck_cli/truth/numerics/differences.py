@@ -15,24 +15,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gradcheck_cli.domain.thresholds import DIFFERENCE_SAFETY, Enough, Step
+
 Float = npt.NDArray[np.float64]
 
-FIRST_STEP = (
-    0.21823  # of the scale; no simple fraction, so that a periodic function is not sampled in step
-)
+# Of the scale; no simple fraction, so that a periodic function is not sampled in step.
+FIRST_STEP: Step = 0.21823
 BATCH = 7  # levels evaluated at once: enough for a window of order 12 and its error estimate
 DEEPEST = 42  # 2^-42 of the scale: below that a step has few digits left in float64
 WINDOW = 6  # a longer window gains nothing: its rounding grows as its truncation vanishes
-SAFETY = 10.0  # Ridders' estimate was measured low by up to 1.7x; verdicts ask for a factor of 10
-NOTHING_TO_GAIN = (
-    40.0  # times the noise: about what the rounding at steps near 1 leaves as an error bar
-)
-AT_THE_FLOOR = (
-    8.0  # times noise / largest step: a window that begins there ends 1 to 3 levels below it
-)
-GOOD = (
-    2.0**-33
-)  # relative error bar below which no further levels are taken: far below 2^-24 (float32)
+# Times the noise: about what the rounding at steps near 1 leaves as an error bar.
+NOTHING_TO_GAIN: Enough = 40.0
+# Times noise / largest step: a window that begins there ends 1 to 3 levels below it.
+AT_THE_FLOOR: Enough = 8.0
+# Relative error bar below which no further levels are taken: far below 2^-24 (float32).
+GOOD: Enough = 2.0**-33
 
 
 @dataclass(slots=True)
@@ -260,7 +257,7 @@ def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estima
             new = finer + (finer - coarser) / (2.0 ** (power * j) - 1)
             loudest = np.maximum(loudest[:-1], noise[j:])
             spread = np.maximum(np.abs(new - finer), np.abs(new - coarser))
-            error = SAFETY * spread + amplification * loudest / h[j:, None]
+            error = DIFFERENCE_SAFETY * spread + amplification * loudest / h[j:, None]
             error = np.where(np.isfinite(new) & np.isfinite(error), error, np.inf)
             better = error < errors[: count - j]
             values[: count - j] = np.where(better, new, values[: count - j])

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.thresholds import Step
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.numerics.classify import Sides, classify
 from gradcheck_cli.truth.numerics.differences import DEEPEST, Estimate, Float, Ladder, climb
 from gradcheck_cli.truth.numerics.noise import typical
 
-CLOSER = 2.0**-DEEPEST  # where the steps from `typical` end
+CLOSER: Step = 2.0**-DEEPEST  # where the steps from `typical` end
 
 Values = Mapping[str, Array]
 

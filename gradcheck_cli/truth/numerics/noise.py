@@ -8,35 +8,35 @@ from math import factorial
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.thresholds import (
+    FIRST_ORDER_SLACK,
+    NOISE_GROWS,
+    OPERATIONS,
+    ROUNDING_GRAINS,
+    Step,
+)
 from gradcheck_cli.truth.numerics.differences import Float
-
-# Library functions are good to 1-2 ulps rather than to half of one, and the sum is of first order.
-SLACK = 4.0
 
 # Part of the inputs' bits that stay as they are when these move: they move by far more than an ulp,
 # and by so little that no function changes its shape (2^-40 of themselves in float64).
-KEPT = 0.75
-UNEVEN = 1.2345678901234567  # times that, so that the inputs are rounded too
+KEPT: Step = 0.75
+UNEVEN: Step = 1.2345678901234567  # times that, so that the inputs are rounded too
 # Times that, where the inputs are not rounded: times any power of two, either is a fifth or more
 # from a whole number, so that no number on the way is rounded alike at all points, as 1 + x is
 # where x moves by whole ulps of 1. A constant in a function may undo one of them.
-SPREAD, AGAIN = 1.3, 1.7
-OPERATIONS = 16  # whose rounding is granted at the size of the value, where none was measured
+SPREAD: Step = 1.3
+AGAIN: Step = 1.7
 POINTS = 7
 ORDERS = (3, 4, 5)  # of differences in which nothing but noise is left
 LONGER = 12  # moves for a value that stays the same
-GROWTH = 8.0  # from one to the next: up to 2^-4 of the inputs in float64
-# Roundings of the largest input or output: what a value changes by at once is a grain of it up to
-# here (numbers on the way may be larger than both), and the function's own doing beyond.
-GRAINS = 64.0
-NEAR_0 = 2.0**-32  # of the neighbours' size: how far a zero moves, in units of their moves
-BESIDE = 2.0**-20
+GROWTH: Step = 8.0  # from one to the next: up to 2^-4 of the inputs in float64
+NEAR_0: Step = 2.0**-32  # of the neighbours' size: how far a zero moves, in units of their moves
+BESIDE: Step = 2.0**-20
 """How far from a zero the noise is measured once more, in units of its neighbours."""
-FAR = 0.21823  # about where differences take their longest steps
+FAR: Step = 0.21823  # about where differences take their longest steps
 # Ulps of float32 from point to point, to see whether values were float32 on their way; with no
 # fractions that come back after a few points, or grow evenly.
-CASTS = (4.382, 13.618, 43.854)
-ALIKE = 16.0  # few differences of pure noise are within that of each other; h^3 grows by 30
+CASTS: tuple[Step, ...] = (4.382, 13.618, 43.854)
 
 
 def from_sums(zero: Float, sums: Float, unknown: Float | float) -> Float:
@@ -44,7 +44,7 @@ def from_sums(zero: Float, sums: Float, unknown: Float | float) -> Float:
     where those are not finite, as on a vertical tangent."""
     u = FORMATS["float64"].unit_roundoff
     with np.errstate(all="ignore"):
-        noise = SLACK * (sums + u * np.abs(zero))
+        noise = FIRST_ORDER_SLACK * (sums + u * np.abs(zero))
     return np.where(np.isfinite(noise), noise, unknown)
 
 
@@ -52,7 +52,7 @@ def from_size(zero: Float, operations: int, dtype: str = "float64") -> Float:
     """Noise (m,) when only the size of the values is known: every operation rounds at that size."""
     u = FORMATS[dtype].unit_roundoff
     size = np.where(np.isfinite(zero), np.abs(zero), 0.0)
-    return np.asarray(SLACK * u * size * np.sqrt(max(operations, 1)))
+    return np.asarray(FIRST_ORDER_SLACK * u * size * np.sqrt(max(operations, 1)))
 
 
 def measured(
@@ -81,16 +81,16 @@ def measured(
     if grains and exact:
         again = _table(function, values, zero, _representable(step * AGAIN, dtype))
         noise = np.fmax(noise, _in_differences(again, ORDERS))
-    loud = noise > GRAINS * FORMATS[dtype].unit_roundoff * max(
+    loud = noise > ROUNDING_GRAINS * FORMATS[dtype].unit_roundoff * max(
         map(largest_of, (zero, *values.values()))
     )
     if np.any(loud):
         noise = np.where(loud, _heard_afar(function, values, zero, noise), noise)
     if grains and np.any(still):
         sizes = (zero, *values.values(), _afar(function, values))
-        limit = GRAINS * FORMATS[dtype].unit_roundoff * max(map(largest_of, sizes))
+        limit = ROUNDING_GRAINS * FORMATS[dtype].unit_roundoff * max(map(largest_of, sizes))
         grain = _grain(function, values, zero, factor, still, limit)
-        noise = np.where(still, SLACK * grain, noise)
+        noise = np.where(still, FIRST_ORDER_SLACK * grain, noise)
     if grains and exact and np.any((noise == 0) & ~still):  # moves that are whole grains
         uneven = measured(function, values, zero, exact=False, dtype=dtype)
         noise = np.where((noise == 0) & ~still, uneven, noise)
@@ -149,7 +149,7 @@ def _in_differences(table: Float, orders: Sequence[int]) -> Float:
             differences = np.diff(table, order, axis=0)
             variance = np.mean(differences**2, axis=0) * factorial(order) ** 2
             noise = np.fmax(noise, np.sqrt(variance / factorial(2 * order)))
-    return np.where(np.isfinite(noise), SLACK * noise, 0.0)
+    return np.where(np.isfinite(noise), FIRST_ORDER_SLACK * noise, 0.0)
 
 
 def _heard_afar(
@@ -197,12 +197,14 @@ def _of_casts(
     for ulps in CASTS:
         factor = _representable(ulps * unit, "float64")
         shown.append(_in_differences(_table(function, values, zero, factor), ORDERS))
-        if np.all(shown[0] <= ALIKE * known):
+        if np.all(shown[0] <= NOISE_GROWS * known):
             return np.zeros(zero.shape)
     seen = np.sort(shown, axis=0)
     sizes = np.fmax(np.abs(zero), largest_of(zero))
-    is_rounding = (seen[-1] <= ALIKE * seen[-2]) & (seen[-1] <= GRAINS * unit * sizes)
-    is_rounding &= seen[-1] > ALIKE * known
+    is_rounding = (seen[-1] <= NOISE_GROWS * seen[-2]) & (
+        seen[-1] <= ROUNDING_GRAINS * unit * sizes
+    )
+    is_rounding &= seen[-1] > NOISE_GROWS * known
     return np.where(is_rounding, seen[-1], 0.0)
 
 

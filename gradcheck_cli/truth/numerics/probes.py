@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.scale import scale_of
+from gradcheck_cli.domain.thresholds import Spread
 from gradcheck_cli.engines.layer.subject import Output
 from gradcheck_cli.truth.numerics.differences import Float
 
@@ -18,13 +19,13 @@ COTANGENTS = 4
 MOST_DIRECTIONS = 8
 # Numbers are drawn evenly from -1 .. 1 and moved away from 0 by LEAST: none hides an entry. They
 # have a density, so that no combination of them cancels but by chance.
-LEAST = 0.5
-DENSITY = 0.5
-SQUARE = 13 / 12  # their mean square
+LEAST: Spread = 0.5
+DENSITY: Spread = 0.5
+SQUARE: Spread = 13 / 12  # their mean square
 # A sum of independent numbers with densities up to M, whose weights have norm 1, has a density up
 # to sqrt(2) M (Rogozin 1987, "The estimate of the maximum of the convolution of bounded
 # densities"; Ball 1986, "Cube slicing in R^n"): the chance to be within t of 0 is at most CLOSE t.
-CLOSE = 2 * math.sqrt(2) * DENSITY
+CLOSE: Spread = 2 * math.sqrt(2) * DENSITY
 PART = 2**15  # entries that are worked on at once
 REMEMBERED = 2**17  # numbers of a direction that are drawn once: they are asked for a dozen times
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from gradcheck_cli.domain.thresholds import BENDING, Enough
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.numerics.classify import Sides, classify
 from gradcheck_cli.truth.numerics.differences import (
@@ -25,9 +26,9 @@ from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values, stee
 FIRST_LEVEL = 3  # the first step is an eighth of `climb`'s: four levels from there reach rounding
 LEVELS = 4  # at once: truncation O(h^8), so 1e-14 for what bends on the scale of its inputs
 FEWER = 3  # of them without the longest: O(h^6), which is enough for bars of RELATIVE, mostly
-BENDING = 1.5  # times the second derivative that the longest step shows is none yet
-RELATIVE = 2.0**-30  # a bar below this part of the slope is narrow enough to go on with
-FLOOR = 32.0  # times noise / smallest step: what all levels leave of the noise, and no bending
+RELATIVE: Enough = 2.0**-30  # a bar below this part of the slope is narrow enough to go on with
+# Times noise / smallest step: what all levels leave of the noise, and no bending.
+FLOOR: Enough = 32.0
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.report import Cause
-from gradcheck_cli.explain.blame.traces import LOST_BITS
+from gradcheck_cli.domain.thresholds import NOTE_BITS
 
 ENGINES = ("reference", "torch")
 FAR = np.array([1.0, 2.0, 100.0, 3.0])  # one entry at which exp overflows
@@ -74,7 +74,7 @@ def assert_proven(cause: Cause) -> None:
     assert cause.engine_op
     assert f"`{cause.text}`" in cause.proof or cause.detail.startswith("the parts")
     assert cause.repaired is not None
-    assert cause.repaired <= 2.0 ** (LOST_BITS * FORMATS["float32"].bits)
+    assert cause.repaired <= 2.0 ** (NOTE_BITS * FORMATS["float32"].bits)
 
 
 # formula, x, code, what is blamed, how its detail begins

@@ -11,8 +11,8 @@ import pytest
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.spec import Input, Spec
+from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind
-from gradcheck_cli.judge import limits
 from gradcheck_cli.judge.entries import error_in_ulps
 from reference_engine.op import TABLE
 from tests.conftest import Judged, decide, spec_of
@@ -103,8 +103,8 @@ def test_a_few_ulps_is_what_single_operations_lose(engine: str) -> None:
     ulps = [error for case in cases for error in errors_of(case, engine)]
     assert len(ulps) > 2000
     # measured over more points: 1.9 and 3.9
-    assert np.percentile(ulps, 99) <= limits.FEW_ULPS / 2
-    assert np.percentile(ulps, 99.9) <= 2 * limits.FEW_ULPS
+    assert np.percentile(ulps, 99) <= FEW_ULPS / 2
+    assert np.percentile(ulps, 99.9) <= 2 * FEW_ULPS
 
 
 def test_whole_formulas_raise_no_alarm() -> None:
