@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.checks.shape import output_size
 from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import ByDesign
@@ -196,9 +197,9 @@ class _Slope:
                 continue
             low, high = (entry.low, entry.high) if entry else (-np.inf, np.inf)
             size = np.max(np.abs(leaf.value), initial=0.0) or 1.0
-            signs = 2.0 * rng.integers(0, 2, leaf.value.shape) - 1.0
+            along = signs(rng, leaf.value.shape)
             for side, end in zip((1.0, -1.0), self._ends, strict=True):
-                end[leaf.name] = np.clip(leaf.value + side * self._step * size * signs, low, high)
+                end[leaf.name] = np.clip(leaf.value + side * self._step * size * along, low, high)
 
     def taken(self) -> tuple[float, float]:
         """The slope, and how large its parts are."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.checks.shape import moving_size, output_shape, output_size
+from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient
 from gradcheck_cli.domain.layer import LayerProblem
@@ -42,11 +43,8 @@ class Pushes:
         drawn = {}
         for leaf in narrow.leaves:
             if leaf.differentiable:
-                gaussian = rng.standard_normal(leaf.size)
-                signs = 2.0 * rng.integers(0, 2, leaf.size) - 1
-                drawn[leaf.name] = fmt.round(
-                    np.stack([gaussian, signs]) * tangent_scale(leaf.value)
-                )
+                along = [direction(rng, leaf.size, turn) for turn in range(DIRECTIONS)]
+                drawn[leaf.name] = fmt.round(np.stack(along) * tangent_scale(leaf.value))
         return drawn
 
     def evaluation(self, subject: Subject, output: Array | None = None) -> Evaluation | None:

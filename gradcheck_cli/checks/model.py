@@ -14,6 +14,7 @@ from gradcheck_cli.checks.shape import output_shape, output_size, with_layer
 from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
@@ -308,10 +309,7 @@ class Model:
         """Gaussian and of Rademacher in turn."""
         rng = np.random.default_rng([self.problem.seed, 23])
         size = output_size(self.narrow)
-        drawn = [
-            rng.standard_normal(size) if turn % 2 == 0 else 2.0 * rng.integers(0, 2, size) - 1
-            for turn in range(ROWS)
-        ]
+        drawn = [direction(rng, size, turn) for turn in range(ROWS)]
         return FORMATS[self.problem.dtype].round(np.stack(drawn))
 
     def reverse(self, subject: Subject) -> Evaluation:

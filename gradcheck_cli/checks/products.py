@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import PRODUCT_BARS, PRODUCT_BITS, SAME_FACTOR, Step
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.truth.safe_values import values_of
@@ -45,7 +47,7 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
         for leaf in subject.leaves:
             if not leaf.differentiable:
                 continue
-            direction = signs(rng, leaf.value)
+            direction = signs(rng, leaf.value.shape) * scale_of(leaf.value)
             gradient = gradients.get(leaf.name)
             if mode == "forward":
                 pushed = subject.jvp({leaf.name: direction})
@@ -60,12 +62,6 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
     return [
         Product(name, *drawn[0], _factor(drawn)) for name, drawn in pairs.items() if name in wrong
     ]
-
-
-def signs(rng: np.random.Generator, value: Array) -> Array:
-    """A direction of random signs, as large as the leaf."""
-    size = float(np.sqrt(np.mean(np.square(value)))) if value.size else 1.0
-    return (2.0 * rng.integers(0, 2, value.shape) - 1.0) * (size or 1.0)
 
 
 def difference(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.domain.report import Pass, Rule
@@ -22,7 +23,7 @@ from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge.entries import Mask
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.of_large_layers import Projections
-from gradcheck_cli.truth.of_layers import STIRRED, natural_size, signs, stirred
+from gradcheck_cli.truth.of_layers import STIRRED, natural_size, stirred
 from gradcheck_cli.truth.weighing import move_of, without_digits
 
 STIR: Step = 0.94  # of the bits stay: a few ulps, which round everything on the way anew

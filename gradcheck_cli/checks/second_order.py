@@ -13,6 +13,7 @@ from gradcheck_cli.checks.shape import moving_size, output_shape, output_size, w
 from gradcheck_cli.checks.unfilled_entries import with_zeros_stated
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem
@@ -27,7 +28,7 @@ from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.truth.numerics.noise import from_size
-from gradcheck_cli.truth.of_layers import STIR, STIRRED, signs, stirred
+from gradcheck_cli.truth.of_layers import STIR, STIRRED, stirred
 from gradcheck_cli.truth.second_order import Blocks, SecondTruth, Weights
 from gradcheck_cli.truth.weighing import move_of
 
@@ -73,7 +74,7 @@ class Second:
         self._whole = moving_size(self.narrow) <= COLUMNS
         self._directions = {}
         for leaf in self._leaves:
-            drawn = np.stack([rng.standard_normal(leaf.size), signs(rng, (leaf.size,))])
+            drawn = np.stack([direction(rng, leaf.size, turn) for turn in range(DIRECTIONS)])
             along = np.eye(leaf.size) if self._whole else drawn * tangent_scale(leaf.value)
             self._directions[leaf.name] = fmt.round(along)
 

@@ -13,6 +13,7 @@ from gradcheck_cli.checks.shape import output_shape, output_size, with_layer
 from gradcheck_cli.checks.small import ENTRIES, PASSES
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
 from gradcheck_cli.domain.implementation import STRAIGHT_THROUGH, Surrogate
@@ -207,15 +208,15 @@ class Declared:
         step = size * 2.0 ** -round(bits / 3)
         entry = self.problem.spec.points[self.problem.point].get(name)
         for _ in range(DIRECTIONS):
-            signs = 2.0 * rng.integers(0, 2, leaf.value.shape) - 1.0
-            ends = [leaf.value + side * step * signs for side in (1.0, -1.0)]
+            along = signs(rng, leaf.value.shape)
+            ends = [leaf.value + side * step * along for side in (1.0, -1.0)]
             if entry is not None and any(
                 np.any((end < entry.low) | (end > entry.high)) for end in ends
             ):
                 return False  # nothing is evaluated outside the domain
             above, below = (self.highest.value({name: end}) for end in ends)
             slope = rows @ ((above - below) / (2 * step))
-            expected = declared @ signs.reshape(-1)
+            expected = declared @ along.reshape(-1)
             scale = np.abs(declared) @ np.ones(leaf.size)
             with np.errstate(all="ignore"):
                 if not np.all(np.abs(slope - expected) <= 2.0 ** -(NOTE_BITS * bits) * scale):

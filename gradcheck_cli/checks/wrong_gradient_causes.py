@@ -16,16 +16,18 @@ import numpy as np
 
 from gradcheck_cli.checks.blame import Find
 from gradcheck_cli.checks.by_design import declared_in
-from gradcheck_cli.checks.products import Product, difference, signs, wrong_products
+from gradcheck_cli.checks.products import Product, difference, wrong_products
 from gradcheck_cli.checks.small import is_small
 from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
+from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR, Seconds
 from gradcheck_cli.engines.base import Engine
@@ -187,7 +189,7 @@ class WrongGradients:
         subject = self._subject
         row = rng.standard_normal(sum(output.size for output in subject.outputs))
         leaf = next(leaf for leaf in subject.leaves if leaf.name == finding.input)
-        direction = signs(rng, leaf.value)
+        direction = signs(rng, leaf.value.shape) * scale_of(leaf.value)
         right, _ = difference(subject, leaf.name, leaf.value, direction, row)
         for cut in subject.uncut(row)[1]:
             gradient = (cut.gradients or {}).get(leaf.name)

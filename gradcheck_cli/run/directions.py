@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from zlib import crc32
 
 import numpy as np
 
+from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Projection
 from gradcheck_cli.domain.scale import tangent_scale
@@ -56,22 +58,14 @@ class _Directions:
     def __init__(self, seed: Sequence[int], fmt: FloatFormat) -> None:
         self._seed = seed
         self._fmt = fmt
-        self._kinds = self._turns()
+        self._turns = itertools.count()
 
     @cached_property
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng(self._seed)  # numpy.random costs 30 ms, and few specs need it
 
-    def _turns(self) -> Iterator[bool]:
-        while True:
-            yield True
-            yield False
-
     def __call__(self, shape: tuple[int, ...], scale: float) -> Array:
-        gaussian = next(self._kinds)
-        rng = self._rng
-        unit = rng.standard_normal(shape) if gaussian else 2.0 * rng.integers(0, 2, shape) - 1.0
-        return self._fmt.round(unit * scale)
+        return self._fmt.round(direction(self._rng, shape, next(self._turns)) * scale)
 
 
 def _tangents(spec: Spec, values: Mapping[str, Array], draw: _Directions) -> dict[str, Array]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradcheck_cli.domain import draws
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.thresholds import VAGUE_BAR
 from gradcheck_cli.truth.blocks import Differences
@@ -87,18 +88,14 @@ def _holds(
     rng: np.random.Generator,
 ) -> bool:
     bars: list[dict[str, Array]] = []
-    for kind in ("gaussian", "rademacher"):
+    for turn in (0, 1):
         direction: dict[str, Array] = {}
         expected: Array = np.zeros(())
         mass: Array = np.zeros(())
         for name, columns in support.items():
             value = np.asarray(sampled.values[name], dtype=np.float64)
             size = np.abs(value.reshape(-1)[columns])
-            draw = (
-                rng.standard_normal(columns.size)
-                if kind == "gaussian"
-                else rng.choice([-1.0, 1.0], size=columns.size)
-            )
+            draw = draws.direction(rng, columns.size, turn)
             weights = np.zeros(value.size)
             # each entry moves in proportion to its size, so that none leaves its own scale; what
             # is infinite does not move

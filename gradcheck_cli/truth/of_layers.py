@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
@@ -369,11 +370,6 @@ def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
     """Its values, each moved by this part of itself, up or down, and inside its domain."""
     moved = leaf.inside(leaf.value * (1 + part * signs(rng, leaf.value.shape)))
     return moved if leaf.holds(moved) else np.clip(moved, leaf.low, leaf.high)
-
-
-def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Random numbers of +-1."""
-    return 2.0 * rng.integers(0, 2, shape) - 1.0
 
 
 def projected(block: TruthBlock, directions: Array) -> TruthBlock:

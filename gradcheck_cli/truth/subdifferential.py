@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.thresholds import SAME_LIMIT_BITS
 from gradcheck_cli.domain.truth import Hull, PointKind, TruthBlock
@@ -36,9 +37,7 @@ def hulls_of(
     rng = np.random.default_rng([seed, 2])
     directions = [{name: mask.astype(np.float64) for name, mask in tied.items()}]
     for _ in range(RANDOM_DIRECTIONS):
-        directions.append(
-            {name: mask * rng.choice([-1.0, 1.0], size=mask.size) for name, mask in tied.items()}
-        )
+        directions.append({name: mask * signs(rng, mask.size) for name, mask in tied.items()})
     along = [_sides(direction, sampled) for direction in directions]
     bends = [_bend(sides)[:, None] for sides in along]
     bends += [_bend(differences[n]) * (b.kind == PointKind.KINK) for n, b in blocks.items()]

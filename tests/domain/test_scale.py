@@ -2,6 +2,9 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
 from gradcheck_cli.domain.scale import scale_of, tangent_scale
 
@@ -19,6 +22,15 @@ def test_the_scale_is_below_the_root_mean_square_and_above_half_of_it(size: floa
     largest = np.max(values)
     mean = largest * math.sqrt(np.mean((values / largest) ** 2))
     assert scale_of(values) <= mean < 2 * scale_of(values)
+
+
+@given(arrays(np.float64, array_shapes(min_dims=0, max_dims=2, min_side=0), elements=st.floats()))
+def test_a_scale_is_a_power_of_two_whatever_the_numbers(values: np.ndarray) -> None:
+    """Infinities, nans, subnormals and empty arrays are among them."""
+    scale = scale_of(values)
+    assert math.isfinite(scale)
+    assert scale > 0
+    assert math.frexp(scale)[0] == 0.5
 
 
 def test_zeros_and_nothing_have_scale_one() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gradcheck_cli.checks.casts import seen
 from gradcheck_cli.domain.codes import Severity
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.thresholds import DRAWN_SLACK, Step
@@ -154,7 +155,7 @@ class Bench:
         for leaf in self.leaves.values():
             if leaf.role == "input":
                 entry = point[leaf.name]
-                value = leaf.value * (1 + step * self._signs(leaf.value.shape))
+                value = leaf.value * (1 + step * signs(self._rng, leaf.value.shape))
                 moved[leaf.name] = np.clip(value, entry.low, entry.high)
         return moved
 
@@ -218,10 +219,7 @@ class Bench:
         }
 
     def _shake(self, numbers: Array) -> Array:
-        return np.asarray(numbers * (1 + self.half * self._signs(numbers.shape)))
-
-    def _signs(self, shape: tuple[int, ...]) -> Array:
-        return 2.0 * self._rng.integers(0, 2, shape) - 1.0
+        return np.asarray(numbers * (1 + self.half * signs(self._rng, numbers.shape)))
 
     def gradient(self, ran: CallResult, name: str, row: int = 0) -> Array:
         """The gradient of one leaf, (n,); zeros where there is none, which is as good."""

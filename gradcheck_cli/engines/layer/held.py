@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.implementation import ByDesign
 from gradcheck_cli.domain.thresholds import Residue
@@ -224,15 +225,15 @@ def _slopes(design: ByDesign, call: _Call) -> dict[str, Array]:
     found = {n: g for n, g in zip(args, diagonal, strict=True) if g is not None}
     rng = np.random.default_rng([size, 31])
     for _ in range(DRAWS):
-        signs = 2.0 * rng.integers(0, 2, size) - 1.0
-        for name, gradient in zip(args, call.pull(signs), strict=True):
+        along = signs(rng, size)
+        for name, gradient in zip(args, call.pull(along), strict=True):
             if gradient is None and name not in found:
                 continue
             slope = found.get(name)
             if slope is None or gradient is None or slope.size != size:
                 raise _too_large(design, size)
             scale = SAME * np.max(np.abs(slope), initial=0.0)
-            if not np.all(np.abs(gradient.reshape(-1) - signs * slope.reshape(-1)) <= scale):
+            if not np.all(np.abs(gradient.reshape(-1) - along * slope.reshape(-1)) <= scale):
                 raise _too_large(design, size)
     return {name: slope.reshape(-1) for name, slope in found.items()}
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Mode
 from gradcheck_cli.truth.conditioning.tape import run_nodes
@@ -52,7 +53,7 @@ class Derivatives:
 
     def stirred(self, mode: Mode | None, part: float, rng: np.random.Generator) -> dict[str, Array]:
         """Every block where all inputs are off by `part` of themselves, at random up or down."""
-        xs = [x * (1 + part * rng.choice([-1.0, 1.0], size=x.shape)) for x in self.xs]
+        xs = [x * (1 + part * signs(rng, x.shape)) for x in self.xs]
         with np.errstate(all="ignore"):
             return self._blocks(mode, xs, np.asarray)
 

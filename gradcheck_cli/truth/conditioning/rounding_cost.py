@@ -25,6 +25,7 @@ from typing import cast
 import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.thresholds import BENIGN, Step
@@ -181,10 +182,10 @@ def _sampled(
     norms = {name: np.zeros_like(block) for name, block in true.items()}
     for _ in range(SAMPLES):
         xs = dict(zip(derivatives.names, derivatives.xs, strict=True))
-        signs = {name: rng.choice([-1.0, 1.0], size=x.shape) for name, x in xs.items()}
-        _enlarge(moved, derivatives.along(mode, {n: x * signs[n] for n, x in xs.items()}), 0.0, u)
+        up = {name: signs(rng, x.shape) for name, x in xs.items()}
+        _enlarge(moved, derivatives.along(mode, {n: x * up[n] for n, x in xs.items()}), 0.0, u)
         if derivatives.factorises():
-            whole = {n: _root_mean_square(x) * signs[n] for n, x in xs.items()}
+            whole = {n: _root_mean_square(x) * up[n] for n, x in xs.items()}
             _enlarge(norms, derivatives.along(mode, whole), 0.0, u)
             there = derivatives.perturbed(mode, PERTURBATION, rng)
             _enlarge(backward, there, true, u / PERTURBATION)
