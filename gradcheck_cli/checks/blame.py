@@ -99,10 +99,12 @@ class Blame:
         if not self._is_no_rounding(finding):
             return replace(finding, cause=cause)
         wide, many = self._highest.dtype, finding.message.partition(": ")[0]
-        said = "wrong in every precision, not a matter of rounding"
+        said = "wrong in every precision, so rounding is not the cause"
         if not self._wrong_in_highest(finding):
             self.narrow_alone.add(finding.input)
-            said = f"wrong in {self._dtype}, and not by rounding: {wide} has no such error"
+            said = (
+                f"wrong in {self._dtype}, and rounding is not the cause: {wide} has no such error"
+            )
         return replace(
             finding, code=Codes.WRONG_GRADIENT, severity="error", message=f"{many}: {said}"
         )

@@ -40,11 +40,12 @@ class Casts:
         for cast in self.narrow:
             if cast.dtype == digits and not cast.backward:
                 yield (
-                    f"{name}: {dtype} numbers are {digits} on their way{_where(cast)}: {dtype} is "
-                    f"judged by the digits of {digits}"
+                    f"{name}: the layer computes in {digits} internally{_where(cast)}: its {dtype} "
+                    f"gradient is judged at {digits} precision"
                 )
             elif cast.backward and cast.place and is_narrower(cast.dtype, digits):
-                yield f"{name}: the backward of {dtype} goes on in {cast.dtype}{_where(cast)}"
+                where = _where(cast)
+                yield f"{name}: the backward pass of {dtype} continues in {cast.dtype}{where}"
 
 
 def wrong_without(case: Case) -> tuple[Finding, ...]:
@@ -63,7 +64,7 @@ def wrong_without(case: Case) -> tuple[Finding, ...]:
     _, findings = judge(alone)
     wrong = [finding for finding in findings if finding.code == Codes.WRONG_GRADIENT]
     return tuple(
-        replace(finding, message=f"{finding.message}; so it is without its casts")
+        replace(finding, message=f"{finding.message}; the same without its casts")
         for finding in explain(alone, wrong)
     )
 

@@ -56,7 +56,9 @@ VAGUER = (
     Codes.PRECISION_LOSS,
     Codes.ILL_CONDITIONED,
 )  # than a finding about the layer without its casts
-CAST = "float64 numbers are float32 on their way: float64 is judged by the digits of float32"
+CAST = (
+    "the layer computes in float32 internally: its float64 gradient is judged at float32 precision"
+)
 
 
 def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> LayerAnswer:
@@ -76,7 +78,9 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
         kind = problem.device.partition(":")[0]
         if kind not in engine.capabilities.devices:
             name = engine.capabilities.name
-            raise Unsupported(f"{name} computes on the CPU, and has no device `{problem.device}`")
+            raise Unsupported(
+                f"{name} runs on the CPU only, and not on the device `{problem.device}`"
+            )
         with surroundings(), on_the_path(problem.implementation):
             if problem.behaviour:
                 answer = behave(engine, problem)

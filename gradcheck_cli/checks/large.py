@@ -337,7 +337,7 @@ class Projected:
             truth.exclude(name, mask)
             apart, bar = truth.glance(drawn, truth.rows[0], 0.0, FIRST_LEVEL)
             if abs(apart) > bar:
-                message = f"no gradient for `{name}`, whose derivative is not zero"
+                message = f"no gradient for `{name}`, but its derivative is not zero"
                 yield self._finding(Codes.MISSING_GRADIENT, message, engine=True, name=name)
 
     def _of_strange(self) -> Iterator[Finding]:

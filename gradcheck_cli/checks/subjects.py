@@ -123,8 +123,8 @@ class Subjects:
 
 
 BESIDE = (
-    "at the given point it runs now: it was raised at a point beside it, where differences are "
-    "taken, or by one call only; an input's `domain` keeps them where the layer is defined"
+    "the layer runs at the given point: it raised at a nearby point, where differences are taken, "
+    "or in one call only; an input's `domain` keeps those points where the layer is defined"
 )
 
 

@@ -143,8 +143,8 @@ class Declared:
     def _straight_through(self, leaf: Leaf, rows: Array) -> TruthBlock:
         if leaf.size != rows.shape[1]:
             raise BadSurrogate(
-                f"straight_through hands the upstream gradient on as it comes, but `{leaf.name}` "
-                f"has {leaf.size} entries and the output {rows.shape[1]}"
+                "straight_through passes the upstream gradient through unchanged, but "
+                f"`{leaf.name}` has {leaf.size} entries and the output {rows.shape[1]}"
             )
         known = np.ones(rows.shape, dtype=np.bool_)
         return TruthBlock.of(rows, np.zeros(rows.shape), scale=np.abs(rows), certified=known)
@@ -195,7 +195,7 @@ class Declared:
         for name, surrogate in self.surrogates.items():
             yield f"`{name}`: its backward is declared as {surrogate.formula}: {surrogate.reason}"
             if self._is_the_derivative(name, rows, blocks[name].value):
-                yield f"`{name}`: what is declared is the derivative itself: no surrogate is needed"
+                yield f"`{name}`: the declared surrogate equals the derivative: it is not needed"
 
     def _is_the_derivative(self, name: str, rows: Array, declared: Array) -> bool:
         """Whether the slope of the layer along random signs is what is declared, to a quarter of

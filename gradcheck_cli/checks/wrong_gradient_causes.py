@@ -293,7 +293,7 @@ def _as_wrong(finding: Finding, one: _Wrong) -> Finding:
     if finding.code in WRONG:
         return found
     many = finding.message.partition(": ")[0]
-    said = f"the derivative that `{one.call.name}` states is wrong, not a matter of rounding"
+    said = f"the custom derivative of `{one.call.name}` is wrong, so rounding is not the cause"
     return replace(found, code=Codes.WRONG_GRADIENT, message=f"{many}: {said}")
 
 
@@ -311,13 +311,13 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
         phase="backward",
         span=place.span if place else finding.span,
         text=place.text if place else call.name,
-        detail=f"the stated derivative for `{name}` gives {stated}, that of the forward {right}",
-        story=f"the {rule} of `{call.name}`{_where(call.place)} gives {stated} for `{name}` "
-        f"where {right} is right",
+        detail=f"your {rule} returns {stated} for `{name}`; the derivative of forward is {right}",
+        story=f"the {rule} of `{call.name}`{_where(call.place)} returns {stated} for `{name}`; "
+        f"correct: {right}",
         kind="wrong rule",
         proven=True,
-        proof=f"`{call.name}`{' alone, at the numbers of this run,' if call.live else ''} differs "
-        "from differences of its own forward",
+        proof=f"checked in isolation{' at the same inputs' if call.live else ''}, `{call.name}` "
+        "disagrees with finite differences of its own forward",
         source=place.source if place else None,
     )
 
@@ -335,12 +335,11 @@ def _detached(finding: Finding, cut: Uncut) -> Cause:
         phase="forward",
         span=cut.place.span,
         text=cut.place.text,
-        detail=f"the derivative by `{finding.input}` stops here: `{cut.name}` takes a number out "
-        "of the graph",
+        detail=f"the gradient of `{finding.input}` stops here: `{cut.name}` detaches a value",
         story=story,
         kind=DETACHED,
         proven=True,
-        proof=f"a run in which `{cut.name}` hands on what it is given has the right gradient",
+        proof=f"in a run where `{cut.name}` passes its argument through, the gradient is right",
         source=cut.place.source,
     )
 
@@ -354,7 +353,7 @@ def _missing_if_cut(finding: Finding) -> Finding:
         return finding
     which = finding.message.partition(":")[0]
     return replace(
-        finding, code=Codes.MISSING_GRADIENT, message=f"{which}: none arrives, and it is not zero"
+        finding, code=Codes.MISSING_GRADIENT, message=f"{which}: none arrives, but it is not zero"
     )
 
 
@@ -365,7 +364,7 @@ def _overwritten(finding: Finding, cut: Uncut) -> Cause:
         span=cut.place.span,
         text=cut.place.text,
         detail=f"written to through `{cut.name}`: the derivative is computed from what stood there",
-        story=f"`{cut.name}` hides from the graph that a number is overwritten",
+        story=f"`{cut.name}` hides from the graph that a value is overwritten",
         kind=DETACHED,
         proof=f"without `{cut.name}` the framework refuses the backward pass, because a number "
         "that it had kept was modified in place",

@@ -23,7 +23,7 @@ class ConfigurationError(UsageError):
     """The configuration is not in order. `mistakes` say where, all of them at once."""
 
     def __init__(self, mistakes: list[SpecError]) -> None:
-        super().__init__(f"the configuration in {mistakes[0].path} is not in order")
+        super().__init__(f"invalid configuration in {mistakes[0].path}")
         self.mistakes = tuple(mistakes)
 
 

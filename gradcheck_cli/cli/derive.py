@@ -136,7 +136,7 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
             Codes.UNSUPPORTED_OPERATION, spec.source.path, str(error), spec.span, spec.source
         )
     for rule in dict.fromkeys(custom.name for custom in custom_gradients(spec.program)):
-        words = f"derivatives are those of `{rule}` itself, not what its custom gradient states"
+        words = f"derivatives are those of `{rule}` itself, not of its custom gradient"
         click.echo(f"note: {spec.name}: {words}", err=True)
     if written == "python":
         click.echo(as_python(spec.name, formulas), nl=False)

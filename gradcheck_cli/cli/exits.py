@@ -36,7 +36,7 @@ USAGE = UsageError.exit_code
 INTERNAL = GradcheckError.exit_code
 NOTHING_CHECKED = 5
 
-ISSUE_HINT = "This is a mistake in gradcheck. Please report it with the lines above and these:"
+ISSUE_HINT = "This is a bug in gradcheck. Please report it with the lines above and these:"
 
 
 def verdict(report: Report, fail_on: str = "error", exit_zero: bool = False) -> int:

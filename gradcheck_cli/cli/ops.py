@@ -57,7 +57,7 @@ def supports() -> dict[str, Support]:
         except Exception as error:  # a stranger's code, which the other columns do not need
             from gradcheck_cli.engines.tracebacks import one_line
 
-            talk(f"the engine `{name}` does not tell its operations: {one_line(error)}")
+            talk(f"the engine `{name}` does not list its operations: {one_line(error)}")
             continue
         if support.has:
             told[name] = support

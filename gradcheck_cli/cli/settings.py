@@ -75,7 +75,7 @@ class CodeList(Listed):
             code = by_name.get(word.lower(), word.upper())
             if not any(known.startswith(code) for known in CODES):
                 hint = did_you_mean(word, [*CODES, *by_name])
-                self.fail(f"{word!r} begins no finding code.{hint}", param, ctx)
+                self.fail(f"{word!r} begins no known finding code.{hint}", param, ctx)
             codes.append(code)
         return tuple(codes)
 
@@ -110,12 +110,14 @@ SETTINGS: tuple[Setting, ...] = (
         several=True,
     ),
     Setting("dtype", Listed(DTYPES), "Dtypes; default: float32 and float64.", several=True),
-    Setting("mode", Listed(MODES), "reverse, forward; default: what an engine has.", several=True),
+    Setting(
+        "mode", Listed(MODES), "reverse, forward; default: all that an engine has.", several=True
+    ),
     Setting(
         "select", CodeList(), "Report these findings only (GC2 is all of GC2xx).", several=True
     ),
     Setting("ignore", CodeList(), "Leave these findings out.", several=True),
-    Setting("format", click.Choice(FORMATS), "How results are written; default: full."),
+    Setting("format", click.Choice(FORMATS), "Format of the results; default: full."),
     Setting("output", click.Path(), "Write results to this file, not to standard output."),
     Setting(
         "report",
@@ -124,7 +126,7 @@ SETTINGS: tuple[Setting, ...] = (
         several=True,
     ),
     Setting("seed", click.IntRange(min=0), "Seed of random cotangents; default: 0."),
-    Setting("jobs", click.IntRange(min=1), "Engines at work at the same time.", short="j"),
+    Setting("jobs", click.IntRange(min=1), "Most engines that run in parallel.", short="j"),
     Setting(
         "fail-fast",
         click.BOOL,
@@ -136,24 +138,24 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "fail-on",
         click.Choice(("error", "warning")),
-        "The severity from which a finding gives exit code 1; default: error.",
+        "Exit with 1 for findings of this severity or worse; default: error.",
     ),
     Setting(
         "exit-zero",
         click.BOOL,
-        "Exit with 0 in spite of findings.",
+        "Exit with 0 even if there are findings.",
         switch=True,
         negatable=True,
     ),
     Setting(
         "timeout",
         click.FloatRange(min=0, min_open=True),
-        "Seconds that one engine may take for one spec.",
+        "Time limit in seconds, for one engine and one spec.",
     ),
     Setting(
         "memory",
         click.FloatRange(min=0, min_open=True),
-        "Gigabytes that one engine may take for one spec.",
+        "Memory limit in gigabytes, for one engine and one spec.",
     ),
     Setting(
         "no-user-code",
@@ -164,17 +166,17 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "difference-scheme",
         click.Choice(("forward", "central")),
-        "The difference that the engine finite-difference takes; default: central.",
+        "Scheme of the engine finite-difference; default: central.",
     ),
     Setting(
         "difference-step",
         click.FloatRange(min=0, min_open=True),
-        "Its step h; default: what is usual for the dtype and the input.",
+        "Step h of that difference; default: usual for the dtype and input.",
     ),
     Setting(
         "power",
         click.FloatRange(min=0, max=1, min_open=True, max_open=True),
-        "Probability with which errors of large gradients are to be found; default: 0.999.",
+        "Probability of finding an error in a large gradient; default: 0.999.",
     ),
     Setting(
         "device",

@@ -34,7 +34,10 @@ class Codes:
         "GC101", "wrong-gradient", "error", "The gradient is wrong in every precision."
     )
     MISSING_GRADIENT: Final = _code(
-        "GC102", "missing-gradient", "error", "The engine gives no gradient where there is one."
+        "GC102",
+        "missing-gradient",
+        "error",
+        "The engine returns no gradient, but the derivative is not zero.",
     )
     WRONG_SHAPE_OR_DTYPE: Final = _code(
         "GC103",
@@ -46,7 +49,7 @@ class Codes:
         "GC104",
         "wrong-output",
         "error",
-        "The layer computes something else than the formula that it should equal.",
+        "The values of the layer differ from the formula that it should equal.",
     )
     MODES_DISAGREE: Final = _code(
         "GC105", "modes-disagree", "error", "Reverse and forward mode give different derivatives."
@@ -58,19 +61,19 @@ class Codes:
         "The first derivative is right, the second is not.",
     )
     ENGINES_DISAGREE: Final = _code(
-        "GC107", "engines-disagree", "warning", "Engines differ, and no truth says who is right."
+        "GC107", "engines-disagree", "warning", "Engines disagree, and the truth is unknown."
     )
     MISSING_OUTPUT: Final = _code(
         "GC109", "missing-output", "error", "The layer returns no floating array."
     )
     NAN_GRADIENT: Final = _code(
-        "GC201", "nan-gradient", "error", "The gradient is nan where the truth is a number."
+        "GC201", "nan-gradient", "error", "The gradient is nan, but the derivative is finite."
     )
     INFINITE_GRADIENT: Final = _code(
         "GC202",
         "infinite-gradient",
         "error",
-        "The gradient is infinite, although the derivative is a number or does not exist.",
+        "The gradient is infinite, but the derivative is finite or does not exist.",
     )
     NON_FINITE_OUTPUT: Final = _code(
         "GC203", "non-finite-output", "error", "The output itself is nan or infinite."
@@ -91,19 +94,19 @@ class Codes:
         "GC303",
         "unstable-output",
         "warning",
-        "The value of the formula lost its digits in this dtype, though not to its inputs.",
+        "The value of the formula lost digits in this dtype, and its inputs do not explain it.",
     )
     DIFFERENCE_ERROR: Final = _code(
         "GC304",
         "difference-error",
         "warning",
-        "A difference quotient was asked for; this is how far it is off.",
+        "A difference quotient was requested: its error.",
     )
     DOCUMENTED_APPROXIMATION: Final = _code(
         "GC305",
         "documented-approximation",
         "warning",
-        "The engine gives what its documentation says, which is not the exact number.",
+        "The engine returns an approximation that it documents.",
     )
     KINK: Final = _code(
         "GC401", "kink", "note", "The function has a kink here: one-sided derivatives differ."
@@ -145,10 +148,13 @@ class Codes:
         "GC605",
         "stateful-gradient",
         "error",
-        "A gradient depends on other calls, or leaves something behind for them.",
+        "A gradient depends on other calls, or changes them.",
     )
     LAYOUT_DEPENDENT: Final = _code(
-        "GC606", "layout-dependent", "error", "The result depends on how the arrays lie in memory."
+        "GC606",
+        "layout-dependent",
+        "error",
+        "The result depends on the memory layout of the arrays.",
     )
     NONLINEAR_BACKWARD: Final = _code(
         "GC607",
@@ -160,7 +166,7 @@ class Codes:
         "GC608",
         "request-dependent",
         "error",
-        "A value or gradient depends on which gradients are asked for, or which outputs are used.",
+        "A value or gradient depends on which gradients are requested, or which outputs are used.",
     )
     ENGINE_RAISED: Final = _code(
         "GC701", "engine-raised", "error", "The engine raised an exception."
@@ -170,7 +176,7 @@ class Codes:
         "GC703", "engine-timed-out", "error", "The engine did not answer in time."
     )
     OUT_OF_MEMORY: Final = _code(
-        "GC704", "out-of-memory", "error", "The engine took more memory than it may."
+        "GC704", "out-of-memory", "error", "The engine exceeded its memory limit."
     )
     UNSUPPORTED_OPERATION: Final = _code(
         "GC705", "unsupported-operation", "note", "The engine cannot express this program or mode."
@@ -179,7 +185,7 @@ class Codes:
         "GC706",
         "internal",
         "error",
-        "gradcheck itself made a mistake: an exception in its own truth, judge or explanation.",
+        "gradcheck itself failed: an exception in its own truth, judge or explanation.",
     )
     UNREADABLE_FILE: Final = _code(
         "GC901", "unreadable-file", "error", "The spec file cannot be read."
@@ -209,7 +215,7 @@ class Codes:
         "GC907",
         "nothing-to-differentiate",
         "error",
-        "The output or every input is not a floating number.",
+        "The output, or every input, is not floating-point.",
     )
 
 

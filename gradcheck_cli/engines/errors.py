@@ -33,7 +33,7 @@ class WrongShape(WrongKind):
         self, function: str, argument: str, expected: tuple[int, ...], given: tuple[int, ...]
     ) -> None:
         super().__init__(
-            f"the stated gradient of `{function}` for its argument `{argument}` has shape "
+            f"the custom gradient of `{function}` for its argument `{argument}` has shape "
             f"{given}, but `{argument}` has shape {expected}"
         )
         self.expected = expected

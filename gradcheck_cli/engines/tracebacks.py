@@ -64,7 +64,7 @@ def internal_failure(error: BaseException, what: str) -> Failure:
     the machine's."""
     if _is_exhausted(error):
         return as_failure(error, ours=True)
-    message = f"{what}: {one_line(error)}; please report this mistake of gradcheck"
+    message = f"{what}: {one_line(error)}; please report this bug in gradcheck"
     return Failure("internal", message, short_traceback(error, ours=True))
 
 

@@ -348,14 +348,14 @@ def _judge_missing(
     if missing:
         code, what = (
             Codes.MISSING_GRADIENT,
-            f"no gradient for `{name}`, whose derivative is not zero",
+            f"no gradient for `{name}`, but its derivative is not zero",
         )
         if evaluation.mode == "forward":
-            what = f"no tangent arrives from `{name}`, whose derivative is not zero"
+            what = f"no tangent arrives from `{name}`, but its derivative is not zero"
         if evaluation.mode in SECOND:
             code, what = (
                 Codes.WRONG_SECOND_DERIVATIVE,
-                f"no second derivative for `{name}`, which is not zero",
+                f"no second derivative for `{name}`, but it is not zero",
             )
         got.findings.append(
             finding(

@@ -50,7 +50,7 @@ def no_truth_finding(case: Case, failure: Failure | None) -> Finding:
     if failure is not None and failure.kind == "internal":
         return internal_finding(case, failure)
     late = failure is None or failure.kind == "timed-out"
-    why = " in the time that was given" if late else f": {failure.message}"  # type: ignore[union-attr]
+    why = " within the time limit" if late else f": {failure.message}"  # type: ignore[union-attr]
     return finding(case, Codes.UNDECIDED, f"undecided: the truth could not be computed{why}")
 
 

@@ -275,7 +275,7 @@ def _message(
     many = f"the {what} of `{name}`" if judged.verdict.size == 1 else many
     at = places[:, 0], places[:, 1]
     fmt = FORMATS[case.dtype]
-    where = "where the truth is a number"
+    where = "where the derivative is finite"
     rounded = fmt.round(block.value[at])
     if np.all(np.isinf(rounded)):
         largest = block.value[at][np.argmax(np.abs(block.value[at]))]
@@ -284,16 +284,16 @@ def _message(
     if np.all(rough):
         where = "at a point without a derivative"
     elif np.any(rough):
-        where = "at a point without a derivative, and where the truth is a number"
+        where = "at a point without a derivative, and where the derivative is finite"
     elif np.all(block.kind[at] == PointKind.KINK):
         where = "at a kink"
     elif np.all(block.kind[at] == PointKind.UNDECIDED):
-        where = "where nothing is known of the truth"
+        where = "where the truth is unknown"
     worst = judged.ulps[at][np.isfinite(judged.ulps[at])]
     bits = min(np.log2(np.max(worst, initial=1.0)), fmt.bits)
-    wrong = "wrong in every precision, not a matter of rounding"
+    wrong = "wrong in every precision, so rounding is not the cause"
     if judged.in_float32 is not None and np.all(judged.in_float32[at]):
-        wrong = "wrong in float64, and not by rounding: float32 has no such error"
+        wrong = "wrong in float64, and rounding is not the cause: float32 has no such error"
     return {
         Codes.WRONG_GRADIENT: f"{many}: {wrong}",
         Codes.WRONG_SECOND_DERIVATIVE: f"{many}: {wrong}",
@@ -407,8 +407,8 @@ def guard_findings(case: Case) -> Iterable[Finding]:
             entries, more = entries_of(case, mode, name, block, places, None, None)
             number = float(without[tuple(places[0])])
             message = (
-                f"`{name}`: a bound by the pole of `{guard.pole}` cuts the gradient off, "
-                f"{number:.4g} without it"
+                f"`{name}`: a bound before the pole of `{guard.pole}` makes the gradient zero; "
+                f"without the bound it is {number:.4g}"
             )
             found = finding(
                 case,

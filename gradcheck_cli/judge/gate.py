@@ -56,7 +56,7 @@ RULES: Mapping[Rule, Allowing] = {
     "overflow": Allowing("the truth does not fit the dtype", codes=(Codes.INFINITE_GRADIENT,)),
     "flushed": Allowing("the truth is below the smallest normal number"),
     "flushed input": Allowing(
-        "the engine takes subnormal inputs for 0", codes=(Codes.UNDEFINED_DERIVATIVE,)
+        "the engine treats subnormal inputs as 0", codes=(Codes.UNDEFINED_DERIVATIVE,)
     ),
     "tolerance": Allowing("within the tolerance of the spec"),
     "error bar": Allowing("within the error bar of the truth", DECIDABLE),
@@ -66,7 +66,7 @@ RULES: Mapping[Rule, Allowing] = {
     ),
     "rounding": Allowing("what rounding each operation once may cost", ERROR_BITS),
     "documented": Allowing(
-        "what the engine's documentation says that it gives",
+        "an approximation that the engine documents",
         codes=(Codes.DOCUMENTED_APPROXIMATION,),
     ),
     "few digits": Allowing("fewer than a quarter of the digits are lost", NOTE_BITS),
@@ -74,14 +74,14 @@ RULES: Mapping[Rule, Allowing] = {
         "fewer than half of the digits are lost", ERROR_BITS, (Codes.PRECISION_LOSS,)
     ),
     "zero": Allowing("what rounding leaves of terms that cancel to zero"),
-    "small": Allowing("explained by rounding, and nothing beside the other derivatives"),
+    "small": Allowing("explained by rounding, and negligible beside the other derivatives"),
     "invisible": Allowing(
         "invisible beside the largest entry of its row or column",
         codes=(Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO),
     ),
     "no gradient": Allowing("there is no gradient, and the derivative is zero"),
     "approximation": Allowing(
-        "a difference quotient was asked for", codes=(Codes.DIFFERENCE_ERROR,)
+        "a difference quotient was requested", codes=(Codes.DIFFERENCE_ERROR,)
     ),
     "products": Allowing("random products agree with differences of the output"),
     "path": Allowing("what rounding does to a training path"),

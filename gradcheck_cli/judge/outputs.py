@@ -138,7 +138,7 @@ def _far(case: Case, output: Array, ulps: Array) -> Mask:
 
 
 def _documented(case: Case, evaluation: Evaluation, output: Array) -> Mask:
-    """Whether the elements are what the engine's documentation says that it gives."""
+    """Whether the elements are an approximation that the engine documents."""
     found = documented_of(case, evaluation)
     if found is None:
         return np.zeros(output.shape, dtype=bool)

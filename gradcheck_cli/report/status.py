@@ -33,7 +33,7 @@ def status_lines(result: SpecResult, style: Style) -> list[Text]:
     for note in result.notes:
         lines += labelled("note", note, style)
     for allow in result.unmatched_allows:
-        lines += labelled("note", f"an `allow` matched nothing: {allow}", style)
+        lines += labelled("note", f"unused `allow`: {allow}", style)
     return lines
 
 

@@ -38,7 +38,7 @@ def unmatched(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[str]:
             similar = next((one.similar for one in found if one.similar), "")
             meant = f"; did you mean `{similar}`?" if similar else ""
             yield (
-                f"a `by_design` matched nothing: line {design.span.line}: nothing in the layer "
+                f"unused `by_design`: line {design.span.line}: nothing in the layer "
                 f"matches `{design.name}` ({design.reason}){meant}"
             )
 

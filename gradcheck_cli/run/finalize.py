@@ -91,7 +91,7 @@ def _through_the_gate(
     mistakes = [
         internal_about(
             check,
-            Failure("internal", f"{why}, and no finding; please report this mistake of gradcheck"),
+            Failure("internal", f"{why}, and no finding; please report this bug in gradcheck"),
             span,
         )
         for check, why in broken.items()
@@ -138,7 +138,9 @@ def _unmatched(
         if ran and not allow.shared and not any(_matches(allow, finding) for finding in findings):
             where = " ".join(part for part in (allow.engine, allow.dtype, allow.input) if part)
             what = f"{allow.code} {where}".strip()
-            sentences.append(f"line {allow.span.line}: nothing matches `{what}` ({allow.reason})")
+            sentences.append(
+                f"line {allow.span.line}: `{what}` matched no finding ({allow.reason})"
+            )
     return sentences
 
 

@@ -324,7 +324,7 @@ def _reason_against(
     order = 1 if mode in FIRST_ORDER else 2
     base = next(first for first, second in SECOND_ORDER.items() if mode in (first, second))
     if not _computes(found, where):
-        return f"{found.name} computes on the CPU, and has no device `{where.device}`", False
+        return f"{found.name} runs on the CPU only, and not on the device `{where.device}`", False
     if dtype not in can.dtypes:
         return f"{found.name} has no {dtype}", False
     if base not in can.modes:

@@ -124,7 +124,7 @@ class Work:
                 dtypes.setdefault(look.case.truth.fallback, {})[look.case.dtype] = None
         for reason, where in dtypes.items():
             yield (
-                f"{', '.join(where)}: not certified, {reason}; finite differences and float64 "
+                f"{', '.join(where)}: no certified truth ({reason}); finite differences and float64 "
                 "decide"
             )
 
@@ -160,7 +160,7 @@ def _training(plan: Plan, problem: TrainingProblem) -> TrainingPaths:
         if name not in plan.without:
             paths[name] = None
         elif name in plan.named:
-            words = f"{name} computes on the CPU, and has no device `{plan.placement.device}`"
+            words = f"{name} runs on the CPU only, and not on the device `{plan.placement.device}`"
             failure = Failure("unsupported", words)
             paths[name] = Training(name, problem.dtype, failure=failure)
     start = next(look for look in plan.looks if look.dtype == problem.dtype)

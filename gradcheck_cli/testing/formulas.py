@@ -48,7 +48,7 @@ def _spec(text: str) -> Spec:
     """Raises UsageError with everything that is wrong with it, as `gradcheck run` shows it."""
     specs, mistakes = specfile.read(_PATH, text)
     if mistakes:
-        raise UsageError(f"the formula is not in order\n\n{mistakes_screen(mistakes)}")
+        raise UsageError(f"invalid formula\n\n{mistakes_screen(mistakes)}")
     return specs[0]
 
 

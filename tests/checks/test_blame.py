@@ -127,7 +127,7 @@ def test_a_stated_backward_is_code_with_lines_of_its_own() -> None:
     cause = blamed(StatedRecip, {"x": [60.0]}, "GC302")
     assert stands_at(cause, "e * e")
     assert (cause.op, cause.phase, cause.kind) == ("multiply", "backward", "overflow")
-    assert cause.story.startswith("in the stated backward: 1.14e+26 * 1.14e+26 = inf")
+    assert cause.story.startswith("in your backward: 1.14e+26 * 1.14e+26 = inf")
 
 
 def test_a_masked_branch_is_found_for_inputs_and_parameters() -> None:

@@ -162,7 +162,9 @@ def test_a_backward_in_bfloat16_loses_digits(dtype: str) -> None:
     answer = examined(Forgetful, {"x": normal(4)}, dtype=dtype, modes=REVERSE)
     (found,) = answer.findings
     assert (found.code, found.severity) == ("GC301", "error")
-    assert any(f"the backward of {dtype} goes on in bfloat16" in note for note in answer.notes)
+    assert any(
+        f"the backward pass of {dtype} continues in bfloat16" in note for note in answer.notes
+    )
 
 
 def test_second_derivatives_have_the_same_digits() -> None:
@@ -173,9 +175,9 @@ def test_second_derivatives_have_the_same_digits() -> None:
 
 def test_it_is_said_where_and_what_digits_count() -> None:
     answer = examined(summed, {"x": normal(4)}, modes=REVERSE)
-    (note,) = (note for note in answer.notes if "on their way" in note)
-    assert note.startswith("torch: float64 numbers are bfloat16 on their way (`x.bfloat16()`, ")
-    assert note.endswith("float64 is judged by the digits of bfloat16")
+    (note,) = (note for note in answer.notes if "internally" in note)
+    assert note.startswith("torch: the layer computes in bfloat16 internally (`x.bfloat16()`, ")
+    assert note.endswith("its float64 gradient is judged at bfloat16 precision")
 
 
 def test_behaviour_has_the_same_digits() -> None:

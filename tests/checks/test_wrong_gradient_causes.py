@@ -154,8 +154,9 @@ def test_the_one_wrong_function_of_five() -> None:
     line = cause.source.line(cause.span.line)
     assert line == "        return g * weight**ctx.power, forgotten, None"
     assert line[cause.span.column - 1 : cause.span.end_column - 1] == cause.text == "forgotten"
-    assert "`Scale` alone" in cause.proof
-    assert cause.detail.startswith("the stated derivative for `weight` gives")
+    assert cause.proof.startswith("checked in isolation at the same inputs, `Scale`")
+    assert cause.detail.startswith("your backward returns ")
+    assert " for `weight`; the derivative of forward is " in cause.detail
 
 
 def test_a_layer_that_is_one_function_names_what_it_returns() -> None:

@@ -38,7 +38,7 @@ model: |
     derived = call("derive", "-", cwd=tmp_path, stdin=spec)
     assert (derived.code, "dy/dx = 3*x**2" in derived.out) == (0, True)
     assert derived.err == (
-        "note: cubes: derivatives are those of `cube` itself, not what its custom gradient states\n"
+        "note: cubes: derivatives are those of `cube` itself, not of its custom gradient\n"
     )
 
 

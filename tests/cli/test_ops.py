@@ -44,5 +44,5 @@ def test_an_engine_that_does_not_tell_its_operations_is_left_out_and_told(
     monkeypatch.setattr(FiniteDifferenceEngine, "operations", fails)
     assert supports().keys() == before.keys() - {"finite-difference"}
     said = capsys.readouterr().err
-    assert "the engine `finite-difference` does not tell its operations" in said
+    assert "the engine `finite-difference` does not list its operations" in said
     assert "no table" in said

@@ -130,8 +130,8 @@ def test_what_is_not_known_is_none_and_not_nan() -> None:
     ("g", "truth", "wide", "message"),
     [
         (-1.0, 1.0, -1.0, "the gradient of `x`: wrong in every precision"),
-        (NAN, 1.0, 1.0, "the gradient of `x`: nan where the truth is a number"),
-        (INF, 1.0, 1.0, "the gradient of `x`: infinite where the truth is a number"),
+        (NAN, 1.0, 1.0, "the gradient of `x`: nan where the derivative is finite"),
+        (INF, 1.0, 1.0, "the gradient of `x`: infinite where the derivative is finite"),
         (1 + 2**-9, 1.0, 1.0, "the gradient of `x`: 14 of 24 bits lost in float32"),
         (-1.0, 1.0, 1.0, "the gradient of `x`: 24 of 24 bits lost in float32"),
         (1e30, 1.0, 1.0, "the gradient of `x`: 24 of 24 bits lost in float32"),

@@ -33,7 +33,7 @@ def test_what_is_right_at_zero_is_told_once() -> None:
     made = at_tiny(-INF, INF, kept=(-92.1, 1e30), zero=(-INF, INF))
     checks, (found,) = judge(made)
     assert (found.code, found.severity, found.engine) == ("GC402", "warning", "jax")
-    assert "`x`: jax takes numbers below 1.18e-38 for 0" in found.message
+    assert "`x`: jax treats numbers below 1.18e-38 as 0" in found.message
     assert [check.status for check in checks] == ["passed"]
 
 

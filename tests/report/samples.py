@@ -98,7 +98,7 @@ def overflow_cause(engine: str, story: str) -> Cause:
         node=2,
         engine_op={"torch": "aten.exp.default", "tensorflow": "Exp"}[engine],
         proven=True,
-        proof="with `exp(x)` alone done exactly the gradient is right",
+        proof="with only `exp(x)` exact, the gradient is right",
         repaired=0.4,
     )
 

@@ -79,9 +79,8 @@ def test_a_failure_looks_like_the_picture() -> None:
         "  entry   computed   truth (confirmed)   finite difference         error",
         "  x       nan        -3.72007598e-44     -3.72007598e-44 ± 4e-53   -",
         "  why   forward: exp(100) = inf, 1/inf = 0; backward: 0 * inf = nan",
-        "  cause overflow; with `exp(x)` alone done exactly the gradient is right: 0.4 ulp "
-        "(torch aten.exp.default, tensorflow",
-        "        Exp)",
+        "  cause overflow; with only `exp(x)` exact, the gradient is right: 0.4 ulp "
+        "(torch aten.exp.default, tensorflow Exp)",
         "  help  gradcheck explain GC201",
         "  rerun gradcheck run reciprocal_exp.yaml --engine torch --dtype float32 --seed 0",
     ]

@@ -68,7 +68,7 @@ def test_what_is_no_product_is_told_in_parts() -> None:
 def test_one_detached_path_is_told_once_for_all_parameters_behind_it() -> None:
     one = nan_finding("torch")
     assert one.cause is not None
-    words = "the derivative by `{}` stops here: `detach()` takes a number out of the graph"
+    words = "the derivative by `{}` stops here: `detach()` detaches a value"
     cut = [
         replace(
             one,

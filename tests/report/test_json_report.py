@@ -95,7 +95,7 @@ def test_a_finding_in_full() -> None:
             "kind": "overflow",
             "engine_op": "aten.exp.default",
             "proven": True,
-            "proof": "with `exp(x)` alone done exactly the gradient is right",
+            "proof": "with only `exp(x)` exact, the gradient is right",
             "repaired_ulps": 0.4,
         },
         "pattern": None,

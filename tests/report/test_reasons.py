@@ -14,7 +14,7 @@ from gradcheck_cli.report.style import Style
 from .samples import nan_finding
 
 STORY = "why   forward: exp(100) = inf, 1/inf = 0; backward: 0 * inf = nan"
-PROVEN = "cause overflow; with `exp(x)` alone done exactly the gradient is right"
+PROVEN = "cause overflow; with only `exp(x)` exact, the gradient is right"
 
 
 def shown(group: Sequence[Finding], **style: Any) -> list[str]:
@@ -44,10 +44,10 @@ def test_the_formulas_own_word_is_not_repeated() -> None:
 
 
 def test_other_proofs_are_told_apart() -> None:
-    other = caused(nan_finding("tensorflow"), proof="with `1 / exp(x)` alone done exactly it is")
+    other = caused(nan_finding("tensorflow"), proof="with only `1 / exp(x)` exact, it is")
     lines = shown([nan_finding("torch"), other])
-    assert lines[1].startswith("cause in torch: overflow; with `exp(x)` alone")
-    assert lines[2].startswith("cause in tensorflow: overflow; with `1 / exp(x)` alone")
+    assert lines[1].startswith("cause in torch: overflow; with only `exp(x)` exact")
+    assert lines[2].startswith("cause in tensorflow: overflow; with only `1 / exp(x)` exact")
 
 
 def test_what_was_not_proven_is_not_called_so() -> None:

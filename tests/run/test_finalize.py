@@ -60,7 +60,7 @@ def test_an_allowed_error_does_not(spec: Read) -> None:
 
 def test_an_allow_that_matches_nothing_is_told(spec: Read) -> None:
     assert _settled(spec(ALLOW), []).unmatched_allows == (
-        "line 5: nothing matches `GC201 torch` (known)",
+        "line 5: `GC201 torch` matched no finding (known)",
     )
 
 

@@ -285,7 +285,7 @@ def test_a_device_beats_and_is_beaten_like_every_setting(spec: Read) -> None:
 
 @pytest.mark.usefixtures("gpu")
 def test_engines_without_the_device_refuse_it_where_they_were_named(spec: Read) -> None:
-    words = "eigen computes on the CPU, and has no device `cuda`"
+    words = "eigen runs on the CPU only, and not on the device `cuda`"
     plan = _plan(spec(TRAINED), engines=("torch", "jax", "tensorflow", "eigen"))
     assert plan.without == {"eigen"}
     look = plan.looks[0]
@@ -297,7 +297,7 @@ def test_engines_without_the_device_refuse_it_where_they_were_named(spec: Read) 
     unnamed = [note for note in _plan(spec(TRAINED)).notes if "left out" in note]
     assert unnamed == [
         "reference: reverse and forward mode were left out: "
-        "reference computes on the CPU, and has no device `cuda`"
+        "reference runs on the CPU only, and not on the device `cuda`"
     ]
     (path,) = Work(plan).trainings[0].paths  # of a training it is not asked either
     assert Work(_plan(spec(TRAINED))).trainings[0].paths == ()  # no word of what nobody named

@@ -244,7 +244,7 @@ def test_a_device_that_is_not_here_and_one_that_the_framework_has_not(
     (refused,) = check(lambda x: x * 2, [1.0], device="cuda", **pair).findings
     assert (refused.code, refused.message) == (
         "GC705",
-        "numpy computes on the CPU, and has no device `cuda`",
+        "numpy runs on the CPU only, and not on the device `cuda`",
     )
     assert check(torch.sin, x, device="cpu", dtypes=["float64"], modes=["reverse"]).passed
 

@@ -21,7 +21,7 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
 
-DRAWS = "it draws random numbers: the same ones at every call of a check"
+DRAWS = "it draws random numbers; they are the same at every call of a check"
 
 WALLED = (
     "it raises at every point next to one where runs are compared, so how far two runs may be "
@@ -104,7 +104,7 @@ def _notes(bench: Bench) -> Iterator[str]:
     names = kept(bench)
     if names:
         shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-        yield f"a forward run changes {shown}: put back before every call of a check"
+        yield f"a forward run changes {shown}: restored before every call of a check"
     if bench.walled:
         yield WALLED
 

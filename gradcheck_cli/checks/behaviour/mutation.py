@@ -23,7 +23,7 @@ def written(bench: Bench) -> Iterator[Fault]:
     if ran.upstream_changed:
         yield Fault(
             Codes.UPSTREAM_MUTATED,
-            "the backward writes to the upstream gradient, which is not its own",
+            "the backward writes to the upstream gradient, which it does not own",
         )
     for name in ran.changed_later:
         leaf = leaves[name]

@@ -23,7 +23,7 @@ def asked(bench: Bench) -> Iterator[Fault]:
 
 
 def _without_gradients(bench: Bench) -> Iterator[Fault]:
-    where = "where no gradients are tracked"
+    where = "when no gradients are tracked"
     try:
         ran = bench.subject.run(Call(tracking=False))
     except Exception as error:
@@ -45,7 +45,7 @@ def _subsets(bench: Bench) -> list[tuple[str, ...]]:
 
 def _some_gradients(bench: Bench) -> Iterator[Fault]:
     for wrt in _subsets(bench):
-        where = f"where only {_listed(wrt)} asks for a gradient"
+        where = f"where only {_listed(wrt)} requires a gradient"
         try:
             ran = bench.run(Call(wrt=wrt))
         except Exception as error:

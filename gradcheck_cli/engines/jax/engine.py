@@ -83,10 +83,7 @@ class JaxEngine(LoweredEngine):
             return None
         for custom in custom_gradients(program):
             if custom.jvp is None:
-                return (
-                    "JAX's forward mode needs a stated jvp for the custom gradient of "
-                    f"`{custom.name}`"
-                )
+                return f"JAX's forward mode needs a jvp for the custom gradient of `{custom.name}`"
         return None
 
     def lacks(self, error: BaseException) -> bool:

@@ -80,7 +80,7 @@ def _trace(function: Callable[..., Any], args: Any) -> _Evaluated:
 
         jaxpr, shape = jax.make_jaxpr(traced, return_shape=True)(*args)
     if not _OTHERWISE.isdisjoint(equation.primitive.name for equation in jaxpr.eqns):
-        raise ValueError("it calls a function with a stated derivative")
+        raise ValueError("it calls a function with a custom derivative")
     return core.jaxpr_as_fun(jaxpr), jax.tree.structure(shape)
 
 

@@ -23,7 +23,7 @@ _NO_COTANGENT = "so the shapes do not match"  # how JAX's ValueError of a custom
 _NO_FORWARD = "(jvp) to a custom_vjp function"  # how JAX's TypeError ends
 _ADVICE = {
     _NO_LOOP: "forward mode has such loops: `modes: [forward]` checks that alone",
-    _NO_TRANSPOSE: "a stated jvp has to be linear in its tangents: JAX transposes it",
+    _NO_TRANSPOSE: "a custom jvp must be linear in its tangents: JAX transposes it",
     _NO_COTANGENT: (
         "the cotangent of an argument has its shape: a sum over the axes along which it was "
         "broadcast, and over no other"

@@ -15,7 +15,7 @@ from gradcheck_cli.engines.kit.modes import Answer
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
-_NONE = "NumPy differentiates no formulas: it runs a forward and a backward that somebody wrote"
+_NONE = "the engine numpy checks hand-written pairs of forward and backward, not formulas"
 
 
 class NumpyEngine(AnsweringEngine):

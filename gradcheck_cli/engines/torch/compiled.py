@@ -14,7 +14,7 @@ NOTE = (
     "compiled by torch.compile: its gradients are judged as compiled; casts and causes are looked "
     "for in the layer as it was written"
 )
-NO_FORWARD_MODE = "what torch.compile has compiled loses tangents"
+NO_FORWARD_MODE = "torch.compile loses tangents"
 NO_SECOND_ORDER = "PyTorch does not differentiate twice what torch.compile has compiled"
 
 

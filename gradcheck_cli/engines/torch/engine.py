@@ -88,8 +88,7 @@ class TorchEngine(LoweredEngine):
         for custom in custom_gradients(program):
             if custom.jvp is None:
                 return (
-                    "PyTorch's forward mode needs a stated jvp for the custom gradient of "
-                    f"`{custom.name}`"
+                    f"PyTorch's forward mode needs a jvp for the custom gradient of `{custom.name}`"
                 )
         return None
 

@@ -205,8 +205,7 @@ class _Search:
             return ""
         how = "exact arithmetic" if self._numbers.balls else "float64"
         return (
-            f"the same operations in {how} give {self.exactly:.9g}: "
-            "what is wrong is not their rounding"
+            f"the same operations in {how} give {self.exactly:.9g}: their rounding is not the cause"
         )
 
     def _error(self, value: float) -> float:

@@ -57,7 +57,7 @@ CAUSES: dict[CauseKind, str] = {
     "arguments.",
     "inaccurate kernel": "The framework's own operation is not accurate at these numbers, which "
     "are harmless and right.",
-    "wrong rule": "The derivative that was stated is not that of the function.",
+    "wrong rule": "The custom derivative is not the derivative of the function.",
     "detached path": "A number that depends on the input is taken out of the graph, so nothing of "
     "its derivative comes back.",
 }

@@ -183,14 +183,14 @@ def _proof(
         return proof_of(traces, executed.culprits, what), executed.repaired is not None
     if kind in IN_EVERY_PRECISION and _same_when_wider(traces, op):
         return (
-            "float64 does the same with the same finite numbers: it is no matter of rounding",
+            "float64 gives the same for the same finite inputs, so rounding is not the cause",
             True,
         )
     if kind == "absorbed epsilon" and not np.isfinite(op.result):
         return f"the constant is zero in {traces.fmt.name} before it is added", True
     if kind == "domain edge" and at_edge(traces, op):
         return (
-            "ball arithmetic has no finite number there either: it is no matter of rounding",
+            "ball arithmetic has no finite number there either, so rounding is not the cause",
             True,
         )
     return traces.narrow.note, False

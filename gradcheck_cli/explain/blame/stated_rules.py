@@ -73,7 +73,8 @@ def _compare(
             parameter = list(node.custom.forward.inputs)[list(call.values).index(name)]
             given, right = apart(float(stated[at]), float(true[at]))
             detail = (
-                f"the stated derivative for `{parameter}` is {given}, that of the forward {right}"
+                f"your {rule} returns {given} for `{parameter}`; "
+                f"the derivative of forward is {right}"
             )
             return Cause(
                 op=node.custom.name,
@@ -81,11 +82,12 @@ def _compare(
                 span=node.span,
                 text=node.text,
                 detail=detail,
-                story=f"the {rule} of `{node.custom.name}` gives {given} where {right} is right",
+                story=f"the {rule} of `{node.custom.name}` returns {given}; correct: {right}",
                 kind="wrong rule",
                 node=index,
                 proven=True,
-                proof=f"`{node.custom.name}` alone is differentiated both ways, {how}",
+                proof=f"checked in isolation ({how}): the {rule} of `{node.custom.name}` is not "
+                "the derivative of its forward",
             )
     return None
 

@@ -43,7 +43,7 @@ def _parts_cancel(traces: Traces, op: Operation, index: int) -> str:
     right = "" if right == seen else f"{right} = "
     result, exact = apart(op.result, op.exact, 9)
     return (
-        f"the parts of the derivative by {quoted(traces.program.nodes[index].text)} cancel: "
+        f"the contributions to {quoted(traces.program.nodes[index].text)} cancel: "
         f"{seen} = {result}, exactly {right}{exact}"
     )
 
@@ -58,7 +58,7 @@ def _wrong_number(traces: Traces, op: Operation, kind: CauseKind, shown: str) ->
         result_told, exact_told = apart(result, exact)
         return f"derivative is {result_told} on this side of the bound, exactly {exact_told}"
     if kind == "tie" and result != exact:
-        return f"another branch than the exact one: gives {_beside(op)}"
+        return f"takes another branch than exact arithmetic: gives {_beside(op)}"
     if kind == "sensitivity" and np.isfinite(exact) and op.name != UNNAMED:
         return f"magnifies rounding: {shown} = {_beside(op, 9)}"
     if kind == "inaccurate kernel" and op.name == UNNAMED:
@@ -151,7 +151,7 @@ def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
         if op.node is not None:
             story += _downstream(traces, op.node, op.index)
         if op.node in traces.stated:
-            return "in the stated backward: " + ", ".join(story)
+            return "in your backward: " + ", ".join(story)
         back = _backward_story(traces)
         return "forward: " + ", ".join(story) + (f"; backward: {back}" if back else "")
     return f"{op.phase}: {_derivative_story(traces, op)}"
@@ -178,7 +178,7 @@ def _derivative_story(traces: Traces, op: Operation) -> str:
     shown = called(op.name, op.inputs)
     told = f"{shown} = {_beside(op, 3) if np.isfinite(op.exact) else number(op.result)}"
     if (index := accumulated(traces, op)) is not None:
-        return f"the parts by {quoted(traces.program.nodes[index].text)}: {told}"
+        return f"the contributions to {quoted(traces.program.nodes[index].text)}: {told}"
     args = [np.asarray(traces.narrow.values.get(i, np.nan)) for i in node.args]
     own = application(node, args, op.index)
     if op.name == UNNAMED and op.phase == "tangent":
@@ -244,8 +244,8 @@ def proof_of(traces: Traces, culprits: Sequence[Operation], what: str) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     told = ", ".join(names[:NAMED]) + more
     if len(names) == 1:
-        return f"with {told} alone done exactly the {what} is right"
-    return f"with {told} done exactly, and nothing else, the {what} is right"
+        return f"with only {told} exact, the {what} is right"
+    return f"with {told} exact and all else unchanged, the {what} is right"
 
 
 def _name(traces: Traces, op: Operation) -> str:
@@ -253,6 +253,6 @@ def _name(traces: Traces, op: Operation) -> str:
         return f"`{op.name}`"
     index = accumulated(traces, op) if op.phase == "backward" else None
     if index is not None:
-        return f"the sum of the parts by {quoted(traces.program.nodes[index].text)}"
+        return f"the sum of the contributions to {quoted(traces.program.nodes[index].text)}"
     text = quoted(traces.program.nodes[op.node].text)
     return text if op.phase == "forward" else f"the derivative of {text}"

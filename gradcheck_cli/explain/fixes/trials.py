@@ -40,11 +40,11 @@ UNSTABLE = (
     Codes.UNSTABLE_OUTPUT,
 )
 NOT_FINITE = (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.NON_FINITE_OUTPUT)
-NONE_HELPS = "no rewrite of the catalogue helps here, and no stated derivative"
-NO_DERIVATIVE = "there is no derivative here: whatever a fix gave would be unproven"
+NONE_HELPS = "neither a rewrite of the catalogue nor a custom gradient helps here"
+NO_DERIVATIVE = "there is no derivative here, so no fix can be proven"
 NOT_TRIED = "none could be tried: too few points around this one have a truth"
-DOES_NOT_FIT = "the exact number does not fit {}: no way of writing it helps"
-NOT_TAKEN = "a stated derivative would help, which {} does not take in {} mode"
+DOES_NOT_FIT = "the exact result does not fit {}: no other formula helps"
+NOT_TAKEN = "a custom gradient would help, but {} takes none in {} mode"
 TOO_LARGE = "none was looked for: the formula has too many operations"
 # Parts of the bits that a candidate may lose in an engine. The reference engine, where rounding
 # alone counts, held it to a few ulps; a framework's own kernels may cost more. Of what has lost

@@ -72,7 +72,7 @@ def assert_proven(cause: Cause) -> None:
     """That a run without this operation's error was right, to what the warning level allows."""
     assert cause.proven
     assert cause.engine_op
-    assert f"`{cause.text}`" in cause.proof or cause.detail.startswith("the parts")
+    assert f"`{cause.text}`" in cause.proof or cause.detail.startswith("the contributions")
     assert cause.repaired is not None
     assert cause.repaired <= 2.0 ** (NOTE_BITS * FORMATS["float32"].bits)
 
@@ -141,7 +141,7 @@ OTHERS = [
         1e-3,
         "GC301",
         "backward subtract 1:1 `log(1 + x) - x`",
-        "the parts of the derivative by `x` cancel: -1 + 0.999000967 = -0.0009990",
+        "the contributions to `x` cancel: -1 + 0.999000967 = -0.0009990",
     ),
     # the value is zero, but the derivative does not depend on it
     (
