@@ -62,7 +62,7 @@ class Cause:
     node: int | None = None
     engine_op: str | None = None
     proven: bool = False
-    proof: str = ""  # "with `exp` alone done exactly the gradient is right"
+    proof: str = ""  # "with only `exp` exact, the gradient is right"
     repaired: float | None = None
     source: Source | None = None
 

@@ -54,7 +54,7 @@ def _lines(
 
 
 def _cause_text(members: Sequence[Finding]) -> str:
-    """`overflow; with exp(x) alone done exactly the gradient is right: 0.4 ulp`, and what the
+    """`overflow; with only exp(x) exact, the gradient is right: 0.4 ulp`, and what the
     engines call it."""
     causes = [finding.cause for finding in members if finding.cause]
     first = causes[0]

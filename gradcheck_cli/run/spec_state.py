@@ -124,8 +124,8 @@ class Work:
                 dtypes.setdefault(look.case.truth.fallback, {})[look.case.dtype] = None
         for reason, where in dtypes.items():
             yield (
-                f"{', '.join(where)}: no certified truth ({reason}); finite differences and float64 "
-                "decide"
+                f"{', '.join(where)}: no certified truth ({reason}); finite differences and "
+                "float64 decide"
             )
 
     def _compilations(self) -> Iterator[str]:
