@@ -112,10 +112,9 @@ def custom_gradient(vjp: Function, jvp: Function | None = None) -> Callable[[Fun
                     Stated(name, vjp, jvp),
                     family="custom",
                     arrays=tuple(f"x{i}" for i in range(len(args))),
-                    formula=f"{name}(...)",
-                    derivative="as the user states it",
-                    source="the user",
+                    keywords={},
                 )
+                row.says(f"{name}(...)", "as the user states it", source="the user")
             return row(*args)
 
         return update_wrapper(call, f)

@@ -7,10 +7,12 @@ its derivative does not exist and which convention holds there.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import CO_VARARGS
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -146,15 +148,15 @@ class Op:
 
     name, aliases       what it is called; aliases are its other Array-API or NumPy names
     family              the file of the table that it stands in
-    arrays              names of the array arguments in order; a last one with "*" is variadic
+    arrays              names of the array arguments in order; a last one with "*" is variadic.
+                        Unless they are stated they are those of `raw`
     keywords            static arguments with their defaults, REQUIRED where there is none; given by
-                        name, or after the arrays in this order (a text stands before the arrays)
-    formula, derivative, domain, source    texts for people
-    stability           why value or derivative are computed in this form and not in the textbook's
+                        name, or after the arrays in this order (a text stands before the arrays).
+                        Unless they are stated they are the keyword-only arguments of `raw`
     points              kinks, ties, jumps, poles: what happens there, in which engine
     rule                the derivative as a statement; None if the result is never differentiated
-    passive             positions of array arguments that the rule has nothing for
-    kinds               positions of array arguments that are "int" or "bool", and not floating
+    kinds               positions of array arguments that are "int" or "bool", and not floating: the
+                        rule has nothing for them (`passive`)
     rounding            where rounding enters the value: "none" (it is exact), "result" (a few units
                         of the result), "sums" (of the result for the arguments' absolute values,
                         which bound every partial sum), "inputs" (as much as a few units of every
@@ -199,18 +201,12 @@ class Op:
         raw: Callable[..., Any],
         rule: Rule | None,
         *,
-        family: str,
-        arrays: tuple[str, ...] = ("x",),
+        family: str = "",
+        arrays: tuple[str, ...] | None = None,
         keywords: Mapping[str, Any] | None = None,
         aliases: tuple[str, ...] = (),
-        formula: str,
-        derivative: str,
-        domain: str = "all real numbers",
-        stability: str = "",
         points: tuple[Point, ...] = (),
-        source: str,
         rounding: Rounding = "result",
-        passive: tuple[int, ...] = (),
         kinds: Mapping[int, Literal["int", "bool"]] | None = None,
         kinks_at: Callable[..., Any] | None = None,
         result_shape: Callable[..., tuple[int, ...]] | None = None,
@@ -219,25 +215,47 @@ class Op:
         self.raw = raw
         self.rule = rule
         self.family = family
+        arrays, keywords = _completed(raw, arrays, keywords)
         self.arrays = arrays
         self.arity = -1 if arrays and arrays[-1].startswith("*") else len(arrays)
-        self.keywords: Mapping[str, Any] = MappingProxyType(dict(keywords or {}))
+        self.keywords: Mapping[str, Any] = MappingProxyType(dict(keywords))
         self.aliases = aliases
-        self.formula = formula
-        self.derivative = derivative
-        self.domain = domain
-        self.stability = stability
+        self.formula = self.derivative = self.domain = self.stability = self.source = ""
         self.points = points
-        self.source = source
         self.rounding = rounding
         self.exact = rounding == "none"
-        self.passive = passive
+        self.passive = tuple(kinds or ())
         self.kinds: Mapping[int, str] = MappingProxyType(dict(kinds or {}))
         self.kinks_at = kinks_at
         self.result_shape = result_shape
         self.add_to: Callable[..., None] | None = getattr(rule, "add_to", None)
         self.takes_repeated: bool = getattr(rule, "takes_repeated", False)
         self.recordings = _Recordings(self)
+
+    def says(
+        self,
+        formula: str,
+        derivative: str,
+        *,
+        domain: str = "all real numbers",
+        stability: str = "",
+        source: str | None = None,
+    ) -> Self:
+        """The row with its texts for people.
+
+        formula, derivative, domain    the mathematics
+        stability                      why value or derivative are computed in this form and not in
+                                       the textbook's
+        source                         where derivative or behaviour come from, if not from where
+                                       those of its family do
+        """
+        self.formula = formula
+        self.derivative = derivative
+        self.domain = domain
+        self.stability = stability
+        if source is not None:
+            self.source = source
+        return self
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -325,6 +343,35 @@ class Op:
         return args[:arity], {**given, **keywords}
 
 
+def _completed(
+    raw: Callable[..., Any], arrays: tuple[str, ...] | None, keywords: Mapping[str, Any] | None
+) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+    """Arrays and keywords, from the function that computes the value where they are not stated."""
+    if arrays is not None and keywords is not None:
+        return arrays, keywords
+    named, static = _arguments_of(raw)
+    keywords = static if keywords is None else keywords
+    if arrays is None:
+        arrays = tuple(name for name in named if name not in keywords)
+    return arrays, keywords
+
+
+def _arguments_of(raw: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The names of the arrays that a value is computed from (one that takes any number of them
+    says nothing: `x`), and its keyword-only arguments with their defaults."""
+    while hasattr(raw, "__wrapped__"):
+        raw = raw.__wrapped__
+    if isinstance(raw, np.ufunc):
+        return ("x",) if raw.nin == 1 else ("x1", "x2"), {}
+    code = getattr(raw, "__code__", None)
+    if code is None or code.co_flags & CO_VARARGS:
+        return ("x",), {}
+    count = code.co_argcount
+    static = code.co_varnames[count : count + code.co_kwonlyargcount]
+    defaults = getattr(raw, "__kwdefaults__", None) or {}
+    return code.co_varnames[:count], {name: defaults.get(name, REQUIRED) for name in static}
+
+
 class Composite(Op):
     """A row that is written in other rows: its derivative, in every mode and order, is theirs.
 
@@ -334,8 +381,17 @@ class Composite(Op):
 
     __slots__ = ("compose",)
 
-    def __init__(self, name: str, compose: Callable[..., Value], **texts: Any) -> None:
-        super().__init__(name, self._on_arrays, None, **texts)
+    def __init__(
+        self,
+        name: str,
+        compose: Callable[..., Value],
+        *,
+        arrays: tuple[str, ...] | None = None,
+        keywords: Mapping[str, Any] | None = None,
+        **stated: Any,
+    ) -> None:
+        arrays, keywords = _completed(compose, arrays, keywords)
+        super().__init__(name, self._on_arrays, None, arrays=arrays, keywords=keywords, **stated)
         self.compose = compose
 
     @property
@@ -433,27 +489,53 @@ SEVERAL: Mapping[str, Several] = MappingProxyType(_SEVERAL)
 """Functions of several results, by their names."""
 
 
-def register(op: Op, *, internal: bool = False) -> Op:
-    """Add a row. Raises ValueError if its name or an alias is taken."""
-    _claim(op)
-    ROWS[op.name] = op
-    (_INTERNAL if internal else _PUBLIC)[op.name] = op
-    _ALIASES.update(dict.fromkeys(op.aliases, op.name))
-    return op
+_Stated = ParamSpec("_Stated")
+_Row = TypeVar("_Row", bound=Op)
 
 
-def register_several(function: Several) -> Several:
-    """Add a function of several results. Raises ValueError if its name or an alias is taken."""
+def _adding(kind: Callable[_Stated, _Row], *, internal: bool = False) -> Callable[_Stated, _Row]:
+    """Makes a row of that kind and adds it to the table.
+
+    Its family is the module that states it. Where that has a ROUNDING or a SOURCE, they hold for
+    all rows that do not state another. Raises ValueError if a name or an alias is taken.
+    """
+
+    def add(*arguments: _Stated.args, **stated: _Stated.kwargs) -> _Row:
+        module = sys._getframe(1).f_globals
+        defaults = {"family": _family(module), "rounding": module.get("ROUNDING", "result")}
+        made = kind(*arguments, **{**defaults, **stated})
+        made.source = module.get("SOURCE", "elementary calculus")
+        _claim(made)
+        ROWS[made.name] = made
+        (_INTERNAL if internal else _PUBLIC)[made.name] = made
+        return made
+
+    return add
+
+
+row = _adding(Op)
+composite = _adding(Composite)
+internal = _adding(Op, internal=True)
+
+
+def several(*arguments: Any, **stated: Any) -> Several:
+    """Adds a function of several results, in the same way."""
+    function = Several(*arguments, **stated, family=_family(sys._getframe(1).f_globals))
     _claim(function)
     _SEVERAL[function.name] = function
-    _ALIASES.update(dict.fromkeys(function.aliases, function.name))
     return function
 
 
-def _claim(row: Op | Several) -> None:
-    for name in (row.name, *row.aliases):
+def _family(module: Mapping[str, Any]) -> str:
+    name: str = module["__name__"]
+    return name.rpartition(".")[2]
+
+
+def _claim(made: Op | Several) -> None:
+    for name in (made.name, *made.aliases):
         if name in ROWS or name in _SEVERAL or name in _ALIASES:
             raise ValueError(f"two rows are called {name}")
+    _ALIASES.update(dict.fromkeys(made.aliases, made.name))
 
 
 def find(name: str) -> Op | None:

@@ -27,7 +27,7 @@ Value: TypeAlias = Any  # a NumPy array or number, a Tensor or a Dual
 CONSTANT_LEVEL = 0
 USER_LEVEL = 1
 
-ROWS: dict[str, Any] = {}  # name -> Op, filled by reference_engine.op.register
+ROWS: dict[str, Any] = {}  # name -> Op, filled by reference_engine.op.row
 
 _levels = count(USER_LEVEL + 1)
 _floor: ContextVar[int] = ContextVar("levels that do not record", default=CONSTANT_LEVEL)

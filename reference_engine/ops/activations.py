@@ -9,27 +9,22 @@ import numpy as np
 
 from reference_engine.arithmetic.constants import TWO_SQRT_2_OVER_PI, decimal, product
 from reference_engine.arithmetic.floats import in_float32
-from reference_engine.op import Composite, Op, Point, in_both, register
+from reference_engine.op import Op, Point, composite, in_both, row
 from reference_engine.ops.exponential import exp, sigmoid, softplus, tanh
 from reference_engine.ops.selection import clip, greater, greater_equal, less, logical_and, where
 from reference_engine.ops.special import ndtr
 from reference_engine.rules import Elementwise
 from reference_engine.traced import Value
 
-FAMILY = "activations"
-
-log_sigmoid: Op = register(
-    Op(
-        "log_sigmoid",
-        in_float32(lambda x: -np.logaddexp(-x, 0)),
-        Elementwise(lambda g, y, x: g * sigmoid(-x)),
-        family=FAMILY,
-        aliases=("logsigmoid",),
-        formula="log(1 / (1 + exp(-x))), as -logaddexp(-x, 0)",
-        derivative="sigmoid(-x)",
-        stability="the logarithm is never taken of a rounded sigmoid, nor 1 - sigmoid(x) formed",
-        source="elementary calculus",
-    )
+log_sigmoid: Op = row(
+    "log_sigmoid",
+    in_float32(lambda x: -np.logaddexp(-x, 0)),
+    Elementwise(lambda g, y, x: g * sigmoid(-x)),
+    aliases=("logsigmoid",),
+).says(
+    "log(1 / (1 + exp(-x))), as -logaddexp(-x, 0)",
+    "sigmoid(-x)",
+    stability="the logarithm is never taken of a rounded sigmoid, nor 1 - sigmoid(x) formed",
 )
 
 
@@ -44,34 +39,31 @@ def _leaky_relu_part(g: Value, y: Value, x: Value, negative_slope: float = 0.01)
 
 LEAST = "the smaller of the two slopes"
 
-leaky_relu: Op = register(
-    Op(
-        "leaky_relu",
-        in_float32(lambda x, negative_slope=0.01: np.where(x > 0, x, negative_slope * x)),
-        Elementwise(_leaky_relu_part),
-        family=FAMILY,
-        keywords={"negative_slope": 0.01},
-        formula="x where x > 0, else negative_slope x",
-        derivative="1 where x > 0, else negative_slope",
-        points=(
-            Point("x = 0", "kink", (0.0,), (0.01,), reason=LEAST, differs={"jax": (1.0,)}),
-            Point(
-                "x < 0",
-                "limit",
-                (-1.0,),
-                (0.01,),
-                differs={"tensorflow": (float(np.float32(0.01)),)},
-                reason="tf.nn.leaky_relu rounds its slope to float32 in every dtype",
-            ),
+leaky_relu: Op = row(
+    "leaky_relu",
+    in_float32(lambda x, *, negative_slope=0.01: np.where(x > 0, x, negative_slope * x)),
+    Elementwise(_leaky_relu_part),
+    points=(
+        Point("x = 0", "kink", (0.0,), (0.01,), reason=LEAST, differs={"jax": (1.0,)}),
+        Point(
+            "x < 0",
+            "limit",
+            (-1.0,),
+            (0.01,),
+            differs={"tensorflow": (float(np.float32(0.01)),)},
+            reason="tf.nn.leaky_relu rounds its slope to float32 in every dtype",
         ),
-        source="Maas, Hannun, Ng, Rectifier nonlinearities improve acoustic models (ICML 2013)",
-        kinks_at=lambda x, negative_slope=0.01: np.equal(x, 0) & (negative_slope != 1),
-    )
+    ),
+    kinks_at=lambda x, negative_slope=0.01: np.equal(x, 0) & (negative_slope != 1),
+).says(
+    "x where x > 0, else negative_slope x",
+    "1 where x > 0, else negative_slope",
+    source="Maas, Hannun, Ng, Rectifier nonlinearities improve acoustic models (ICML 2013)",
 )
 
 
 @in_float32
-def _elu_value(x: Any, alpha: float = 1.0) -> Any:
+def _elu_value(x: Any, *, alpha: float = 1.0) -> Any:
     return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
@@ -84,42 +76,39 @@ ANEW = "exp(x) is taken anew: y + alpha would lose every digit where y is close 
 
 REBUILT = "TensorFlow and JAX take y + alpha for the derivative"
 
-elu: Op = register(
-    Op(
-        "elu",
-        _elu_value,
-        Elementwise(_elu_part),
-        family=FAMILY,
-        keywords={"alpha": 1.0},
-        formula="x where x > 0, else alpha (exp(x) - 1)",
-        derivative="1 where x > 0, else alpha exp(x)",
-        stability=ANEW,
-        points=(
-            Point(
-                "x = 0, alpha > 1",
-                "kink",
-                (0.0,),
-                (1.0,),
-                {"alpha": 2.0},
-                differs={"torch": (2.0,), "tensorflow": (2.0,), "jax": (2.0,)},
-                reason=f"{LEAST}; that of x < 0 in all others",
-            ),
-            Point("x = 0, alpha < 1", "kink", (0.0,), (0.5,), {"alpha": 0.5}, reason=LEAST),
-            *in_both(
-                Point(
-                    "x far below 0",
-                    "limit",
-                    (-40.0,),
-                    (math.exp(-40),),
-                    differs={"tensorflow": (0.0,), "jax": (0.0,)},
-                    reason=REBUILT,
-                )
-            ),
+elu: Op = row(
+    "elu",
+    _elu_value,
+    Elementwise(_elu_part),
+    points=(
+        Point(
+            "x = 0, alpha > 1",
+            "kink",
+            (0.0,),
+            (1.0,),
+            {"alpha": 2.0},
+            differs={"torch": (2.0,), "tensorflow": (2.0,), "jax": (2.0,)},
+            reason=f"{LEAST}; that of x < 0 in all others",
         ),
-        source="Clevert, Unterthiner, Hochreiter, Fast and accurate deep network learning by "
-        "exponential linear units (ICLR 2016)",
-        kinks_at=lambda x, alpha=1.0: np.equal(x, 0) & (alpha != 1),
-    )
+        Point("x = 0, alpha < 1", "kink", (0.0,), (0.5,), {"alpha": 0.5}, reason=LEAST),
+        *in_both(
+            Point(
+                "x far below 0",
+                "limit",
+                (-40.0,),
+                (math.exp(-40),),
+                differs={"tensorflow": (0.0,), "jax": (0.0,)},
+                reason=REBUILT,
+            )
+        ),
+    ),
+    kinks_at=lambda x, alpha=1.0: np.equal(x, 0) & (alpha != 1),
+).says(
+    "x where x > 0, else alpha (exp(x) - 1)",
+    "1 where x > 0, else alpha exp(x)",
+    stability=ANEW,
+    source="Clevert, Unterthiner, Hochreiter, Fast and accurate deep network learning by "
+    "exponential linear units (ICLR 2016)",
 )
 
 SELU_ALPHA = decimal("1.6732632423543772848170429916717")
@@ -139,53 +128,51 @@ def _selu_part(g: Value, y: Value, x: Value) -> Value:
     return where(right, SELU_SCALE * g, left)
 
 
-selu: Op = register(
-    Op(
-        "selu",
-        _selu_value,
-        Elementwise(_selu_part),
-        family=FAMILY,
-        formula="1.0507... (x where x > 0, else 1.6732... (exp(x) - 1))",
-        derivative="1.0507... (1 where x > 0, else 1.6732... exp(x))",
-        stability=ANEW,
-        points=(
-            Point(
-                "x = 0",
-                "kink",
-                (0.0,),
-                (float(SELU_SCALE),),
-                differs={"torch": (float(SELU_LEFT),), "jax": (float(SELU_LEFT),)},
-                reason=LEAST,
-            ),
-            *in_both(
-                Point(
-                    "x far below 0",
-                    "limit",
-                    (-40.0,),
-                    (SELU_LEFT * math.exp(-40),),
-                    differs={"tensorflow": (0.0,), "jax": (0.0,)},
-                    reason=REBUILT,
-                )
-            ),
-            Point(
-                "x just below 0",
-                "limit",
-                (-1e-300,),
-                (float(SELU_LEFT),),
-                differs={"tensorflow": (float(SELU_SCALE),)},
-                reason="exp(x) - 1 is 0 there in TensorFlow, which looks at the sign of y",
-            ),
+selu: Op = row(
+    "selu",
+    _selu_value,
+    Elementwise(_selu_part),
+    points=(
+        Point(
+            "x = 0",
+            "kink",
+            (0.0,),
+            (float(SELU_SCALE),),
+            differs={"torch": (float(SELU_LEFT),), "jax": (float(SELU_LEFT),)},
+            reason=LEAST,
         ),
-        source="Klambauer et al., Self-normalizing neural networks (NIPS 2017)",
-        kinks_at=lambda x: np.equal(x, 0),
-    )
+        *in_both(
+            Point(
+                "x far below 0",
+                "limit",
+                (-40.0,),
+                (SELU_LEFT * math.exp(-40),),
+                differs={"tensorflow": (0.0,), "jax": (0.0,)},
+                reason=REBUILT,
+            )
+        ),
+        Point(
+            "x just below 0",
+            "limit",
+            (-1e-300,),
+            (float(SELU_LEFT),),
+            differs={"tensorflow": (float(SELU_SCALE),)},
+            reason="exp(x) - 1 is 0 there in TensorFlow, which looks at the sign of y",
+        ),
+    ),
+    kinks_at=lambda x: np.equal(x, 0),
+).says(
+    "1.0507... (x where x > 0, else 1.6732... (exp(x) - 1))",
+    "1.0507... (1 where x > 0, else 1.6732... exp(x))",
+    stability=ANEW,
+    source="Klambauer et al., Self-normalizing neural networks (NIPS 2017)",
 )
 
 GELU_CUBIC = decimal("0.044715")
 FAR = 64.0  # beyond it the cubic's sigmoid is 0 or 1 in every format, and its derivative 0
 
 
-def _gelu(x: Value, approximate: bool = False) -> Value:
+def _gelu(x: Value, *, approximate: bool = False) -> Value:
     if not approximate:
         return x * ndtr(x)
     t = clip(x, min=-FAR, max=FAR)
@@ -236,45 +223,27 @@ GELU_TAILS = (
     ),
 )
 
-gelu: Op = register(
-    Composite(
-        "gelu",
-        _gelu,
-        family=FAMILY,
-        keywords={"approximate": False},
-        formula="x ndtr(x), ndtr the normal distribution function; if approximate, "
-        "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2",
-        derivative="ndtr(x) + x exp(-x^2 / 2) / sqrt(2 pi); if approximate, that of the formula",
-        stability="ndtr and not (1 + erf(x / sqrt(2))) / 2, sigmoid(2 u) and not (1 + tanh(u)) / 2:"
-        " a 1 to which something is added loses the digits of the left tail",
-        points=GELU_TAILS,
-        source="Hendrycks, Gimpel, Gaussian error linear units (2016)",
-    )
+gelu: Op = composite("gelu", _gelu, points=GELU_TAILS).says(
+    "x ndtr(x), ndtr the normal distribution function; if approximate, "
+    "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2",
+    "ndtr(x) + x exp(-x^2 / 2) / sqrt(2 pi); if approximate, that of the formula",
+    stability="ndtr and not (1 + erf(x / sqrt(2))) / 2, sigmoid(2 u) and not (1 + tanh(u)) / 2:"
+    " a 1 to which something is added loses the digits of the left tail",
+    source="Hendrycks, Gimpel, Gaussian error linear units (2016)",
 )
 
-silu: Op = register(
-    Composite(
-        "silu",
-        lambda x: x * sigmoid(x),
-        family=FAMILY,
-        aliases=("swish",),
-        formula="x sigmoid(x)",
-        derivative="sigmoid(x) + x sigmoid(x) sigmoid(-x)",
-        stability="sigmoid(x) sigmoid(-x) and not sigmoid(x) (1 - sigmoid(x))",
-        source="Elfwing, Uchibe, Doya, Sigmoid-weighted linear units (2018)",
-    )
+silu: Op = composite("silu", lambda x: x * sigmoid(x), aliases=("swish",)).says(
+    "x sigmoid(x)",
+    "sigmoid(x) + x sigmoid(x) sigmoid(-x)",
+    stability="sigmoid(x) sigmoid(-x) and not sigmoid(x) (1 - sigmoid(x))",
+    source="Elfwing, Uchibe, Doya, Sigmoid-weighted linear units (2018)",
 )
 
-mish: Op = register(
-    Composite(
-        "mish",
-        lambda x: x * tanh(softplus(x)),
-        family=FAMILY,
-        formula="x tanh(softplus(x))",
-        derivative="tanh(s) + x sech(s)^2 sigmoid(x) with s = softplus(x)",
-        stability="sech(s)^2 and not 1 - tanh(s)^2, which is 0 where s is large",
-        source="Misra, Mish: a self regularized non-monotonic activation function (BMVC 2020)",
-    )
+mish: Op = composite("mish", lambda x: x * tanh(softplus(x))).says(
+    "x tanh(softplus(x))",
+    "tanh(s) + x sech(s)^2 sigmoid(x) with s = softplus(x)",
+    stability="sech(s)^2 and not 1 - tanh(s)^2, which is 0 where s is large",
+    source="Misra, Mish: a self regularized non-monotonic activation function (BMVC 2020)",
 )
 
 
@@ -282,33 +251,30 @@ def _hardtanh_part(g: Value, y: Value, x: Value, min: float = -1.0, max: float =
     return where(logical_and(greater(x, min), less(x, max)), g, 0.0)
 
 
-hardtanh: Op = register(
-    Op(
-        "hardtanh",
-        lambda x, min=-1.0, max=1.0: clip.raw(x, min=min, max=max),
-        Elementwise(_hardtanh_part),
-        family=FAMILY,
-        keywords={"min": -1.0, "max": 1.0},
-        aliases=("hard_tanh",),
-        formula="min(max(x, min), max)",
-        derivative="1 where min < x < max, else 0",
-        points=(
-            *(
-                Point(
-                    f"x = {bound}",
-                    "kink",
-                    (x,),
-                    (0.0,),
-                    differs={"tensorflow": (1.0,), "jax": (0.5,)},
-                    reason="0 is the least subgradient; tf.clip_by_value has 1, jnp.clip the mean",
-                )
-                for bound, x in (("min", -1.0), ("max", 1.0))
-            ),
+hardtanh: Op = row(
+    "hardtanh",
+    lambda x, *, min=-1.0, max=1.0: clip.raw(x, min=min, max=max),
+    Elementwise(_hardtanh_part),
+    aliases=("hard_tanh",),
+    rounding="none",
+    points=(
+        *(
+            Point(
+                f"x = {bound}",
+                "kink",
+                (x,),
+                (0.0,),
+                differs={"tensorflow": (1.0,), "jax": (0.5,)},
+                reason="0 is the least subgradient; tf.clip_by_value has 1, jnp.clip the mean",
+            )
+            for bound, x in (("min", -1.0), ("max", 1.0))
         ),
-        source="Collobert, Large scale machine learning (2004); torch.nn.Hardtanh",
-        rounding="none",
-        kinks_at=lambda x, min=-1.0, max=1.0: np.equal(x, min) | np.equal(x, max),
-    )
+    ),
+    kinks_at=lambda x, min=-1.0, max=1.0: np.equal(x, min) | np.equal(x, max),
+).says(
+    "min(max(x, min), max)",
+    "1 where min < x < max, else 0",
+    source="Collobert, Large scale machine learning (2004); torch.nn.Hardtanh",
 )
 
 
@@ -317,26 +283,24 @@ def _softsign_part(g: Value, y: Value, x: Value) -> Value:
     return g / d / d
 
 
-softsign: Op = register(
-    Op(
-        "softsign",
-        in_float32(lambda x: x / (1 + np.abs(x))),
-        Elementwise(_softsign_part),
-        family=FAMILY,
-        formula="x / (1 + |x|)",
-        derivative="1 / (1 + |x|)^2",
-        stability="divided twice, so that no square overflows; the quotient rule would subtract "
-        "two nearly equal terms far out",
-        points=in_both(
-            Point(
-                "|x| large",
-                "limit",
-                (2.0**60,),
-                (2.0**-120,),
-                differs={"torch": (0.0,), "jax": (0.0,)},
-                reason="PyTorch and JAX take the quotient rule, in which the two terms cancel",
-            )
-        ),
-        source="Bergstra et al., Quadratic polynomials learn better image features (2009)",
-    )
+softsign: Op = row(
+    "softsign",
+    in_float32(lambda x: x / (1 + np.abs(x))),
+    Elementwise(_softsign_part),
+    points=in_both(
+        Point(
+            "|x| large",
+            "limit",
+            (2.0**60,),
+            (2.0**-120,),
+            differs={"torch": (0.0,), "jax": (0.0,)},
+            reason="PyTorch and JAX take the quotient rule, in which the two terms cancel",
+        )
+    ),
+).says(
+    "x / (1 + |x|)",
+    "1 / (1 + |x|)^2",
+    stability="divided twice, so that no square overflows; the quotient rule would subtract "
+    "two nearly equal terms far out",
+    source="Bergstra et al., Quadratic polynomials learn better image features (2009)",
 )

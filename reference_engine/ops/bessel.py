@@ -12,12 +12,10 @@ import numpy as np
 
 from reference_engine.arithmetic import special as values
 from reference_engine.arithmetic.special import scipy_special
-from reference_engine.op import REQUIRED, Op, Point, register
+from reference_engine.op import REQUIRED, Op, Point, internal, row
 from reference_engine.ops.selection import sign
 from reference_engine.rules import Elementwise
 from reference_engine.traced import Value
-
-FAMILY = "bessel"
 
 # The same for both scaled functions.
 FAR_OUT = Point(
@@ -29,69 +27,56 @@ FAR_OUT = Point(
     reason="the terms of the textbook's derivative agree in all their digits",
 )
 
-bessel_i: Op = register(
-    Op(
-        "bessel_i",
-        values.bessel_i,
-        Elementwise(lambda g, y, x, n: g * _bessel_slope(x, n)),
-        family=FAMILY,
-        keywords={"n": REQUIRED},
-        formula="I_n(x), the modified Bessel function of whole order n >= 2",
-        derivative="(I_(n - 1) + I_(n + 1)) / 2",
-        source="DLMF 10.29.1",
-    ),
-    internal=True,
+bessel_i: Op = internal(
+    "bessel_i",
+    values.bessel_i,
+    Elementwise(lambda g, y, x, n: g * _bessel_slope(x, n)),
+    keywords={"n": REQUIRED},
+).says(
+    "I_n(x), the modified Bessel function of whole order n >= 2",
+    "(I_(n - 1) + I_(n + 1)) / 2",
+    source="DLMF 10.29.1",
 )
 
-i1: Op = register(
-    Op(
-        "i1",
-        scipy_special("i1"),
-        Elementwise(lambda g, y, x: g * _bessel_slope(x, 1)),
-        family=FAMILY,
-        formula="I_1(x), the modified Bessel function of order 1",
-        derivative="(I_0(x) + I_2(x)) / 2",
-        stability="not I_0(x) - I_1(x) / x, which is 0/0 at 0",
-        points=(
-            *(
-                Point(
-                    "x = 0",
-                    "limit",
-                    (0.0,),
-                    (0.5,),
-                    dtype=dtype,
-                    differs={"tensorflow": (1.0,)},
-                    reason="TensorFlow puts 1 in the place of 0/0 (math_grad.py, _BesselI1Grad)",
-                )
-                for dtype in ("float64", "float32")
-            ),
-            *(
-                Point(
-                    "the result overflows",
-                    "limit",
-                    (x,),
-                    (np.inf,),
-                    value=np.copysign(np.inf, x),
-                    differs={"torch": (np.nan,), "tensorflow": (np.nan,), "jax": (np.nan,)},
-                    reason="I_0 - I_1 / x is inf - inf",
-                )
-                for x in (1e300, -1e300)
-            ),
+i1: Op = row(
+    "i1",
+    scipy_special("i1"),
+    Elementwise(lambda g, y, x: g * _bessel_slope(x, 1)),
+    points=(
+        *(
+            Point(
+                "x = 0",
+                "limit",
+                (0.0,),
+                (0.5,),
+                dtype=dtype,
+                differs={"tensorflow": (1.0,)},
+                reason="TensorFlow puts 1 in the place of 0/0 (math_grad.py, _BesselI1Grad)",
+            )
+            for dtype in ("float64", "float32")
         ),
-        source="DLMF 10.29.1",
-    )
+        *(
+            Point(
+                "the result overflows",
+                "limit",
+                (x,),
+                (np.inf,),
+                value=np.copysign(np.inf, x),
+                differs={"torch": (np.nan,), "tensorflow": (np.nan,), "jax": (np.nan,)},
+                reason="I_0 - I_1 / x is inf - inf",
+            )
+            for x in (1e300, -1e300)
+        ),
+    ),
+).says(
+    "I_1(x), the modified Bessel function of order 1",
+    "(I_0(x) + I_2(x)) / 2",
+    stability="not I_0(x) - I_1(x) / x, which is 0/0 at 0",
+    source="DLMF 10.29.1",
 )
 
-i0: Op = register(
-    Op(
-        "i0",
-        scipy_special("i0"),
-        Elementwise(lambda g, y, x: g * i1(x)),
-        family=FAMILY,
-        formula="I_0(x), the modified Bessel function of order 0",
-        derivative="I_1(x)",
-        source="DLMF 10.29.3",
-    )
+i0: Op = row("i0", scipy_special("i0"), Elementwise(lambda g, y, x: g * i1(x))).says(
+    "I_0(x), the modified Bessel function of order 0", "I_1(x)", source="DLMF 10.29.3"
 )
 
 
@@ -100,52 +85,45 @@ def _bessel_slope(x: Value, n: int) -> Value:
     return 0.5 * (below + bessel_i(x, n=n + 1))
 
 
-bessel_moment: Op = register(
-    Op(
-        "bessel_moment",
-        values.bessel_moment,
-        Elementwise(lambda g, y, x, k: -(g * (sign(x) * bessel_moment(x, k=k + 1)))),
-        family=FAMILY,
-        keywords={"k": REQUIRED},
-        formula="(-d/du)^k of exp(-u) I_0(u) at u = |x|",
-        derivative="-sign(x) times the one of order k + 1",
-        points=(Point("x = 0", "kink", (0.0,), (0.0,), keywords={"k": 1}),),
-        source="DLMF 10.32.2, 10.40.1",
-        kinks_at=lambda x, k: np.equal(x, 0),
+bessel_moment: Op = internal(
+    "bessel_moment",
+    values.bessel_moment,
+    Elementwise(lambda g, y, x, k: -(g * (sign(x) * bessel_moment(x, k=k + 1)))),
+    keywords={"k": REQUIRED},
+    points=(Point("x = 0", "kink", (0.0,), (0.0,), keywords={"k": 1}),),
+    kinks_at=lambda x, k: np.equal(x, 0),
+).says(
+    "(-d/du)^k of exp(-u) I_0(u) at u = |x|",
+    "-sign(x) times the one of order k + 1",
+    source="DLMF 10.32.2, 10.40.1",
+)
+
+i0e: Op = row(
+    "i0e",
+    scipy_special("i0e"),
+    Elementwise(lambda g, y, x: -(g * (sign(x) * bessel_moment(x, k=1)))),
+    points=(
+        Point("x = 0", "kink", (0.0,), (0.0,), reason="the least subgradient"),
+        FAR_OUT,
     ),
-    internal=True,
+    kinks_at=lambda x: np.equal(x, 0),
+).says(
+    "exp(-|x|) I_0(x)",
+    "i1e(x) - sign(x) i0e(x)",
+    stability="as one integral: for large x the two terms of the textbook's derivative cancel",
+    source="DLMF 10.32.2, 10.40.1",
 )
 
-i0e: Op = register(
-    Op(
-        "i0e",
-        scipy_special("i0e"),
-        Elementwise(lambda g, y, x: -(g * (sign(x) * bessel_moment(x, k=1)))),
-        family=FAMILY,
-        formula="exp(-|x|) I_0(x)",
-        derivative="i1e(x) - sign(x) i0e(x)",
-        stability="as one integral: for large x the two terms of the textbook's derivative cancel",
-        points=(
-            Point("x = 0", "kink", (0.0,), (0.0,), reason="the least subgradient"),
-            FAR_OUT,
-        ),
-        source="DLMF 10.32.2, 10.40.1",
-        kinks_at=lambda x: np.equal(x, 0),
-    )
-)
-
-i1e: Op = register(
-    Op(
-        "i1e",
-        scipy_special("i1e"),
-        Elementwise(lambda g, y, x: g * (bessel_moment(x, k=2) - bessel_moment(x, k=1))),
-        family=FAMILY,
-        formula="exp(-|x|) I_1(x)",
-        derivative="i0e(x) - i1e(x) / x - sign(x) i1e(x)",
-        stability="as a difference of two integrals, one of them small for large x, where the "
-        "terms of the textbook's derivative cancel; they are 0/0 at 0. Around its zero 1.545 the "
-        "derivative is right to a few units of 1 and not of itself",
-        points=(Point("x = 0", "limit", (0.0,), (0.5,)), FAR_OUT),
-        source="DLMF 10.32.2, 10.40.1",
-    )
+i1e: Op = row(
+    "i1e",
+    scipy_special("i1e"),
+    Elementwise(lambda g, y, x: g * (bessel_moment(x, k=2) - bessel_moment(x, k=1))),
+    points=(Point("x = 0", "limit", (0.0,), (0.5,)), FAR_OUT),
+).says(
+    "exp(-|x|) I_1(x)",
+    "i0e(x) - i1e(x) / x - sign(x) i1e(x)",
+    stability="as a difference of two integrals, one of them small for large x, where the "
+    "terms of the textbook's derivative cancel; they are 0/0 at 0. Around its zero 1.545 the "
+    "derivative is right to a few units of 1 and not of itself",
+    source="DLMF 10.32.2, 10.40.1",
 )

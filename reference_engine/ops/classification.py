@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import Array, all_in_float32, in_float32
-from reference_engine.op import REQUIRED, Composite, Op, register
-from reference_engine.ops.losses import REDUCED, REDUCTION, reduced
+from reference_engine.op import Composite, Op, Rounding, composite, internal
+from reference_engine.ops.losses import REDUCED, reduced
 from reference_engine.ops.neural import log_softmax, logsumexp, softmax
 from reference_engine.ops.reductions import mean, sum_
 from reference_engine.ops.selection import where
@@ -16,7 +16,8 @@ from reference_engine.ops.shape import expand_dims
 from reference_engine.rules import Linear, Tangents
 from reference_engine.traced import Value, shape_of, to_array
 
-FAMILY = "classification"
+ROUNDING: Rounding = "sums"
+
 CLASSES = "the classes are axis 1 of the logits, or their only axis"
 
 
@@ -42,7 +43,7 @@ def _own(logits: Value, labels: Value) -> tuple[Array, Array, int]:
 
 
 def _cross_entropy(
-    logits: Value, labels: Value, label_smoothing: float = 0.0, reduction: str = "mean"
+    logits: Value, labels: Value, *, label_smoothing: float = 0.0, reduction: str = "mean"
 ) -> Value:
     """logsumexp of the differences to the label's logit, whose own difference is the constant 0."""
     own, known, axis = _own(logits, labels)
@@ -54,29 +55,21 @@ def _cross_entropy(
     return reduced(where(known, terms, np.nan), reduction)
 
 
-cross_entropy: Composite = Composite(
-    "cross_entropy",
-    _cross_entropy,
-    family=FAMILY,
-    arrays=("logits", "labels"),
-    keywords={"label_smoothing": 0.0, **REDUCTION},
-    aliases=("cross_entropy_loss",),
-    formula=f"-log(softmax(logits)) at the labels, whole numbers; {CLASSES}. With label_smoothing "
+cross_entropy: Composite = composite(
+    "cross_entropy", _cross_entropy, aliases=("cross_entropy_loss",), kinds={1: "int"}
+).says(
+    f"-log(softmax(logits)) at the labels, whole numbers; {CLASSES}. With label_smoothing "
     "e, 1 - e of it and e of the mean of -log(softmax(logits)) over the classes; nan for a label "
     "that is no class" + REDUCED,
-    derivative="softmax(logits) - one_hot(labels), without label_smoothing",
+    "softmax(logits) - one_hot(labels), without label_smoothing",
     domain="finite logits, 0 <= labels < number of classes",
     stability="as logsumexp of the differences to the label's own logit: softmax - 1 would lose "
     "every digit of the label's gradient, and of the loss, where the label is all but certain",
     source="torch.nn.functional.cross_entropy",
-    rounding="sums",
-    passive=(1,),
-    kinds={1: "int"},
 )
-register(cross_entropy)
 
 
-def _sum_of_others_value(x: Any, axis: int) -> Any:
+def _sum_of_others_value(x: Any, *, axis: int) -> Any:
     """What stands before an element and what stands behind it: nothing is taken off a total."""
     x = np.moveaxis(np.asarray(x), axis, -1)
     others = np.zeros_like(x)
@@ -85,24 +78,18 @@ def _sum_of_others_value(x: Any, axis: int) -> Any:
     return np.moveaxis(others, -1, axis)
 
 
-sum_of_others: Op = register(
-    Op(
-        "sum_of_others",
-        in_float32(_sum_of_others_value),
-        Linear(lambda g, x, axis: sum_of_others(g, axis=axis)),
-        family=FAMILY,
-        keywords={"axis": REQUIRED},
-        formula="for every element the sum of the others along the axis",
-        derivative="sum_of_others; it is its own transpose",
-        source="elementary calculus",
-        rounding="sums",
-    ),
-    internal=True,
+sum_of_others: Op = internal(
+    "sum_of_others",
+    in_float32(_sum_of_others_value),
+    Linear(lambda g, x, axis: sum_of_others(g, axis=axis)),
+).says(
+    "for every element the sum of the others along the axis",
+    "sum_of_others; it is its own transpose",
 )
 
 
 @all_in_float32
-def _soft_nll_value(logits: Any, q: Any, axis: int) -> Any:
+def _soft_nll_value(logits: Any, q: Any, *, axis: int) -> Any:
     return -np.sum(q * log_softmax.raw(logits, axis=axis), axis=axis)
 
 
@@ -129,25 +116,19 @@ def _soft_nll_pull_q(y_bar: Value, y: Value, logits: Value, q: Value, axis: int)
     return -(expand_dims(y_bar, axis=axis) * log_softmax(logits, axis=axis))
 
 
-soft_nll: Op = register(
-    Op(
-        "soft_nll",
-        _soft_nll_value,
-        Tangents(_soft_nll_push, _soft_nll_push_q, transposes=(_soft_nll_pull, _soft_nll_pull_q)),
-        family=FAMILY,
-        arrays=("logits", "q"),
-        keywords={"axis": REQUIRED},
-        formula="-sum(q log(softmax(logits))) along the axis",
-        derivative="softmax(logits) sum(q) - q, -log(softmax(logits))",
-        source="elementary calculus",
-        rounding="inputs",
-    ),
-    internal=True,
+soft_nll: Op = internal(
+    "soft_nll",
+    _soft_nll_value,
+    Tangents(_soft_nll_push, _soft_nll_push_q, transposes=(_soft_nll_pull, _soft_nll_pull_q)),
+    rounding="inputs",
+).says(
+    "-sum(q log(softmax(logits))) along the axis",
+    "softmax(logits) sum(q) - q, -log(softmax(logits))",
 )
 
 
 def _soft_cross_entropy(
-    logits: Value, probabilities: Value, label_smoothing: float = 0.0, reduction: str = "mean"
+    logits: Value, probabilities: Value, *, label_smoothing: float = 0.0, reduction: str = "mean"
 ) -> Value:
     axis, shape = _class_axis(logits), shape_of(logits)
     if shape_of(probabilities) != shape:
@@ -158,44 +139,27 @@ def _soft_cross_entropy(
     return reduced(soft_nll(logits, q, axis=axis), reduction)
 
 
-soft_cross_entropy: Composite = Composite(
-    "soft_cross_entropy",
-    _soft_cross_entropy,
-    family=FAMILY,
-    arrays=("logits", "probabilities"),
-    keywords={"label_smoothing": 0.0, **REDUCTION},
-    formula=f"-sum(q log(softmax(logits))) over the classes; {CLASSES}. With label_smoothing e, q "
+soft_cross_entropy: Composite = composite("soft_cross_entropy", _soft_cross_entropy).says(
+    f"-sum(q log(softmax(logits))) over the classes; {CLASSES}. With label_smoothing e, q "
     "is probabilities (1 - e) + e / number of classes" + REDUCED,
-    derivative="softmax(logits) sum(q) - q, -log(softmax(logits))",
+    "softmax(logits) sum(q) - q, -log(softmax(logits))",
     domain="finite logits",
     stability="each slope without the class's own terms, p_i sum(other q) - q_i sum(other p), "
     "which keep their digits where p_i and q_i are close to 1",
     source="torch.nn.functional.cross_entropy with probabilities as target",
-    rounding="sums",
 )
-register(soft_cross_entropy)
 
 
-def _nll(log_p: Value, labels: Value, reduction: str = "mean") -> Value:
+def _nll(log_p: Value, labels: Value, *, reduction: str = "mean") -> Value:
     own, known, axis = _own(log_p, labels)
     terms = -sum_(where(own, log_p, 0.0), axis=axis)
     return reduced(where(known, terms, np.nan), reduction)
 
 
-nll: Composite = Composite(
-    "nll",
-    _nll,
-    family=FAMILY,
-    arrays=("log_p", "labels"),
-    keywords=REDUCTION,
-    aliases=("nll_loss",),
-    formula="-log_p at the labels, whole numbers; the classes are axis 1 of log_p, or its only "
+nll: Composite = composite("nll", _nll, aliases=("nll_loss",), kinds={1: "int"}).says(
+    "-log_p at the labels, whole numbers; the classes are axis 1 of log_p, or its only "
     "axis; nan for a label that is no class" + REDUCED,
-    derivative="-one_hot(labels)",
+    "-one_hot(labels)",
     domain="0 <= labels < number of classes",
     source="torch.nn.functional.nll_loss",
-    rounding="sums",
-    passive=(1,),
-    kinds={1: "int"},
 )
-register(nll)

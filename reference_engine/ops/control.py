@@ -6,40 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.op import REQUIRED, Op, register
+from reference_engine.op import Op, internal, row
 from reference_engine.rules import Linear
 
-FAMILY = "control"
-
-stop_gradient: Op = register(
-    Op(
-        "stop_gradient",
-        np.asarray,
-        None,
-        family=FAMILY,
-        aliases=("detach",),
-        formula="x",
-        derivative="0 by declaration: the path is cut in every mode and order",
-        source="tf.stop_gradient, torch.Tensor.detach",
-        rounding="none",
-    )
+stop_gradient: Op = row(
+    "stop_gradient", np.asarray, None, aliases=("detach",), rounding="none"
+).says(
+    "x",
+    "0 by declaration: the path is cut in every mode and order",
+    source="tf.stop_gradient, torch.Tensor.detach",
 )
 
 
-def _astype_value(x: Any, dtype: Any) -> Any:
+def _astype_value(x: Any, *, dtype: Any) -> Any:
     return np.asarray(x).astype(dtype)
 
 
-astype: Op = register(
-    Op(
-        "astype",
-        _astype_value,
-        Linear(lambda g, x, dtype: astype(g, dtype=x.dtype)),
-        family=FAMILY,
-        keywords={"dtype": REQUIRED},
-        formula="x in another dtype",
-        derivative="1, in the dtype of x",
-        source="NumPy",
-    ),
-    internal=True,
-)
+astype: Op = internal(
+    "astype", _astype_value, Linear(lambda g, x, dtype: astype(g, dtype=x.dtype))
+).says("x in another dtype", "1, in the dtype of x", source="NumPy")

@@ -21,11 +21,12 @@ from numpy.lib.stride_tricks import as_strided
 
 from reference_engine.arithmetic.floats import Array, all_in_float32
 from reference_engine.errors import Shape, ShapeError
-from reference_engine.op import REQUIRED, Composite, Op, register
+from reference_engine.op import REQUIRED, Composite, Op, Rounding, composite, internal, row
 from reference_engine.rules import Multilinear
 from reference_engine.traced import Value, shape_of
 
-FAMILY = "convolution"
+ROUNDING: Rounding = "sums"
+
 KEYWORDS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
 
 _COLUMNS = 2**19
@@ -218,24 +219,21 @@ def _conv(name: str, axes: int, formula: str) -> Op:
     def result_shape(x: Shape, w: Shape, groups: int = 1, **moves: Any) -> Shape:
         return _layer(name, axes, x, w, groups, **moves)[1]
 
-    return register(
-        Op(
-            name,
-            value,
-            Multilinear(
-                lambda g, x, w, **moves: conv_input(g, w, size=shape_of(x)[2:], **moves),
-                lambda g, x, w, **moves: conv_weight(x, g, kernel=shape_of(w)[2:], **moves),
-            ),
-            family=FAMILY,
-            arrays=("x", "w"),
-            keywords=KEYWORDS,
-            formula=formula,
-            derivative="linear in x and in w; transposed: the transposed convolution of y_bar "
-            "with w, the convolution of x with y_bar",
-            source="torch.nn.functional." + name,
-            rounding="sums",
-            result_shape=result_shape,
-        )
+    return row(
+        name,
+        value,
+        Multilinear(
+            lambda g, x, w, **moves: conv_input(g, w, size=shape_of(x)[2:], **moves),
+            lambda g, x, w, **moves: conv_weight(x, g, kernel=shape_of(w)[2:], **moves),
+        ),
+        arrays=("x", "w"),
+        keywords=KEYWORDS,
+        result_shape=result_shape,
+    ).says(
+        formula,
+        "linear in x and in w; transposed: the transposed convolution of y_bar "
+        "with w, the convolution of x with y_bar",
+        source="torch.nn.functional." + name,
     )
 
 
@@ -269,24 +267,19 @@ def _conv_input_value(
     return _convolve_input(y, w, windows, groups)
 
 
-conv_input: Op = register(
-    Op(
-        "conv_input",
-        _conv_input_value,
-        Multilinear(
-            lambda g, y, w, size, **moves: _convolution(g, w, **moves),
-            lambda g, y, w, size, **moves: conv_weight(g, y, kernel=shape_of(w)[2:], **moves),
-        ),
-        family=FAMILY,
-        arrays=("y", "w"),
-        keywords={"size": REQUIRED, **KEYWORDS},
-        formula="the transpose of a convolution with w of arrays with the spatial lengths `size`",
-        derivative="linear in y and in w; transposed: the convolution of x_bar with w, that of "
-        "x_bar with y",
-        source="Dumoulin, Visin, A guide to convolution arithmetic for deep learning (2016)",
-        rounding="sums",
+conv_input: Op = internal(
+    "conv_input",
+    _conv_input_value,
+    Multilinear(
+        lambda g, y, w, size, **moves: _convolution(g, w, **moves),
+        lambda g, y, w, size, **moves: conv_weight(g, y, kernel=shape_of(w)[2:], **moves),
     ),
-    internal=True,
+    arrays=("y", "w"),
+    keywords={"size": REQUIRED, **KEYWORDS},
+).says(
+    "the transpose of a convolution with w of arrays with the spatial lengths `size`",
+    "linear in y and in w; transposed: the convolution of x_bar with w, that of x_bar with y",
+    source="Dumoulin, Visin, A guide to convolution arithmetic for deep learning (2016)",
 )
 
 
@@ -298,25 +291,20 @@ def _conv_weight_value(
     return _convolve_weight(x, y, windows, groups)
 
 
-conv_weight: Op = register(
-    Op(
-        "conv_weight",
-        _conv_weight_value,
-        Multilinear(
-            lambda g, x, y, kernel, **moves: conv_input(y, g, size=shape_of(x)[2:], **moves),
-            lambda g, x, y, kernel, **moves: _convolution(x, g, **moves),
-        ),
-        family=FAMILY,
-        arrays=("x", "y"),
-        keywords={"kernel": REQUIRED, **KEYWORDS},
-        formula="the transpose of a convolution of x as a function of w, whose spatial lengths are "
-        "`kernel`",
-        derivative="linear in x and in y; transposed: the transposed convolution of y with w_bar, "
-        "the convolution of x with w_bar",
-        source="torch.nn.grad.conv2d_weight",
-        rounding="sums",
+conv_weight: Op = internal(
+    "conv_weight",
+    _conv_weight_value,
+    Multilinear(
+        lambda g, x, y, kernel, **moves: conv_input(y, g, size=shape_of(x)[2:], **moves),
+        lambda g, x, y, kernel, **moves: _convolution(x, g, **moves),
     ),
-    internal=True,
+    arrays=("x", "y"),
+    keywords={"kernel": REQUIRED, **KEYWORDS},
+).says(
+    "the transpose of a convolution of x as a function of w, whose spatial lengths are `kernel`",
+    "linear in x and in y; transposed: the transposed convolution of y with w_bar, "
+    "the convolution of x with w_bar",
+    source="torch.nn.grad.conv2d_weight",
 )
 
 
@@ -359,20 +347,18 @@ def _conv_transpose2d(x: Value, w: Value, output_padding: Any = 0, **moves: Any)
     return conv_input(x, w, size=shape[2:], **moves)
 
 
-conv_transpose2d: Composite = Composite(
+conv_transpose2d: Composite = composite(
     "conv_transpose2d",
     _conv_transpose2d,
-    family=FAMILY,
     arrays=("x", "w"),
     keywords={"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1},
-    formula="the transpose of conv2d as a function of its x: x of shape (N, C, H, W), w of shape "
+    result_shape=_transposed_layer,
+).says(
+    "the transpose of conv2d as a function of its x: x of shape (N, C, H, W), w of shape "
     "(C, O / groups, K, L); the result has (H - 1) stride - 2 padding + dilation (K - 1) + "
     "output_padding + 1 rows",
-    derivative="linear in x and in w; transposed: conv2d of y_bar with w, that of y_bar with x",
+    "linear in x and in w; transposed: conv2d of y_bar with w, that of y_bar with x",
     domain="output_padding < stride",
     source="Dumoulin, Visin, A guide to convolution arithmetic for deep learning (2016); "
     "torch.nn.functional.conv_transpose2d",
-    rounding="sums",
-    result_shape=_transposed_layer,
 )
-register(conv_transpose2d)

@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import all_in_float32, in_float32
-from reference_engine.op import Op, Point, register
+from reference_engine.op import Op, Point, internal, row
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.indexing import getitem
 from reference_engine.ops.selection import equal
 from reference_engine.ops.shape import flip, moveaxis, pad
 from reference_engine.rules import Implicit, Linear, Tangents
 from reference_engine.traced import Value, shape_of
-
-FAMILY = "cumulative"
-KEYWORDS = {"axis": None}
 
 
 def _axis_of(x: Value, axis: int | None) -> int:
@@ -32,7 +29,7 @@ def _axis_of(x: Value, axis: int | None) -> int:
 
 
 def _along(function: Callable[..., Any]) -> Callable[..., Any]:
-    def value(x: Any, axis: int | None = None) -> Any:
+    def value(x: Any, *, axis: int | None = None) -> Any:
         return function(x, axis=_axis_of(x, axis))
 
     return value
@@ -43,20 +40,16 @@ def _cumsum_back(g: Value, x: Value, axis: int | None = None) -> Value:
     return flip(cumsum(flip(g, axis=axis), axis=axis), axis=axis)
 
 
-cumsum: Op = register(
-    Op(
-        "cumsum",
-        in_float32(_along(np.cumsum)),
-        Linear(_cumsum_back),
-        family=FAMILY,
-        keywords=KEYWORDS,
-        aliases=("cumulative_sum",),
-        formula="y_i = x_0 + ... + x_i along an axis, which is needed unless there is but one",
-        derivative="cumsum; transposed: the sums of everything from an element on",
-        domain="at least one axis",
-        rounding="sums",
-        source="elementary calculus",
-    )
+cumsum: Op = row(
+    "cumsum",
+    in_float32(_along(np.cumsum)),
+    Linear(_cumsum_back),
+    aliases=("cumulative_sum",),
+    rounding="sums",
+).says(
+    "y_i = x_0 + ... + x_i along an axis, which is needed unless there is but one",
+    "cumsum; transposed: the sums of everything from an element on",
+    domain="at least one axis",
 )
 
 
@@ -65,16 +58,16 @@ FEW = 32
 
 
 @all_in_float32
-def _recurrence_value(a: Any, b: Any) -> Any:
-    count, n = math.prod(b.shape[:-1]), b.shape[-1]
+def _recurrence_value(x1: Any, x2: Any) -> Any:
+    count, n = math.prod(x2.shape[:-1]), x2.shape[-1]
     if count <= FEW:
-        pairs = zip(a.reshape(count, n).tolist(), b.reshape(count, n).tolist(), strict=True)
+        pairs = zip(x1.reshape(count, n).tolist(), x2.reshape(count, n).tolist(), strict=True)
         rows = [list(accumulate(zip(*pair, strict=True), _step, initial=0.0))[1:] for pair in pairs]
-        return np.array(rows, b.dtype).reshape(b.shape)
-    y = np.empty(b.shape[::-1], b.dtype).T  # its last axis is the slowest: steps are contiguous
-    state: Any = np.zeros(b.shape[:-1], b.dtype)
+        return np.array(rows, x2.dtype).reshape(x2.shape)
+    y = np.empty(x2.shape[::-1], x2.dtype).T  # its last axis is the slowest: steps are contiguous
+    state: Any = np.zeros(x2.shape[:-1], x2.dtype)
     for i in range(n):
-        state = y[..., i] = a[..., i] * state + b[..., i]
+        state = y[..., i] = x1[..., i] * state + x2[..., i]
     return y
 
 
@@ -94,26 +87,21 @@ def _recurrence_adjoint(g: Value, a: Value, b: Value) -> Value:
 
 
 # What cumulative products and extremes have for a derivative; its own is of the same kind.
-recurrence: Op = register(
-    Op(
-        "recurrence",
-        _recurrence_value,
-        Implicit(
-            lambda r, a, b: recurrence(a, r),
-            _recurrence_adjoint,
-            lambda a_dot, y, a, b: a_dot * _shifted(y, 0.0),
-            lambda b_dot, y, a, b: b_dot,
-        ),
-        family=FAMILY,
-        arrays=("x1", "x2"),
-        formula="y_i = x1_i y_(i-1) + x2_i along the last axis, starting from y_(-1) = 0",
-        derivative="y_dot = recurrence(x1, x1_dot_i y_(i-1) + x2_dot_i); transposed: the same "
-        "backwards",
-        domain="both of one shape",
-        rounding="sums",
-        source="Blelloch, Prefix sums and their applications (1990), section 1.4",
+recurrence: Op = internal(
+    "recurrence",
+    _recurrence_value,
+    Implicit(
+        lambda r, a, b: recurrence(a, r),
+        _recurrence_adjoint,
+        lambda a_dot, y, a, b: a_dot * _shifted(y, 0.0),
+        lambda b_dot, y, a, b: b_dot,
     ),
-    internal=True,
+    rounding="sums",
+).says(
+    "y_i = x1_i y_(i-1) + x2_i along the last axis, starting from y_(-1) = 0",
+    "y_dot = recurrence(x1, x1_dot_i y_(i-1) + x2_dot_i); transposed: the same backwards",
+    domain="both of one shape",
+    source="Blelloch, Prefix sums and their applications (1990), section 1.4",
 )
 
 
@@ -126,30 +114,26 @@ def _cumprod_push(x_dot: Value, y: Value, x: Value, axis: int | None = None) -> 
     return moveaxis(recurrence(factors, moved), source=-1, destination=axis)
 
 
-cumprod: Op = register(
-    Op(
-        "cumprod",
-        in_float32(_along(np.cumprod)),
-        Tangents(_cumprod_push),
-        family=FAMILY,
-        keywords=KEYWORDS,
-        aliases=("cumulative_prod",),
-        formula="y_i = x_0 ... x_i along an axis, which is needed unless there is but one",
-        derivative="y_dot_i = x_i y_dot_(i-1) + x_dot_i y_(i-1)",
-        domain="at least one axis",
-        stability="as a recurrence: y_i / x_j would be 0 / 0 at a zero",
-        points=(
-            Point(
-                "an x = 0",
-                "limit",
-                ([2.0, 0.0, 3.0, 0.0],),
-                ([1.0, 8.0, 0.0, 0.0],),
-                differs={"tensorflow": ([1.0, 0.0, 0.0, 0.0],)},
-                reason="TensorFlow divides by x, and takes 0 for 0 / 0",
-            ),
+cumprod: Op = row(
+    "cumprod",
+    in_float32(_along(np.cumprod)),
+    Tangents(_cumprod_push),
+    aliases=("cumulative_prod",),
+    points=(
+        Point(
+            "an x = 0",
+            "limit",
+            ([2.0, 0.0, 3.0, 0.0],),
+            ([1.0, 8.0, 0.0, 0.0],),
+            differs={"tensorflow": ([1.0, 0.0, 0.0, 0.0],)},
+            reason="TensorFlow divides by x, and takes 0 for 0 / 0",
         ),
-        source="elementary calculus",
-    )
+    ),
+).says(
+    "y_i = x_0 ... x_i along an axis, which is needed unless there is but one",
+    "y_dot_i = x_i y_dot_(i-1) + x_dot_i y_(i-1)",
+    domain="at least one axis",
+    stability="as a recurrence: y_i / x_j would be 0 / 0 at a zero",
 )
 
 
@@ -179,32 +163,28 @@ def _running(name: str, alias: str, function: Any, adjective: str) -> Op:
         same[..., 1:] = np.equal(reached[..., 1:], reached[..., :-1])
         return np.moveaxis(_recurrence_value(same, attained) > 1, -1, axis)
 
-    return register(
-        Op(
-            name,
-            _along(function.accumulate),
-            Tangents(push),
-            family=FAMILY,
-            keywords=KEYWORDS,
-            aliases=(alias,),
-            formula=f"y_i = the {adjective} of x_0, ..., x_i along an axis, which is needed unless "
-            "there is but one",
-            derivative=f"y_dot_i = x_dot of the {adjective} element so far",
-            domain="at least one axis",
-            points=(
-                Point(
-                    "k elements tie",
-                    "tie",
-                    ([2.0, 2.0, 2.0],),
-                    ([1 + 1 / 2 + 1 / 3, 1 / 2 + 1 / 3, 1 / 3],),
-                    differs={"torch": ([1.0, 1.0, 1.0],), "jax": ([1.75, 0.75, 0.5],)},
-                    reason="1/k each, as for max; PyTorch takes the last of them",
-                ),
+    return row(
+        name,
+        _along(function.accumulate),
+        Tangents(push),
+        aliases=(alias,),
+        rounding="none",
+        points=(
+            Point(
+                "k elements tie",
+                "tie",
+                ([2.0, 2.0, 2.0],),
+                ([1 + 1 / 2 + 1 / 3, 1 / 2 + 1 / 3, 1 / 3],),
+                differs={"torch": ([1.0, 1.0, 1.0],), "jax": ([1.75, 0.75, 0.5],)},
+                reason="1/k each, as for max; PyTorch takes the last of them",
             ),
-            source="elementary calculus",
-            rounding="none",
-            kinks_at=kinks_at,
-        )
+        ),
+        kinks_at=kinks_at,
+    ).says(
+        f"y_i = the {adjective} of x_0, ..., x_i along an axis, which is needed unless "
+        "there is but one",
+        f"y_dot_i = x_dot of the {adjective} element so far",
+        domain="at least one axis",
     )
 
 

@@ -23,7 +23,7 @@ from reference_engine.arithmetic.matrices import (
     symmetric_part,
 )
 from reference_engine.errors import ShapeError
-from reference_engine.op import Op, Point, Several, register, register_several
+from reference_engine.op import Op, Point, Rounding, row, several
 from reference_engine.ops.linalg import matmul, swapped, symmetric_of
 from reference_engine.ops.reductions import sum_
 from reference_engine.ops.selection import equal, where
@@ -31,7 +31,9 @@ from reference_engine.ops.shape import expand_dims
 from reference_engine.rules import Tangents
 from reference_engine.traced import Value, shape_of
 
-FAMILY = "decompositions"
+ROUNDING: Rounding = "inputs"
+SOURCE = "Townsend, Differentiating the singular value decomposition (2016)"
+
 IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
 ZEROS = [[0.0, 0.0], [0.0, 0.0]]
 NAN = [[np.nan, np.nan], [np.nan, np.nan]]
@@ -71,29 +73,26 @@ def _equal_neighbours(w: Array) -> Any:
     return np.concatenate([same, none], -1) | np.concatenate([none, same], -1)
 
 
-eigvalsh: Op = register(
-    Op(
-        "eigvalsh",
-        _eigvalsh_value,
-        Tangents(_eigvalsh_push),
-        family=FAMILY,
-        formula="the eigenvalues of (x + x^T) / 2, ascending",
-        derivative="y_dot_i = v_i^T x_dot v_i",
-        points=(
-            Point(
-                "two eigenvalues are equal",
-                "tie",
-                (IDENTITY,),
-                (IDENTITY,),
-                reason="a sum over equal ones has a derivative, and this gives it; one of them has "
-                "derivatives in directions only",
-            ),
+eigvalsh: Op = row(
+    "eigvalsh",
+    _eigvalsh_value,
+    Tangents(_eigvalsh_push),
+    points=(
+        Point(
+            "two eigenvalues are equal",
+            "tie",
+            (IDENTITY,),
+            (IDENTITY,),
+            reason="a sum over equal ones has a derivative, and this gives it; one of them has "
+            "derivatives in directions only",
         ),
-        source="Giles, Collected matrix derivative results (2008), section 3.1",
-        rounding="inputs",
-        kinks_at=lambda x: _equal_neighbours(_eigvalsh_value(x)),
-        result_shape=lambda shape: square_shape(shape)[:-1],
-    )
+    ),
+    kinks_at=lambda x: _equal_neighbours(_eigvalsh_value(x)),
+    result_shape=lambda shape: square_shape(shape)[:-1],
+).says(
+    "the eigenvalues of (x + x^T) / 2, ascending",
+    "y_dot_i = v_i^T x_dot v_i",
+    source="Giles, Collected matrix derivative results (2008), section 3.1",
 )
 
 
@@ -113,44 +112,38 @@ def _eigh_vectors_push(x_dot: Value, y: Value, x: Value) -> Value:
     return matmul(y, _inverse_gaps(eigvalsh(x)) * rotated)
 
 
-eigh_vectors: Op = register(
-    Op(
-        "eigh_vectors",
-        _eigh_vectors_value,
-        Tangents(_eigh_vectors_push),
-        family=FAMILY,
-        formula="the eigenvectors of (x + x^T) / 2 as columns, of length 1, by ascending "
-        "eigenvalues, the first large entry (0.9 of the largest or more) positive",
-        derivative="y_dot = y (F * (y^T x_dot y)), F_ij = 1 / (w_j - w_i), 0 on the diagonal",
-        domain="matrices with distinct eigenvalues",
-        points=(
-            Point(
-                "two eigenvalues are equal",
-                "tie",
-                (IDENTITY,),
-                (NAN,),
-                differs={"tensorflow": (ZEROS,)},
-                reason="any basis of their space will do, so there is no derivative; TensorFlow "
-                "takes 1 / 0 for 0",
-            ),
+eigh_vectors: Op = row(
+    "eigh_vectors",
+    _eigh_vectors_value,
+    Tangents(_eigh_vectors_push),
+    points=(
+        Point(
+            "two eigenvalues are equal",
+            "tie",
+            (IDENTITY,),
+            (NAN,),
+            differs={"tensorflow": (ZEROS,)},
+            reason="any basis of their space will do, so there is no derivative; TensorFlow "
+            "takes 1 / 0 for 0",
         ),
-        source="Giles, Collected matrix derivative results (2008), section 3.1",
-        rounding="inputs",
-        kinks_at=lambda x: np.broadcast_to(
-            _equal_neighbours(_eigvalsh_value(x))[..., None, :], np.shape(x)
-        ),
-        result_shape=square_shape,
-    )
+    ),
+    kinks_at=lambda x: np.broadcast_to(
+        _equal_neighbours(_eigvalsh_value(x))[..., None, :], np.shape(x)
+    ),
+    result_shape=square_shape,
+).says(
+    "the eigenvectors of (x + x^T) / 2 as columns, of length 1, by ascending "
+    "eigenvalues, the first large entry (0.9 of the largest or more) positive",
+    "y_dot = y (F * (y^T x_dot y)), F_ij = 1 / (w_j - w_i), 0 on the diagonal",
+    domain="matrices with distinct eigenvalues",
+    source="Giles, Collected matrix derivative results (2008), section 3.1",
 )
 
-eigh = register_several(
-    Several(
-        "eigh",
-        lambda shape: ((eigvalsh, {}), (eigh_vectors, {})),
-        family=FAMILY,
-        results=("eigenvalues", "eigenvectors"),
-        formula="w, v with (x + x^T) / 2 = v diag(w) v^T",
-    )
+eigh = several(
+    "eigh",
+    lambda shape: ((eigvalsh, {}), (eigh_vectors, {})),
+    results=("eigenvalues", "eigenvectors"),
+    formula="w, v with (x + x^T) / 2 = v diag(w) v^T",
 )
 
 
@@ -203,43 +196,36 @@ def _equal_singular(x: Array) -> Any:
     return _equal_neighbours(s), np.equal(s, 0)
 
 
-svdvals: Op = register(
-    Op(
-        "svdvals",
-        _svdvals_value,
-        Tangents(_svdvals_push),
-        family=FAMILY,
-        formula="the singular values of x, descending",
-        derivative="y_dot_i = u_i^T x_dot v_i",
-        points=(
-            Point(
-                "a singular value is 0",
-                "kink",
-                ([[1.0, 0.0], [0.0, 0.0]],),
-                ([[1.0, 0.0], [0.0, 0.0]],),
-                differs={
-                    "torch": (IDENTITY,),
-                    "tensorflow": (IDENTITY,),
-                    "jax": (IDENTITY,),
-                },
-                reason="0 is the subgradient of least norm, as for |x|; the others give u v^T with "
-                "the signs that the decomposition happens to have",
-            ),
-            Point(
-                "two singular values are equal",
-                "tie",
-                (IDENTITY,),
-                (IDENTITY,),
-                reason="a sum over equal ones has a derivative, and this gives it; one of them has "
-                "derivatives in directions only",
-            ),
+svdvals: Op = row(
+    "svdvals",
+    _svdvals_value,
+    Tangents(_svdvals_push),
+    points=(
+        Point(
+            "a singular value is 0",
+            "kink",
+            ([[1.0, 0.0], [0.0, 0.0]],),
+            ([[1.0, 0.0], [0.0, 0.0]],),
+            differs={
+                "torch": (IDENTITY,),
+                "tensorflow": (IDENTITY,),
+                "jax": (IDENTITY,),
+            },
+            reason="0 is the subgradient of least norm, as for |x|; the others give u v^T with "
+            "the signs that the decomposition happens to have",
         ),
-        source="Townsend, Differentiating the singular value decomposition (2016)",
-        rounding="inputs",
-        kinks_at=lambda x: np.logical_or(*_equal_singular(x)),
-        result_shape=_svdvals_shape,
-    )
-)
+        Point(
+            "two singular values are equal",
+            "tie",
+            (IDENTITY,),
+            (IDENTITY,),
+            reason="a sum over equal ones has a derivative, and this gives it; one of them has "
+            "derivatives in directions only",
+        ),
+    ),
+    kinks_at=lambda x: np.logical_or(*_equal_singular(x)),
+    result_shape=_svdvals_shape,
+).says("the singular values of x, descending", "y_dot_i = u_i^T x_dot v_i")
 
 
 def _turn(inside: Value, s: Value) -> Value:
@@ -292,44 +278,34 @@ def _tied_columns(x: Array) -> Any:
     return tied if m == n else tied | zero
 
 
-svd_u: Op = register(
-    Op(
-        "svd_u",
-        _svd_u_value,
-        Tangents(_svd_u_push),
-        family=FAMILY,
-        formula="the left singular vectors of x as columns (..., m, min(m, n)), the first large "
-        "entry (0.9 of the largest or more) positive",
-        derivative="y_dot = y k + (1 - y y^T) x_dot v / s, k = sym / (s_j - s_i) + skew / (s_i + "
-        "s_j) with the symmetric and the skew part of u^T x_dot v",
-        domain="matrices with distinct singular values; none of them 0 where m > n",
-        stability="no squares of singular values, whose differences cancel and which overflow",
-        points=SVD_POINTS,
-        source="Townsend, Differentiating the singular value decomposition (2016)",
-        rounding="inputs",
-        kinks_at=lambda x: np.broadcast_to(
-            _tied_columns(x)[..., None, :], _svd_u_shape(np.shape(x))
-        ),
-        result_shape=_svd_u_shape,
-    )
+svd_u: Op = row(
+    "svd_u",
+    _svd_u_value,
+    Tangents(_svd_u_push),
+    points=SVD_POINTS,
+    kinks_at=lambda x: np.broadcast_to(_tied_columns(x)[..., None, :], _svd_u_shape(np.shape(x))),
+    result_shape=_svd_u_shape,
+).says(
+    "the left singular vectors of x as columns (..., m, min(m, n)), the first large "
+    "entry (0.9 of the largest or more) positive",
+    "y_dot = y k + (1 - y y^T) x_dot v / s, k = sym / (s_j - s_i) + skew / (s_i + "
+    "s_j) with the symmetric and the skew part of u^T x_dot v",
+    domain="matrices with distinct singular values; none of them 0 where m > n",
+    stability="no squares of singular values, whose differences cancel and which overflow",
 )
 
-svd_vh: Op = register(
-    Op(
-        "svd_vh",
-        _svd_vh_value,
-        Tangents(_svd_vh_push),
-        family=FAMILY,
-        formula="the right singular vectors of x as rows (..., min(m, n), n), signs by the left",
-        derivative="that of svd_u for x^T, transposed",
-        domain="matrices with distinct singular values; none of them 0 where m < n",
-        stability="no squares of singular values, whose differences cancel and which overflow",
-        points=SVD_POINTS,
-        source="Townsend, Differentiating the singular value decomposition (2016)",
-        rounding="inputs",
-        kinks_at=lambda x: np.broadcast_to(_tied_columns(x)[..., None], _svd_vh_shape(np.shape(x))),
-        result_shape=_svd_vh_shape,
-    )
+svd_vh: Op = row(
+    "svd_vh",
+    _svd_vh_value,
+    Tangents(_svd_vh_push),
+    points=SVD_POINTS,
+    kinks_at=lambda x: np.broadcast_to(_tied_columns(x)[..., None], _svd_vh_shape(np.shape(x))),
+    result_shape=_svd_vh_shape,
+).says(
+    "the right singular vectors of x as rows (..., min(m, n), n), signs by the left",
+    "that of svd_u for x^T, transposed",
+    domain="matrices with distinct singular values; none of them 0 where m < n",
+    stability="no squares of singular values, whose differences cancel and which overflow",
 )
 
 
@@ -339,13 +315,10 @@ def _svd_parts(shape: Shape, full_matrices: bool) -> Any:
     return ((svd_u, {}), (svdvals, {}), (svd_vh, {}))
 
 
-svd = register_several(
-    Several(
-        "svd",
-        _svd_parts,
-        family=FAMILY,
-        results=("u", "singular values", "vh"),
-        keywords={"full_matrices": False},
-        formula="u, s, vh with x = u diag(s) vh, reduced to min(m, n) singular values",
-    )
+svd = several(
+    "svd",
+    _svd_parts,
+    results=("u", "singular values", "vh"),
+    keywords={"full_matrices": False},
+    formula="u, s, vh with x = u diag(s) vh, reduced to min(m, n) singular values",
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from reference_engine.arithmetic.floats import Array, in_float32
 from reference_engine.arithmetic.matrices import Shape, check_square, each_matrix, swap
-from reference_engine.op import Op, Point, Several, register, register_several
+from reference_engine.op import Op, Point, Rounding, internal, row, several
 from reference_engine.ops.decompositions import svd_u, svd_vh, svdvals
 from reference_engine.ops.indexing import getitem
 from reference_engine.ops.linalg import cross, matmul, swapped
@@ -20,7 +20,8 @@ from reference_engine.ops.shape import expand_dims
 from reference_engine.rules import Tangents
 from reference_engine.traced import Value, shape_of
 
-FAMILY = "determinants"
+ROUNDING: Rounding = "inputs"
+
 SINGULAR = [[1.0, 2.0], [2.0, 4.0]]
 NAN = [[np.nan, np.nan], [np.nan, np.nan]]
 
@@ -130,22 +131,14 @@ def _cofactors_push(x_dot: Value, y: Value, x: Value) -> Value:
     return expand_dims(orientation, axis=(-2, -1)) * turned
 
 
-cofactors: Op = register(
-    Op(
-        "cofactors",
-        _checked(_cofactors_value),
-        Tangents(_cofactors_push),
-        family=FAMILY,
-        formula="det(x) x^-T, which has a value for every square matrix",
-        derivative="with x = u diag(s) v^T, e = u^T x_dot v and p_ij the product of all s but s_i "
-        "and s_j: det(u v^T) u c v^T, c_ij = -e_ji p_ij, c_ii = sum of e_jj p_ij over j != i",
-        stability="second derivatives of det hold for singular matrices too; third ones, for four "
-        "rows and more, need distinct singular values",
-        source="Golberg, The derivative of a determinant (Amer. Math. Monthly 79, 1972); Stewart, "
-        "On the adjugate matrix (Linear Algebra Appl. 283, 1998)",
-        rounding="inputs",
-    ),
-    internal=True,
+cofactors: Op = internal("cofactors", _checked(_cofactors_value), Tangents(_cofactors_push)).says(
+    "det(x) x^-T, which has a value for every square matrix",
+    "with x = u diag(s) v^T, e = u^T x_dot v and p_ij the product of all s but s_i "
+    "and s_j: det(u v^T) u c v^T, c_ij = -e_ji p_ij, c_ii = sum of e_jj p_ij over j != i",
+    stability="second derivatives of det hold for singular matrices too; third ones, for four "
+    "rows and more, need distinct singular values",
+    source="Golberg, The derivative of a determinant (Amer. Math. Monthly 79, 1972); Stewart, "
+    "On the adjugate matrix (Linear Algebra Appl. 283, 1998)",
 )
 
 
@@ -164,51 +157,45 @@ def _cofactors(x: Value) -> Value:
     return cofactors(x)
 
 
-det: Op = register(
-    Op(
-        "det",
-        _checked(_det_value),
-        Tangents(lambda x_dot, y, x: sum_(_cofactors(x) * x_dot, axis=(-2, -1))),
-        family=FAMILY,
-        formula="the determinant of the matrices (..., n, n)",
-        derivative="y_dot = sum of c x_dot, c the cofactors of x",
-        stability="not det(x) x^-T, which has no value for a singular matrix: the cofactors, of up "
-        "to three rows by products, of more by LU factors or, where a pivot is 0, by singular "
-        "values; second order holds for singular matrices too",
-        points=(
-            Point(
-                "x is singular",
-                "limit",
-                (SINGULAR,),
-                ([[4.0, -2.0], [-2.0, 1.0]],),
-                value=0.0,
-                differs={"torch": ([[0.0, 0.0], [0.0, 0.0]],)},
-                raises=("tensorflow",),
-                reason="the cofactors are there; PyTorch multiplies the inverse of a matrix nearby "
-                "by a determinant of 0, TensorFlow inverts x",
-            ),
+det: Op = row(
+    "det",
+    _checked(_det_value),
+    Tangents(lambda x_dot, y, x: sum_(_cofactors(x) * x_dot, axis=(-2, -1))),
+    points=(
+        Point(
+            "x is singular",
+            "limit",
+            (SINGULAR,),
+            ([[4.0, -2.0], [-2.0, 1.0]],),
+            value=0.0,
+            differs={"torch": ([[0.0, 0.0], [0.0, 0.0]],)},
+            raises=("tensorflow",),
+            reason="the cofactors are there; PyTorch multiplies the inverse of a matrix nearby "
+            "by a determinant of 0, TensorFlow inverts x",
         ),
-        source="Jacobi's formula: Magnus, Neudecker, Matrix Differential Calculus (1999), section "
-        "8.3; Giles (2008), section 2.2.4",
-        rounding="inputs",
-        result_shape=_batch_shape,
-    )
+    ),
+    result_shape=_batch_shape,
+).says(
+    "the determinant of the matrices (..., n, n)",
+    "y_dot = sum of c x_dot, c the cofactors of x",
+    stability="not det(x) x^-T, which has no value for a singular matrix: the cofactors, of up "
+    "to three rows by products, of more by LU factors or, where a pivot is 0, by singular "
+    "values; second order holds for singular matrices too",
+    source="Jacobi's formula: Magnus, Neudecker, Matrix Differential Calculus (1999), section "
+    "8.3; Giles (2008), section 2.2.4",
 )
 
-slogdet_sign: Op = register(
-    Op(
-        "slogdet_sign",
-        _checked(lambda x: _slogdet(x)[0]),
-        None,
-        family=FAMILY,
-        formula="the sign of the determinant: -1, 0 or 1",
-        derivative="0, so that no path leads through it",
-        points=(Point("x is singular", "jump", (SINGULAR,), (None,), value=0.0),),
-        source="NumPy, linalg.slogdet",
-        rounding="inputs",
-        kinks_at=lambda x: np.equal(np.linalg.slogdet(x)[0], 0),
-        result_shape=_batch_shape,
-    )
+slogdet_sign: Op = row(
+    "slogdet_sign",
+    _checked(lambda x: _slogdet(x)[0]),
+    None,
+    points=(Point("x is singular", "jump", (SINGULAR,), (None,), value=0.0),),
+    kinks_at=lambda x: np.equal(np.linalg.slogdet(x)[0], 0),
+    result_shape=_batch_shape,
+).says(
+    "the sign of the determinant: -1, 0 or 1",
+    "0, so that no path leads through it",
+    source="NumPy, linalg.slogdet",
 )
 
 
@@ -233,30 +220,24 @@ def _log_det_push(x_dot: Value, y: Value, x: Value) -> Value:
     return sum_(swapped(inv(x)) * x_dot, axis=(-2, -1))
 
 
-slogdet_logabs: Op = register(
-    Op(
-        "slogdet_logabs",
-        _checked(lambda x: _slogdet(x)[1]),
-        Tangents(_log_det_push),
-        family=FAMILY,
-        formula="log(|det(x)|), by LU factors, where the determinant itself would overflow",
-        derivative="y_dot = sum of x^-T x_dot",
-        domain="regular matrices",
-        points=LOG_POINTS,
-        source="Giles, Collected matrix derivative results (2008), section 2.2.4",
-        rounding="inputs",
-        result_shape=_batch_shape,
-    )
+slogdet_logabs: Op = row(
+    "slogdet_logabs",
+    _checked(lambda x: _slogdet(x)[1]),
+    Tangents(_log_det_push),
+    points=LOG_POINTS,
+    result_shape=_batch_shape,
+).says(
+    "log(|det(x)|), by LU factors, where the determinant itself would overflow",
+    "y_dot = sum of x^-T x_dot",
+    domain="regular matrices",
+    source="Giles, Collected matrix derivative results (2008), section 2.2.4",
 )
 
-slogdet = register_several(
-    Several(
-        "slogdet",
-        lambda shape: ((slogdet_sign, {}), (slogdet_logabs, {})),
-        family=FAMILY,
-        results=("sign", "logabsdet"),
-        formula="sign(det(x)), log(|det(x)|)",
-    )
+slogdet = several(
+    "slogdet",
+    lambda shape: ((slogdet_sign, {}), (slogdet_logabs, {})),
+    results=("sign", "logabsdet"),
+    formula="sign(det(x)), log(|det(x)|)",
 )
 
 
@@ -265,18 +246,15 @@ def _logdet_value(x: Array) -> Array:
     return np.where(sign < 0, np.nan, size)
 
 
-logdet: Op = register(
-    Op(
-        "logdet",
-        _checked(_logdet_value),
-        Tangents(_log_det_push),
-        family=FAMILY,
-        formula="log(det(x)), by LU factors; nan where the determinant is negative",
-        derivative="y_dot = sum of x^-T x_dot",
-        domain="matrices with a positive determinant",
-        points=LOG_POINTS,
-        source="Giles, Collected matrix derivative results (2008), section 2.2.4",
-        rounding="inputs",
-        result_shape=_batch_shape,
-    )
+logdet: Op = row(
+    "logdet",
+    _checked(_logdet_value),
+    Tangents(_log_det_push),
+    points=LOG_POINTS,
+    result_shape=_batch_shape,
+).says(
+    "log(det(x)), by LU factors; nan where the determinant is negative",
+    "y_dot = sum of x^-T x_dot",
+    domain="matrices with a positive determinant",
+    source="Giles, Collected matrix derivative results (2008), section 2.2.4",
 )

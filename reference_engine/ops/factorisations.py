@@ -18,7 +18,7 @@ from reference_engine.arithmetic.matrices import (
     square_shape,
     symmetric_part,
 )
-from reference_engine.op import Op, Point, Several, register, register_several
+from reference_engine.op import Op, Point, Rounding, row, several
 from reference_engine.ops.indexing import getitem
 from reference_engine.ops.linalg import matmul, swapped, symmetric_of
 from reference_engine.ops.matrices import triangular_solve
@@ -26,7 +26,8 @@ from reference_engine.ops.selection import where
 from reference_engine.rules import Tangents
 from reference_engine.traced import Value, shape_of
 
-FAMILY = "factorisations"
+ROUNDING: Rounding = "inputs"
+
 ZEROS = [[0.0, 0.0], [0.0, 0.0]]
 NAN = [[np.nan, np.nan], [np.nan, np.nan]]
 
@@ -46,32 +47,28 @@ def _cholesky_push(x_dot: Value, y: Value, x: Value) -> Value:
     return matmul(y, where(np.tri(n, dtype=np.bool_), halved, 0.0))
 
 
-cholesky: Op = register(
-    Op(
-        "cholesky",
-        _cholesky_value,
-        Tangents(_cholesky_push),
-        family=FAMILY,
-        formula="the lower triangular y with y y^T = (x + x^T) / 2; nan where that is not positive "
-        "definite",
-        derivative="y_dot = y Phi(y^-1 x_dot y^-T), Phi(a) = tril(a) with half of its diagonal",
-        domain="positive definite matrices",
-        stability="by triangular substitution; neither x nor y is inverted",
-        points=(
-            Point(
-                "x is not positive definite",
-                "edge",
-                ([[1.0, 1.0], [1.0, 1.0]],),
-                (NAN,),
-                raises=("torch",),
-                reason="nan too where some factor of a stack fails; the others keep their values",
-            ),
+cholesky: Op = row(
+    "cholesky",
+    _cholesky_value,
+    Tangents(_cholesky_push),
+    points=(
+        Point(
+            "x is not positive definite",
+            "edge",
+            ([[1.0, 1.0], [1.0, 1.0]],),
+            (NAN,),
+            raises=("torch",),
+            reason="nan too where some factor of a stack fails; the others keep their values",
         ),
-        source="Murray, Differentiation of the Cholesky decomposition (arXiv:1602.07527); the "
-        "symmetric gradient as by torch.linalg.cholesky and tf.linalg.cholesky",
-        rounding="inputs",
-        result_shape=square_shape,
-    )
+    ),
+    result_shape=square_shape,
+).says(
+    "the lower triangular y with y y^T = (x + x^T) / 2; nan where that is not positive definite",
+    "y_dot = y Phi(y^-1 x_dot y^-T), Phi(a) = tril(a) with half of its diagonal",
+    domain="positive definite matrices",
+    stability="by triangular substitution; neither x nor y is inverted",
+    source="Murray, Differentiation of the Cholesky decomposition (arXiv:1602.07527); the "
+    "symmetric gradient as by torch.linalg.cholesky and tf.linalg.cholesky",
 )
 
 
@@ -146,53 +143,35 @@ QR_POINTS = (
     ),
 )
 
-qr_q: Op = register(
-    Op(
-        "qr_q",
-        _qr_q_value,
-        Tangents(_qr_q_push),
-        family=FAMILY,
-        formula="q of x = q r: (..., m, min(m, n)) with orthonormal columns",
-        derivative="y_dot = y k + (1 - y y^T) x_dot r^-1, k skew with the lower triangle of "
-        "y^T x_dot r^-1",
-        domain="matrices whose first min(m, n) columns are independent",
-        points=QR_POINTS,
-        source="Walter, Lehmann, Lamour, On evaluating higher-order derivatives of the QR "
-        "decomposition (Optim. Methods Softw. 27, 2012); Seeger et al. (arXiv:1710.08717)",
-        rounding="inputs",
-        result_shape=_qr_q_shape,
-    )
+qr_q: Op = row(
+    "qr_q", _qr_q_value, Tangents(_qr_q_push), points=QR_POINTS, result_shape=_qr_q_shape
+).says(
+    "q of x = q r: (..., m, min(m, n)) with orthonormal columns",
+    "y_dot = y k + (1 - y y^T) x_dot r^-1, k skew with the lower triangle of y^T x_dot r^-1",
+    domain="matrices whose first min(m, n) columns are independent",
+    source="Walter, Lehmann, Lamour, On evaluating higher-order derivatives of the QR "
+    "decomposition (Optim. Methods Softw. 27, 2012); Seeger et al. (arXiv:1710.08717)",
 )
 
-qr_r: Op = register(
-    Op(
-        "qr_r",
-        _qr_r_value,
-        Tangents(_qr_r_push),
-        family=FAMILY,
-        formula="r of x = q r: (..., min(m, n), n), upper triangular with a positive diagonal",
-        derivative="y_dot = q^T x_dot - k y, with the k of qr_q",
-        domain="matrices whose first min(m, n) columns are independent",
-        points=QR_POINTS,
-        source="Walter, Lehmann, Lamour, On evaluating higher-order derivatives of the QR "
-        "decomposition (Optim. Methods Softw. 27, 2012); Seeger et al. (arXiv:1710.08717)",
-        rounding="inputs",
-        result_shape=_qr_r_shape,
-    )
+qr_r: Op = row(
+    "qr_r", _qr_r_value, Tangents(_qr_r_push), points=QR_POINTS, result_shape=_qr_r_shape
+).says(
+    "r of x = q r: (..., min(m, n), n), upper triangular with a positive diagonal",
+    "y_dot = q^T x_dot - k y, with the k of qr_q",
+    domain="matrices whose first min(m, n) columns are independent",
+    source="Walter, Lehmann, Lamour, On evaluating higher-order derivatives of the QR "
+    "decomposition (Optim. Methods Softw. 27, 2012); Seeger et al. (arXiv:1710.08717)",
 )
 
-qr = register_several(
-    Several(
-        "qr",
-        lambda shape: ((qr_q, {}), (qr_r, {})),
-        family=FAMILY,
-        results=("q", "r"),
-        formula="q, r with x = q r, q with orthonormal columns, r upper triangular, reduced",
-    )
+qr = several(
+    "qr",
+    lambda shape: ((qr_q, {}), (qr_r, {})),
+    results=("q", "r"),
+    formula="q, r with x = q r, q with orthonormal columns, r upper triangular, reduced",
 )
 
 
-def _pinv_value(x: Array, rtol: float | None = None) -> Array:
+def _pinv_value(x: Array, *, rtol: float | None = None) -> Array:
     _, m, n, _ = parts_of(x.shape)
     x = _floating(x)
     bound = max(m, n) * float(np.finfo(x.dtype).eps) if rtol is None else rtol
@@ -219,31 +198,27 @@ def _rank_deficient(x: Any, rtol: float | None = None) -> Any:
     return np.broadcast_to(np.asarray(deficient)[..., None, None], (*x.shape[:-2], n, m))
 
 
-pinv: Op = register(
-    Op(
-        "pinv",
-        in_float32(_pinv_value),
-        Tangents(_pinv_push),
-        family=FAMILY,
-        keywords={"rtol": None},
-        formula="the pseudoinverse (..., n, m) of (..., m, n); singular values of at most rtol "
-        "times the largest count as 0, rtol = max(m, n) eps by default",
-        derivative="y_dot = -y x_dot y + y y^T x_dot^T (1 - x y) + (1 - y x) x_dot^T y^T y",
-        domain="matrices of full rank; where it is lower, directions that keep it",
-        points=(
-            Point(
-                "the rank is not full",
-                "jump",
-                (ZEROS,),
-                (ZEROS,),
-                value=ZEROS,
-                reason="next to it the pseudoinverse is as large as one likes",
-            ),
+pinv: Op = row(
+    "pinv",
+    in_float32(_pinv_value),
+    Tangents(_pinv_push),
+    points=(
+        Point(
+            "the rank is not full",
+            "jump",
+            (ZEROS,),
+            (ZEROS,),
+            value=ZEROS,
+            reason="next to it the pseudoinverse is as large as one likes",
         ),
-        source="Golub, Pereyra, The differentiation of pseudo-inverses and nonlinear least squares "
-        "problems (SIAM J. Numer. Anal. 10, 1973)",
-        rounding="inputs",
-        kinks_at=_rank_deficient,
-        result_shape=_pinv_shape,
-    )
+    ),
+    kinks_at=_rank_deficient,
+    result_shape=_pinv_shape,
+).says(
+    "the pseudoinverse (..., n, m) of (..., m, n); singular values of at most rtol "
+    "times the largest count as 0, rtol = max(m, n) eps by default",
+    "y_dot = -y x_dot y + y y^T x_dot^T (1 - x y) + (1 - y x) x_dot^T y^T y",
+    domain="matrices of full rank; where it is lower, directions that keep it",
+    source="Golub, Pereyra, The differentiation of pseudo-inverses and nonlinear least squares "
+    "problems (SIAM J. Numer. Anal. 10, 1973)",
 )

@@ -9,11 +9,12 @@ import numpy as np
 
 from reference_engine.arithmetic.floats import Array, all_in_float32, as_dtype
 from reference_engine.errors import ShapeError
-from reference_engine.op import REQUIRED, Op, Several, register, register_several
+from reference_engine.op import REQUIRED, Op, Rounding, Several, internal, row, several
 from reference_engine.rules import JointlyLinear, Linear, axes_of
 from reference_engine.traced import Value, shape_of, to_array
 
-FAMILY = "indexing"
+ROUNDING: Rounding = "none"
+SOURCE = "NumPy"
 
 
 def _add_at(x: Any, g: Any, index: Any) -> None:
@@ -25,39 +26,31 @@ def _add_at(x: Any, g: Any, index: Any) -> None:
     x[index] += g
 
 
-getitem: Op = register(
-    Op(
-        "getitem",
-        lambda x, index: np.asarray(x)[index],
-        Linear(lambda g, x, index: scatter(g, shape=shape_of(x), index=index), add_to=_add_at),
-        family=FAMILY,
-        keywords={"index": REQUIRED},
-        formula="x[index]; the index has ints, slices, None, Ellipsis, or arrays of ints or bools",
-        derivative="getitem; transposed: add each element where it was taken from, 0 elsewhere",
-        source="NumPy",
-        rounding="none",
-    )
+getitem: Op = row(
+    "getitem",
+    lambda x, *, index: np.asarray(x)[index],
+    Linear(lambda g, x, index: scatter(g, shape=shape_of(x), index=index), add_to=_add_at),
+).says(
+    "x[index]; the index has ints, slices, None, Ellipsis, or arrays of ints or bools",
+    "getitem; transposed: add each element where it was taken from, 0 elsewhere",
 )
 
 
-def _scatter_value(g: Any, shape: tuple[int, ...], index: Any) -> Any:
-    x = np.zeros(shape, g.dtype)
-    _add_at(x, g, index)
-    return x
+def _scatter_value(x: Any, *, shape: tuple[int, ...], index: Any) -> Any:
+    y = np.zeros(shape, x.dtype)
+    _add_at(y, x, index)
+    return y
 
 
-scatter: Op = register(
-    Op(
-        "scatter",
-        _scatter_value,
-        Linear(lambda g, x, shape, index: getitem(g, index=index)),
-        family=FAMILY,
-        keywords={"shape": REQUIRED, "index": REQUIRED},
-        formula="zeros of a shape with x added at x[index]",
-        derivative="scatter; transposed: getitem",
-        source="the transpose of NumPy's indexing",
-    ),
-    internal=True,
+scatter: Op = internal(
+    "scatter",
+    _scatter_value,
+    Linear(lambda g, x, shape, index: getitem(g, index=index)),
+    rounding="result",
+).says(
+    "zeros of a shape with x added at x[index]",
+    "scatter; transposed: getitem",
+    source="the transpose of NumPy's indexing",
 )
 
 
@@ -68,20 +61,15 @@ def _slice_back(g: Value, i: int, xs: Sequence[Value], axis: int = 0) -> Value:
     return getitem(g, index=index)
 
 
-concatenate: Op = register(
-    Op(
-        "concatenate",
-        lambda *xs, axis=0: np.concatenate(xs, axis),
-        JointlyLinear(_slice_back),
-        family=FAMILY,
-        arrays=("*x",),
-        keywords={"axis": 0},
-        aliases=("concat",),
-        formula="the arrays one after the other along an axis",
-        derivative="concatenate; transposed: take the pieces apart",
-        source="NumPy",
-        rounding="none",
-    )
+concatenate: Op = row(
+    "concatenate",
+    lambda *xs, axis=0: np.concatenate(xs, axis),
+    JointlyLinear(_slice_back),
+    arrays=("*x",),
+    keywords={"axis": 0},
+    aliases=("concat",),
+).says(
+    "the arrays one after the other along an axis", "concatenate; transposed: take the pieces apart"
 )
 
 
@@ -90,20 +78,13 @@ def _item_back(g: Value, i: int, xs: Sequence[Value], axis: int = 0) -> Value:
     return getitem(g, index=(*(slice(None),) * axis, i))
 
 
-stack: Op = register(
-    Op(
-        "stack",
-        lambda *xs, axis=0: np.stack(xs, axis),
-        JointlyLinear(_item_back),
-        family=FAMILY,
-        arrays=("*x",),
-        keywords={"axis": 0},
-        formula="the arrays side by side along a new axis",
-        derivative="stack; transposed: take the pieces apart",
-        source="NumPy",
-        rounding="none",
-    )
-)
+stack: Op = row(
+    "stack",
+    lambda *xs, axis=0: np.stack(xs, axis),
+    JointlyLinear(_item_back),
+    arrays=("*x",),
+    keywords={"axis": 0},
+).says("the arrays side by side along a new axis", "stack; transposed: take the pieces apart")
 
 
 def _split_parts(
@@ -126,16 +107,13 @@ def _split_parts(
     ]
 
 
-split: Several = register_several(
-    Several(
-        "split",
-        _split_parts,
-        family=FAMILY,
-        results=("*parts",),
-        formula="x taken apart along an axis: into so many equal parts, or before each of the "
-        "given indices",
-        keywords={"sections": REQUIRED, "axis": 0},
-    )
+split: Several = several(
+    "split",
+    _split_parts,
+    results=("*parts",),
+    formula="x taken apart along an axis: into so many equal parts, or before each of the "
+    "given indices",
+    keywords={"sections": REQUIRED, "axis": 0},
 )
 
 
@@ -148,7 +126,7 @@ def _take_index(x: Value, indices: Value, axis: int | None) -> tuple[Any, ...]:
     return (*(slice(None),) * axis, to_array(indices))
 
 
-def _take_value(x: Any, indices: Any, axis: int | None = None) -> Any:
+def _take_value(x: Any, indices: Any, *, axis: int | None = None) -> Any:
     return np.asarray(x)[_take_index(x, indices, axis)]
 
 
@@ -166,24 +144,14 @@ def _take_shape(
     return (*shape[:axis], *indices, *shape[axis + 1 :])
 
 
-take: Op = register(
-    Op(
-        "take",
-        _take_value,
-        JointlyLinear(_take_back),
-        family=FAMILY,
-        arrays=("x", "indices"),
-        keywords={"axis": None},
-        formula="the elements of x at the indices along an axis, which is needed unless there is "
-        "but one; negative indices count from the end",
-        derivative="take; transposed: add each element where it was taken from",
-        domain="indices inside the axis",
-        source="Array API",
-        rounding="none",
-        passive=(1,),
-        kinds={1: "int"},
-        result_shape=_take_shape,
-    )
+take: Op = row(
+    "take", _take_value, JointlyLinear(_take_back), kinds={1: "int"}, result_shape=_take_shape
+).says(
+    "the elements of x at the indices along an axis, which is needed unless there is "
+    "but one; negative indices count from the end",
+    "take; transposed: add each element where it was taken from",
+    domain="indices inside the axis",
+    source="Array API",
 )
 
 
@@ -205,26 +173,18 @@ def _gather_back(g: Value, i: int, xs: Sequence[Value], axis: int = -1) -> Value
     return scatter(g, shape=shape_of(x), index=index)
 
 
-take_along_axis: Op = register(
-    Op(
-        "take_along_axis",
-        lambda x, indices, axis=-1: np.asarray(x)[
-            _along_axis(shape_of(x), to_array(indices), axis)
-        ],
-        JointlyLinear(_gather_back),
-        family=FAMILY,
-        arrays=("x", "indices"),
-        keywords={"axis": -1},
-        aliases=("take_along_dim",),
-        formula="y[i, j] = x[i, indices[i, j]]: an index along the axis for each element; negative "
-        "ones count from the end, other axes broadcast",
-        derivative="take_along_axis; transposed: add each element where it was taken from",
-        domain="indices inside the axis",
-        source="Array API",
-        rounding="none",
-        passive=(1,),
-        kinds={1: "int"},
-    )
+take_along_axis: Op = row(
+    "take_along_axis",
+    lambda x, indices, *, axis=-1: np.asarray(x)[_along_axis(shape_of(x), to_array(indices), axis)],
+    JointlyLinear(_gather_back),
+    aliases=("take_along_dim",),
+    kinds={1: "int"},
+).says(
+    "y[i, j] = x[i, indices[i, j]]: an index along the axis for each element; negative "
+    "ones count from the end, other axes broadcast",
+    "take_along_axis; transposed: add each element where it was taken from",
+    domain="indices inside the axis",
+    source="Array API",
 )
 
 
@@ -248,7 +208,7 @@ def _scatter_add(x: Any, updates: Any, index: Any) -> Any:
     return y
 
 
-def _scatter_add_value(x: Any, indices: Any, updates: Any, axis: int = -1) -> Any:
+def _scatter_add_value(x: Any, indices: Any, updates: Any, *, axis: int = -1) -> Any:
     if np.shape(indices) != np.shape(updates):
         raise ValueError("there must be as many updates as indices")
     return _scatter_add(x, updates, index=_scattered(x, indices, axis))
@@ -258,28 +218,23 @@ def _scatter_add_back(g: Value, i: int, xs: Sequence[Value], axis: int = -1) -> 
     return g if i == 0 else getitem(g, index=_scattered(xs[0], xs[1], axis))
 
 
-scatter_add: Op = register(
-    Op(
-        "scatter_add",
-        _scatter_add_value,
-        JointlyLinear(_scatter_add_back),
-        family=FAMILY,
-        arrays=("x", "indices", "updates"),
-        keywords={"axis": -1},
-        formula="x with updates[i, j] added at x[i, indices[i, j]]: an index along the axis for "
-        "each update; negative ones count from the end",
-        derivative="scatter_add; transposed: 1 for x, for the updates take_along_axis",
-        domain="indices inside the axis",
-        source="torch.scatter_add",
-        rounding="sums",
-        passive=(1,),
-        kinds={1: "int"},
-        result_shape=lambda x, indices, updates, axis=-1: x,
-    )
+scatter_add: Op = row(
+    "scatter_add",
+    _scatter_add_value,
+    JointlyLinear(_scatter_add_back),
+    kinds={1: "int"},
+    rounding="sums",
+    result_shape=lambda x, indices, updates, axis=-1: x,
+).says(
+    "x with updates[i, j] added at x[i, indices[i, j]]: an index along the axis for "
+    "each update; negative ones count from the end",
+    "scatter_add; transposed: 1 for x, for the updates take_along_axis",
+    domain="indices inside the axis",
+    source="torch.scatter_add",
 )
 
 
-def _one_hot_value(indices: Any, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
+def _one_hot_value(indices: Any, *, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
     indices = np.asarray(indices)
     axis = int(np.lib.array_utils.normalize_axis_index(axis, indices.ndim + 1))
     classes = np.arange(num_classes).reshape((-1, *(1,) * (indices.ndim - axis)))
@@ -292,22 +247,11 @@ def _one_hot_shape(shape: tuple[int, ...], num_classes: int, axis: int = -1) -> 
     return (*shape[:axis], num_classes, *shape[axis:])
 
 
-one_hot: Op = register(
-    Op(
-        "one_hot",
-        _one_hot_value,
-        None,
-        family=FAMILY,
-        arrays=("indices",),
-        keywords={"num_classes": REQUIRED, "axis": -1, "dtype": None},
-        formula="1 at the index along a new axis, 0 elsewhere; all 0 for an index outside the "
-        "classes",
-        derivative="none: the result depends on whole numbers",
-        domain="whole numbers",
-        source="tf.one_hot",
-        rounding="none",
-        passive=(0,),
-        kinds={0: "int"},
-        result_shape=_one_hot_shape,
-    )
+one_hot: Op = row(
+    "one_hot", _one_hot_value, None, kinds={0: "int"}, result_shape=_one_hot_shape
+).says(
+    "1 at the index along a new axis, 0 elsewhere; all 0 for an index outside the classes",
+    "none: the result depends on whole numbers",
+    domain="whole numbers",
+    source="tf.one_hot",
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from reference_engine.arithmetic.constants import inverse_square_root
 from reference_engine.errors import Shape, ShapeError
-from reference_engine.op import Composite, Point, register
+from reference_engine.op import Composite, Point, composite
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.indexing import getitem
 from reference_engine.ops.linalg import matmul
@@ -14,8 +14,6 @@ from reference_engine.ops.neural import softmax
 from reference_engine.ops.selection import where
 from reference_engine.ops.shape import transpose
 from reference_engine.traced import Value, shape_of, to_array
-
-FAMILY = "layers"
 
 
 def swapped(x: Value) -> Value:
@@ -30,39 +28,25 @@ def _linear(x: Value, w: Value, b: Value) -> Value:
     return matmul(x, swapped(w)) + b
 
 
-linear: Composite = Composite(
-    "linear",
-    _linear,
-    family=FAMILY,
-    arrays=("x", "w", "b"),
-    formula="x @ transpose(w) + b, of shapes (..., n), (m, n) and (m,)",
-    derivative="linear in x, in w and in b; transposed: y_bar w, transpose(y_bar) x, the sum of "
+linear: Composite = composite("linear", _linear, rounding="sums").says(
+    "x @ transpose(w) + b, of shapes (..., n), (m, n) and (m,)",
+    "linear in x, in w and in b; transposed: y_bar w, transpose(y_bar) x, the sum of "
     "y_bar over the rows",
     source="torch.nn.functional.linear",
-    rounding="sums",
 )
-register(linear)
 
 
-def _dropout(x: Value, mask: Value, rate: float = 0.5) -> Value:
+def _dropout(x: Value, mask: Value, *, rate: float = 0.5) -> Value:
     return divide(where(mask, x, 0.0), 1 - rate)
 
 
-dropout: Composite = Composite(
-    "dropout",
-    _dropout,
-    family=FAMILY,
-    arrays=("x", "mask"),
-    keywords={"rate": 0.5},
-    formula="x / (1 - rate) where the given mask is true, else 0",
-    derivative="1 / (1 - rate) where the mask is true, else 0",
+dropout: Composite = composite("dropout", _dropout, kinds={1: "bool"}).says(
+    "x / (1 - rate) where the given mask is true, else 0",
+    "1 / (1 - rate) where the mask is true, else 0",
     domain="0 <= rate < 1",
     stability="elements are selected, not multiplied by 0: what is inf or nan and dropped is gone",
     source="Srivastava et al., Dropout (JMLR 15, 2014)",
-    passive=(1,),
-    kinds={1: "bool"},
 )
-register(dropout)
 
 
 def _embedding(indices: Value, weight: Value) -> Value:
@@ -82,22 +66,15 @@ def _embedding_shape(indices: Shape, weight: Shape) -> Shape:
     return (*indices, weight[1])
 
 
-embedding: Composite = Composite(
-    "embedding",
-    _embedding,
-    family=FAMILY,
-    arrays=("indices", "weight"),
-    formula="the rows of the matrix weight at the indices, of shape (*indices, columns); nan for "
+embedding: Composite = composite(
+    "embedding", _embedding, kinds={0: "int"}, rounding="none", result_shape=_embedding_shape
+).says(
+    "the rows of the matrix weight at the indices, of shape (*indices, columns); nan for "
     "an index that weight does not have",
-    derivative="linear in weight; transposed: add each row where it was taken from",
+    "linear in weight; transposed: add each row where it was taken from",
     domain="0 <= indices < number of rows",
     source="torch.nn.functional.embedding",
-    rounding="none",
-    passive=(0,),
-    kinds={0: "int"},
-    result_shape=_embedding_shape,
 )
-register(embedding)
 
 
 def _scores(q: Value, k: Value, scale: float | None) -> Value:
@@ -114,7 +91,7 @@ def _masked(q: Value, k: Value, v: Value, mask: Value, scale: float | None = Non
 
 
 def _attention(
-    q: Value, k: Value, v: Value, is_causal: bool = False, scale: float | None = None
+    q: Value, k: Value, v: Value, *, is_causal: bool = False, scale: float | None = None
 ) -> Value:
     if is_causal:
         size = (shape_of(q)[-2], shape_of(k)[-2])
@@ -129,31 +106,23 @@ SOURCE = (
     "torch.nn.functional.scaled_dot_product_attention"
 )
 
-scaled_dot_product_attention: Composite = Composite(
-    "scaled_dot_product_attention",
-    _attention,
-    family=FAMILY,
-    arrays=("q", "k", "v"),
-    keywords={"is_causal": False, "scale": None},
-    aliases=("attention",),
-    formula=f"softmax(q @ transpose(k) scale) @ v, {SHAPES}; scale is 1 / sqrt(E) unless given. "
+scaled_dot_product_attention: Composite = composite(
+    "scaled_dot_product_attention", _attention, aliases=("attention",), rounding="inputs"
+).says(
+    f"softmax(q @ transpose(k) scale) @ v, {SHAPES}; scale is 1 / sqrt(E) unless given. "
     "With is_causal, query i sees the keys up to i alone. For a mask of your own: masked_attention",
-    derivative=DERIVATIVE,
+    DERIVATIVE,
     source=SOURCE,
-    rounding="inputs",
 )
-register(scaled_dot_product_attention)
 
-masked_attention: Composite = Composite(
+
+masked_attention: Composite = composite(
     "masked_attention",
     _masked,
-    family=FAMILY,
     arrays=("q", "k", "v", "mask"),
     keywords={"scale": None},
-    formula=f"softmax(where(mask, q @ transpose(k) scale, -inf)) @ v, {SHAPES}, a boolean mask "
-    "(..., L, S) that is true where a query sees a key; "
-    "0 for a query that sees none in the reference engine and PyTorch, nan in TensorFlow and JAX",
-    derivative=DERIVATIVE,
+    kinds={3: "bool"},
+    rounding="inputs",
     points=(
         Point(
             "a query sees no key",
@@ -168,9 +137,10 @@ masked_attention: Composite = Composite(
             "of nothing but -inf, as it is composed in TensorFlow, is 0 / 0",
         ),
     ),
+).says(
+    f"softmax(where(mask, q @ transpose(k) scale, -inf)) @ v, {SHAPES}, a boolean mask "
+    "(..., L, S) that is true where a query sees a key; "
+    "0 for a query that sees none in the reference engine and PyTorch, nan in TensorFlow and JAX",
+    DERIVATIVE,
     source=SOURCE,
-    rounding="inputs",
-    passive=(3,),
-    kinds={3: "bool"},
 )
-register(masked_attention)

@@ -11,24 +11,24 @@ import numpy as np
 from reference_engine.arithmetic.floats import all_in_float32, is_narrow
 from reference_engine.arithmetic.subscripts import explicit, sizes_of
 from reference_engine.errors import ShapeError
-from reference_engine.op import REQUIRED, Composite, Op, register
+from reference_engine.op import REQUIRED, Op, Rounding, composite, row
 from reference_engine.ops.arithmetic import multiply
 from reference_engine.ops.selection import where
 from reference_engine.ops.shape import broadcast_to, reshape, transpose
 from reference_engine.rules import Contraction, Multilinear
 from reference_engine.traced import Value, shape_of
 
-FAMILY = "linalg"
-PAIR = ("x1", "x2")
+ROUNDING: Rounding = "sums"
+
 Shape = tuple[int, ...]
 
 
-def _matmul_value(a: Any, b: Any) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    if a.dtype.itemsize == 2 and is_narrow(a.dtype) and a.dtype == b.dtype:
-        wide = np.matmul(a.astype(np.float32), b.astype(np.float32))
-        return np.asarray(wide).astype(a.dtype)
-    return np.matmul(a, b)
+def _matmul_value(x1: Any, x2: Any) -> Any:
+    x1, x2 = np.asarray(x1), np.asarray(x2)
+    if x1.dtype.itemsize == 2 and is_narrow(x1.dtype) and x1.dtype == x2.dtype:
+        wide = np.matmul(x1.astype(np.float32), x2.astype(np.float32))
+        return np.asarray(wide).astype(x1.dtype)
+    return np.matmul(x1, x2)
 
 
 def swapped(x: Value) -> Value:
@@ -81,19 +81,15 @@ def _matmul_shape(left: Shape, right: Shape) -> Shape:
     return (*batch, *(() if len(left) == 1 else (rows[-2],)), *last)
 
 
-matmul: Op = register(
-    Op(
-        "matmul",
-        _matmul_value,
-        Multilinear(_matmul_by_first, _matmul_by_second),
-        family=FAMILY,
-        arrays=PAIR,
-        formula="x1 @ x2, of shapes (..., n, k) and (..., k, m), or (k,) on either side",
-        derivative="linear in each; transposed: y_bar x2^T, x1^T y_bar",
-        rounding="sums",
-        result_shape=_matmul_shape,
-        source="Giles, Collected matrix derivative results for forward and reverse mode (2008)",
-    )
+matmul: Op = row(
+    "matmul",
+    _matmul_value,
+    Multilinear(_matmul_by_first, _matmul_by_second),
+    result_shape=_matmul_shape,
+).says(
+    "x1 @ x2, of shapes (..., n, k) and (..., k, m), or (k,) on either side",
+    "linear in each; transposed: y_bar x2^T, x1^T y_bar",
+    source="Giles, Collected matrix derivative results for forward and reverse mode (2008)",
 )
 
 
@@ -126,34 +122,27 @@ def _tensordot_shape(a: Shape, b: Shape, axes: Any = 2) -> Shape:
     )
 
 
-def _tensordot(a: Value, b: Value, axes: Any = 2) -> Value:
+def _tensordot(x1: Value, x2: Value, *, axes: Any = 2) -> Value:
     """A product of two matrices, between reshapes."""
-    left, right = shape_of(a), shape_of(b)
+    left, right = shape_of(x1), shape_of(x2)
     shape = _tensordot_shape(left, right, axes)
     first, second = _contracted(axes, len(left), len(right))
     rows = tuple(i for i in range(len(left)) if i not in first)
     columns = tuple(i for i in range(len(right)) if i not in second)
     inner = math.prod(left[i] for i in first)
-    a = reshape(transpose(a, axes=(*rows, *first)), shape=(math.prod(left[i] for i in rows), inner))
-    b = transpose(b, axes=(*second, *columns))
-    b = reshape(b, shape=(inner, math.prod(right[i] for i in columns)))
-    return reshape(matmul(a, b), shape=shape)
-
-
-tensordot: Op = register(
-    Composite(
-        "tensordot",
-        _tensordot,
-        family=FAMILY,
-        arrays=PAIR,
-        keywords={"axes": 2},
-        formula="sum of x1 x2 over the last `axes` axes of x1 and the first of x2, or over the axes"
-        " that a pair of lists names",
-        derivative="linear in each, through reshape and matmul",
-        rounding="sums",
-        result_shape=_tensordot_shape,
-        source="Array API, tensordot",
+    x1 = reshape(
+        transpose(x1, axes=(*rows, *first)), shape=(math.prod(left[i] for i in rows), inner)
     )
+    x2 = transpose(x2, axes=(*second, *columns))
+    x2 = reshape(x2, shape=(inner, math.prod(right[i] for i in columns)))
+    return reshape(matmul(x1, x2), shape=shape)
+
+
+tensordot: Op = composite("tensordot", _tensordot, result_shape=_tensordot_shape).says(
+    "sum of x1 x2 over the last `axes` axes of x1 and the first of x2, or over the axes"
+    " that a pair of lists names",
+    "linear in each, through reshape and matmul",
+    source="Array API, tensordot",
 )
 
 
@@ -161,25 +150,21 @@ def _dot_axes(b: Shape) -> Any:
     return ((-1,), (-1 if len(b) == 1 else -2,))
 
 
-def _dot(a: Value, b: Value) -> Value:
-    if not shape_of(a) or not shape_of(b):
-        return multiply(a, b)
-    return tensordot(a, b, axes=_dot_axes(shape_of(b)))
+def _dot(x1: Value, x2: Value) -> Value:
+    if not shape_of(x1) or not shape_of(x2):
+        return multiply(x1, x2)
+    return tensordot(x1, x2, axes=_dot_axes(shape_of(x2)))
 
 
-dot: Op = register(
-    Composite(
-        "dot",
-        _dot,
-        family=FAMILY,
-        arrays=PAIR,
-        formula="sum of x1 x2 over the last axis of x1 and the last but one of x2 (its only one for"
-        " a vector); the product where one is a number",
-        derivative="linear in each, through matmul",
-        rounding="sums",
-        result_shape=lambda a, b: _tensordot_shape(a, b, _dot_axes(b)) if a and b else a or b,
-        source="NumPy, dot",
-    )
+dot: Op = composite(
+    "dot",
+    _dot,
+    result_shape=lambda a, b: _tensordot_shape(a, b, _dot_axes(b)) if a and b else a or b,
+).says(
+    "sum of x1 x2 over the last axis of x1 and the last but one of x2 (its only one for"
+    " a vector); the product where one is a number",
+    "linear in each, through matmul",
+    source="NumPy, dot",
 )
 
 
@@ -190,23 +175,21 @@ def _outer_shape(a: Shape, b: Shape) -> Shape:
 
 
 @all_in_float32
-def _outer_value(a: Any, b: Any) -> Any:
-    _outer_shape(a.shape, b.shape)
-    return np.multiply(a[:, None], b)
+def _outer_value(x1: Any, x2: Any) -> Any:
+    _outer_shape(x1.shape, x2.shape)
+    return np.multiply(x1[:, None], x2)
 
 
-outer: Op = register(
-    Op(
-        "outer",
-        _outer_value,
-        Multilinear(lambda g, a, b: matmul(g, b), lambda g, a, b: matmul(a, g)),
-        family=FAMILY,
-        arrays=PAIR,
-        formula="x1_i x2_j, for two vectors",
-        derivative="linear in each; transposed: y_bar x2, x1 y_bar",
-        result_shape=_outer_shape,
-        source="Array API, linalg.outer",
-    )
+outer: Op = row(
+    "outer",
+    _outer_value,
+    Multilinear(lambda g, a, b: matmul(g, b), lambda g, a, b: matmul(a, g)),
+    result_shape=_outer_shape,
+    rounding="result",
+).says(
+    "x1_i x2_j, for two vectors",
+    "linear in each; transposed: y_bar x2, x1 y_bar",
+    source="Array API, linalg.outer",
 )
 
 
@@ -222,28 +205,24 @@ def _cross_shape(a: Shape, b: Shape, axis: int = -1) -> Shape:
 
 
 @all_in_float32
-def _cross_value(a: Any, b: Any, axis: int = -1) -> Any:
-    _cross_shape(a.shape, b.shape, axis)
-    return np.cross(a, b, axis=axis)
+def _cross_value(x1: Any, x2: Any, *, axis: int = -1) -> Any:
+    _cross_shape(x1.shape, x2.shape, axis)
+    return np.cross(x1, x2, axis=axis)
 
 
-cross: Op = register(
-    Op(
-        "cross",
-        _cross_value,
-        Multilinear(
-            lambda g, a, b, axis=-1: cross(b, g, axis=axis),
-            lambda g, a, b, axis=-1: cross(g, a, axis=axis),
-        ),
-        family=FAMILY,
-        arrays=PAIR,
-        keywords={"axis": -1},
-        formula="the vector product x1 x x2 of the three elements along an axis",
-        derivative="linear in each; transposed: x2 x y_bar, y_bar x x1",
-        rounding="inputs",
-        result_shape=_cross_shape,
-        source="Array API, linalg.cross",
-    )
+cross: Op = row(
+    "cross",
+    _cross_value,
+    Multilinear(
+        lambda g, a, b, axis=-1: cross(b, g, axis=axis),
+        lambda g, a, b, axis=-1: cross(g, a, axis=axis),
+    ),
+    rounding="inputs",
+    result_shape=_cross_shape,
+).says(
+    "the vector product x1 x x2 of the three elements along an axis",
+    "linear in each; transposed: x2 x y_bar, y_bar x x1",
+    source="Array API, linalg.cross",
 )
 
 
@@ -253,28 +232,21 @@ def _kron_shape(a: Shape, b: Shape) -> Shape:
     return tuple(n * m for n, m in zip(*padded, strict=True))
 
 
-def _kron(a: Value, b: Value) -> Value:
-    """Every axis of a beside its partner of b, multiplied by broadcasting, and merged."""
-    left, right = shape_of(a), shape_of(b)
+def _kron(x1: Value, x2: Value) -> Value:
+    """Every axis of x1 beside its partner of x2, multiplied by broadcasting, and merged."""
+    left, right = shape_of(x1), shape_of(x2)
     rank = max(len(left), len(right))
     pairs = zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True)
     sizes = list(pairs)
-    a = reshape(a, shape=tuple(size for n, _ in sizes for size in (n, 1)))
-    b = reshape(b, shape=tuple(size for _, m in sizes for size in (1, m)))
-    return reshape(multiply(a, b), shape=_kron_shape(left, right))
+    x1 = reshape(x1, shape=tuple(size for n, _ in sizes for size in (n, 1)))
+    x2 = reshape(x2, shape=tuple(size for _, m in sizes for size in (1, m)))
+    return reshape(multiply(x1, x2), shape=_kron_shape(left, right))
 
 
-kron: Op = register(
-    Composite(
-        "kron",
-        _kron,
-        family=FAMILY,
-        arrays=PAIR,
-        formula="x1_i x2_j at the index i n + j of every axis, n the size of x2 there",
-        derivative="linear in each, through multiply",
-        result_shape=_kron_shape,
-        source="NumPy, kron",
-    )
+kron: Op = composite("kron", _kron, result_shape=_kron_shape, rounding="result").says(
+    "x1_i x2_j at the index i n + j of every axis, n the size of x2 there",
+    "linear in each, through multiply",
+    source="NumPy, kron",
 )
 
 # Looking for a good order of the contractions costs as much as about 10^4 multiplications (20 us).
@@ -331,19 +303,16 @@ def _diagonal(labels: str, shape: Shape) -> Any:
     return np.broadcast_to(np.logical_and.reduce(np.broadcast_arrays(*same)), shape)
 
 
-einsum: Op = register(
-    Op(
-        "einsum",
-        _einsum_value,
-        Contraction(_einsum_back),
-        family=FAMILY,
-        arrays=("*x",),
-        keywords={"subscripts": REQUIRED},
-        formula="the sum of products that the subscripts name, as einsum('ij,jk->ik', x1, x2)",
-        derivative="linear in each; transposed: the einsum of y_bar with the others, on the "
-        "diagonal for a label that occurs twice in one array",
-        rounding="sums",
-        result_shape=_einsum_shape,
-        source="NumPy, einsum",
-    )
+einsum: Op = row(
+    "einsum",
+    _einsum_value,
+    Contraction(_einsum_back),
+    arrays=("*x",),
+    keywords={"subscripts": REQUIRED},
+    result_shape=_einsum_shape,
+).says(
+    "the sum of products that the subscripts name, as einsum('ij,jk->ik', x1, x2)",
+    "linear in each; transposed: the einsum of y_bar with the others, on the "
+    "diagonal for a label that occurs twice in one array",
+    source="NumPy, einsum",
 )

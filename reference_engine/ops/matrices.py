@@ -12,7 +12,7 @@ from reference_engine.arithmetic.matrices import (
     square_shape,
 )
 from reference_engine.errors import ShapeError
-from reference_engine.op import REQUIRED, Composite, Op, Point, register
+from reference_engine.op import Op, Point, Rounding, composite, internal, row
 from reference_engine.ops.indexing import concatenate, getitem
 from reference_engine.ops.linalg import matmul, swapped
 from reference_engine.ops.selection import where
@@ -20,7 +20,8 @@ from reference_engine.ops.shape import expand_dims
 from reference_engine.rules import Implicit, Tangents
 from reference_engine.traced import Value, shape_of
 
-FAMILY = "matrices"
+ROUNDING: Rounding = "inputs"
+
 Shape = tuple[int, ...]
 SINGULAR = [[1.0, 2.0], [2.0, 4.0]]
 NAN = [[np.nan, np.nan], [np.nan, np.nan]]
@@ -32,29 +33,26 @@ def _inv_value(x: Array) -> Array:
     return each_matrix(np.linalg.inv, x, x.shape[-2:])
 
 
-inv: Op = register(
-    Op(
-        "inv",
-        _inv_value,
-        Tangents(lambda x_dot, y, x: -matmul(matmul(y, x_dot), y)),
-        family=FAMILY,
-        formula="the inverse of the matrices (..., n, n); nan for a singular one",
-        derivative="y_dot = -y x_dot y",
-        domain="regular matrices",
-        points=(
-            Point(
-                "x is singular",
-                "pole",
-                (SINGULAR,),
-                (NAN,),
-                value=NAN,
-                raises=("torch", "tensorflow"),
-            ),
+inv: Op = row(
+    "inv",
+    _inv_value,
+    Tangents(lambda x_dot, y, x: -matmul(matmul(y, x_dot), y)),
+    points=(
+        Point(
+            "x is singular",
+            "pole",
+            (SINGULAR,),
+            (NAN,),
+            value=NAN,
+            raises=("torch", "tensorflow"),
         ),
-        source="Giles, Collected matrix derivative results (2008), section 2.2.3",
-        rounding="inputs",
-        result_shape=square_shape,
-    )
+    ),
+    result_shape=square_shape,
+).says(
+    "the inverse of the matrices (..., n, n); nan for a singular one",
+    "y_dot = -y x_dot y",
+    domain="regular matrices",
+    source="Giles, Collected matrix derivative results (2008), section 2.2.3",
 )
 
 
@@ -82,18 +80,18 @@ def _like(r: Value, b: Value) -> Value:
 
 
 @all_in_float32
-def _solve_value(a: Array, b: Array) -> Array:
-    shape = _equation_shape("solve", a.shape, b.shape)
+def _solve_value(x1: Array, x2: Array) -> Array:
+    shape = _equation_shape("solve", x1.shape, x2.shape)
     try:
-        return np.linalg.solve(a, b)
+        return np.linalg.solve(x1, x2)
     except np.linalg.LinAlgError:
         pass
-    columns = b[:, None] if b.ndim == 1 else b
-    batch = np.broadcast_shapes(a.shape[:-2], columns.shape[:-2])
-    a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
+    columns = x2[:, None] if x2.ndim == 1 else x2
+    batch = np.broadcast_shapes(x1.shape[:-2], columns.shape[:-2])
+    x1 = np.broadcast_to(x1, (*batch, *x1.shape[-2:]))
     columns = np.broadcast_to(columns, (*batch, *columns.shape[-2:]))
-    joined = np.concatenate([a, columns], axis=-1)
-    n = a.shape[-1]
+    joined = np.concatenate([x1, columns], axis=-1)
+    n = x1.shape[-1]
 
     def one(both: Array) -> Array:
         return np.linalg.solve(both[..., :n], both[..., n:])
@@ -101,37 +99,32 @@ def _solve_value(a: Array, b: Array) -> Array:
     return each_matrix(one, joined, columns.shape[-2:]).reshape(shape)
 
 
-solve: Op = register(
-    Op(
-        "solve",
-        _solve_value,
-        Implicit(
-            lambda r, a, b: _like(solve(a, r), b),
-            lambda g, a, b: solve(swapped(a), _columns(g, b)),
-            lambda a_dot, y, a, b: -matmul(a_dot, _columns(y, b)),
-            lambda b_dot, y, a, b: _columns(b_dot, b),
+solve: Op = row(
+    "solve",
+    _solve_value,
+    Implicit(
+        lambda r, a, b: _like(solve(a, r), b),
+        lambda g, a, b: solve(swapped(a), _columns(g, b)),
+        lambda a_dot, y, a, b: -matmul(a_dot, _columns(y, b)),
+        lambda b_dot, y, a, b: _columns(b_dot, b),
+    ),
+    points=(
+        Point(
+            "x1 is singular",
+            "pole",
+            (SINGULAR, [1.0, 1.0]),
+            (NAN, [np.nan, np.nan]),
+            value=[np.nan, np.nan],
+            raises=("torch", "tensorflow"),
         ),
-        family=FAMILY,
-        arrays=("x1", "x2"),
-        formula="y with x1 y = x2, for (..., n, n) and (n,) or (..., n, k); nan where x1 is "
-        "singular",
-        derivative="x1 y_dot = x2_dot - x1_dot y",
-        domain="regular x1",
-        stability="by LU factors of x1 with pivoting; its inverse is never formed",
-        points=(
-            Point(
-                "x1 is singular",
-                "pole",
-                (SINGULAR, [1.0, 1.0]),
-                (NAN, [np.nan, np.nan]),
-                value=[np.nan, np.nan],
-                raises=("torch", "tensorflow"),
-            ),
-        ),
-        source="Giles, Collected matrix derivative results (2008), section 2.3.1",
-        rounding="inputs",
-        result_shape=lambda a, b: _equation_shape("solve", a, b),
-    )
+    ),
+    result_shape=lambda a, b: _equation_shape("solve", a, b),
+).says(
+    "y with x1 y = x2, for (..., n, n) and (n,) or (..., n, k); nan where x1 is singular",
+    "x1 y_dot = x2_dot - x1_dot y",
+    domain="regular x1",
+    stability="by LU factors of x1 with pivoting; its inverse is never formed",
+    source="Giles, Collected matrix derivative results (2008), section 2.3.1",
 )
 
 
@@ -144,17 +137,17 @@ def _substituted(a: Array, b: Array, lower: bool) -> Array:
 
 
 @all_in_float32
-def _triangular_value(a: Array, b: Array, lower: bool = True) -> Array:
+def _triangular_value(x1: Array, x2: Array, *, lower: bool = True) -> Array:
     """By BLAS, a matrix at a time; where the diagonal has a zero, it divides by it."""
-    shape = _equation_shape("triangular_solve", a.shape, b.shape)
-    b = b[:, None] if b.ndim == 1 else b
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
-    b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
-    y = np.empty(b.shape, np.result_type(b, np.float32))
+    shape = _equation_shape("triangular_solve", x1.shape, x2.shape)
+    x2 = x2[:, None] if x2.ndim == 1 else x2
+    batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    x1 = np.broadcast_to(x1, (*batch, *x1.shape[-2:]))
+    x2 = np.broadcast_to(x2, (*batch, *x2.shape[-2:]))
+    y = np.empty(x2.shape, np.result_type(x2, np.float32))
     if y.size:
         for i in np.ndindex(batch):
-            y[i] = _substituted(a[i], b[i], lower)
+            y[i] = _substituted(x1[i], x2[i], lower)
     return y.reshape(shape)
 
 
@@ -165,43 +158,36 @@ def _triangle(a: Value, lower: bool) -> Value:
     return where(below if lower else below.T, a, 0.0)
 
 
-triangular_solve: Op = register(
-    Op(
-        "triangular_solve",
-        _triangular_value,
-        Implicit(
-            lambda r, a, b, lower=True: _like(triangular_solve(a, r, lower=lower), b),
-            lambda g, a, b, lower=True: triangular_solve(
-                swapped(a), _columns(g, b), lower=not lower
-            ),
-            lambda a_dot, y, a, b, lower=True: -matmul(_triangle(a_dot, lower), _columns(y, b)),
-            lambda b_dot, y, a, b, lower=True: _columns(b_dot, b),
+triangular_solve: Op = row(
+    "triangular_solve",
+    _triangular_value,
+    Implicit(
+        lambda r, a, b, lower=True: _like(triangular_solve(a, r, lower=lower), b),
+        lambda g, a, b, lower=True: triangular_solve(swapped(a), _columns(g, b), lower=not lower),
+        lambda a_dot, y, a, b, lower=True: -matmul(_triangle(a_dot, lower), _columns(y, b)),
+        lambda b_dot, y, a, b, lower=True: _columns(b_dot, b),
+    ),
+    aliases=("solve_triangular",),
+    points=(
+        Point(
+            "a zero on the diagonal of x1",
+            "pole",
+            ([[0.0]], [1.0]),
+            ([[-np.inf]], [np.inf]),
+            value=[np.inf],
+            reason="it is divided by, as substitution does",
         ),
-        family=FAMILY,
-        arrays=("x1", "x2"),
-        keywords={"lower": True},
-        aliases=("solve_triangular",),
-        formula="y with x1 y = x2, where of x1 only the lower (or only the upper) triangle is read",
-        derivative="x1 y_dot = x2_dot - x1_dot y, x1_dot in the triangle that is read",
-        domain="no zero on the diagonal of x1",
-        points=(
-            Point(
-                "a zero on the diagonal of x1",
-                "pole",
-                ([[0.0]], [1.0]),
-                ([[-np.inf]], [np.inf]),
-                value=[np.inf],
-                reason="it is divided by, as substitution does",
-            ),
-        ),
-        source="Giles, Collected matrix derivative results (2008), section 2.3.1",
-        rounding="inputs",
-        result_shape=lambda a, b, lower=True: _equation_shape("triangular_solve", a, b),
-    )
+    ),
+    result_shape=lambda a, b, lower=True: _equation_shape("triangular_solve", a, b),
+).says(
+    "y with x1 y = x2, where of x1 only the lower (or only the upper) triangle is read",
+    "x1 y_dot = x2_dot - x1_dot y, x1_dot in the triangle that is read",
+    domain="no zero on the diagonal of x1",
+    source="Giles, Collected matrix derivative results (2008), section 2.3.1",
 )
 
 
-def _matrix_power(x: Value, n: int) -> Value:
+def _matrix_power(x: Value, *, n: int) -> Value:
     """By squaring; of the inverse where n is negative."""
     check_square(shape_of(x))
     if n == 0:
@@ -218,19 +204,13 @@ def _matrix_power(x: Value, n: int) -> Value:
         square = matmul(square, square)
 
 
-matrix_power: Op = register(
-    Composite(
-        "matrix_power",
-        _matrix_power,
-        family=FAMILY,
-        keywords={"n": REQUIRED},
-        formula="x x ... x (n times), for (..., n, n); of the inverse where n < 0",
-        derivative="through matmul and inv",
-        domain="regular matrices where n < 0, else all",
-        source="NumPy, linalg.matrix_power",
-        rounding="inputs",
-        result_shape=lambda shape, n: square_shape(shape),
-    )
+matrix_power: Op = composite(
+    "matrix_power", _matrix_power, result_shape=lambda shape, n: square_shape(shape)
+).says(
+    "x x ... x (n times), for (..., n, n); of the inverse where n < 0",
+    "through matmul and inv",
+    domain="regular matrices where n < 0, else all",
+    source="NumPy, linalg.matrix_power",
 )
 
 
@@ -240,25 +220,22 @@ def _expm_value(x: Array) -> Array:
     return matrix_exponential(x if x.dtype.kind == "f" else x.astype(np.float64))
 
 
-expm: Op = register(
-    Op(
-        "expm",
-        _expm_value,
-        Tangents(
-            lambda x_dot, y, x: expm_frechet(x, x_dot),
-            transposes=(lambda g, y, x: expm_frechet(swapped(x), g),),
-        ),
-        family=FAMILY,
-        aliases=("matrix_exp",),
-        formula="sum of x^k / k!, of square matrices",
-        derivative="the upper right block of expm([[x, x_dot], [0, x]])",
-        stability="by scaling and squaring of a Taylor series; eigenvectors would lose every digit "
-        "near a defective matrix",
-        source="Al-Mohy, Higham, A new scaling and squaring algorithm (SIAM J. Matrix Anal. "
-        "Appl. 31, 2009); Higham, Functions of Matrices (2008), section 3.2",
-        rounding="inputs",
-        result_shape=square_shape,
-    )
+expm: Op = row(
+    "expm",
+    _expm_value,
+    Tangents(
+        lambda x_dot, y, x: expm_frechet(x, x_dot),
+        transposes=(lambda g, y, x: expm_frechet(swapped(x), g),),
+    ),
+    aliases=("matrix_exp",),
+    result_shape=square_shape,
+).says(
+    "sum of x^k / k!, of square matrices",
+    "the upper right block of expm([[x, x_dot], [0, x]])",
+    stability="by scaling and squaring of a Taylor series; eigenvectors would lose every digit "
+    "near a defective matrix",
+    source="Al-Mohy, Higham, A new scaling and squaring algorithm (SIAM J. Matrix Anal. "
+    "Appl. 31, 2009); Higham, Functions of Matrices (2008), section 3.2",
 )
 
 
@@ -270,11 +247,11 @@ def _power_of_two(x: Array) -> Array:
 
 
 @all_in_float32
-def _frechet_value(x: Array, e: Array) -> Array:
-    """e is scaled to the size of x, or it would decide over the number of squarings."""
-    n = x.shape[-1]
-    scale = _power_of_two(e) / np.maximum(_power_of_two(x), 1)
-    blocks: Array = np.block([[x, e / scale], [np.zeros_like(x), x]])
+def _frechet_value(x1: Array, x2: Array) -> Array:
+    """x2 is scaled to the size of x1, or it would decide over the number of squarings."""
+    n = x1.shape[-1]
+    scale = _power_of_two(x2) / np.maximum(_power_of_two(x1), 1)
+    blocks: Array = np.block([[x1, x2 / scale], [np.zeros_like(x1), x1]])
     corner: Array = matrix_exponential(blocks)[..., :n, n:]
     return scale * corner
 
@@ -294,22 +271,17 @@ def _frechet_by_matrix(x_dot: Value, y: Value, x: Value, e: Value) -> Value:
     return getitem(both, index=(..., slice(0, n), slice(n, None)))
 
 
-expm_frechet: Op = register(
-    Op(
-        "expm_frechet",
-        _frechet_value,
-        Tangents(
-            _frechet_by_matrix,
-            lambda e_dot, y, x, e: expm_frechet(x, e_dot),
-            transposes=(None, lambda g, y, x, e: expm_frechet(swapped(x), g)),
-        ),
-        family=FAMILY,
-        arrays=("x1", "x2"),
-        formula="the derivative of expm at x1 along x2, of one shape",
-        derivative="a derivative of expm of matrices of twice the size; linear in x2",
-        source="Higham, Functions of Matrices (2008), theorem 3.6; Mathias, A chain rule for "
-        "matrix functions (SIAM J. Matrix Anal. Appl. 17, 1996)",
-        rounding="inputs",
+expm_frechet: Op = internal(
+    "expm_frechet",
+    _frechet_value,
+    Tangents(
+        _frechet_by_matrix,
+        lambda e_dot, y, x, e: expm_frechet(x, e_dot),
+        transposes=(None, lambda g, y, x, e: expm_frechet(swapped(x), g)),
     ),
-    internal=True,
+).says(
+    "the derivative of expm at x1 along x2, of one shape",
+    "a derivative of expm of matrices of twice the size; linear in x2",
+    source="Higham, Functions of Matrices (2008), theorem 3.6; Mathias, A chain rule for "
+    "matrix functions (SIAM J. Matrix Anal. Appl. 17, 1996)",
 )

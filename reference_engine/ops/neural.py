@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import Array, in_float32
-from reference_engine.op import Op, Point, register
+from reference_engine.op import Op, Point, row
 from reference_engine.ops.reductions import sum_
 from reference_engine.ops.selection import where
 from reference_engine.rules import Reduction, SelfAdjoint, Tangents, axes_of
 from reference_engine.traced import Value, to_array
 
-FAMILY = "neural"
 AXIS = {"axis": -1}
 DOMAIN = "x < inf; an x = -inf is left out, as by a mask"
 INF, NAN = float("inf"), float("nan")
@@ -47,7 +46,7 @@ def _floating(x: Any) -> Array:
 
 
 @in_float32
-def _logsumexp_value(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
+def _logsumexp_value(x: Any, *, axis: Any = -1, keepdims: bool = False) -> Any:
     x = _floating(x)
     m, others = _peak(x, axis)
     y = m + np.log1p(others)
@@ -55,14 +54,14 @@ def _logsumexp_value(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
 
 
 @in_float32
-def _log_softmax_value(x: Any, axis: Any = -1) -> Any:
+def _log_softmax_value(x: Any, *, axis: Any = -1) -> Any:
     x = _floating(x)
     m, others = _peak(x, axis)
     return (x - m) - np.log1p(others)
 
 
 @in_float32
-def _softmax_value(x: Any, axis: Any = -1) -> Any:
+def _softmax_value(x: Any, *, axis: Any = -1) -> Any:
     x = _floating(x)
     axes = axes_of(axis, x.ndim)
     e = np.exp(x - np.maximum.reduce(x, axis=axes, keepdims=True, initial=-np.inf))
@@ -99,24 +98,21 @@ def _softmax_product(g: Value, y: Value, x: Value, axis: Any = -1) -> Value:
     return y * (g - _total(y * g, axis))
 
 
-softmax: Op = register(
-    Op(
-        "softmax",
-        _softmax_value,
-        SelfAdjoint(_softmax_product),
-        family=FAMILY,
-        keywords=AXIS,
-        formula="exp(x) / sum(exp(x)) along an axis",
-        derivative="y_dot = y (x_dot - sum(y x_dot)), a symmetric matrix",
-        stability="x_dot is counted from its value at the largest y: where that is nearly 1, "
-        "x_dot - sum(y x_dot) would cancel",
-        domain=DOMAIN,
-        points=(
-            Point("an x = -inf", "limit", MASKED, ([0.0, 0.0, 0.0],), value=[0.0, 0.5, 0.5]),
-            Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=NAN, reason="0 / 0"),
-        ),
-        source="Bridle, Probabilistic interpretation of feedforward network outputs (1990)",
-    )
+softmax: Op = row(
+    "softmax",
+    _softmax_value,
+    SelfAdjoint(_softmax_product),
+    points=(
+        Point("an x = -inf", "limit", MASKED, ([0.0, 0.0, 0.0],), value=[0.0, 0.5, 0.5]),
+        Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=NAN, reason="0 / 0"),
+    ),
+).says(
+    "exp(x) / sum(exp(x)) along an axis",
+    "y_dot = y (x_dot - sum(y x_dot)), a symmetric matrix",
+    domain=DOMAIN,
+    stability="x_dot is counted from its value at the largest y: where that is nearly 1, "
+    "x_dot - sum(y x_dot) would cancel",
+    source="Bridle, Probabilistic interpretation of feedforward network outputs (1990)",
 )
 
 
@@ -133,53 +129,47 @@ def _log_softmax_pull(y_bar: Value, y: Value, x: Value, axis: Any = -1) -> Value
     return where(leading, y_bar * others - p * theirs, y_bar - p * _total(y_bar, axis))
 
 
-log_softmax: Op = register(
-    Op(
-        "log_softmax",
-        _log_softmax_value,
-        Tangents(_log_softmax_push, transposes=(_log_softmax_pull,)),
-        family=FAMILY,
-        keywords=AXIS,
-        formula="x - logsumexp(x) along an axis",
-        derivative="y_dot = x_dot - sum(softmax(x) x_dot)",
-        stability="1 - softmax at the largest x is the sum of the others, and x_dot is counted "
-        "from its value there",
-        domain=DOMAIN,
-        points=(
-            Point("an x = -inf", "limit", MASKED, ([1.0, -0.5, -0.5],)),
-            Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=NAN, reason="-inf + inf"),
-        ),
-        source="Blanchard, Higham, Higham, IMA J. Numer. Anal. 41 (2021)",
-    )
+log_softmax: Op = row(
+    "log_softmax",
+    _log_softmax_value,
+    Tangents(_log_softmax_push, transposes=(_log_softmax_pull,)),
+    points=(
+        Point("an x = -inf", "limit", MASKED, ([1.0, -0.5, -0.5],)),
+        Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=NAN, reason="-inf + inf"),
+    ),
+).says(
+    "x - logsumexp(x) along an axis",
+    "y_dot = x_dot - sum(softmax(x) x_dot)",
+    domain=DOMAIN,
+    stability="1 - softmax at the largest x is the sum of the others, and x_dot is counted "
+    "from its value there",
+    source="Blanchard, Higham, Higham, IMA J. Numer. Anal. 41 (2021)",
 )
 
-logsumexp: Op = register(
-    Op(
-        "logsumexp",
-        _logsumexp_value,
-        Reduction(lambda g, y, x, axis: g * softmax(x, axis=axis)),
-        family=FAMILY,
-        keywords={"axis": -1, "keepdims": False},
-        formula="log(sum(exp(x))) along an axis",
-        derivative="softmax(x)",
-        domain=DOMAIN,
-        points=(
-            Point("an x = -inf", "limit", MASKED, ([0.0, 0.5, 0.5],)),
-            Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=-INF, reason="0 / 0"),
-            Point(
-                "an x = inf",
-                "pole",
-                INFINITE,
-                ([NAN, NAN],),
-                value=INF,
-                differs={
-                    "torch": ([NAN, 0.0],),
-                    "tensorflow": ([NAN, 0.0],),
-                    "jax": ([NAN, 0.0],),
-                },
-            ),
+logsumexp: Op = row(
+    "logsumexp",
+    _logsumexp_value,
+    Reduction(lambda g, y, x, axis: g * softmax(x, axis=axis)),
+    rounding="sums",
+    points=(
+        Point("an x = -inf", "limit", MASKED, ([0.0, 0.5, 0.5],)),
+        Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=-INF, reason="0 / 0"),
+        Point(
+            "an x = inf",
+            "pole",
+            INFINITE,
+            ([NAN, NAN],),
+            value=INF,
+            differs={
+                "torch": ([NAN, 0.0],),
+                "tensorflow": ([NAN, 0.0],),
+                "jax": ([NAN, 0.0],),
+            },
         ),
-        source="Blanchard, Higham, Higham, IMA J. Numer. Anal. 41 (2021)",
-        rounding="sums",
-    )
+    ),
+).says(
+    "log(sum(exp(x))) along an axis",
+    "softmax(x)",
+    domain=DOMAIN,
+    source="Blanchard, Higham, Higham, IMA J. Numer. Anal. 41 (2021)",
 )

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import in_float32
-from reference_engine.op import REQUIRED, Composite, Op, Point, register
+from reference_engine.op import Composite, Op, Point, Rounding, composite, internal
 from reference_engine.ops.arithmetic import divide, sqrt, square
 from reference_engine.ops.control import stop_gradient
 from reference_engine.ops.reductions import mean
 from reference_engine.ops.shape import reshape
 from reference_engine.traced import Value, shape_of, to_array
 
-FAMILY = "normalisation"
+ROUNDING: Rounding = "inputs"
+
 ARRAYS = ("x", "weight", "bias")
 EPS = {"eps": 1e-5}
 STABILITY = (
@@ -25,27 +26,18 @@ STABILITY = (
 
 
 @in_float32
-def _safe_scale_value(x: Any, axis: Any) -> Any:
+def _safe_scale_value(x: Any, *, axis: Any) -> Any:
     largest = np.max(np.abs(x), axis=axis, keepdims=True, initial=0)
     exponent = np.frexp(np.where(np.isfinite(largest), largest, 0))[1] - 1
     highest = np.finfo(x.dtype).maxexp // 2 - 8  # leaves room for a sum of 2^16 squares
     return np.ldexp(np.ones((), x.dtype), np.where(exponent > highest, exponent, 0))
 
 
-safe_scale: Op = register(
-    Op(
-        "safe_scale",
-        _safe_scale_value,
-        None,
-        family=FAMILY,
-        keywords={"axis": REQUIRED},
-        formula="1, or the power of two next to the largest |x| along the axes if squares of such "
-        "numbers could overflow",
-        derivative="0: functions that use it do not depend on it",
-        source="Blue, A portable Fortran program to find the Euclidean norm (ACM TOMS 4, 1978)",
-        rounding="none",
-    ),
-    internal=True,
+safe_scale: Op = internal("safe_scale", _safe_scale_value, None, rounding="none").says(
+    "1, or the power of two next to the largest |x| along the axes if squares of such "
+    "numbers could overflow",
+    "0: functions that use it do not depend on it",
+    source="Blue, A portable Fortran program to find the Euclidean norm (ACM TOMS 4, 1978)",
 )
 
 
@@ -70,13 +62,13 @@ def _layer_axes(x: Value, weight: Value) -> tuple[int, ...]:
     return tuple(range(-len(last), 0))
 
 
-def _layer_norm(x: Value, weight: Value, bias: Value, eps: float = 1e-5) -> Value:
+def _layer_norm(x: Value, weight: Value, bias: Value, *, eps: float = 1e-5) -> Value:
     axes = _layer_axes(x, weight)
     _layer_axes(x, bias)
     return _standardised(x, axes, eps) * weight + bias
 
 
-def _rms_norm(x: Value, weight: Value, eps: float = 1e-5) -> Value:
+def _rms_norm(x: Value, weight: Value, *, eps: float = 1e-5) -> Value:
     return _standardised(x, _layer_axes(x, weight), eps, centred=False) * weight
 
 
@@ -90,13 +82,15 @@ def _by_channel(x: Value, *parameters: Value) -> list[Value]:
     return [reshape(p, shape=along) for p in parameters]
 
 
-def _batch_norm(x: Value, weight: Value, bias: Value, eps: float = 1e-5) -> Value:
+def _batch_norm(x: Value, weight: Value, bias: Value, *, eps: float = 1e-5) -> Value:
     weight, bias = _by_channel(x, weight, bias)
     axes = (0, *range(2, len(shape_of(x))))
     return _standardised(x, axes, eps) * weight + bias
 
 
-def _group_norm(x: Value, weight: Value, bias: Value, num_groups: int, eps: float = 1e-5) -> Value:
+def _group_norm(
+    x: Value, weight: Value, bias: Value, *, num_groups: int, eps: float = 1e-5
+) -> Value:
     weight, bias = _by_channel(x, weight, bias)
     shape = shape_of(x)
     if num_groups < 1 or shape[1] % num_groups:
@@ -124,73 +118,46 @@ OVERFLOW = Point(
 )
 
 
-layer_norm: Composite = Composite(
-    "layer_norm",
-    _layer_norm,
-    family=FAMILY,
-    arrays=ARRAYS,
-    keywords=EPS,
-    formula="(x - mean) / sqrt(variance + eps) * weight + bias, with mean and population variance "
+layer_norm: Composite = composite("layer_norm", _layer_norm, points=(OVERFLOW,)).says(
+    "(x - mean) / sqrt(variance + eps) * weight + bias, with mean and population variance "
     "over the axes of weight, which are the last ones of x; bias has the shape of weight",
-    derivative=DERIVATIVE,
+    DERIVATIVE,
     domain="eps > 0, or x not constant",
     stability=STABILITY,
-    points=(OVERFLOW,),
     source="Ba, Kiros, Hinton, Layer normalization (2016); torch.nn.functional.layer_norm",
-    rounding="inputs",
 )
-register(layer_norm)
 
-rms_norm: Composite = Composite(
-    "rms_norm",
-    _rms_norm,
-    family=FAMILY,
-    arrays=("x", "weight"),
-    keywords=EPS,
-    formula="x / sqrt(mean(x^2) + eps) * weight, with the mean over the axes of weight, which are "
+
+rms_norm: Composite = composite("rms_norm", _rms_norm).says(
+    "x / sqrt(mean(x^2) + eps) * weight, with the mean over the axes of weight, which are "
     "the last ones of x. (PyTorch's default eps is that of the dtype; here it is one number, so "
     "that the function does not change with the dtype)",
-    derivative="with z the normalised x and s = sqrt(mean(x^2) + eps): z_dot = (x_dot - "
-    "z mean(z x_dot)) / s",
+    "with z the normalised x and s = sqrt(mean(x^2) + eps): z_dot = (x_dot - z mean(z x_dot)) / s",
     domain="eps > 0, or x not 0",
     stability="numbers whose squares would overflow are scaled first by a power of two, which "
     "changes neither value nor derivative",
     source="Zhang, Sennrich, Root mean square layer normalization (2019)",
-    rounding="inputs",
 )
-register(rms_norm)
 
-batch_norm: Composite = Composite(
-    "batch_norm",
-    _batch_norm,
-    family=FAMILY,
-    arrays=ARRAYS,
-    keywords=EPS,
-    formula="(x - mean) / sqrt(variance + eps) * weight + bias for x of shape (N, C, ...), with "
+
+batch_norm: Composite = composite("batch_norm", _batch_norm).says(
+    "(x - mean) / sqrt(variance + eps) * weight + bias for x of shape (N, C, ...), with "
     "mean and population variance of each channel over all other axes, as in training; weight and "
     "bias have the shape (C,)",
-    derivative=DERIVATIVE,
+    DERIVATIVE,
     domain="eps > 0, or no channel constant",
     stability=STABILITY,
     source="Ioffe, Szegedy, Batch normalization (ICML 2015); torch.nn.functional.batch_norm with "
     "training=True",
-    rounding="inputs",
 )
-register(batch_norm)
 
-group_norm: Composite = Composite(
-    "group_norm",
-    _group_norm,
-    family=FAMILY,
-    arrays=ARRAYS,
-    keywords={"num_groups": REQUIRED, **EPS},
-    formula="(x - mean) / sqrt(variance + eps) * weight + bias for x of shape (N, C, ...), with "
+
+group_norm: Composite = composite("group_norm", _group_norm).says(
+    "(x - mean) / sqrt(variance + eps) * weight + bias for x of shape (N, C, ...), with "
     "mean and population variance over each of num_groups groups of channels of each image; weight "
     "and bias have the shape (C,)",
-    derivative=DERIVATIVE,
+    DERIVATIVE,
     domain="eps > 0, or no group constant",
     stability=STABILITY,
     source="Wu, He, Group normalization (ECCV 2018); torch.nn.functional.group_norm",
-    rounding="inputs",
 )
-register(group_norm)

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import Array, in_float32
-from reference_engine.op import Op, Point, register
+from reference_engine.op import Op, Point, internal, row
 from reference_engine.ops.arithmetic import abs_, divide
 from reference_engine.ops.control import astype
 from reference_engine.ops.reductions import sum_
 from reference_engine.ops.selection import equal, sign, where
 from reference_engine.rules import Elementwise, Reduction, axes_of
 from reference_engine.traced import Value
-
-FAMILY = "norms"
 
 
 def _abs_power_value(x: Any, exponent: float) -> Any:
@@ -28,59 +26,43 @@ def _signed_power_value(x: Any, exponent: float) -> Any:
 
 
 # Two rows that are each other's derivatives, so that norms have all of theirs, also at zeros.
-abs_power: Op = register(
-    Op(
-        "abs_power",
-        in_float32(_abs_power_value),
-        Elementwise(
-            lambda g, y, x, exponent: (
-                g * (exponent * signed_power(x, exponent=exponent - 1)) if exponent else None
-            )
-        ),
-        family=FAMILY,
-        keywords={"exponent": 2.0},
-        formula="|x|^exponent",
-        derivative="exponent sign(x) |x|^(exponent - 1)",
-        points=(
-            Point(
-                "x = 0, 0 < exponent <= 1",
-                "kink",
-                (0.0,),
-                (0.0,),
-                {"exponent": 0.5},
-                reason="the mean of the two sides",
-            ),
-        ),
-        source="elementary calculus",
-        kinks_at=lambda x, exponent=2.0: np.equal(x, 0) & (0 < exponent <= 1),
+abs_power: Op = internal(
+    "abs_power",
+    in_float32(_abs_power_value),
+    Elementwise(
+        lambda g, y, x, exponent: (
+            g * (exponent * signed_power(x, exponent=exponent - 1)) if exponent else None
+        )
     ),
-    internal=True,
-)
+    keywords={"exponent": 2.0},
+    points=(
+        Point(
+            "x = 0, 0 < exponent <= 1",
+            "kink",
+            (0.0,),
+            (0.0,),
+            {"exponent": 0.5},
+            reason="the mean of the two sides",
+        ),
+    ),
+    kinks_at=lambda x, exponent=2.0: np.equal(x, 0) & (0 < exponent <= 1),
+).says("|x|^exponent", "exponent sign(x) |x|^(exponent - 1)")
 
-signed_power: Op = register(
-    Op(
-        "signed_power",
-        in_float32(_signed_power_value),
-        Elementwise(
-            lambda g, y, x, exponent: (
-                g * (exponent * abs_power(x, exponent=exponent - 1)) if exponent else None
-            )
-        ),
-        family=FAMILY,
-        keywords={"exponent": 2.0},
-        formula="sign(x) |x|^exponent, and 0 at 0",
-        derivative="exponent |x|^(exponent - 1)",
-        points=(
-            Point("x = 0, exponent <= 0", "jump", (0.0,), (None,), {"exponent": 0.0}),
-            Point(
-                "x = 0, 0 < exponent < 1", "vertical tangent", (0.0,), (np.inf,), {"exponent": 0.5}
-            ),
-        ),
-        source="elementary calculus",
-        kinks_at=lambda x, exponent=2.0: np.equal(x, 0) & (exponent <= 0),
+signed_power: Op = internal(
+    "signed_power",
+    in_float32(_signed_power_value),
+    Elementwise(
+        lambda g, y, x, exponent: (
+            g * (exponent * abs_power(x, exponent=exponent - 1)) if exponent else None
+        )
     ),
-    internal=True,
-)
+    keywords={"exponent": 2.0},
+    points=(
+        Point("x = 0, exponent <= 0", "jump", (0.0,), (None,), {"exponent": 0.0}),
+        Point("x = 0, 0 < exponent < 1", "vertical tangent", (0.0,), (np.inf,), {"exponent": 0.5}),
+    ),
+    kinks_at=lambda x, exponent=2.0: np.equal(x, 0) & (exponent <= 0),
+).says("sign(x) |x|^exponent, and 0 at 0", "exponent |x|^(exponent - 1)")
 
 
 def euclidean(x: Array, axes: tuple[int, ...]) -> Array:
@@ -99,7 +81,7 @@ def _power_of_two(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 @in_float32
-def _norm_value(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
+def _norm_value(x: Any, *, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
     x = np.asarray(x, np.result_type(x, np.float32)) if x.dtype.kind != "f" else x
     axes = axes_of(axis, x.ndim)
     if not ord > 0 and ord != -np.inf:
@@ -160,92 +142,88 @@ RIGHT = ([0.6, 0.8],)
 NAN = ([np.nan, np.nan],)
 ZERO = ([0.0, 0.0],)
 
-norm: Op = register(
-    Op(
-        "norm",
-        _norm_value,
-        Reduction(_norm_part),
-        family=FAMILY,
-        keywords={"ord": 2, "axis": None, "keepdims": False},
-        aliases=("vector_norm",),
-        formula="sum(|x|^ord)^(1/ord) for ord > 0; inf: the largest |x|, -inf: the smallest",
-        derivative="sign(x) (|x| / norm(x))^(ord - 1); inf, -inf: sign(x) where |x| is attained",
-        stability="scaled so that no power overflows or underflows; the quotient x / norm(x) is "
-        "taken first, and its power is at most 1 for ord >= 1",
-        points=(
-            Point(
-                "x = 0, all of it",
-                "kink",
-                ZERO,
-                ZERO,
-                differs={"tensorflow": NAN, "jax": NAN},
-                reason=LEAST,
-            ),
-            Point(
-                "x = 0, all of it",
-                "kink",
-                ZERO,
-                ZERO,
-                {"ord": 3},
-                differs={"tensorflow": NAN, "jax": NAN},
-            ),
-            Point(
-                "an x = 0, ord = 1",
-                "kink",
-                ([0.0, 2.0],),
-                ([0.0, 1.0],),
-                {"ord": 1},
-                differs={"jax": ([1.0, 1.0],)},
-            ),
-            Point(
-                "an x = 0, ord < 1",
-                "kink",
-                ([0.0, 2.0],),
-                ([0.0, 1.0],),
-                {"ord": 0.5},
-                differs={"tensorflow": ([np.nan, 1.0],), "jax": ([np.inf, 1.0],)},
-                reason="0 lies between the two sides, -inf and inf",
-            ),
-            Point(
-                "k elements tie, ord = inf",
-                "tie",
-                ([2.0, -2.0],),
-                ([0.5, -0.5],),
-                {"ord": np.inf},
-                reason="1/k each, as for max",
-            ),
-            Point(
-                "the squares overflow",
-                "limit",
-                HUGE,
-                RIGHT,
-                differs={"torch": ZERO, "tensorflow": ZERO, "jax": ZERO},
-                reason="x / inf in the frameworks",
-            ),
-            Point(
-                "the squares underflow",
-                "limit",
-                TINY,
-                RIGHT,
-                differs={
-                    "torch": ZERO,
-                    "tensorflow": ([np.inf, np.inf],),
-                    "jax": ([np.inf, np.inf],),
-                },
-                reason="the length is 0 in the frameworks",
-            ),
-            Point(
-                "the powers overflow",
-                "limit",
-                ([1e200, 1e200],),
-                ([4 ** (-1 / 3), 4 ** (-1 / 3)],),
-                {"ord": 3},
-                differs={"torch": NAN, "tensorflow": NAN, "jax": NAN},
-                reason="inf / inf in the frameworks",
-            ),
+norm: Op = row(
+    "norm",
+    _norm_value,
+    Reduction(_norm_part),
+    aliases=("vector_norm",),
+    points=(
+        Point(
+            "x = 0, all of it",
+            "kink",
+            ZERO,
+            ZERO,
+            differs={"tensorflow": NAN, "jax": NAN},
+            reason=LEAST,
         ),
-        source="Blue, A portable Fortran program to find the Euclidean norm (ACM TOMS 4, 1978)",
-        rounding="result",
-        kinks_at=_norm_kinks,
-    )
+        Point(
+            "x = 0, all of it",
+            "kink",
+            ZERO,
+            ZERO,
+            {"ord": 3},
+            differs={"tensorflow": NAN, "jax": NAN},
+        ),
+        Point(
+            "an x = 0, ord = 1",
+            "kink",
+            ([0.0, 2.0],),
+            ([0.0, 1.0],),
+            {"ord": 1},
+            differs={"jax": ([1.0, 1.0],)},
+        ),
+        Point(
+            "an x = 0, ord < 1",
+            "kink",
+            ([0.0, 2.0],),
+            ([0.0, 1.0],),
+            {"ord": 0.5},
+            differs={"tensorflow": ([np.nan, 1.0],), "jax": ([np.inf, 1.0],)},
+            reason="0 lies between the two sides, -inf and inf",
+        ),
+        Point(
+            "k elements tie, ord = inf",
+            "tie",
+            ([2.0, -2.0],),
+            ([0.5, -0.5],),
+            {"ord": np.inf},
+            reason="1/k each, as for max",
+        ),
+        Point(
+            "the squares overflow",
+            "limit",
+            HUGE,
+            RIGHT,
+            differs={"torch": ZERO, "tensorflow": ZERO, "jax": ZERO},
+            reason="x / inf in the frameworks",
+        ),
+        Point(
+            "the squares underflow",
+            "limit",
+            TINY,
+            RIGHT,
+            differs={
+                "torch": ZERO,
+                "tensorflow": ([np.inf, np.inf],),
+                "jax": ([np.inf, np.inf],),
+            },
+            reason="the length is 0 in the frameworks",
+        ),
+        Point(
+            "the powers overflow",
+            "limit",
+            ([1e200, 1e200],),
+            ([4 ** (-1 / 3), 4 ** (-1 / 3)],),
+            {"ord": 3},
+            differs={"torch": NAN, "tensorflow": NAN, "jax": NAN},
+            reason="inf / inf in the frameworks",
+        ),
+    ),
+    kinks_at=_norm_kinks,
+).says(
+    "sum(|x|^ord)^(1/ord) for ord > 0; inf: the largest |x|, -inf: the smallest",
+    "sign(x) (|x| / norm(x))^(ord - 1); inf, -inf: sign(x) where |x| is attained",
+    stability="scaled so that no power overflows or underflows; the quotient x / norm(x) is "
+    "taken first, and its power is at most 1 for ord >= 1",
+    source="Blue, A portable Fortran program to find the Euclidean norm (ACM TOMS 4, 1978)",
 )

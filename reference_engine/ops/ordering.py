@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import Array, in_float32
-from reference_engine.op import REQUIRED, Op, Point, Several, register, register_several
+from reference_engine.op import REQUIRED, Op, Point, Rounding, Several, row, several
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.control import astype
 from reference_engine.ops.indexing import take_along_axis
@@ -17,7 +17,9 @@ from reference_engine.ops.selection import equal, where
 from reference_engine.rules import Reduction, Tangents, axes_of
 from reference_engine.traced import Value, to_array
 
-FAMILY = "ordering"
+ROUNDING: Rounding = "none"
+SOURCE = "NumPy"
+
 SORTING = {"axis": -1, "descending": False}
 TOP = {"k": REQUIRED, "axis": -1, "largest": True}
 
@@ -30,7 +32,7 @@ def _order(x: Array, axis: int, descending: bool) -> Array:
     return np.flip(x.shape[axis] - 1 - flipped, axis)
 
 
-def _argsort_value(x: Any, axis: int = -1, descending: bool = False) -> Any:
+def _argsort_value(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
     return _order(np.asarray(x), axis, descending)
 
 
@@ -57,47 +59,37 @@ def _sort_kinks(x: Any, axis: int = -1, descending: bool = False) -> Any:
     return _neighbours_equal(_sort_value(x, axis, descending), axis)
 
 
-sort: Op = register(
-    Op(
-        "sort",
-        _sort_value,
-        Tangents(_sort_push),
-        family=FAMILY,
-        keywords=SORTING,
-        formula="the elements along an axis in order, nan counting as the largest",
-        derivative="x_dot in the order that sorts x",
-        domain="at least one axis",
-        points=(
-            Point(
-                "elements tie",
-                "tie",
-                ([2.0, 2.0],),
-                ([1.0, 1.0],),
-                reason="elements that are equal stay in their order",
-            ),
+sort: Op = row(
+    "sort",
+    _sort_value,
+    Tangents(_sort_push),
+    keywords=SORTING,
+    points=(
+        Point(
+            "elements tie",
+            "tie",
+            ([2.0, 2.0],),
+            ([1.0, 1.0],),
+            reason="elements that are equal stay in their order",
         ),
-        source="NumPy",
-        rounding="none",
-        kinks_at=_sort_kinks,
-    )
+    ),
+    kinks_at=_sort_kinks,
+).says(
+    "the elements along an axis in order, nan counting as the largest",
+    "x_dot in the order that sorts x",
+    domain="at least one axis",
 )
 
-argsort: Op = register(
-    Op(
-        "argsort",
-        _argsort_value,
-        None,
-        family=FAMILY,
-        keywords=SORTING,
-        formula="the indices that sort x along an axis; elements that are equal stay in their "
-        "order",
-        derivative="none: the result is whole numbers",
-        domain="at least one axis",
-        points=(Point("elements tie", "jump", ([2.0, 2.0],), (None,), value=[0, 1]),),
-        source="NumPy",
-        rounding="none",
-        kinks_at=_sort_kinks,
-    )
+argsort: Op = row(
+    "argsort",
+    _argsort_value,
+    None,
+    points=(Point("elements tie", "jump", ([2.0, 2.0],), (None,), value=[0, 1]),),
+    kinks_at=_sort_kinks,
+).says(
+    "the indices that sort x along an axis; elements that are equal stay in their order",
+    "none: the result is whole numbers",
+    domain="at least one axis",
 )
 
 
@@ -127,7 +119,7 @@ def _middle(x: Array, axis: Any) -> tuple[Array, Array]:
 
 
 @in_float32
-def _median_value(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _median_value(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     x = np.asarray(x, np.result_type(x, np.float32)) if x.dtype.kind != "f" else x
     lower, upper = _middle(x, axis)
     # Halved first, so that no sum overflows. (Two subnormal numbers lose half an ulp.)
@@ -161,34 +153,31 @@ def _median_kinks(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return found.reshape(kept) if keepdims else found
 
 
-median: Op = register(
-    Op(
-        "median",
-        _median_value,
-        Reduction(_median_part),
-        family=FAMILY,
-        keywords={"axis": None, "keepdims": False},
-        formula="the middle element over the axes, of an even number the mean of the middle two; "
-        "nan if one is nan",
-        derivative="1 for the middle element, or 1/2 for each of two; 0 for the others",
-        domain="at least one element",
-        points=(
-            Point(
-                "k elements equal the middle one",
-                "tie",
-                ([1.0, 2.0, 2.0],),
-                ([0.0, 0.5, 0.5],),
-                differs={
-                    "torch": ([0.0, 1.0, 0.0],),
-                    "tensorflow": ([0.0, 1.0, 0.0],),
-                    "jax": ([0.0, 1.0, 0.0],),
-                },
-                reason="1/k each, as for max; sorting first gives all to one of them",
-            ),
+median: Op = row(
+    "median",
+    _median_value,
+    Reduction(_median_part),
+    points=(
+        Point(
+            "k elements equal the middle one",
+            "tie",
+            ([1.0, 2.0, 2.0],),
+            ([0.0, 0.5, 0.5],),
+            differs={
+                "torch": ([0.0, 1.0, 0.0],),
+                "tensorflow": ([0.0, 1.0, 0.0],),
+                "jax": ([0.0, 1.0, 0.0],),
+            },
+            reason="1/k each, as for max; sorting first gives all to one of them",
         ),
-        source="NumPy",
-        kinks_at=_median_kinks,
-    )
+    ),
+    kinks_at=_median_kinks,
+    rounding="result",
+).says(
+    "the middle element over the axes, of an even number the mean of the middle two; "
+    "nan if one is nan",
+    "1 for the middle element, or 1/2 for each of two; 0 for the others",
+    domain="at least one element",
 )
 
 
@@ -198,7 +187,7 @@ def _top(x: Array, k: int, axis: int, largest: bool) -> Array:
     return np.take(_order(x, axis, largest), range(k), axis)
 
 
-def _top_value(x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
+def _top_value(x: Any, *, k: int, axis: int = -1, largest: bool = True) -> Any:
     x = np.asarray(x)
     return np.take_along_axis(x, _top(x, k, axis, largest), axis)
 
@@ -214,47 +203,39 @@ def _top_kinks(x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
     return np.take(ties, range(k), axis)
 
 
-topk_values: Op = register(
-    Op(
-        "topk_values",
-        _top_value,
-        Tangents(_top_push),
-        family=FAMILY,
-        keywords=TOP,
-        formula="the k largest elements along an axis, the largest first; or the smallest",
-        derivative="x_dot of the elements that are taken",
-        domain="at least k elements",
-        points=(
-            Point(
-                "elements tie at the k-th place",
-                "tie",
-                ([2.0, 2.0],),
-                ([1.0, 0.0],),
-                {"k": 1},
-                reason="of elements that are equal the first is taken",
-            ),
+topk_values: Op = row(
+    "topk_values",
+    _top_value,
+    Tangents(_top_push),
+    points=(
+        Point(
+            "elements tie at the k-th place",
+            "tie",
+            ([2.0, 2.0],),
+            ([1.0, 0.0],),
+            {"k": 1},
+            reason="of elements that are equal the first is taken",
         ),
-        source="torch.topk, tf.math.top_k",
-        rounding="none",
-        kinks_at=_top_kinks,
-    )
+    ),
+    kinks_at=_top_kinks,
+).says(
+    "the k largest elements along an axis, the largest first; or the smallest",
+    "x_dot of the elements that are taken",
+    domain="at least k elements",
+    source="torch.topk, tf.math.top_k",
 )
 
-topk_indices: Op = register(
-    Op(
-        "topk_indices",
-        lambda x, k, axis=-1, largest=True: _top(np.asarray(x), k, axis, largest),
-        None,
-        family=FAMILY,
-        keywords=TOP,
-        formula="the indices of the k largest elements along an axis; or of the smallest",
-        derivative="none: the result is whole numbers",
-        domain="at least k elements",
-        points=(Point("elements tie", "jump", ([2.0, 2.0],), (None,), {"k": 1}, value=[0]),),
-        source="torch.topk, tf.math.top_k",
-        rounding="none",
-        kinks_at=_top_kinks,
-    )
+topk_indices: Op = row(
+    "topk_indices",
+    lambda x, *, k, axis=-1, largest=True: _top(np.asarray(x), k, axis, largest),
+    None,
+    points=(Point("elements tie", "jump", ([2.0, 2.0],), (None,), {"k": 1}, value=[0]),),
+    kinks_at=_top_kinks,
+).says(
+    "the indices of the k largest elements along an axis; or of the smallest",
+    "none: the result is whole numbers",
+    domain="at least k elements",
+    source="torch.topk, tf.math.top_k",
 )
 
 
@@ -264,15 +245,12 @@ def _topk_parts(
     return ((topk_values, keywords), (topk_indices, keywords))
 
 
-topk: Several = register_several(
-    Several(
-        "topk",
-        _topk_parts,
-        family=FAMILY,
-        results=("values", "indices"),
-        formula="the k largest elements along an axis, the largest first, and their indices; or "
-        "the smallest",
-        keywords=TOP,
-        aliases=("top_k",),
-    )
+topk: Several = several(
+    "topk",
+    _topk_parts,
+    results=("values", "indices"),
+    formula="the k largest elements along an axis, the largest first, and their indices; or "
+    "the smallest",
+    keywords=TOP,
+    aliases=("top_k",),
 )

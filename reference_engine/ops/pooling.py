@@ -9,7 +9,7 @@ import numpy as np
 
 from reference_engine.arithmetic.floats import Array
 from reference_engine.errors import Shape, ShapeError
-from reference_engine.op import REQUIRED, Composite, Op, Point, register
+from reference_engine.op import REQUIRED, Composite, Op, Point, Rounding, composite, internal
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.convolution import Windows, fold_into, unfolded, windows_over
 from reference_engine.ops.reductions import max_, sum_
@@ -17,8 +17,7 @@ from reference_engine.ops.selection import where
 from reference_engine.rules import Linear
 from reference_engine.traced import Value, shape_of
 
-FAMILY = "pooling"
-KEYWORDS = {"kernel_size": REQUIRED, "stride": None, "padding": 0}
+ROUNDING: Rounding = "none"
 
 
 def _windows(shape: Shape, kernel_size: Any, stride: Any, padding: Any) -> Windows:
@@ -38,25 +37,21 @@ def _patches_value(x: Any, kernel_size: Any, stride: Any, padding: Any) -> Any:
     return unfolded(x, windows).reshape(*x.shape[:2], windows.taken, *windows.steps)
 
 
-patches: Op = register(
-    Op(
-        "patches",
-        _patches_value,
-        Linear(lambda g, x, **moves: unpatch(g, size=shape_of(x)[2:], **moves)),
-        family=FAMILY,
-        keywords={"kernel_size": REQUIRED, "stride": REQUIRED, "padding": REQUIRED},
-        formula="(N, C, K, *places): the K elements that a window sees at each of its places over "
-        "x, 0 outside of it",
-        derivative="patches; transposed: add each element where it was taken from",
-        source="torch.nn.functional.unfold",
-        rounding="none",
-    ),
-    internal=True,
+patches: Op = internal(
+    "patches",
+    _patches_value,
+    Linear(lambda g, x, **moves: unpatch(g, size=shape_of(x)[2:], **moves)),
+    keywords={"kernel_size": REQUIRED, "stride": REQUIRED, "padding": REQUIRED},
+).says(
+    "(N, C, K, *places): the K elements that a window sees at each of its places over "
+    "x, 0 outside of it",
+    "patches; transposed: add each element where it was taken from",
+    source="torch.nn.functional.unfold",
 )
 
 
 def _unpatch_value(
-    y: Any, size: tuple[int, ...], kernel_size: Any, stride: Any, padding: Any
+    y: Any, *, size: tuple[int, ...], kernel_size: Any, stride: Any, padding: Any
 ) -> Any:
     windows = _windows((*y.shape[:2], *size), kernel_size, stride, padding)
     x = np.zeros((*y.shape[:2], *windows.padded), y.dtype)
@@ -64,25 +59,16 @@ def _unpatch_value(
     return x[windows.inside]
 
 
-unpatch: Op = register(
-    Op(
-        "unpatch",
-        _unpatch_value,
-        Linear(lambda g, y, size, **moves: patches(g, **moves)),
-        family=FAMILY,
-        arrays=("y",),
-        keywords={
-            "size": REQUIRED,
-            "kernel_size": REQUIRED,
-            "stride": REQUIRED,
-            "padding": REQUIRED,
-        },
-        formula="zeros with the spatial lengths `size`, and each element of y added where patches "
-        "takes it from",
-        derivative="unpatch; transposed: patches",
-        source="torch.nn.functional.fold",
-    ),
-    internal=True,
+unpatch: Op = internal(
+    "unpatch",
+    _unpatch_value,
+    Linear(lambda g, y, size, **moves: patches(g, **moves)),
+    rounding="result",
+).says(
+    "zeros with the spatial lengths `size`, and each element of y added where patches "
+    "takes it from",
+    "unpatch; transposed: patches",
+    source="torch.nn.functional.fold",
 )
 
 
@@ -105,7 +91,7 @@ def _outside(x: Value, kernel_size: Any, stride: Any, padding: Any) -> Array:
     return ~seen
 
 
-def _max_pool(x: Value, kernel_size: Any, stride: Any = None, padding: Any = 0) -> Value:
+def _max_pool(x: Value, *, kernel_size: Any, stride: Any = None, padding: Any = 0) -> Value:
     seen = patches(x, kernel_size=kernel_size, stride=stride, padding=padding)
     outside = _outside(x, kernel_size, stride, padding)
     return max_(where(outside, -np.inf, seen) if outside.any() else seen, axis=2)
@@ -117,15 +103,9 @@ def _max_pool_kinks(x: Any, kernel_size: Any, stride: Any = None, padding: Any =
     return np.sum(np.equal(seen, np.max(seen, axis=2, keepdims=True)), axis=2) > 1
 
 
-max_pool2d: Composite = Composite(
+max_pool2d: Composite = composite(
     "max_pool2d",
     _max_pool,
-    family=FAMILY,
-    keywords=KEYWORDS,
-    formula="the largest element that a window sees at each of its places over x of shape "
-    "(N, C, H, W); the padding is -inf. Numbers or pairs; a stride of None is kernel_size",
-    derivative="1 for the largest element of a window, 0 for the others",
-    domain="padding at most half of kernel_size",
     points=(
         Point(
             "k elements of a window tie",
@@ -141,16 +121,20 @@ max_pool2d: Composite = Composite(
             reason="1/k each, as for max; kernels of frameworks remember one index, the first",
         ),
     ),
-    source="torch.nn.functional.max_pool2d",
-    rounding="none",
     kinks_at=_max_pool_kinks,
     result_shape=_result_shape("max_pool2d"),
+).says(
+    "the largest element that a window sees at each of its places over x of shape "
+    "(N, C, H, W); the padding is -inf. Numbers or pairs; a stride of None is kernel_size",
+    "1 for the largest element of a window, 0 for the others",
+    domain="padding at most half of kernel_size",
+    source="torch.nn.functional.max_pool2d",
 )
-register(max_pool2d)
 
 
 def _avg_pool(
     x: Value,
+    *,
     kernel_size: Any,
     stride: Any = None,
     padding: Any = 0,
@@ -163,18 +147,13 @@ def _avg_pool(
     return divide(sum_(seen, axis=2), counted)
 
 
-avg_pool2d: Composite = Composite(
-    "avg_pool2d",
-    _avg_pool,
-    family=FAMILY,
-    keywords={**KEYWORDS, "count_include_pad": True},
-    formula="the mean of what a window sees at each of its places over x of shape (N, C, H, W); "
+avg_pool2d: Composite = composite(
+    "avg_pool2d", _avg_pool, rounding="sums", result_shape=_result_shape("avg_pool2d")
+).says(
+    "the mean of what a window sees at each of its places over x of shape (N, C, H, W); "
     "the padding is 0, and counts unless count_include_pad is False. Numbers or pairs; a stride of "
     "None is kernel_size",
-    derivative="1 / number of elements, for every element of a window",
+    "1 / number of elements, for every element of a window",
     domain="padding at most half of kernel_size",
     source="torch.nn.functional.avg_pool2d",
-    rounding="sums",
-    result_shape=_result_shape("avg_pool2d"),
 )
-register(avg_pool2d)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import in_float32
-from reference_engine.op import Op, Point, register
+from reference_engine.op import Op, Point, Rounding, internal, row
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.control import astype
 from reference_engine.ops.indexing import getitem
@@ -18,30 +18,19 @@ from reference_engine.ops.shape import reshape, transpose
 from reference_engine.rules import LinearReduction, Reduction, Tangents, axes_of
 from reference_engine.traced import Value, shape_of
 
-FAMILY = "reductions"
-KEYWORDS = {"axis": None, "keepdims": False}
+ROUNDING: Rounding = "none"
 
 
 def _reducer(function: Any) -> Callable[..., Any]:
-    def value(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def value(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
         return function.reduce(x, axis=axis, keepdims=keepdims)
 
     return value
 
 
-sum_: Op = register(
-    Op(
-        "sum",
-        in_float32(_reducer(np.add)),
-        LinearReduction(lambda g, y, x, axis: g),
-        family=FAMILY,
-        keywords=KEYWORDS,
-        formula="sum of x over the axes",
-        derivative="1 for every element",
-        rounding="sums",
-        source="elementary calculus",
-    )
-)
+sum_: Op = row(
+    "sum", in_float32(_reducer(np.add)), LinearReduction(lambda g, y, x, axis: g), rounding="sums"
+).says("sum of x over the axes", "1 for every element")
 
 
 def count_along(x: Value, axis: Any) -> int:
@@ -50,26 +39,19 @@ def count_along(x: Value, axis: Any) -> int:
     return math.prod(shape if axis is None else [shape[i] for i in axes_of(axis, len(shape))])
 
 
-def _mean_value(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _mean_value(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     """As np.mean, at a third of its overhead; integers are added up in float64."""
     dtype = np.float64 if x.dtype.kind in "biu" else None
     add: Any = np.add
     return add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims) / count_along(x, axis)
 
 
-mean: Op = register(
-    Op(
-        "mean",
-        in_float32(_mean_value),
-        LinearReduction(lambda g, y, x, axis: g / count_along(x, axis)),
-        family=FAMILY,
-        keywords=KEYWORDS,
-        formula="sum of x over the axes / number of elements",
-        derivative="1 / number of elements, for every element",
-        rounding="sums",
-        source="elementary calculus",
-    )
-)
+mean: Op = row(
+    "mean",
+    in_float32(_mean_value),
+    LinearReduction(lambda g, y, x, axis: g / count_along(x, axis)),
+    rounding="sums",
+).says("sum of x over the axes / number of elements", "1 / number of elements, for every element")
 
 
 def _extreme_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
@@ -84,30 +66,25 @@ def _extreme(name: str, alias: str, function: Any, adjective: str) -> Op:
         attained = np.equal(x, function.reduce(x, axis=axis, keepdims=True))
         return np.sum(attained, axis=axis, keepdims=keepdims) > 1
 
-    return register(
-        Op(
-            name,
-            _reducer(function),
-            Reduction(_extreme_part),
-            family=FAMILY,
-            keywords=KEYWORDS,
-            aliases=(alias,),
-            formula=f"the {adjective} element over the axes; nan if one is nan",
-            derivative=f"1 for the {adjective} element, 0 for the others",
-            domain="at least one element",
-            points=(
-                Point(
-                    "k elements tie",
-                    "tie",
-                    ([2.0, 2.0],),
-                    ([0.5, 0.5],),
-                    reason="1/k each, as by torch.amax; torch.max with a dim takes one of them",
-                ),
+    return row(
+        name,
+        _reducer(function),
+        Reduction(_extreme_part),
+        aliases=(alias,),
+        points=(
+            Point(
+                "k elements tie",
+                "tie",
+                ([2.0, 2.0],),
+                ([0.5, 0.5],),
+                reason="1/k each, as by torch.amax; torch.max with a dim takes one of them",
             ),
-            source="elementary calculus",
-            rounding="none",
-            kinks_at=kinks_at,
-        )
+        ),
+        kinks_at=kinks_at,
+    ).says(
+        f"the {adjective} element over the axes; nan if one is nan",
+        f"1 for the {adjective} element, 0 for the others",
+        domain="at least one element",
     )
 
 
@@ -132,17 +109,11 @@ def _exclusive_push(x_dot: Value, y: Value, x: Value) -> Value:
     return sum_(without_two * moved, axis=-1)
 
 
-exclusive_prod: Op = register(
-    Op(
-        "exclusive_prod",
-        in_float32(_exclusive_value),
-        Tangents(_exclusive_push),
-        family=FAMILY,
-        formula="for every element the product of the others along the last axis",
-        derivative="y_dot_i = sum over j != i of x_dot_j * product of all but i and j",
-        source="elementary calculus",
-    ),
-    internal=True,
+exclusive_prod: Op = internal(
+    "exclusive_prod", in_float32(_exclusive_value), Tangents(_exclusive_push), rounding="result"
+).says(
+    "for every element the product of the others along the last axis",
+    "y_dot_i = sum over j != i of x_dot_j * product of all but i and j",
 )
 
 
@@ -158,17 +129,11 @@ def _prod_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
     return g * transpose(reshape(others, shape=moved), axes=back)
 
 
-prod: Op = register(
-    Op(
-        "prod",
-        in_float32(_reducer(np.multiply)),
-        Reduction(_prod_part),
-        family=FAMILY,
-        keywords=KEYWORDS,
-        formula="product of x over the axes",
-        derivative="for every element the product of the others, right with zeros too",
-        source="elementary calculus",
-    )
+prod: Op = row(
+    "prod", in_float32(_reducer(np.multiply)), Reduction(_prod_part), rounding="result"
+).says(
+    "product of x over the axes",
+    "for every element the product of the others, right with zeros too",
 )
 
 
@@ -177,22 +142,18 @@ def _argument(name: str, function: Any, extreme: Any, adjective: str) -> Op:
         attained = np.equal(x, extreme.reduce(x, axis=axis, keepdims=True))
         return np.sum(attained, axis=axis, keepdims=keepdims) > 1
 
-    return register(
-        Op(
-            name,
-            lambda x, axis=None, keepdims=False: function(x, axis=axis, keepdims=keepdims),
-            None,
-            family=FAMILY,
-            keywords=KEYWORDS,
-            formula=f"the index of the {adjective} element along an axis, of several the first; "
-            "without an axis in the order of the elements",
-            derivative="none: the result is a whole number",
-            domain="at least one element",
-            points=(Point("k elements tie", "jump", ([2.0, 2.0],), (None,), value=0),),
-            source="NumPy",
-            rounding="none",
-            kinks_at=kinks_at,
-        )
+    return row(
+        name,
+        lambda x, *, axis=None, keepdims=False: function(x, axis=axis, keepdims=keepdims),
+        None,
+        points=(Point("k elements tie", "jump", ([2.0, 2.0],), (None,), value=0),),
+        kinks_at=kinks_at,
+    ).says(
+        f"the index of the {adjective} element along an axis, of several the first; "
+        "without an axis in the order of the elements",
+        "none: the result is a whole number",
+        domain="at least one element",
+        source="NumPy",
     )
 
 
@@ -201,47 +162,32 @@ argmin = _argument("argmin", np.argmin, np.minimum, "smallest")
 
 
 def _of_truths(name: str, function: Any, formula: str) -> Op:
-    return register(
-        Op(
-            name,
-            function,
-            None,
-            family=FAMILY,
-            keywords=KEYWORDS,
-            formula=formula,
-            derivative="none: the result is true or false",
-            source="NumPy",
-            rounding="none",
-            kinds={0: "bool"},
-        )
+    return row(name, function, None, kinds={0: "bool"}).says(
+        formula, "none: the result is true or false", source="NumPy"
     )
 
 
 all_ = _of_truths(
     "all",
-    lambda x, axis=None, keepdims=False: np.all(x, axis=axis, keepdims=keepdims),
+    lambda x, *, axis=None, keepdims=False: np.all(x, axis=axis, keepdims=keepdims),
     "whether every element along the axes is true (a number: not 0)",
 )
 any_ = _of_truths(
     "any",
-    lambda x, axis=None, keepdims=False: np.any(x, axis=axis, keepdims=keepdims),
+    lambda x, *, axis=None, keepdims=False: np.any(x, axis=axis, keepdims=keepdims),
     "whether any element along the axes is true (a number: not 0)",
 )
 
-count_nonzero: Op = register(
-    Op(
-        "count_nonzero",
-        lambda x, axis=None, keepdims=False: np.count_nonzero(x, axis=axis, keepdims=keepdims),
-        None,
-        family=FAMILY,
-        keywords=KEYWORDS,
-        formula="how many elements along the axes are not 0",
-        derivative="none: the result is a whole number",
-        points=(Point("an x = 0", "jump", ([0.0, 2.0],), (None,), value=1),),
-        source="NumPy",
-        rounding="none",
-        kinks_at=lambda x, axis=None, keepdims=False: np.any(
-            np.equal(x, 0), axis=axis, keepdims=keepdims
-        ),
-    )
+count_nonzero: Op = row(
+    "count_nonzero",
+    lambda x, *, axis=None, keepdims=False: np.count_nonzero(x, axis=axis, keepdims=keepdims),
+    None,
+    points=(Point("an x = 0", "jump", ([0.0, 2.0],), (None,), value=1),),
+    kinks_at=lambda x, axis=None, keepdims=False: np.any(
+        np.equal(x, 0), axis=axis, keepdims=keepdims
+    ),
+).says(
+    "how many elements along the axes are not 0",
+    "none: the result is a whole number",
+    source="NumPy",
 )

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import in_float32
-from reference_engine.op import REQUIRED, Op, register
+from reference_engine.op import Op, Rounding, row
 from reference_engine.rules import Linear, Tangents
 from reference_engine.traced import ROWS, Value, shape_of
 
-FAMILY = "shape"
+ROUNDING: Rounding = "none"
+SOURCE = "NumPy"
 
 
 def _to_shape_of(g: Value, x: Value, **_: Any) -> Value:
@@ -19,47 +20,22 @@ def _to_shape_of(g: Value, x: Value, **_: Any) -> Value:
     return reshape(g, shape=shape_of(x))
 
 
-reshape: Op = register(
-    Op(
-        "reshape",
-        lambda x, shape: np.reshape(x, shape),
-        Linear(_to_shape_of),
-        family=FAMILY,
-        keywords={"shape": REQUIRED},
-        formula="the elements of x in order, in another shape; one length may be -1",
-        derivative="reshape; transposed: reshape back",
-        source="NumPy",
-        rounding="none",
-    )
+reshape: Op = row("reshape", lambda x, *, shape: np.reshape(x, shape), Linear(_to_shape_of)).says(
+    "the elements of x in order, in another shape; one length may be -1",
+    "reshape; transposed: reshape back",
 )
 
-expand_dims: Op = register(
-    Op(
-        "expand_dims",
-        lambda x, axis: np.expand_dims(x, axis),
-        Linear(_to_shape_of),
-        family=FAMILY,
-        keywords={"axis": REQUIRED},
-        aliases=("unsqueeze",),
-        formula="x with a new axis of length 1",
-        derivative="expand_dims; transposed: reshape back",
-        source="NumPy",
-        rounding="none",
-    )
-)
+expand_dims: Op = row(
+    "expand_dims",
+    lambda x, *, axis: np.expand_dims(x, axis),
+    Linear(_to_shape_of),
+    aliases=("unsqueeze",),
+).says("x with a new axis of length 1", "expand_dims; transposed: reshape back")
 
-squeeze: Op = register(
-    Op(
-        "squeeze",
-        lambda x, axis=None: np.squeeze(x, axis),
-        Linear(_to_shape_of),
-        family=FAMILY,
-        keywords={"axis": None},
-        formula="x without its axes of length 1, or without the given ones",
-        derivative="squeeze; transposed: reshape back",
-        source="NumPy",
-        rounding="none",
-    )
+squeeze: Op = row(
+    "squeeze", lambda x, *, axis=None: np.squeeze(x, axis), Linear(_to_shape_of)
+).says(
+    "x without its axes of length 1, or without the given ones", "squeeze; transposed: reshape back"
 )
 
 
@@ -70,66 +46,41 @@ def _transpose_back(g: Value, x: Value, axes: Any = None) -> Value:
     return transpose(g, axes=tuple(int(i) for i in np.argsort([a % ndim for a in axes])))
 
 
-transpose: Op = register(
-    Op(
-        "transpose",
-        lambda x, axes=None: np.transpose(x, axes),
-        Linear(_transpose_back),
-        family=FAMILY,
-        keywords={"axes": None},
-        aliases=("permute_dims", "permute"),
-        formula="x with its axes in the given order, by default reversed",
-        derivative="transpose; transposed: the inverse order",
-        source="NumPy",
-        rounding="none",
-    )
+transpose: Op = row(
+    "transpose",
+    lambda x, *, axes=None: np.transpose(x, axes),
+    Linear(_transpose_back),
+    aliases=("permute_dims", "permute"),
+).says(
+    "x with its axes in the given order, by default reversed",
+    "transpose; transposed: the inverse order",
 )
 
 # The walker sums a cotangent that has more elements than its argument, here as for every operation.
-broadcast_to: Op = register(
-    Op(
-        "broadcast_to",
-        lambda x, shape: np.array(np.broadcast_to(x, shape)),
-        Linear(lambda g, x, shape: g),
-        family=FAMILY,
-        keywords={"shape": REQUIRED},
-        formula="x repeated along new axes and axes of length 1",
-        derivative="broadcast_to; transposed: the sum along those axes",
-        source="NumPy",
-        rounding="none",
-    )
+broadcast_to: Op = row(
+    "broadcast_to",
+    lambda x, *, shape: np.array(np.broadcast_to(x, shape)),
+    Linear(lambda g, x, shape: g),
+).says(
+    "x repeated along new axes and axes of length 1",
+    "broadcast_to; transposed: the sum along those axes",
 )
 
 
-moveaxis: Op = register(
-    Op(
-        "moveaxis",
-        lambda x, source, destination: np.moveaxis(x, source, destination),
-        Linear(
-            lambda g, x, source, destination: moveaxis(g, source=destination, destination=source)
-        ),
-        family=FAMILY,
-        keywords={"source": REQUIRED, "destination": REQUIRED},
-        formula="x with some of its axes at other places, the others in their order",
-        derivative="moveaxis; transposed: move them back",
-        source="NumPy",
-        rounding="none",
-    )
+moveaxis: Op = row(
+    "moveaxis",
+    lambda x, *, source, destination: np.moveaxis(x, source, destination),
+    Linear(lambda g, x, source, destination: moveaxis(g, source=destination, destination=source)),
+).says(
+    "x with some of its axes at other places, the others in their order",
+    "moveaxis; transposed: move them back",
 )
 
-flip: Op = register(
-    Op(
-        "flip",
-        lambda x, axis=None: np.flip(x, axis),
-        Linear(lambda g, x, axis=None: flip(g, axis=axis)),
-        family=FAMILY,
-        keywords={"axis": None},
-        formula="x backwards along the axes, by default along all",
-        derivative="flip; transposed: flip",
-        source="NumPy",
-        rounding="none",
-    )
-)
+flip: Op = row(
+    "flip",
+    lambda x, *, axis=None: np.flip(x, axis),
+    Linear(lambda g, x, axis=None: flip(g, axis=axis)),
+).says("x backwards along the axes, by default along all", "flip; transposed: flip")
 
 
 def _roll_back(g: Value, x: Value, shift: Any, axis: Any = None) -> Value:
@@ -137,19 +88,12 @@ def _roll_back(g: Value, x: Value, shift: Any, axis: Any = None) -> Value:
     return roll(g, shift=back, axis=axis)
 
 
-roll: Op = register(
-    Op(
-        "roll",
-        lambda x, shift, axis=None: np.roll(x, shift, axis),
-        Linear(_roll_back),
-        family=FAMILY,
-        keywords={"shift": REQUIRED, "axis": None},
-        formula="x moved along the axes, what leaves at the end comes in at the start; without an "
-        "axis in the order of all elements",
-        derivative="roll; transposed: roll back",
-        source="NumPy",
-        rounding="none",
-    )
+roll: Op = row(
+    "roll", lambda x, *, shift, axis=None: np.roll(x, shift, axis), Linear(_roll_back)
+).says(
+    "x moved along the axes, what leaves at the end comes in at the start; without an "
+    "axis in the order of all elements",
+    "roll; transposed: roll back",
 )
 
 
@@ -161,7 +105,7 @@ def _times(reps: Any, ndim: int) -> tuple[int, ...]:
     return (*(1,) * (ndim - len(given)), *given)
 
 
-def _tile_value(x: Any, reps: Any) -> Any:
+def _tile_value(x: Any, *, reps: Any) -> Any:
     return np.tile(x, _times(reps, np.ndim(x)))
 
 
@@ -181,20 +125,10 @@ def _tile_shape(shape: tuple[int, ...], reps: Any) -> tuple[int, ...]:
     return tuple(n * size for n, size in zip(times, sizes, strict=True))
 
 
-tile: Op = register(
-    Op(
-        "tile",
-        _tile_value,
-        Linear(_tile_back),
-        family=FAMILY,
-        keywords={"reps": REQUIRED},
-        formula="x side by side with itself, so often along each axis (the last ones, where fewer "
-        "numbers are given)",
-        derivative="tile; transposed: the sum over the copies",
-        source="NumPy",
-        rounding="none",
-        result_shape=_tile_shape,
-    )
+tile: Op = row("tile", _tile_value, Linear(_tile_back), result_shape=_tile_shape).says(
+    "x side by side with itself, so often along each axis (the last ones, where fewer "
+    "numbers are given)",
+    "tile; transposed: the sum over the copies",
 )
 
 
@@ -231,21 +165,16 @@ def _repeat_shape(shape: tuple[int, ...], repeats: Any, axis: int | None = None)
     return (*shape[:axis], count, *shape[axis + 1 :])
 
 
-repeat: Op = register(
-    Op(
-        "repeat",
-        lambda x, repeats, axis=None: np.repeat(x, repeats, axis),
-        Linear(_repeat_back),
-        family=FAMILY,
-        keywords={"repeats": REQUIRED, "axis": None},
-        aliases=("repeat_interleave",),
-        formula="every element along an axis several times in a row, a number for all or one for "
-        "each; without an axis of all elements in order",
-        derivative="repeat; transposed: the sum over each element's copies",
-        source="NumPy",
-        rounding="none",
-        result_shape=_repeat_shape,
-    )
+repeat: Op = row(
+    "repeat",
+    lambda x, *, repeats, axis=None: np.repeat(x, repeats, axis),
+    Linear(_repeat_back),
+    aliases=("repeat_interleave",),
+    result_shape=_repeat_shape,
+).says(
+    "every element along an axis several times in a row, a number for all or one for "
+    "each; without an axis of all elements in order",
+    "repeat; transposed: the sum over each element's copies",
 )
 
 
@@ -259,7 +188,7 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
     return [(int(before), int(after)) for before, after in given]
 
 
-def _pad_value(x: Any, pad_width: Any, value: float = 0.0) -> Any:
+def _pad_value(x: Any, *, pad_width: Any, value: float = 0.0) -> Any:
     x = np.asarray(x)
     return np.pad(x, _widths(pad_width, x.ndim), constant_values=value)
 
@@ -277,20 +206,11 @@ def _pad_shape(shape: tuple[int, ...], pad_width: Any, value: float = 0.0) -> tu
     return tuple(before + n + after for (before, after), n in zip(widths, shape, strict=True))
 
 
-pad: Op = register(
-    Op(
-        "pad",
-        _pad_value,
-        Tangents(_pad_push),
-        family=FAMILY,
-        keywords={"pad_width": REQUIRED, "value": 0.0},
-        formula="x with a frame of `value` around it: a width for all sides, a pair (before, "
-        "after) for all axes, or a pair for each",
-        derivative="x_dot with a frame of zeros; transposed: what is inside the frame",
-        source="numpy.pad",
-        rounding="none",
-        result_shape=_pad_shape,
-    )
+pad: Op = row("pad", _pad_value, Tangents(_pad_push), result_shape=_pad_shape).says(
+    "x with a frame of `value` around it: a width for all sides, a pair (before, "
+    "after) for all axes, or a pair for each",
+    "x_dot with a frame of zeros; transposed: what is inside the frame",
+    source="numpy.pad",
 )
 
 
@@ -300,20 +220,10 @@ def _triangle(name: str, function: Any, formula: str) -> Op:
             raise ValueError("a triangle needs a matrix")
         return function(x, k)
 
-    row: Op = register(
-        Op(
-            name,
-            value,
-            Linear(lambda g, x, k=0: row(g, k=k)),
-            family=FAMILY,
-            keywords={"k": 0},
-            formula=formula,
-            derivative=f"{name}; transposed: {name}",
-            source="NumPy",
-            rounding="none",
-        )
+    made: Op = row(name, value, Linear(lambda g, x, k=0: made(g, k=k)), keywords={"k": 0}).says(
+        formula, f"{name}; transposed: {name}"
     )
-    return row
+    return made
 
 
 tril = _triangle(
@@ -324,7 +234,7 @@ triu = _triangle(
 )
 
 
-def _diag_value(x: Any, k: int = 0) -> Any:
+def _diag_value(x: Any, *, k: int = 0) -> Any:
     return np.array(np.diag(x, k))  # of a matrix it is a read-only view
 
 
@@ -344,21 +254,10 @@ def _diag_shape(shape: tuple[int, ...], k: int = 0) -> tuple[int, ...]:
     return (max(0, min(shape[0] + min(k, 0), shape[1] - max(k, 0))),)
 
 
-diag: Op = register(
-    Op(
-        "diag",
-        _diag_value,
-        Linear(_diag_back),
-        family=FAMILY,
-        keywords={"k": 0},
-        formula="a matrix with a vector on its k-th diagonal and 0 elsewhere, or the k-th diagonal "
-        "of a matrix",
-        derivative="diag; transposed: diag, in the shape of x",
-        domain="one axis or two",
-        source="NumPy",
-        rounding="none",
-        result_shape=_diag_shape,
-    )
+diag: Op = row("diag", _diag_value, Linear(_diag_back), result_shape=_diag_shape).says(
+    "a matrix with a vector on its k-th diagonal and 0 elsewhere, or the k-th diagonal of a matrix",
+    "diag; transposed: diag, in the shape of x",
+    domain="one axis or two",
 )
 
 
@@ -368,17 +267,14 @@ def _trace_back(g: Value, x: Value, offset: int = 0) -> Value:
     return ROWS["where"](mask, expand_dims(g, axis=(-2, -1)), 0.0)
 
 
-trace: Op = register(
-    Op(
-        "trace",
-        in_float32(lambda x, offset=0: np.trace(x, offset, axis1=-2, axis2=-1)),
-        Linear(_trace_back),
-        family=FAMILY,
-        keywords={"offset": 0},
-        formula="the sum of a diagonal of the matrices in the last two axes",
-        derivative="trace; transposed: y_bar on the diagonal, 0 elsewhere",
-        domain="at least two axes",
-        rounding="sums",
-        source="Array API",
-    )
+trace: Op = row(
+    "trace",
+    in_float32(lambda x, *, offset=0: np.trace(x, offset, axis1=-2, axis2=-1)),
+    Linear(_trace_back),
+    rounding="sums",
+).says(
+    "the sum of a diagonal of the matrices in the last two axes",
+    "trace; transposed: y_bar on the diagonal, 0 elsewhere",
+    domain="at least two axes",
+    source="Array API",
 )

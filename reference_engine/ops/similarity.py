@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.op import Composite, Point, register
+from reference_engine.op import Composite, Point, Rounding, composite
 from reference_engine.ops.arithmetic import divide
-from reference_engine.ops.losses import REDUCED, REDUCTION, any_kink, reduced
+from reference_engine.ops.losses import REDUCED, any_kink, reduced
 from reference_engine.ops.norms import norm
 from reference_engine.ops.reductions import sum_
 from reference_engine.ops.selection import clip, relu
 from reference_engine.ops.shape import broadcast_to
 from reference_engine.traced import Value, shape_of
 
-FAMILY = "similarity"
+ROUNDING: Rounding = "inputs"
 
 
-def _normalize(x: Value, ord: float = 2, axis: int = -1, eps: float = 1e-12) -> Value:
+def _normalize(x: Value, *, ord: float = 2, axis: int = -1, eps: float = 1e-12) -> Value:
     return divide(x, clip(norm(x, ord=ord, axis=axis, keepdims=True), min=eps))
 
 
@@ -30,15 +30,9 @@ def _normalize_kinks(x: Any, ord: float = 2, axis: int = -1, eps: float = 1e-12)
     return np.broadcast_to((length == eps) | (own & (length > eps)), np.shape(x))
 
 
-normalize: Composite = Composite(
+normalize: Composite = composite(
     "normalize",
     _normalize,
-    family=FAMILY,
-    keywords={"ord": 2, "axis": -1, "eps": 1e-12},
-    formula="x / max(norm(x, ord), eps) along an axis (the last one; PyTorch's default is axis 1)",
-    derivative="with y = x / norm(x), for ord = 2: y_dot = (x_dot - y sum(y x_dot)) / norm(x); "
-    "x_dot / eps where the norm is less than eps",
-    stability="the norm is scaled, so that no square overflows or underflows",
     points=(
         Point(
             "norm(x) = eps",
@@ -59,13 +53,18 @@ normalize: Composite = Composite(
             differs={"jax": ([np.nan, np.nan],)},
         ),
     ),
-    source="torch.nn.functional.normalize",
     kinks_at=_normalize_kinks,
+    rounding="result",
+).says(
+    "x / max(norm(x, ord), eps) along an axis (the last one; PyTorch's default is axis 1)",
+    "with y = x / norm(x), for ord = 2: y_dot = (x_dot - y sum(y x_dot)) / norm(x); "
+    "x_dot / eps where the norm is less than eps",
+    stability="the norm is scaled, so that no square overflows or underflows",
+    source="torch.nn.functional.normalize",
 )
-register(normalize)
 
 
-def _cosine(x1: Value, x2: Value, axis: int = -1, eps: float = 1e-8) -> Value:
+def _cosine(x1: Value, x2: Value, *, axis: int = -1, eps: float = 1e-8) -> Value:
     shape = np.broadcast_shapes(shape_of(x1), shape_of(x2))
     first, second = (
         _normalize(x if shape_of(x) == shape else broadcast_to(x, shape=shape), axis=axis, eps=eps)
@@ -79,17 +78,9 @@ def _cosine_kinks(x1: Any, x2: Any, axis: int = -1, eps: float = 1e-8) -> Any:
     return np.logical_or(*lengths)
 
 
-cosine_similarity: Composite = Composite(
+cosine_similarity: Composite = composite(
     "cosine_similarity",
     _cosine,
-    family=FAMILY,
-    arrays=("x1", "x2"),
-    keywords={"axis": -1, "eps": 1e-8},
-    formula="sum(x1 x2) / (max(norm(x1), eps) max(norm(x2), eps)) along an axis (the last one; "
-    "PyTorch's default is axis 1)",
-    derivative="(x2 / norm(x2) - y x1 / norm(x1)) / norm(x1), and the same with both exchanged",
-    stability="the vectors are normalised before they are multiplied, by norms that are scaled: "
-    "sum(x1 x2) overflows and underflows",
     points=(
         Point(
             "norm(x1) = eps",
@@ -128,11 +119,15 @@ cosine_similarity: Composite = Composite(
             reason="the norms are inf in the frameworks, and the cosine 0",
         ),
     ),
-    source="torch.nn.functional.cosine_similarity",
-    rounding="inputs",
     kinks_at=_cosine_kinks,
+).says(
+    "sum(x1 x2) / (max(norm(x1), eps) max(norm(x2), eps)) along an axis (the last one; "
+    "PyTorch's default is axis 1)",
+    "(x2 / norm(x2) - y x1 / norm(x1)) / norm(x1), and the same with both exchanged",
+    stability="the vectors are normalised before they are multiplied, by norms that are scaled: "
+    "sum(x1 x2) overflows and underflows",
+    source="torch.nn.functional.cosine_similarity",
 )
-register(cosine_similarity)
 
 
 def _triplet_margin(
@@ -147,6 +142,7 @@ def _triplet(
     anchor: Value,
     positive: Value,
     negative: Value,
+    *,
     margin: float = 1.0,
     ord: float = 2,
     eps: float = 1e-6,
@@ -173,16 +169,10 @@ def _triplet_kinks(
     return any_kink(found, reduction)
 
 
-triplet: Composite = Composite(
+triplet: Composite = composite(
     "triplet",
     _triplet,
-    family=FAMILY,
-    arrays=("anchor", "positive", "negative"),
-    keywords={"margin": 1.0, "ord": 2, "eps": 1e-6, **REDUCTION},
     aliases=("triplet_loss", "triplet_margin_loss"),
-    formula="max(0, margin + norm(anchor - positive + eps) - norm(anchor - negative + eps)), the "
-    "norms of order `ord` along the last axis" + REDUCED,
-    derivative="where it is positive, that of its norms: the directions of the two differences",
     points=(
         Point(
             "margin + near = far",
@@ -208,8 +198,10 @@ triplet: Composite = Composite(
             reason="0 is the subgradient of least norm of the distance; that of tf.norm is 0 / 0",
         ),
     ),
-    source="torch.nn.functional.triplet_margin_loss",
-    rounding="inputs",
     kinks_at=_triplet_kinks,
+).says(
+    "max(0, margin + norm(anchor - positive + eps) - norm(anchor - negative + eps)), the "
+    "norms of order `ord` along the last axis" + REDUCED,
+    "where it is positive, that of its norms: the directions of the two differences",
+    source="torch.nn.functional.triplet_margin_loss",
 )
-register(triplet)

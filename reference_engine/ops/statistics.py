@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import Array, in_float32
-from reference_engine.op import Op, Point, register
+from reference_engine.op import Op, Point, Rounding, internal, row
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.norms import euclidean
 from reference_engine.ops.reductions import count_along
@@ -16,8 +16,8 @@ from reference_engine.ops.selection import equal, where
 from reference_engine.rules import Reduction, SelfAdjoint, axes_of
 from reference_engine.traced import Value
 
-FAMILY = "statistics"
-KEYWORDS = {"axis": None, "correction": 0, "keepdims": False}
+ROUNDING: Rounding = "inputs"
+
 SOURCE = "Chan, Golub, LeVeque, Algorithms for computing the sample variance (1983)"
 
 
@@ -32,20 +32,15 @@ def _center(x: Array, axis: Any = None) -> Array:
     return result
 
 
-centered: Op = register(
-    Op(
-        "centered",
-        in_float32(_center),
-        SelfAdjoint(lambda g, y, x, axis=None: centered(g, axis=axis)),
-        family=FAMILY,
-        keywords={"axis": None},
-        formula="x - mean(x) along the axes",
-        derivative="centered: an orthogonal projection, which is its own transpose",
-        stability="the mean is subtracted twice: what its rounding left behind goes",
-        source=SOURCE,
-        rounding="inputs",
-    ),
-    internal=True,
+centered: Op = internal(
+    "centered",
+    in_float32(_center),
+    SelfAdjoint(lambda g, y, x, axis=None: centered(g, axis=axis)),
+    keywords={"axis": None},
+).says(
+    "x - mean(x) along the axes",
+    "centered: an orthogonal projection, which is its own transpose",
+    stability="the mean is subtracted twice: what its rounding left behind goes",
 )
 
 
@@ -55,7 +50,7 @@ def _freedom(x: Value, axis: Any, correction: float) -> float:
 
 
 @in_float32
-def _var_value(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
+def _var_value(x: Any, *, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
     squares = np.sum(np.square(_center(x, axis)), axis=axis, keepdims=keepdims)
     return np.divide(squares, _freedom(x, axis, correction))
 
@@ -65,26 +60,16 @@ def _var_part(g: Value, y: Value, x: Value, axis: Any, correction: float = 0) ->
     return g * (centered(x, axis=axis) * 2 / (free if free else math.nan))
 
 
-var: Op = register(
-    Op(
-        "var",
-        _var_value,
-        Reduction(_var_part),
-        family=FAMILY,
-        keywords=KEYWORDS,
-        aliases=("variance",),
-        formula="sum((x - mean(x))^2) / (n - correction) over the n elements along the axes",
-        derivative="2 (x - mean(x)) / (n - correction)",
-        domain="n > correction",
-        stability="in two passes, the mean corrected: mean(x^2) - mean(x)^2 would cancel",
-        source=SOURCE,
-        rounding="inputs",
-    )
+var: Op = row("var", _var_value, Reduction(_var_part), aliases=("variance",)).says(
+    "sum((x - mean(x))^2) / (n - correction) over the n elements along the axes",
+    "2 (x - mean(x)) / (n - correction)",
+    domain="n > correction",
+    stability="in two passes, the mean corrected: mean(x^2) - mean(x)^2 would cancel",
 )
 
 
 @in_float32
-def _std_value(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
+def _std_value(x: Any, *, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
     free = math.sqrt(_freedom(x, axis, correction))
     x = _center(x, axis)
     axes = axes_of(axis, x.ndim)
@@ -106,37 +91,32 @@ def _std_kinks(x: Any, axis: Any = None, correction: float = 0, keepdims: bool =
     return constant & (count_along(x, axis) > 1)
 
 
-std: Op = register(
-    Op(
-        "std",
-        _std_value,
-        Reduction(_std_part),
-        family=FAMILY,
-        keywords=KEYWORDS,
-        formula="sqrt(sum((x - mean(x))^2) / (n - correction)) over the n elements along the axes",
-        derivative="(x - mean(x)) / (std(x) (n - correction))",
-        domain="n > correction",
-        stability="the norm of x - mean(x), scaled so that no square overflows or underflows",
-        points=(
-            Point(
-                "all elements equal",
-                "kink",
-                ([2.0, 2.0],),
-                ([0.0, 0.0],),
-                differs={"tensorflow": ([float("nan"), float("nan")],), "jax": ([np.nan, np.nan],)},
-                reason="the subgradient of least norm; (x - mean(x)) / std(x) itself is 0 / 0",
-            ),
-            Point(
-                "the squares overflow",
-                "limit",
-                ([-1e200, 1e200],),
-                ([-0.5, 0.5],),
-                differs={"torch": ([0.0, 0.0],), "tensorflow": ([0.0, 0.0],), "jax": ([0.0, 0.0],)},
-                reason="the variance is inf in the frameworks",
-            ),
+std: Op = row(
+    "std",
+    _std_value,
+    Reduction(_std_part),
+    points=(
+        Point(
+            "all elements equal",
+            "kink",
+            ([2.0, 2.0],),
+            ([0.0, 0.0],),
+            differs={"tensorflow": ([float("nan"), float("nan")],), "jax": ([np.nan, np.nan],)},
+            reason="the subgradient of least norm; (x - mean(x)) / std(x) itself is 0 / 0",
         ),
-        source=SOURCE,
-        rounding="inputs",
-        kinks_at=_std_kinks,
-    )
+        Point(
+            "the squares overflow",
+            "limit",
+            ([-1e200, 1e200],),
+            ([-0.5, 0.5],),
+            differs={"torch": ([0.0, 0.0],), "tensorflow": ([0.0, 0.0],), "jax": ([0.0, 0.0],)},
+            reason="the variance is inf in the frameworks",
+        ),
+    ),
+    kinks_at=_std_kinks,
+).says(
+    "sqrt(sum((x - mean(x))^2) / (n - correction)) over the n elements along the axes",
+    "(x - mean(x)) / (std(x) (n - correction))",
+    domain="n > correction",
+    stability="the norm of x - mean(x), scaled so that no square overflows or underflows",
 )

@@ -9,104 +9,68 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.floats import Array, in_float32, weakly_typed
-from reference_engine.op import REQUIRED, Op, Point, in_both, register
+from reference_engine.op import REQUIRED, Op, Point, in_both, internal, row
 from reference_engine.ops.arithmetic import hypot, hypot_slope, sqrt
 from reference_engine.rules import Elementwise
 from reference_engine.traced import Value
 
-FAMILY = "trigonometric"
-
-sin: Op = register(
-    Op(
-        "sin",
-        np.sin,
-        Elementwise(lambda g, y, x: g * cos(x)),
-        family=FAMILY,
-        formula="sin(x)",
-        derivative="cos(x)",
-        source="DLMF 4.20.1",
-    )
+sin: Op = row("sin", np.sin, Elementwise(lambda g, y, x: g * cos(x))).says(
+    "sin(x)", "cos(x)", source="DLMF 4.20.1"
 )
 
-cos: Op = register(
-    Op(
-        "cos",
-        np.cos,
-        Elementwise(lambda g, y, x: -(g * sin(x))),
-        family=FAMILY,
-        formula="cos(x)",
-        derivative="-sin(x)",
-        source="DLMF 4.20.2",
-    )
+cos: Op = row("cos", np.cos, Elementwise(lambda g, y, x: -(g * sin(x)))).says(
+    "cos(x)", "-sin(x)", source="DLMF 4.20.2"
 )
 
-tan: Op = register(
-    Op(
-        "tan",
-        np.tan,
-        Elementwise(lambda g, y, x: g * (1 + y * y)),
-        family=FAMILY,
-        formula="tan(x)",
-        derivative="1 + tan(x)^2",
-        domain="x != pi/2 + k pi, where no floating-point number lies",
-        source="DLMF 4.20.3",
-    )
+tan: Op = row("tan", np.tan, Elementwise(lambda g, y, x: g * (1 + y * y))).says(
+    "tan(x)",
+    "1 + tan(x)^2",
+    domain="x != pi/2 + k pi, where no floating-point number lies",
+    source="DLMF 4.20.3",
 )
 
 # What asin, acos and atanh divide by. Left to the product rule, its derivative would be the
 # difference (1 - x) - (1 + x), which has no digits for small x.
-one_minus_square: Op = register(
-    Op(
-        "one_minus_square",
-        in_float32(lambda x: (1 - x) * (1 + x)),
-        Elementwise(lambda g, y, x: g * (-2 * x)),
-        family=FAMILY,
-        formula="(1 - x) (1 + x)",
-        derivative="-2 x",
-        stability="1 - x^2 would lose digits near -1 and 1",
-        source="elementary calculus",
-    ),
-    internal=True,
-)
+one_minus_square: Op = internal(
+    "one_minus_square",
+    in_float32(lambda x: (1 - x) * (1 + x)),
+    Elementwise(lambda g, y, x: g * (-2 * x)),
+).says("(1 - x) (1 + x)", "-2 x", stability="1 - x^2 would lose digits near -1 and 1")
 
 EDGES = "(1 - x)(1 + x) keeps its digits near -1 and 1, where 1 - x^2 cancels"
 
-asin: Op = register(
-    Op(
-        "asin",
-        np.arcsin,
-        Elementwise(lambda g, y, x: g / sqrt(one_minus_square(x))),
-        family=FAMILY,
-        aliases=("arcsin",),
-        formula="the angle in [-pi/2, pi/2] whose sine is x",
-        derivative="1 / sqrt((1 - x) (1 + x))",
-        domain="-1 <= x <= 1",
-        stability=EDGES,
-        points=(
-            Point("x = 1", "vertical tangent", (1.0,), (np.inf,)),
-            Point("x = -1", "vertical tangent", (-1.0,), (np.inf,)),
-        ),
-        source="DLMF 4.24.7",
-    )
+asin: Op = row(
+    "asin",
+    np.arcsin,
+    Elementwise(lambda g, y, x: g / sqrt(one_minus_square(x))),
+    aliases=("arcsin",),
+    points=(
+        Point("x = 1", "vertical tangent", (1.0,), (np.inf,)),
+        Point("x = -1", "vertical tangent", (-1.0,), (np.inf,)),
+    ),
+).says(
+    "the angle in [-pi/2, pi/2] whose sine is x",
+    "1 / sqrt((1 - x) (1 + x))",
+    domain="-1 <= x <= 1",
+    stability=EDGES,
+    source="DLMF 4.24.7",
 )
 
-acos: Op = register(
-    Op(
-        "acos",
-        np.arccos,
-        Elementwise(lambda g, y, x: -(g / sqrt(one_minus_square(x)))),
-        family=FAMILY,
-        aliases=("arccos",),
-        formula="the angle in [0, pi] whose cosine is x",
-        derivative="-1 / sqrt((1 - x) (1 + x))",
-        domain="-1 <= x <= 1",
-        stability=EDGES,
-        points=(
-            Point("x = 1", "vertical tangent", (1.0,), (-np.inf,)),
-            Point("x = -1", "vertical tangent", (-1.0,), (-np.inf,)),
-        ),
-        source="DLMF 4.24.8",
-    )
+acos: Op = row(
+    "acos",
+    np.arccos,
+    Elementwise(lambda g, y, x: -(g / sqrt(one_minus_square(x)))),
+    aliases=("arccos",),
+    points=(
+        Point("x = 1", "vertical tangent", (1.0,), (-np.inf,)),
+        Point("x = -1", "vertical tangent", (-1.0,), (-np.inf,)),
+    ),
+).says(
+    "the angle in [0, pi] whose cosine is x",
+    "-1 / sqrt((1 - x) (1 + x))",
+    domain="-1 <= x <= 1",
+    stability=EDGES,
+    source="DLMF 4.24.8",
 )
 
 
@@ -115,19 +79,12 @@ def _atan_part(g: Value, y: Value, x: Value) -> Value:
     return g / h / h
 
 
-atan: Op = register(
-    Op(
-        "atan",
-        np.arctan,
-        Elementwise(_atan_part),
-        family=FAMILY,
-        aliases=("arctan",),
-        formula="the angle in (-pi/2, pi/2) whose tangent is x",
-        derivative="1 / (1 + x^2)",
-        stability="divided twice by hypot(x, 1): x^2 would overflow where the result need not "
-        "underflow yet",
-        source="DLMF 4.24.9",
-    )
+atan: Op = row("atan", np.arctan, Elementwise(_atan_part), aliases=("arctan",)).says(
+    "the angle in (-pi/2, pi/2) whose tangent is x",
+    "1 / (1 + x^2)",
+    stability="divided twice by hypot(x, 1): x^2 would overflow where the result need not "
+    "underflow yet",
+    source="DLMF 4.24.9",
 )
 
 
@@ -174,128 +131,103 @@ SQUARES = (
     ),
 )
 
-atan2: Op = register(
-    Op(
-        "atan2",
-        weakly_typed(np.arctan2),
-        Elementwise(_atan2_by_first, _atan2_by_second),
-        family=FAMILY,
-        arrays=("x1", "x2"),
-        aliases=("arctan2",),
-        formula="the angle in [-pi, pi] of the point with abscissa x2 and ordinate x1",
-        derivative="x2 / (x1^2 + x2^2), -x1 / (x1^2 + x2^2)",
-        domain="(x1, x2) != (0, 0)",
-        stability="cosine and sine of the angle over hypot(x1, x2): the squares would overflow or "
-        "underflow long before the result does",
-        points=(
-            Point("x1 = 0, x2 < 0", "jump", (0.0, -1.0), (-1.0, 0.0), value=math.pi),
-            Point(
-                "x1 = x2 = 0",
-                "pole",
-                (0.0, 0.0),
-                (np.nan, np.nan),
-                value=0.0,
-                differs={"torch": (0.0, 0.0)},
-                reason="the angle has every value around the origin",
-            ),
-            *SQUARES,
+atan2: Op = row(
+    "atan2",
+    weakly_typed(np.arctan2),
+    Elementwise(_atan2_by_first, _atan2_by_second),
+    aliases=("arctan2",),
+    points=(
+        Point("x1 = 0, x2 < 0", "jump", (0.0, -1.0), (-1.0, 0.0), value=math.pi),
+        Point(
+            "x1 = x2 = 0",
+            "pole",
+            (0.0, 0.0),
+            (np.nan, np.nan),
+            value=0.0,
+            differs={"torch": (0.0, 0.0)},
+            reason="the angle has every value around the origin",
         ),
-        source="DLMF 4.23(iv)",
-        kinks_at=lambda a, b: np.equal(a, 0) & np.less_equal(b, 0),
-    )
+        *SQUARES,
+    ),
+    kinks_at=lambda a, b: np.equal(a, 0) & np.less_equal(b, 0),
+).says(
+    "the angle in [-pi, pi] of the point with abscissa x2 and ordinate x1",
+    "x2 / (x1^2 + x2^2), -x1 / (x1^2 + x2^2)",
+    domain="(x1, x2) != (0, 0)",
+    stability="cosine and sine of the angle over hypot(x1, x2): the squares would overflow or "
+    "underflow long before the result does",
+    source="DLMF 4.23(iv)",
 )
 
-sinh: Op = register(
-    Op(
-        "sinh",
-        np.sinh,
-        Elementwise(lambda g, y, x: g * cosh(x)),
-        family=FAMILY,
-        formula="sinh(x)",
-        derivative="cosh(x)",
-        source="DLMF 4.34.1",
-    )
+sinh: Op = row("sinh", np.sinh, Elementwise(lambda g, y, x: g * cosh(x))).says(
+    "sinh(x)", "cosh(x)", source="DLMF 4.34.1"
 )
 
-cosh: Op = register(
-    Op(
-        "cosh",
-        np.cosh,
-        Elementwise(lambda g, y, x: g * sinh(x)),
-        family=FAMILY,
-        formula="cosh(x)",
-        derivative="sinh(x)",
-        source="DLMF 4.34.2",
-    )
+cosh: Op = row("cosh", np.cosh, Elementwise(lambda g, y, x: g * sinh(x))).says(
+    "cosh(x)", "sinh(x)", source="DLMF 4.34.2"
 )
 
-asinh: Op = register(
-    Op(
-        "asinh",
-        np.arcsinh,
-        Elementwise(lambda g, y, x: g / hypot(x, 1.0)),
-        family=FAMILY,
-        aliases=("arcsinh",),
-        formula="the number whose sinh is x",
-        derivative="1 / sqrt(1 + x^2)",
-        stability="as 1 / hypot(x, 1): x^2 would overflow",
-        points=(
-            Point(
-                "|x| large",
-                "limit",
-                (1e300,),
-                (1e-300,),
-                differs={"torch": (0.0,), "jax": (0.0,)},
-                reason="PyTorch and JAX divide by sqrt(x^2 + 1), which overflows",
-            ),
+asinh: Op = row(
+    "asinh",
+    np.arcsinh,
+    Elementwise(lambda g, y, x: g / hypot(x, 1.0)),
+    aliases=("arcsinh",),
+    points=(
+        Point(
+            "|x| large",
+            "limit",
+            (1e300,),
+            (1e-300,),
+            differs={"torch": (0.0,), "jax": (0.0,)},
+            reason="PyTorch and JAX divide by sqrt(x^2 + 1), which overflows",
         ),
-        source="DLMF 4.38.9",
-    )
+    ),
+).says(
+    "the number whose sinh is x",
+    "1 / sqrt(1 + x^2)",
+    stability="as 1 / hypot(x, 1): x^2 would overflow",
+    source="DLMF 4.38.9",
 )
 
-acosh: Op = register(
-    Op(
-        "acosh",
-        np.arccosh,
-        Elementwise(lambda g, y, x: g / (sqrt(x - 1) * sqrt(x + 1))),
-        family=FAMILY,
-        aliases=("arccosh",),
-        formula="the number >= 0 whose cosh is x",
-        derivative="1 / sqrt((x - 1) (x + 1))",
-        domain="x >= 1",
-        stability="a root of each factor: x^2 - 1 would cancel near 1 and overflow far out",
-        points=(
-            Point("x = 1", "vertical tangent", (1.0,), (np.inf,)),
-            Point(
-                "x large",
-                "limit",
-                (1e300,),
-                (1e-300,),
-                differs={"torch": (0.0,), "jax": (0.0,)},
-                reason="PyTorch and JAX divide by sqrt(x^2 - 1), which overflows",
-            ),
+acosh: Op = row(
+    "acosh",
+    np.arccosh,
+    Elementwise(lambda g, y, x: g / (sqrt(x - 1) * sqrt(x + 1))),
+    aliases=("arccosh",),
+    points=(
+        Point("x = 1", "vertical tangent", (1.0,), (np.inf,)),
+        Point(
+            "x large",
+            "limit",
+            (1e300,),
+            (1e-300,),
+            differs={"torch": (0.0,), "jax": (0.0,)},
+            reason="PyTorch and JAX divide by sqrt(x^2 - 1), which overflows",
         ),
-        source="DLMF 4.38.10",
-    )
+    ),
+).says(
+    "the number >= 0 whose cosh is x",
+    "1 / sqrt((x - 1) (x + 1))",
+    domain="x >= 1",
+    stability="a root of each factor: x^2 - 1 would cancel near 1 and overflow far out",
+    source="DLMF 4.38.10",
 )
 
-atanh: Op = register(
-    Op(
-        "atanh",
-        np.arctanh,
-        Elementwise(lambda g, y, x: g / one_minus_square(x)),
-        family=FAMILY,
-        aliases=("arctanh",),
-        formula="the number whose tanh is x",
-        derivative="1 / ((1 - x) (1 + x))",
-        domain="-1 < x < 1",
-        stability=EDGES,
-        points=(
-            Point("x = 1", "pole", (1.0,), (np.inf,), value=np.inf),
-            Point("x = -1", "pole", (-1.0,), (np.inf,), value=-np.inf),
-        ),
-        source="DLMF 4.38.11",
-    )
+atanh: Op = row(
+    "atanh",
+    np.arctanh,
+    Elementwise(lambda g, y, x: g / one_minus_square(x)),
+    aliases=("arctanh",),
+    points=(
+        Point("x = 1", "pole", (1.0,), (np.inf,), value=np.inf),
+        Point("x = -1", "pole", (-1.0,), (np.inf,), value=-np.inf),
+    ),
+).says(
+    "the number whose tanh is x",
+    "1 / ((1 - x) (1 + x))",
+    domain="-1 < x < 1",
+    stability=EDGES,
+    source="DLMF 4.38.11",
 )
 
 
@@ -340,41 +272,36 @@ def _sinc_derivative_value(x: Any, n: int) -> Any:
 
 # The derivatives of sinc of every order: left to the quotient rule they are differences of terms
 # that grow like 1/x^n near 0.
-sinc_derivative: Op = register(
-    Op(
-        "sinc_derivative",
-        _sinc_derivative_value,
-        Elementwise(lambda g, y, x, n: g * sinc_derivative(x, n=n + 1)),
-        family=FAMILY,
-        keywords={"n": REQUIRED},
-        formula="the n-th derivative of sin(pi x) / (pi x)",
-        derivative="the next one",
-        source="DLMF 10.49.3, 10.51.3, with the Taylor series of DLMF 4.19.1",
-        rounding="inputs",
-    ),
-    internal=True,
+sinc_derivative: Op = internal(
+    "sinc_derivative",
+    _sinc_derivative_value,
+    Elementwise(lambda g, y, x, n: g * sinc_derivative(x, n=n + 1)),
+    keywords={"n": REQUIRED},
+    rounding="inputs",
+).says(
+    "the n-th derivative of sin(pi x) / (pi x)",
+    "the next one",
+    source="DLMF 10.49.3, 10.51.3, with the Taylor series of DLMF 4.19.1",
 )
 
-sinc: Op = register(
-    Op(
-        "sinc",
-        lambda x: _sinc_derivative_value(x, 0),
-        Elementwise(lambda g, y, x: g * sinc_derivative(x, n=1)),
-        family=FAMILY,
-        formula="sin(pi x) / (pi x), and 1 at x = 0",
-        derivative="(cos(pi x) - sinc(x)) / x",
-        stability="the derivative from its Taylor series near 0, where that difference cancels; "
-        "multiples of pi are taken off before they are rounded",
-        points=in_both(
-            Point(
-                "|x| small",
-                "limit",
-                (1e-9,),
-                (-(math.pi**2) / 3 * 1e-9,),
-                differs={"torch": (0.0,), "jax": (0.0,)},
-                reason="PyTorch and JAX take the difference, in which every digit cancels",
-            )
-        ),
-        source="numpy.sinc; DLMF 10.49.3",
-    )
+sinc: Op = row(
+    "sinc",
+    lambda x: _sinc_derivative_value(x, 0),
+    Elementwise(lambda g, y, x: g * sinc_derivative(x, n=1)),
+    points=in_both(
+        Point(
+            "|x| small",
+            "limit",
+            (1e-9,),
+            (-(math.pi**2) / 3 * 1e-9,),
+            differs={"torch": (0.0,), "jax": (0.0,)},
+            reason="PyTorch and JAX take the difference, in which every digit cancels",
+        )
+    ),
+).says(
+    "sin(pi x) / (pi x), and 1 at x = 0",
+    "(cos(pi x) - sinc(x)) / x",
+    stability="the derivative from its Taylor series near 0, where that difference cancels; "
+    "multiples of pi are taken off before they are rounded",
+    source="numpy.sinc; DLMF 10.49.3",
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reference_engine import ShapeError, tensor
-from reference_engine.op import REQUIRED, TABLE, Op, find, register
+from reference_engine.op import REQUIRED, TABLE, Op, find, row
 
 
 def test_keywords_may_follow_the_arrays_by_position() -> None:
@@ -65,27 +65,35 @@ def test_find_resolves_aliases() -> None:
 
 
 def test_a_name_can_be_taken_only_once() -> None:
-    row = TABLE["exp"]
-    again = Op(
-        "other_exp",
-        row.raw,
-        row.rule,
-        family="exponential",
-        aliases=("exp",),
-        formula="",
-        derivative="",
-        source="",
-    )
     with pytest.raises(ValueError, match="two rows are called exp"):
-        register(again)
+        row("other_exp", np.exp, None, aliases=("exp",))
     assert find("other_exp") is None
+
+
+def test_arrays_and_keywords_are_those_of_the_value() -> None:
+    def value(x: object, weight: object, *, axis: int, keepdims: bool = False) -> None: ...
+
+    made = Op("made", value, None)
+    assert made.arrays == ("x", "weight")
+    assert dict(made.keywords) == {"axis": REQUIRED, "keepdims": False}
+    assert Op("made", np.hypot, None).arrays == ("x1", "x2")
+    assert Op("made", np.exp, None).arrays == ("x",)
+    assert Op("made", value, None, keywords={"weight": 1}).arrays == ("x",)
+
+
+def test_the_family_of_a_row_is_the_module_that_states_it() -> None:
+    assert {TABLE[name].family for name in ("exp", "max_pool2d", "less")} == {
+        "exponential",
+        "pooling",
+        "selection",
+    }
 
 
 def test_values_are_plain_arrays_of_the_arguments_dtype() -> None:
     for dtype in (np.float16, np.float32, np.float64):
         x = np.array(2.0, dtype)
-        for row, args in (("exp", (x,)), ("multiply", (x, 0.1)), ("where", (True, x, 0.5))):
-            value = TABLE[row].value(*args)
+        for name, args in (("exp", (x,)), ("multiply", (x, 0.1)), ("where", (True, x, 0.5))):
+            value = TABLE[name].value(*args)
             assert type(value) is np.ndarray
             assert value.dtype == dtype
     assert repr(REQUIRED) == "REQUIRED"
