@@ -5,8 +5,14 @@ A test of its own for each of ten thousand calls costs more than the calls do.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypeVar
+
+import pytest
+
+from reference_engine.op import INTERNAL, TABLE
 
 Case = TypeVar("Case")
 
@@ -22,3 +28,28 @@ def every(cases: Iterable[Case], check: Callable[[Case], None]) -> None:
             failures.append(error)
     if failures:
         raise ExceptionGroup("cases that failed", failures)
+
+
+def by_family(
+    rows: Iterable[Case], name_of: Callable[[Case], str] = str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes of a test of one row of the op table, its first argument, a test of each family: one
+    item a family, in which every row is tried. `name_of` has the row that a case belongs to."""
+    families: dict[str, list[Case]] = {}
+    for row in rows:
+        name = name_of(row)
+        found = TABLE.get(name) or INTERNAL[name]
+        families.setdefault(found.family, []).append(row)
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @wraps(test)
+        def of_family(family: str, **fixtures: Any) -> None:
+            every(families[family], lambda row: test(row, **fixtures))
+
+        _, *others = inspect.signature(test).parameters.values()
+        own = inspect.Parameter("family", inspect.Parameter.KEYWORD_ONLY)
+        keywords = [other.replace(kind=inspect.Parameter.KEYWORD_ONLY) for other in others]
+        of_family.__signature__ = inspect.Signature([own, *keywords])  # type: ignore[attr-defined]
+        return pytest.mark.parametrize("family", families)(of_family)
+
+    return decorate

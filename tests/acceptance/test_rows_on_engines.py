@@ -5,7 +5,8 @@ What is proven of the reference engine elsewhere (tests/reference_engine/ops) is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,14 @@ from gradcheck_cli.engines.tensorflow import ops as tensorflow_ops
 from gradcheck_cli.engines.torch import ops as torch_ops
 from reference_engine.op import SEVERAL, TABLE, Op, Point
 from tests.conftest import loaded
-from tests.every import every
+from tests.every import by_family, every
 from tests.reference_engine.samples import EXACT, RANDOM, SAMPLES, Sample
 from tests.rows import answer, combined, floats_of, point_arrays
 
 LOWERINGS = {"torch": torch_ops.TABLE, "tensorflow": tensorflow_ops.TABLE}
 FRAMEWORKS = tuple(LOWERINGS)
 SECOND_ORDER: tuple[Mode, ...] = ("reverse-over-reverse", "forward-over-reverse")
+Check = Callable[..., None]
 frameworks = pytest.mark.parametrize("engine", FRAMEWORKS)
 
 KEPT = 0.75  # of the digits of a number: losing more than a quarter is what GC301 calls unstable
@@ -117,29 +119,33 @@ def test_what_an_engine_lacks_is_refused_with_the_reason(engine: str) -> None:
             assert reason in refused.failure.message
 
 
-def rows_of(engine: str) -> list[str]:
-    return [name for name in TABLE if missing(engine, name) is None]
+def calls(rows: Iterable[str]) -> Callable[[Check], Check]:
+    """Makes of a test of an engine and a row a test of each engine and family: those rows that the
+    engine has are tried."""
+
+    def decorate(test: Check) -> Check:
+        @wraps(test)
+        def of_row(name: str, engine: str) -> None:
+            if missing(engine, name) is None:
+                test(name, engine)
+
+        return frameworks(by_family(rows)(of_row))
+
+    return decorate
 
 
-CALLS = [(engine, name) for engine in FRAMEWORKS for name in rows_of(engine)]
-SMOOTH = [(engine, name) for engine, name in CALLS if TABLE[name].differentiable]
+SMOOTH = [name for name in TABLE if TABLE[name].differentiable]
 
 
-calls = pytest.mark.parametrize(("engine", "name"), CALLS)
-
-
-@calls
-def test_values_and_gradients(engine: str, name: str) -> None:
+@calls(TABLE)
+def test_values_and_gradients(name: str, engine: str) -> None:
     every(samples(name), lambda sample: check(engine, name, sample, 3))
 
 
-MOVING = [(e, n) for e, n in CALLS if floats_of(samples(n)[0].arrays(0))]
-
-
-@pytest.mark.parametrize(("engine", "name"), MOVING)
-def test_forward_mode(engine: str, name: str) -> None:
-    """TensorFlow compiles its rules anew for every shape. What a lowering calls was held to the
-    reference above, with its gradient; here it is the framework's rules."""
+@calls([name for name in TABLE if floats_of(samples(name)[0].arrays(0))])
+def test_forward_mode(name: str, engine: str) -> None:
+    """TensorFlow compiles its rules anew for every shape. What a lowering calls is compared with
+    the reference above, with its gradient; here it is the framework's rules."""
     check(engine, name, samples(name)[0], 3, "forward")
 
 
@@ -161,22 +167,22 @@ def check(engine: str, name: str, sample: Sample, seed: int, mode: Mode = "rever
     agree(name, got, expected, floats_of(arrays), f"{sample} {mode}")
 
 
-@calls
+@calls(TABLE)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @settings(
-    max_examples=1,
+    max_examples=2,  # the first is the simplest, not a random one
     deadline=None,
     database=None,
     phases=[Phase.generate],  # what fails is small already
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-def test_random_shapes(engine: str, name: str, data: Any, seed: int) -> None:
+def test_random_shapes(name: str, engine: str, data: Any, seed: int) -> None:
     sample = data.draw(RANDOM[name].filter(possible))
     check(engine, name, sample, seed)
 
 
-@pytest.mark.parametrize(("engine", "name"), SMOOTH)
-def test_second_derivatives(engine: str, name: str) -> None:
+@calls(SMOOTH)
+def test_second_derivatives(name: str, engine: str) -> None:
     over_reverse = ((samples(name)[0], mode) for mode in SECOND_ORDER)
     more = ((sample, "reverse-over-reverse") for sample in samples(name)[1:2])
     every((*over_reverse, *more), lambda case: check_second(engine, name, *case))
@@ -196,8 +202,8 @@ def check_second(engine: str, name: str, sample: Sample, mode: Mode) -> None:
 NARROW = ("float16", "bfloat16")
 
 
-@calls
-def test_every_dtype(engine: str, name: str) -> None:
+@calls(TABLE)
+def test_every_dtype(name: str, engine: str) -> None:
     every(("float32", *NARROW), lambda dtype: check_dtype(engine, name, dtype))
 
 
@@ -215,8 +221,8 @@ def check_dtype(engine: str, name: str, dtype: str) -> None:
         assert gradient.dtype in (dtype, None)
 
 
-@pytest.mark.parametrize(("engine", "name"), [(e, n) for e, n in CALLS if TABLE[n].points])
-def test_at_its_points_a_row_says_what_the_engine_gives(engine: str, name: str) -> None:
+@calls([name for name in TABLE if TABLE[name].points])
+def test_at_its_points_a_row_says_what_the_engine_gives(name: str, engine: str) -> None:
     every(TABLE[name].points, lambda point: check_point(engine, TABLE[name], point))
 
 
@@ -268,8 +274,8 @@ def told(row: Op, engine: str, dtype: str, at: tuple[float, ...]) -> bool:
     )
 
 
-@pytest.mark.parametrize(("engine", "name"), [(e, n) for e, n in SMOOTH if n in EXACT])
-def test_special_values(engine: str, name: str) -> None:
+@calls([name for name in SMOOTH if name in EXACT])
+def test_special_values(name: str, engine: str) -> None:
     """Where an engine loses the derivative at a hard point, the row says so."""
     every(("float64", "float32"), lambda dtype: check_special_values(engine, name, dtype))
 

@@ -9,7 +9,6 @@ rule in JAX, which transposes the one for the other.
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Problem, Projection
@@ -18,6 +17,7 @@ from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import OPERATORS
 from reference_engine.op import TABLE, Op, Point
 from tests.conftest import loaded
+from tests.every import by_family
 from tests.reference_engine.samples import SAMPLES, Sample
 from tests.rows import answer, floats_of, point_arrays, program_of_row
 
@@ -49,7 +49,7 @@ def test_every_row_is_lowered() -> None:
     assert loaded("jax").operations() == TABLE.keys()
 
 
-@pytest.mark.parametrize("name", NAMED)
+@by_family(NAMED)
 def test_value_of_what_jax_has_under_a_name(name: str) -> None:
     sample = first_sample(name)
     arrays = sample.arrays(3)
@@ -66,7 +66,7 @@ def test_value_of_what_jax_has_under_a_name(name: str) -> None:
     close(got.output, np.asarray(expected, got.output.dtype))
 
 
-@pytest.mark.parametrize("name", COMPOSED)
+@by_family(COMPOSED)
 def test_gradient_of_what_is_composed(name: str) -> None:
     sample = first_sample(name)
     arrays = sample.arrays(3)
@@ -86,15 +86,16 @@ def test_gradient_of_what_is_composed(name: str) -> None:
 
 
 POINTS = [
-    pytest.param(row, point, id=f"{row.name} {point.where} {point.dtype}")
+    (row, point)
     for row in TABLE.values()
     for point in row.points
     if "jax" in point.differs and not point.where.endswith("in float32")
 ]
 
 
-@pytest.mark.parametrize(("row", "point"), POINTS)
-def test_where_jax_differs(row: Op, point: Point) -> None:
+@by_family(POINTS, lambda case: case[0].name)
+def test_where_jax_differs(case: tuple[Op, Point]) -> None:
+    row, point = case
     arrays = point_arrays(row, point)
     got = answer("jax", row.name, arrays, point.keywords, dtype=point.dtype)
     assert got.failure is None, got.failure

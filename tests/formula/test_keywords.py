@@ -4,7 +4,8 @@ import pytest
 
 from gradcheck_cli.domain.keywords import CHOICES, KEYWORDS
 from gradcheck_cli.formula import Argument, parse
-from reference_engine.op import REQUIRED, SEVERAL, TABLE
+from reference_engine.op import REQUIRED, SEVERAL, TABLE, Op, Several
+from tests.every import by_family
 
 from .writing import SHAPES, helps, mistakes, output, program
 
@@ -125,9 +126,17 @@ def test_the_dtype_is_that_of_the_run_and_cannot_be_given() -> None:
 HUGE = ("10**20", "-(10**20)", "2**63", "-2**63", "2**62", "inf", "nan", "True", "None", '"sum"')
 
 
-@pytest.mark.parametrize("name", sorted({*TABLE, *SEVERAL} - {"getitem"}))
+@by_family(TABLE.keys() - {"getitem"})
 def test_no_number_that_is_known_before_the_run_breaks_the_reader(name: str) -> None:
-    row = TABLE[name] if name in TABLE else SEVERAL[name]
+    every_number_is_read_or_refused(TABLE[name])
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_nor_where_there_are_several_results(name: str) -> None:
+    every_number_is_read_or_refused(SEVERAL[name])
+
+
+def every_number_is_read_or_refused(row: Op | Several) -> None:
     needed = {k: "2" for k, default in row.keywords.items() if default is REQUIRED}
     for keyword in row.keywords.keys() - {"dtype"}:
         for array in ("v", "n", "3"):
@@ -135,7 +144,7 @@ def test_no_number_that_is_known_before_the_run_breaks_the_reader(name: str) -> 
             for value in HUGE:
                 chosen = {**needed, keyword: value}
                 named = [f"{k}={v}" for k, v in chosen.items()]
-                parsed = parse(f"{name}({', '.join(arrays + named)})", inputs=INPUTS)
+                parsed = parse(f"{row.name}({', '.join(arrays + named)})", inputs=INPUTS)
                 assert all(error.code.startswith("GC9") for error in parsed.errors)
 
 

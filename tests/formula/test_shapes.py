@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import array_shapes
 from gradcheck_cli.formula.errors import Problem
 from gradcheck_cli.formula.shapes import KINDS, infer
 from reference_engine.op import TABLE
+from tests.every import by_family
 from tests.reference_engine.samples import SAMPLES
 
 from .writing import helps, mistakes, output, program
@@ -108,7 +109,7 @@ _UNARY = sorted(name for name, row in TABLE.items() if row.arity == 1 and name !
 
 
 @pytest.mark.parametrize("kind", ["float", "int", "bool"])
-@pytest.mark.parametrize("name", _UNARY)
+@by_family(_UNARY)
 def test_every_row_of_one_array_has_a_shape_or_a_reason(name: str, kind: str) -> None:
     row, sample = TABLE[name], SAMPLES[name][0]
     found = shape_and_kind(name, sample.shapes, kind, {**row.keywords, **sample.keywords})

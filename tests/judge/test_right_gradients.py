@@ -16,7 +16,7 @@ from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.judge.entries import error_in_ulps
 from reference_engine.op import TABLE
 from tests.conftest import Judged, decide, spec_of
-from tests.every import every
+from tests.every import by_family, every
 from tests.reference_engine.samples import SAMPLES
 from tests.rows import SPAN, program_of_row
 
@@ -74,7 +74,7 @@ def judged_row(index: int, dtype: str) -> Judged:
 
 
 PLACES = {name: [i for i, row in enumerate(ROWS) if row[0] == name] for name, _ in ROWS}
-every_row = pytest.mark.parametrize("name", PLACES)
+every_row = by_family(PLACES)
 
 
 @every_row

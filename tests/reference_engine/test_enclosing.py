@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 import numpy as np
-import pytest
 
 import reference_engine as re
 from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
@@ -13,12 +12,13 @@ from reference_engine.arithmetic.balls import exactly
 from reference_engine.enclosing import ball_hvp, ball_jvp, ball_vjp
 from reference_engine.op import TABLE
 from reference_engine.traced import Value
+from tests.every import by_family
 from tests.reference_engine.samples import SAMPLES
 
 TENTH = exactly(np.array(0.1))
 
 
-@pytest.mark.parametrize("name", sorted(TABLE))
+@by_family(TABLE)
 def test_derivatives_of_a_row_are_enclosed_or_refused(name: str) -> None:
     for sample in SAMPLES[name]:
         arrays = [np.asarray(a) for a in sample.arrays(3)]

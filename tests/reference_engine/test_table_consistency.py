@@ -10,11 +10,12 @@ import pytest
 import reference_engine
 from reference_engine import rules
 from reference_engine.op import INTERNAL, REQUIRED, TABLE, Composite, Op, find
+from tests.every import by_family
 from tests.reference_engine.samples import EXACT, RANDOM, SAMPLES, VALUES
 from tests.reference_engine.samples.drawing import SPECIAL
 
 ROWS = {**TABLE, **INTERNAL}
-every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+every_row = by_family(ROWS.values(), lambda row: row.name)
 
 FORMULA_NAMES = [
     "add",
@@ -123,7 +124,7 @@ EXACTLY_STATED = [
 ]
 
 
-@pytest.mark.parametrize("row", EXACTLY_STATED, ids=repr)
+@by_family(EXACTLY_STATED, lambda row: row.name)
 def test_elementwise_row_is_stated_exactly_and_tested_at_special_values(row: Op) -> None:
     exact = EXACT[row.name]
     points = (*exact.points, *exact.delicate, *exact.strained)
@@ -182,7 +183,7 @@ def test_the_rule_has_a_part_for_every_array(row: Op) -> None:
         assert len(row.arrays) == 1
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS.values() if row.exact], ids=repr)
+@by_family([row for row in ROWS.values() if row.exact], lambda row: row.name)
 def test_exact_rows_round_nothing(row: Op) -> None:
     """More digits than the arguments have make no difference."""
     for sample in SAMPLES[row.name]:
@@ -192,10 +193,9 @@ def test_exact_rows_round_nothing(row: Op) -> None:
         np.testing.assert_array_equal(y.astype(np.float64), expected.astype(np.float64))
 
 
-@pytest.mark.parametrize(
-    "row",
+@by_family(
     [r for r in ROWS.values() if r.rounding == "sums" and not isinstance(r, Composite)],
-    ids=repr,
+    lambda row: row.name,
 )
 def test_sums_are_largest_where_no_terms_cancel(row: Op) -> None:
     """Where rounding enters at the size of the sums, absolute values bound every one of them."""

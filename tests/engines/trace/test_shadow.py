@@ -24,6 +24,7 @@ from gradcheck_cli.engines.trace.shadow import (
 )
 from reference_engine.arithmetic.arbs import objects, precision
 from reference_engine.op import TABLE
+from tests.every import by_family
 from tests.reference_engine.samples import SAMPLES, Sample
 
 SEED = 3
@@ -73,9 +74,9 @@ def _recorded(engine: ProgramEngine, problem: Problem) -> Execution:
 
 
 @pytest.mark.parametrize("mode", ["reverse", "forward"])
-@pytest.mark.parametrize("name", sorted(ROWS))
+@by_family(ROWS)
 def test_exact_operations_are_the_engines(
-    engine: ProgramEngine, program: Callable[..., Any], name: str, mode: Mode
+    name: str, engine: ProgramEngine, program: Callable[..., Any], mode: Mode
 ) -> None:
     """Where an engine has the row: its derivative, every operation done exactly, is the one that
     the engine gives in float64."""

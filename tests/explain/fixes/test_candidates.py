@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradcheck_cli.domain.fixes import Candidate
 from gradcheck_cli.explain.fixes.candidates import MOST, propose
@@ -13,6 +12,7 @@ from gradcheck_cli.explain.fixes.code import code_of
 from gradcheck_cli.formula import Argument, parse
 from reference_engine.op import TABLE
 from tests.conftest import array, program_of
+from tests.every import by_family
 
 
 def proposed(formula: str, blame: str = "", **values: Any) -> dict[str, Candidate]:
@@ -99,7 +99,7 @@ def test_a_large_program_is_searched_near_the_blame_only() -> None:
     assert 0 < len(found) <= MOST
 
 
-@pytest.mark.parametrize("op", sorted(TABLE))
+@by_family(TABLE)
 def test_no_operation_is_beyond_the_search(op: str) -> None:
     """Candidates, their Python and their text can be written for every row of the table."""
     row = TABLE[op]

@@ -16,11 +16,11 @@ from reference_engine.arithmetic.enclosures import REFUSED, enclosure
 from reference_engine.enclosing import ball_jvp, ball_vjp
 from reference_engine.op import INTERNAL, TABLE, Composite
 from reference_engine.transforms import vjp
-from tests.every import every
+from tests.every import by_family, every
 from tests.reference_engine.samples import EXACT, SAMPLES, Sample
 
 ROWS = {**TABLE, **INTERNAL}
-every_row = pytest.mark.parametrize("name", ROWS)
+every_row = by_family(ROWS)
 SEED = 5
 UNSURE = {"gelu": 1e-13, "selu": 1e-15}
 """Rows that define themselves by decimals, which the enclosure takes as the rows have them: rounded
@@ -144,7 +144,7 @@ def _dot(parts: Any, others: Any) -> Any:
     return total
 
 
-@pytest.mark.parametrize("name", sorted(EXACT.keys() & ROWS.keys()))
+@by_family(sorted(EXACT.keys() & ROWS.keys()))
 def test_values_contain_those_of_mpmath(name: str) -> None:
     exact = EXACT[name]
     for point, keywords in product((*exact.points, *exact.strained), exact.calls):

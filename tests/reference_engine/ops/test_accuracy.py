@@ -16,7 +16,7 @@ import pytest
 from reference_engine import grad, jvp, vjp
 from reference_engine.arithmetic.floats import as_dtype
 from reference_engine.op import INTERNAL, TABLE
-from tests.every import every
+from tests.every import by_family, every
 from tests.reference_engine.exactly import derivative
 from tests.reference_engine.samples import EXACT
 
@@ -98,7 +98,7 @@ def allowed(
     return EXACT[name].roundings * u * size + 2 * u * moved + floor
 
 
-@pytest.mark.parametrize("name", EXACT)
+@by_family(EXACT)
 def test_value_and_derivatives(name: str) -> None:
     every(cases(name), lambda case: compare(name, *case))
 

@@ -1,5 +1,6 @@
 """At the points that a row speaks of, both modes give the stated gradient, and kinks are found."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,11 @@ import pytest
 from reference_engine import jvp, vjp
 from reference_engine.arithmetic.floats import as_dtype
 from reference_engine.op import INTERNAL, TABLE, Op, Point
+from tests.every import by_family
 
 ROWS = {**TABLE, **INTERNAL}
-POINTS = [
-    pytest.param(row, point, id=f"{name} {point.where} {point.dtype}")
-    for name, row in ROWS.items()
-    for point in row.points
-]
+POINTS = [(row, point) for row in ROWS.values() for point in row.points]
+of_their_row = partial(by_family, name_of=lambda case: case[0].name)
 ROUNDINGS = 16  # a derivative takes a few operations, each right to a unit or two
 
 
@@ -35,8 +34,9 @@ def close(computed: Any, expected: Any, dtype: str) -> None:
     np.testing.assert_allclose(computed, wanted, rtol=ROUNDINGS * unit, atol=smallest)
 
 
-@pytest.mark.parametrize(("row", "point"), POINTS)
-def test_reverse_mode_gives_the_stated_gradient(row: Op, point: Point) -> None:
+@of_their_row(POINTS)
+def test_reverse_mode_gives_the_stated_gradient(case: tuple[Op, Point]) -> None:
+    row, point = case
     xs = arguments(row, point)
     active = [i for i, x in enumerate(xs) if x.dtype.kind == "f"]
 
@@ -59,8 +59,9 @@ def test_reverse_mode_gives_the_stated_gradient(row: Op, point: Point) -> None:
             close(x_bar, point.gradient[i], point.dtype)
 
 
-@pytest.mark.parametrize(("row", "point"), POINTS)
-def test_forward_mode_gives_it_too(row: Op, point: Point) -> None:
+@of_their_row(POINTS)
+def test_forward_mode_gives_it_too(case: tuple[Op, Point]) -> None:
+    row, point = case
     xs = arguments(row, point)
     for i, slope in enumerate(point.gradient):
         if slope is None or xs[i].dtype.kind != "f":
@@ -82,11 +83,9 @@ def test_forward_mode_gives_it_too(row: Op, point: Point) -> None:
             close(total, stated[j], point.dtype)
 
 
-@pytest.mark.parametrize(
-    ("row", "point"),
-    [case for case in POINTS if case.values[1].kind in ("kink", "tie", "jump")],  # type: ignore[union-attr]
-)
-def test_the_row_finds_its_kinks(row: Op, point: Point) -> None:
+@of_their_row([case for case in POINTS if case[1].kind in ("kink", "tie", "jump")])
+def test_the_row_finds_its_kinks(case: tuple[Op, Point]) -> None:
+    row, point = case
     xs = arguments(row, point)
     found = row.at_kink(*xs, **point.keywords)
     assert found is not None

@@ -5,14 +5,13 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from reference_engine import grad, jvp, vjp
 from reference_engine.arithmetic.floats import as_dtype
 from reference_engine.op import INTERNAL, TABLE, Op
-from tests.every import every
+from tests.every import by_family, every
 from tests.reference_engine.samples import RANDOM, SAMPLES, Sample
 
 ROWS = {**TABLE, **INTERNAL}
@@ -70,12 +69,12 @@ def near(computed: Any, expected: Any) -> None:
     np.testing.assert_allclose(computed, expected, rtol=0, atol=TOLERANCE * scale)
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@by_family(SMOOTH)
 def test_both_modes_against_differences(name: str) -> None:
     every(SAMPLES[name], lambda sample: compare_with_differences(ROWS[name], sample, SEED))
 
 
-@pytest.mark.parametrize("name", [name for name in RANDOM if ROWS[name].differentiable])
+@by_family([name for name in RANDOM if ROWS[name].differentiable])
 @few
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_both_modes_at_random_shapes_and_keywords(
@@ -99,7 +98,7 @@ def compare_with_differences(row: Op, sample: Sample, seed: int) -> None:
     assert abs(forward - reverse) <= 1e-13 * (1 + size)
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@by_family(SMOOTH)
 def test_second_order_in_every_mix_of_modes(name: str) -> None:
     every(SAMPLES[name], lambda sample: compare_second_order(ROWS[name], sample))
 
@@ -126,12 +125,12 @@ def compare_second_order(row: Op, sample: Sample) -> None:
         near(second, expected)
 
 
-@pytest.mark.parametrize("name", ROUGH)
+@by_family(ROUGH)
 def test_rows_without_a_derivative_cut_every_path(name: str) -> None:
     every(SAMPLES[name], lambda sample: assert_cut(ROWS[name], sample))
 
 
-@pytest.mark.parametrize("name", [name for name in RANDOM if not ROWS[name].differentiable])
+@by_family([name for name in RANDOM if not ROWS[name].differentiable])
 @few
 @given(data=st.data())
 def test_they_do_so_at_random_shapes_and_keywords(name: str, data: st.DataObject) -> None:
@@ -152,7 +151,7 @@ def assert_cut(row: Op, sample: Sample) -> None:
 FORMATS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24}
 
 
-@pytest.mark.parametrize("name", [name for name in SMOOTH if name != "astype"])
+@by_family([name for name in SMOOTH if name != "astype"])
 def test_results_keep_the_dtype(name: str) -> None:
     """The first call of a row in every dtype, the others in turn: what may differ between two
     shapes does not depend on which of the dtypes it is."""

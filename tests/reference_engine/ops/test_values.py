@@ -3,13 +3,12 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from reference_engine import jacobian
 from reference_engine.op import INTERNAL, TABLE, Op
-from tests.every import every
+from tests.every import by_family, every
 from tests.reference_engine.samples import RANDOM, SAMPLES, VALUES, Sample
 
 ROWS = {**TABLE, **INTERNAL}
@@ -65,12 +64,12 @@ def compare(name: str, sample: Sample, seed: int) -> None:
     assert np.all(error <= rounding(row, sample, arrays, expected)), (y, expected)
 
 
-@pytest.mark.parametrize("name", VALUES)
+@by_family(VALUES)
 def test_value(name: str) -> None:
     every(SAMPLES[name], lambda sample: compare(name, sample, SEED))
 
 
-@pytest.mark.parametrize("name", [name for name in VALUES if name in RANDOM])
+@by_family([name for name in VALUES if name in RANDOM])
 @settings(max_examples=4, deadline=None, database=None, phases=[Phase.generate])
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_value_at_random_shapes_and_keywords(name: str, data: st.DataObject, seed: int) -> None:
