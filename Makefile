@@ -7,11 +7,12 @@ STAMP := $(VENV)/.gradcheck-installed
 TIMES := 1
 DRAWS := 10
 
-.PHONY: help demo test fuzz draws snapshots lint format docs bench clean
+.PHONY: help demo test test-all fuzz draws snapshots lint format docs bench clean
 
 help:
 	@echo "make demo    run the example specs on the reference engine, PyTorch, TensorFlow and JAX"
-	@echo "make test    run the tests"
+	@echo "make test    run the tests, but for the exhaustive ones"
+	@echo "make test-all  run all tests: every row on every engine, fuzzers, benchmarks too, as CI does"
 	@echo "make fuzz    10,000 random specs, formulas, backwards, odd and hostile layers and signals; TIMES=10: 100,000"
 	@echo "make draws   run the tests that draw their examples, with fresh draws, DRAWS=10 times"
 	@echo "make lint    ruff, mypy and the layer contracts"
@@ -26,6 +27,9 @@ demo: $(STAMP)
 	$(BIN)/gradcheck run specs/examples specs/layers/code --exit-zero
 
 test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not exhaustive"
+
+test-all: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 fuzz: $(STAMP)

@@ -142,6 +142,7 @@ def test_values_and_gradients(name: str, engine: str) -> None:
     every(samples(name), lambda sample: check(engine, name, sample, 3))
 
 
+@pytest.mark.exhaustive
 @calls([name for name in TABLE if floats_of(samples(name)[0].arrays(0))])
 def test_forward_mode(name: str, engine: str) -> None:
     """TensorFlow compiles its rules anew for every shape. What a lowering calls is compared with
@@ -167,6 +168,7 @@ def check(engine: str, name: str, sample: Sample, seed: int, mode: Mode = "rever
     agree(name, got, expected, floats_of(arrays), f"{sample} {mode}")
 
 
+@pytest.mark.exhaustive
 @calls(TABLE)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @settings(
@@ -181,6 +183,7 @@ def test_random_shapes(name: str, engine: str, data: Any, seed: int) -> None:
     check(engine, name, sample, seed)
 
 
+@pytest.mark.exhaustive
 @calls(SMOOTH)
 def test_second_derivatives(name: str, engine: str) -> None:
     over_reverse = ((samples(name)[0], mode) for mode in SECOND_ORDER)
@@ -202,6 +205,7 @@ def check_second(engine: str, name: str, sample: Sample, mode: Mode) -> None:
 NARROW = ("float16", "bfloat16")
 
 
+@pytest.mark.exhaustive
 @calls(TABLE)
 def test_every_dtype(name: str, engine: str) -> None:
     every(("float32", *NARROW), lambda dtype: check_dtype(engine, name, dtype))
@@ -274,6 +278,7 @@ def told(row: Op, engine: str, dtype: str, at: tuple[float, ...]) -> bool:
     )
 
 
+@pytest.mark.exhaustive
 @calls([name for name in SMOOTH if name in EXACT])
 def test_special_values(name: str, engine: str) -> None:
     """Where an engine loses the derivative at a hard point, the row says so."""

@@ -9,6 +9,7 @@ rule in JAX, which transposes the one for the other.
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Problem, Projection
@@ -49,6 +50,7 @@ def test_every_row_is_lowered() -> None:
     assert loaded("jax").operations() == TABLE.keys()
 
 
+@pytest.mark.exhaustive
 @by_family(NAMED)
 def test_value_of_what_jax_has_under_a_name(name: str) -> None:
     sample = first_sample(name)
@@ -66,6 +68,7 @@ def test_value_of_what_jax_has_under_a_name(name: str) -> None:
     close(got.output, np.asarray(expected, got.output.dtype))
 
 
+@pytest.mark.exhaustive
 @by_family(COMPOSED)
 def test_gradient_of_what_is_composed(name: str) -> None:
     sample = first_sample(name)

@@ -34,6 +34,7 @@ def test_documents_are_up_to_date(generate: ModuleType) -> None:
     assert stale == [], "run `make docs`"
 
 
+@pytest.mark.exhaustive
 def test_the_examples_of_the_pages_raise_their_codes(generate: ModuleType, tmp_path: Path) -> None:
     examples = {code: generate.EXAMPLE.search(page(row)) for code, row in CODES.items()}
     texts = {code: found for code, found in examples.items() if found}

@@ -33,6 +33,7 @@ def result(fuzzer: Formulas) -> SpecResult:
     return found
 
 
+@pytest.mark.exhaustive
 def test_right_formulas_are_not_accused(fuzzer: Formulas) -> None:
     found = list(fuzzer.check(20, range(6)))
     assert [finding.says for finding in found] == []

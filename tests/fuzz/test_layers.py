@@ -63,6 +63,7 @@ def test_what_a_run_leaves_running_is_found_and_ended() -> None:
     assert survivors("planted") == []
 
 
+@pytest.mark.exhaustive
 def test_a_layer_that_ends_its_process_is_alone_with_it() -> None:
     fuzzer = Layers()
     chosen = next(i for i in range(len(BEHAVIOURS)) if "os._exit(3)" in fuzzer.input(20, i)[1])

@@ -10,6 +10,7 @@ import pytest
 from tests.fuzz.signals import Signals
 
 
+@pytest.mark.exhaustive
 def test_an_interrupted_run_ends_as_it_should() -> None:
     assert Signals().faults(signal.SIGINT, True, 0.1) == []
 

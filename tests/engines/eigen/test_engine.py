@@ -79,6 +79,7 @@ def every_row() -> tuple[Program, dict[str, Array]]:
     return Program(tuple(nodes), inputs, (len(nodes) - 1,), "every row"), values
 
 
+@pytest.mark.exhaustive
 def test_every_row_is_what_it_is_in_the_reference_engine(engine: EigenEngine) -> None:
     program, values = every_row()
     wrt = tuple(name for name, array in values.items() if array.dtype.kind == "f")

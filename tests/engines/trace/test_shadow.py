@@ -73,6 +73,7 @@ def _recorded(engine: ProgramEngine, problem: Problem) -> Execution:
         return run(framework, prepared, problem, problem.wrt[0])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["reverse", "forward"])
 @by_family(ROWS)
 def test_exact_operations_are_the_engines(

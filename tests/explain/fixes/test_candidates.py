@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gradcheck_cli.domain.fixes import Candidate
 from gradcheck_cli.explain.fixes.candidates import MOST, propose
@@ -99,6 +100,7 @@ def test_a_large_program_is_searched_near_the_blame_only() -> None:
     assert 0 < len(found) <= MOST
 
 
+@pytest.mark.exhaustive
 @by_family(TABLE)
 def test_no_operation_is_beyond_the_search(op: str) -> None:
     """Candidates, their Python and their text can be written for every row of the table."""

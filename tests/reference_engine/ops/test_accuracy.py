@@ -98,6 +98,7 @@ def allowed(
     return EXACT[name].roundings * u * size + 2 * u * moved + floor
 
 
+@pytest.mark.exhaustive
 @by_family(EXACT)
 def test_value_and_derivatives(name: str) -> None:
     every(cases(name), lambda case: compare(name, *case))
