@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 
+from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.shape import output_shape
 from gradcheck_cli.checks.traced_entry import Sought
 from gradcheck_cli.checks.unfilled_entries import never_filled, stating_zero, suspicious
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
-from gradcheck_cli.domain.layer import LayerProblem, Leaf, as_program
+from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
+from gradcheck_cli.domain.layer import Leaf, as_program
 from gradcheck_cli.domain.report import Finding, Indexing, Pass
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
@@ -120,77 +120,64 @@ def _product(slope: Slope, row: Float) -> Slope:
     return found
 
 
-class LargeLayer(Protocol):
-    """What a part has to know of the layer whose gradient it belongs to.
+@dataclass
+class JudgedPart:
+    """What a part shows: findings, with indices and counts of the whole gradient; by finding, the
+    entry that it is about; by leaf, the rules by which entries passed. `harmless`: all that was
+    found are kinks and the like that are taken care of."""
 
-    `narrow` is the layer in the dtype of the problem, `highest` in the highest precision that it
-    runs in. `passed` and `sought` are filled here: by which rules entries passed, and which entries
-    a finding is about.
-    """
-
-    name: str
-    problem: LayerProblem
-    narrow: Subject
-    highest: Subject
-    passed: dict[str, list[Pass]]
-    sought: dict[Finding, Sought]
+    findings: list[Finding] = field(default_factory=list)
+    sought: dict[Finding, Sought] = field(default_factory=dict)
+    passed: dict[str, tuple[Pass, ...]] = field(default_factory=dict)
 
     @property
-    def other(self) -> Callable[..., Subject | None]:
-        """Binds the layer in another dtype; gives None where it does not run in that."""
-        ...
-
-    @property
-    def mode(self) -> Mode: ...
-
-    @property
-    def point(self) -> int | None: ...
+    def harmless(self) -> bool:
+        return bool(self.findings) and all(
+            finding.code not in OF_THE_ENGINE for finding in self.findings
+        )
 
 
-def judged_part(
-    layer: LargeLayer, part: Part, more: bool, many: int | None = None
-) -> tuple[list[Finding], bool]:
-    """The findings about the part's entries, with indices and counts of the whole gradient, and
-    whether all that was found are kinks and the like that are taken care of."""
+def judged_part(layer: BoundLayer, part: Part, more: bool, many: int | None = None) -> JudgedPart:
+    """The part's entries against their truth; `more`: there may be others, `many` are wrong."""
     narrow = _gradients(layer.narrow, part)
-    other: Subject | None = None
-    if _is_known(part):
-        wide = {name: c.right for name, c in part.columns.items() if c.right is not None}
-    elif layer.highest is layer.narrow:
-        wide = narrow
-        other = layer.other("float32") if layer.narrow.dtype == "float64" else None
-    else:
-        wide = _gradients(layer.highest, part)
-        other = layer.highest
+    wide, again, dtype = _in_other_precisions(layer, part, narrow)
     blocks = {
         name: _block(columns, wide[name], layer.highest.dtype, layer.problem.dtype)
         for name, columns in part.columns.items()
     }
-    if _is_known(part):
-        again, dtype = wide, layer.highest.dtype
-    elif other:
-        again, dtype = _gradients(other, part), other.dtype
-    else:  # no other precision: once more, with everything rounded anew
-        again = _gradients(layer.narrow, part, stirred_values(layer.narrow))
-        dtype = layer.narrow.dtype
-    if other is not None and other is not layer.highest:
-        other.close()
     if not _is_known(part):
         blocks = _with_never_filled(layer, part, narrow, blocks)
-    case = _case(layer, part, narrow, blocks, again, dtype)
-    checks, findings = judge(case)
-    for check in checks:
-        layer.passed[check.input] += check.passed_by
-    told = []
+    checks, findings = judge(_case(layer, part, narrow, blocks, again, dtype))
+    judged = JudgedPart(passed={check.input: check.passed_by for check in checks})
     for finding in findings:
-        if finding.input is not None:
-            told.append(_as_of_the_whole(layer, part, finding, narrow, blocks, more, many))
-            if finding.entries:
-                row, column = finding.entries[0].index
-                flat = part.columns[finding.input].flat[column]
-                layer.sought[told[-1]] = Sought(part.rows[row], finding.input, flat)
-    fine = bool(told) and all(finding.code not in OF_THE_ENGINE for finding in told)
-    return told, fine
+        if finding.input is None:
+            continue
+        told = _as_of_the_whole(layer, part, finding, narrow, blocks, more, many)
+        judged.findings.append(told)
+        if finding.entries:
+            row, column = finding.entries[0].index
+            flat = part.columns[finding.input].flat[column]
+            judged.sought[told] = Sought(part.rows[row], finding.input, flat)
+    return judged
+
+
+def _in_other_precisions(
+    layer: BoundLayer, part: Part, narrow: dict[str, Float]
+) -> tuple[dict[str, Float], dict[str, Float], str]:
+    """The part's gradients in the highest precision, and in one that tells an error from rounding,
+    which is named; where there is no other, everything is rounded anew."""
+    if _is_known(part):
+        right = {name: c.right for name, c in part.columns.items() if c.right is not None}
+        return right, right, layer.highest.dtype
+    if layer.highest is not layer.narrow:
+        wide = _gradients(layer.highest, part)
+        return wide, wide, layer.highest.dtype
+    if layer.narrow.dtype == "float64":
+        with layer.elsewhere("float32", {}) as other:
+            if other is not None:
+                return narrow, _gradients(other, part), other.dtype
+    anew = _gradients(layer.narrow, part, stirred_values(layer.narrow))
+    return narrow, anew, layer.narrow.dtype
 
 
 def _is_known(part: Part) -> bool:
@@ -199,7 +186,7 @@ def _is_known(part: Part) -> bool:
 
 
 def _with_never_filled(
-    layer: LargeLayer, part: Part, narrow: Mapping[str, Float], blocks: Mapping[str, TruthBlock]
+    layer: BoundLayer, part: Part, narrow: Mapping[str, Float], blocks: Mapping[str, TruthBlock]
 ) -> dict[str, TruthBlock]:
     """The blocks with 0 as what the layer states where its backward has it wherever one looks."""
     zeros = {name: suspicious(g, blocks[name]) for name, g in narrow.items()}
@@ -260,7 +247,7 @@ def _block(columns: Columns, wide: Float, own: str, judged: str) -> TruthBlock:
 
 
 def _case(
-    layer: LargeLayer,
+    layer: BoundLayer,
     part: Part,
     narrow: Mapping[str, Float],
     blocks: Mapping[str, TruthBlock],
@@ -279,36 +266,34 @@ def _case(
             engine=layer.name,
             dtype=dtype,
             rounding=problem.dtype,
-            mode=layer.mode,
+            mode=layer.narrow.mode,
             output=np.zeros(count),
             gradients={name: Gradient(g) for name, g in gradients.items()},
         )
 
-    return Case(
-        spec=replace(problem.spec, program=program, wrt=tuple(part.columns)),
-        point=layer.point,
+    mode = layer.narrow.mode
+    units = {name: np.eye(len(columns.flat)) for name, columns in part.columns.items()}
+    truth = Truth(
         dtype=problem.dtype,
+        output=np.zeros(count),
+        output_error=np.zeros(count),
+        blocks={(mode, name): block for name, block in blocks.items()},
+    )
+    case = layer.case(
+        {mode: Projection(part.rows, units)},
+        (evaluation(problem.dtype, narrow),),
+        truth,
+        {(layer.name, mode): evaluation(dtype, again)},
+    )
+    return replace(
+        case,
+        spec=replace(problem.spec, program=program, wrt=tuple(part.columns)),
         values={n: c.leaf.value.reshape(-1)[c.flat] for n, c in part.columns.items()},
-        projections={
-            layer.mode: Projection(
-                part.rows, {n: np.eye(len(c.flat)) for n, c in part.columns.items()}
-            )
-        },
-        evaluations=(evaluation(problem.dtype, narrow),),
-        truth=Truth(
-            dtype=problem.dtype,
-            output=np.zeros(count),
-            output_error=np.zeros(count),
-            blocks={(layer.mode, name): block for name, block in blocks.items()},
-        ),
-        wide={(layer.name, layer.mode): evaluation(dtype, again)},
-        named=frozenset({layer.name} if problem.named else ()),
-        seed=problem.seed,
     )
 
 
 def _as_of_the_whole(
-    layer: LargeLayer,
+    layer: BoundLayer,
     part: Part,
     finding: Finding,
     narrow: Mapping[str, Float],
@@ -354,7 +339,7 @@ def _as_of_the_whole(
     )
 
 
-def _pattern(layer: LargeLayer, columns: Columns, g: Float, right: Float) -> str | None:
+def _pattern(layer: BoundLayer, columns: Columns, g: Float, right: Float) -> str | None:
     """That of the entries that were looked at, where all the others have it, too."""
     fmt, count = FORMATS[layer.problem.dtype], len(columns.flat)
     sizes = axis_sizes({leaf.name: leaf.value.shape for leaf in layer.narrow.leaves})
@@ -366,14 +351,14 @@ def _pattern(layer: LargeLayer, columns: Columns, g: Float, right: Float) -> str
     return name_pattern(g.reshape(-1, count), right.reshape(-1, count), (count,), fmt, sizes, tuple)
 
 
-def _indexing(layer: LargeLayer, part: Part) -> Indexing:
+def _indexing(layer: BoundLayer, part: Part) -> Indexing:
     if part.outputs is None:
         return Indexing(0, cotangents=part.rows.shape[1] > 1)
     return Indexing(len(output_shape(layer.narrow)))
 
 
 def _index(
-    layer: LargeLayer, part: Part, columns: Columns, index: tuple[int, ...]
+    layer: BoundLayer, part: Part, columns: Columns, index: tuple[int, ...]
 ) -> tuple[int, ...]:
     row, flat = index
     shape = columns.leaf.value.shape
@@ -385,24 +370,17 @@ def _index(
     return (*left, *place)
 
 
-def output_findings_of(layer: LargeLayer, value: Float, right: Float) -> Iterator[Finding]:
+def output_findings_of(layer: BoundLayer, value: Float, right: Float) -> Iterator[Finding]:
     """What there is to say of the value alone; `right` is that in the highest precision."""
     problem = layer.problem
-    program = as_program(problem.implementation, {}, value.shape)
     evaluation = Evaluation(layer.name, problem.dtype, problem.dtype, "reverse", output=value)
-    case = Case(
-        spec=replace(problem.spec, program=program, wrt=()),
-        point=problem.point if problem.spec.pointed else None,
+    truth = Truth(
         dtype=problem.dtype,
-        values={leaf.name: leaf.value for leaf in layer.narrow.leaves},
-        projections={"reverse": Projection()},
-        evaluations=(evaluation,),
-        truth=Truth(
-            dtype=problem.dtype,
-            output=right,
-            output_error=from_size(right, OPERATIONS, layer.highest.dtype),
-            blocks={},
-        ),
-        seed=problem.seed,
+        output=right,
+        output_error=from_size(right, OPERATIONS, layer.highest.dtype),
+        blocks={},
     )
-    yield from judge(case)[1]
+    case = layer.case({"reverse": Projection()}, (evaluation,), truth, {})
+    program = as_program(problem.implementation, {}, value.shape)
+    spec = replace(problem.spec, program=program, wrt=())
+    yield from judge(replace(case, spec=spec))[1]

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
 from gradcheck_cli.checks.admissible import kinds_of
 from gradcheck_cli.checks.behaviour import behave
 from gradcheck_cli.checks.blame import OF_ROUNDING, Blame, Find
-from gradcheck_cli.checks.bounds import with_guards
+from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
 from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.checks.failures import modes_of
 from gradcheck_cli.checks.large import Projected
-from gradcheck_cli.checks.model import Model
+from gradcheck_cli.checks.layer_case import Gradients
+from gradcheck_cli.checks.model import Model, ModelProducts
+from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
-from gradcheck_cli.checks.second_order import Second
+from gradcheck_cli.checks.second_order import SecondOrder
 from gradcheck_cli.checks.small import Whole, is_small
 from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside
 from gradcheck_cli.checks.surrogate import Declared, covered, without
 from gradcheck_cli.checks.traced_entry import sought_in
-from gradcheck_cli.checks.unfilled_entries import with_never_filled
 from gradcheck_cli.checks.wrong_gradient_causes import WRONG, WrongGradients
-from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Failure
@@ -47,8 +47,6 @@ from gradcheck_cli.engines.tracebacks import (
     one_line,
     without_lines,
 )
-from gradcheck_cli.explain.findings import explain
-from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.truth.safe_values import RaisedLater
 
 VAGUER = (
@@ -56,9 +54,6 @@ VAGUER = (
     Codes.PRECISION_LOSS,
     Codes.ILL_CONDITIONED,
 )  # than a finding about the layer without its casts
-CAST = (
-    "the layer computes in float32 internally: its float64 gradient is judged at float32 precision"
-)
 
 
 def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> LayerAnswer:
@@ -118,12 +113,8 @@ def _failure(error: BaseException, problem: LayerProblem) -> Failure:
     return replace(failure, message=f"{layer} raised {one_line(error)}", detail=more)
 
 
-class _Casting(Exception):
-    """The layer casts to a narrower dtype: what was found out so far means nothing."""
-
-
 class _Examination:
-    """The subjects of one problem, and the case that the judge is given."""
+    """The subjects of one problem, and what is examined of them."""
 
     def __init__(self, engine: Engine, problem: LayerProblem, blaming: bool) -> None:
         self._engine = engine
@@ -139,70 +130,73 @@ class _Examination:
 
     def answer(self) -> LayerAnswer:
         try:
-            narrow = self._subject(self._problem.dtype)
+            self._narrow = self._subject(self._problem.dtype)
         except Exception as error:
             reason = self._subjects.left_out(error)
             if reason is None:
                 raise
             return LayerAnswer(notes=(reason,))
-        self._narrow = narrow
-        highest = self._subjects.highest(narrow)
-        leaves = narrow.leaves
+        self._highest = self._subjects.highest(self._narrow)
         try:
             self._notes.update(self._subjects.notes)
-            try:
-                answer = self._looked(narrow, highest)
-            except _Casting:
-                narrow.leaves = leaves
-                highest = self._without_casts(narrow, highest)
-                answer = self._looked(narrow, highest)
-            return self._restated(answer)
+            return self._restated(self._driven())
         finally:
-            narrow.close()
-            if highest is not narrow:
-                highest.close()
+            self._narrow.close()
+            if self._highest is not self._narrow:
+                self._highest.close()
 
-    def _looked(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+    def _driven(self) -> LayerAnswer:
+        """Goes through all steps. What they ask is whether the layer casts, where something is not
+        simply right. If so they begin anew, without the casts."""
+        leaves = self._narrow.leaves
+        steps = self._steps()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                answer: LayerAnswer = end.value
+                return answer
+            if self._casts is None:
+                self._casts = casts_of(self._narrow, self._highest)
+                if self._casts:
+                    self._narrow.leaves = leaves
+                    self._leave_casts_out(self._casts)
+                    steps = self._steps()
+
+    def _steps(self) -> Steps[LayerAnswer]:
+        narrow, highest = self._narrow, self._highest
         if self._design is None or self._design.subject is not highest:
             self._design = Design(self._problem, highest)
         design = self._design
         self._notes.update(dict.fromkeys(f"{self._name}: {words}" for words in design.notes()))
         self._judging = replace(self._judging, modes=design.modes(self._judging))
         self._surrogates = covered(self._problem, narrow)
+        layer = BoundLayer(self._name, self._judging, narrow, highest, self._other)
         judged = self._with_surrogates if self._surrogates else self._judged
-        answer = judged(narrow, highest)
+        answer = yield from judged(layer)
         answer = design.declared(answer)
-        answer = self._with_second(answer, narrow, highest)
+        answer = yield from self._with_second(answer, layer)
         answer = replace(answer, by_design=design.meant)
         return _with_stencils(answer, highest.stencils)
 
     # Casts
 
-    def _doubt(self, narrow: Subject, highest: Subject) -> None:
-        """Before anything is told: whether the layer casts, and all is to be judged otherwise.
-        Looked for once, and only where something is not simply right. Raises _Casting."""
-        if self._casts is None:
-            self._casts = casts_of(narrow, highest)
-            if self._casts:
-                raise _Casting
-
-    def _without_casts(self, narrow: Subject, highest: Subject) -> Subject:
-        """What the truth is found with in place of `highest`: the layer in which casts hand on what
-        they are given. Where it does not run so its values are as noisy as their narrowest
-        numbers."""
-        assert self._casts is not None
-        digits = self._casts.digits(self._problem.dtype)
+    def _leave_casts_out(self, casts: Casts) -> None:
+        """From now on the truth is found with the layer in which casts hand on what they are given.
+        Where it does not run so its values are as noisy as their narrowest numbers."""
+        narrow, highest = self._narrow, self._highest
+        digits = casts.digits(self._problem.dtype)
         self._judging = replace(self._problem, dtype=digits)
         exact = self._subjects.uncast(narrow, digits)
-        self._notes = dict.fromkeys(self._casts.words(self._name, self._problem.dtype))
+        self._notes = dict.fromkeys(casts.words(self._name, self._problem.dtype))
         self._notes.update(dict.fromkeys(narrow.notes) if exact else self._subjects.notes)
         self._uncast = exact is not None
         if exact is None:
-            highest.digits = self._casts.digits_of_highest(highest.dtype)
-            return highest
+            highest.digits = casts.digits_of_highest(highest.dtype)
+            return
         if highest is not narrow:
             highest.close()
-        return exact
+        self._highest = exact
 
     def _restated(self, answer: LayerAnswer) -> LayerAnswer:
         """What was judged by other digits, about the dtype that was asked for."""
@@ -221,15 +215,14 @@ class _Examination:
         subject.leaves = without(subject.leaves, self._surrogates)
         return subject
 
-    def _with_surrogates(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+    def _with_surrogates(self, layer: BoundLayer) -> Steps[LayerAnswer]:
         """What has a surrogate is held against that, and the rest against the derivative."""
-        declared = Declared(self._name, self._judging, narrow, highest, self._surrogates)
-        checks, findings, notes = declared.judged()
+        checks, findings, notes = Declared(layer, self._surrogates).judged()
         if findings:
-            self._doubt(narrow, highest)
-        narrow.leaves = without(narrow.leaves, self._surrogates)
-        highest.leaves = without(highest.leaves, self._surrogates)
-        rest = self._judged(narrow, highest)
+            yield from layer.doubt()
+        for subject in (layer.narrow, layer.highest):
+            subject.leaves = without(subject.leaves, self._surrogates)
+        rest = yield from self._judged(layer)
         return replace(
             rest,
             checks=(*checks, *rest.checks),
@@ -237,15 +230,15 @@ class _Examination:
             notes=(*notes, *rest.notes),
         )
 
-    def _judged(self, narrow: Subject, highest: Subject) -> LayerAnswer:
-        model = self._model(narrow, highest)
+    def _judged(self, layer: BoundLayer) -> Steps[LayerAnswer]:
+        model = None if self._problem.spec.model is None else Model(layer)
         wrong = model.wrong_output() if model else None
         other = wrong is not None and wrong.code == Codes.WRONG_OUTPUT
         if other:
-            self._doubt(narrow, highest)
+            yield from layer.doubt()
         # what computes something else is held against what it does compute
         exact = None if other or self._has_own_derivative() else model
-        answer = self._against(exact, narrow, highest)
+        answer = yield from self._against(exact, layer)
         if wrong is None:
             return answer
         said = [f for f in answer.findings if (f.code, f.input) != (wrong.code, None)]
@@ -256,97 +249,50 @@ class _Examination:
         declared = self._design is not None and self._design.any
         return declared or bool(kinds_of(self._problem.spec.points[self._problem.point]))
 
-    def _model(self, narrow: Subject, highest: Subject) -> Model | None:
-        if self._problem.spec.model is None:
-            return None
-        return Model(self._name, self._judging, narrow, highest, self._other)
-
-    def _against(self, model: Model | None, narrow: Subject, highest: Subject) -> LayerAnswer:
+    def _against(self, model: Model | None, layer: BoundLayer) -> Steps[LayerAnswer]:
         """Judged against the certified truth of a formula, or against differences."""
-        doubt = partial(self._doubt, narrow, highest)
-        looked: Whole | Model
-        made: Callable[..., Case]
-        if is_small(narrow):
-            looked = Whole(self._name, self._judging, narrow, highest, doubt)
-            made = partial(looked.case, model=model)
+        examined: Gradients
+        if is_small(layer.narrow):
+            examined = Whole(layer, model, self._uncast)
         elif model and "reverse" in self._problem.modes:
-            looked, made = model, model.case
+            examined = ModelProducts(layer, model)
         else:
-            return self._projected(narrow, highest)
-        case = made()
-        self._notes.update(dict.fromkeys(looked.notes))
-        suspected = bool(suspects(case))
-        if suspected:
-            doubt()
-            case = self._weighed(made, looked, narrow, highest)
-        if isinstance(looked, Whole):
-            case = with_guards(case, narrow)
-        checks, findings = judge(case)
-        if findings:
-            doubt()
-        findings = explain(case, findings)
-        if self._uncast and suspected:
-            checks, findings = _with_wrong(checks, findings, wrong_without(case))
+            return (yield from self._projected(layer))
+        yield from examined.steps()
+        if examined.findings:
+            yield from layer.doubt()
+        self._notes.update(dict.fromkeys(examined.notes))
+        checks, findings = examined.checks, examined.findings
+        if self._uncast and examined.suspected:
+            checks, findings = _with_wrong(checks, findings, wrong_without(examined.case))
         elif self._casts and not self._uncast:  # beside so much noise no mode can be told wrong
             findings = tuple(
                 finding for finding in findings if finding.code != Codes.MODES_DISAGREE
             )
+        findings = self._blamed(findings, partial(sought_in, examined.case), layer)
         return LayerAnswer(
             checks=checks,
-            findings=self._blamed(findings, partial(sought_in, case), narrow, highest),
-            readings=readings_of(case),
+            findings=(*findings, *examined.mistakes),
+            readings=readings_of(examined.case),
             notes=tuple(self._notes),
         )
 
-    def _weighed(
-        self, made: Callable[..., Case], looked: Whole | Model, narrow: Subject, highest: Subject
-    ) -> Case:
-        """The case with what rounding costs, which explains most of it, and what tells an error
-        from rounding where that does not."""
-
-        def pushed(values: Mapping[str, Array]) -> Mapping[str, Array | None]:
-            return self._pushed_at(values, looked, narrow)
-
-        case = with_never_filled(made(costs=True), narrow, pushed)
-        whole = looked if isinstance(looked, Whole) and not self._uncast else None
-        if suspects(case) and whole and whole.judge_as_float32():  # past all that is watched
-            self._notes[f"{self._name}: {CAST}"] = None
-            case = with_never_filled(made(costs=True), narrow, pushed)
-        if suspects(case) and highest is narrow:
-            case = self._with_other_precision(case, looked, narrow)
-        return case
-
-    def _pushed_at(
-        self, values: Mapping[str, Array], looked: Whole | Model, narrow: Subject
-    ) -> Mapping[str, Array | None]:
-        """Forward mode where leaves have other values, as far as they can be given."""
-        captured = {leaf.name for leaf in narrow.leaves if leaf.role == "captured"}
-        given = {name: value for name, value in values.items() if name not in captured}
-        there = self._other(narrow.dtype, given)
-        if there is None:
-            return {}
-        try:
-            found = looked.pushed_again(there).values()
-            return {name: g.values for one in found for name, g in one.gradients.items()}
-        finally:
-            there.close()
-
-    def _projected(self, narrow: Subject, highest: Subject) -> LayerAnswer:
+    def _projected(self, layer: BoundLayer) -> Steps[LayerAnswer]:
         """The same where the Jacobian is too large to be computed."""
-        doubt = partial(self._doubt, narrow, highest)
-        layer = Projected(self._name, self._judging, narrow, highest, self._other, doubt)
-        checks, findings = layer.judged()
-        self._notes.update(dict.fromkeys(layer.notes))
-        findings = self._blamed(findings, layer.sought.get, narrow, highest)
+        projected = Projected(layer)
+        checks, findings = yield from projected.judged()
+        self._notes.update(dict.fromkeys(projected.notes))
+        findings = self._blamed(findings, projected.sought.get, layer)
         return LayerAnswer(checks=checks, findings=findings, notes=tuple(self._notes))
 
     def _blamed(
-        self, findings: tuple[Finding, ...], find: Find, narrow: Subject, highest: Subject
+        self, findings: tuple[Finding, ...], find: Find, layer: BoundLayer
     ) -> tuple[Finding, ...]:
         """The findings with the operation, or the stated derivative, that is to blame."""
         if not self._blaming or not findings:
             return findings
-        unstable = Blame(narrow, highest, self._judging.dtype, find)
+        narrow, highest = layer.narrow, layer.highest
+        unstable = Blame(narrow, highest, layer.problem.dtype, find)
         wrong = WrongGradients(self._engine, self._problem, highest, find, examine)
         found = wrong.explained(unstable.explained(findings))
         self._notes.update(unstable.notes | wrong.notes)
@@ -364,41 +310,23 @@ class _Examination:
     def _name(self) -> str:
         return self._engine.capabilities.name
 
-    def _with_other_precision(self, case: Case, looked: Whole | Model, narrow: Subject) -> Case:
-        """The same gradient in float32, at the same numbers: an error that does not care for the
-        precision is no rounding error."""
-        other = self._other("float32") if narrow.dtype == "float64" else None
-        if other is None and isinstance(looked, Whole):
-            # an error that stays when everything is rounded anew is no rounding error either
-            anew = looked.reverse(narrow, stirred=True)
-            return replace(case, wide={(self._name, "reverse"): anew})
-        if other is None:
-            return case
-        try:
-            again = {(self._name, "reverse"): looked.reverse(other)}
-            again |= looked.pushed_again(other)
-            return replace(case, wide=again)
-        finally:
-            other.close()
-
-    def _with_second(self, answer: LayerAnswer, narrow: Subject, highest: Subject) -> LayerAnswer:
+    def _with_second(self, answer: LayerAnswer, layer: BoundLayer) -> Steps[LayerAnswer]:
         """The answer with that about second derivatives, where they were asked for."""
         if not any(mode in SECOND for mode in self._problem.modes):
             return answer
         if self._design and self._design.any:
             return replace(answer, notes=(*answer.notes, FIRST_ORDER_ONLY))
-        doubt = partial(self._doubt, narrow, highest)
         wrong = {f.input for f in answer.findings if f.mode == "reverse" and f.code in WRONG}
-        second = Second(self._name, self._judging, narrow, highest, self._other, doubt, wrong)
-        checks, findings = second.judged()
+        second = SecondOrder(layer, wrong)
+        yield from second.steps()
         return replace(
             answer,
-            checks=(*answer.checks, *checks),
-            findings=(*answer.findings, *findings),
+            checks=(*answer.checks, *second.checks),
+            findings=(*answer.findings, *second.findings),
             notes=(*answer.notes, *second.notes),
         )
 
-    def _other(self, dtype: str, values: Mapping[str, Array] | None = None) -> Subject | None:
+    def _other(self, dtype: str, values: Mapping[str, Array]) -> Subject | None:
         """The layer in another dtype, or at other numbers; None where it does not run there or is
         another function, and the truth must decide alone."""
         try:

@@ -27,7 +27,8 @@ class Formula(CaseExamination):
     def __init__(
         self, case: Case, problems: Mapping[str, Sequence[Problem]], truth: TruthRequest
     ) -> None:
-        super().__init__(case)
+        super().__init__()
+        self.case = case
         self._problems = problems
         self._truth = truth
 

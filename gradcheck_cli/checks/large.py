@@ -4,21 +4,22 @@ differences, the wrong entries behind a product that is off, and what was certai
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
+from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.detection_power import Promise
-from gradcheck_cli.checks.entry_block import Part, judged_part, output_findings_of
+from gradcheck_cli.checks.entry_block import JudgedPart, Part, judged_part, output_findings_of
 from gradcheck_cli.checks.large_forward import Forward
+from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.rounding import Rounding
 from gradcheck_cli.checks.traced_entry import Sought
-from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
-from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Check, Finding, Pass, Status
 from gradcheck_cli.domain.thresholds import (
     ERROR_BITS,
@@ -27,7 +28,6 @@ from gradcheck_cli.domain.thresholds import (
     Enough,
     Step,
 )
-from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.judge.gate import merged
 from gradcheck_cli.truth.bisect_entries import Search
 from gradcheck_cli.truth.numerics.differences import Float
@@ -44,30 +44,21 @@ STRANGE = 4  # entries without a number that get a difference each
 
 @dataclass
 class Projected:
-    """One problem. `narrow` is the layer in the dtype of the problem, `highest` in the highest
-    precision that it runs in, which may be the same; `other` binds it in another dtype, or gives
-    None where it does not run in that. `doubt` is asked before something is told."""
+    """The layer of one problem, looked at along random directions."""
 
-    name: str
-    problem: LayerProblem
-    narrow: Subject
-    highest: Subject
-    other: Callable[..., Subject | None]
-    doubt: Callable[[], None]
+    layer: BoundLayer
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        bounds = {
-            n: (e.low, e.high) for n, e in self.problem.spec.points[self.problem.point].items()
-        }
-        self._truth = Projections(self.highest, bounds, self.problem.seed, self.doubt)
+        layer = self.layer
+        self._truth = Projections(layer.highest, layer.bounds, layer.problem.seed)
         self._leaves = {leaf.name: leaf for leaf in self._truth.leaves}
         self._truth.rows[:, ~np.isfinite(self._truth.output)] = 0.0
         self._value = self._truth.output
         self._truth.output = np.where(np.isfinite(self._truth.output), self._truth.output, 0.0)
-        self._rounding = Rounding(self.problem, self.narrow, self._truth)
+        self._rounding = Rounding(self.layer.problem, self.layer.narrow, self._truth)
         self._sound = False  # whether differences agree with every product
-        self.passed: dict[str, list[Pass]] = {name: [] for name in self._leaves}
+        self._passed: dict[str, list[Pass]] = {name: [] for name in self._leaves}
         self._missing: set[str] = set()
         self._strange: dict[str, Array] = {}
         self._findings: list[Finding] = []
@@ -81,37 +72,38 @@ class Projected:
         self._source = "confirmed"
         self._forward: Forward | None = None  # where its products were looked at
 
-    def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+    def judged(self) -> Steps[tuple[tuple[Check, ...], tuple[Finding, ...]]]:
         """Checks and findings."""
         started = time.perf_counter()
-        value = self._value if self.narrow is self.highest else self.narrow.value({})
+        layer, problem = self.layer, self.layer.problem
+        value = self._value if layer.narrow is layer.highest else layer.narrow.value({})
         if value is not self._value or not np.all(np.isfinite(value)):
-            self._findings += output_findings_of(self, value, self._value)
-        self._sound = self._confirm()
+            self._findings += output_findings_of(layer, value, self._value)
+        self._sound = yield from self._confirm()
         if self._sound:
-            self._caught = self._promise.caught(self.problem.power)
-            self.notes += self._promise.words(self.name, self.narrow.dtype, self.problem.power)
+            self._caught = self._promise.caught(problem.power)
+            self.notes += self._promise.words(layer.name, layer.narrow.dtype, problem.power)
             self._findings += self._of_rounding()
-            if self._promise.says_nothing(self.problem.power):
+            if self._promise.says_nothing(problem.power):
                 reason = "values are too noisy for differences along random directions to tell"
                 self._findings.append(self._undecided(reason))
         self._findings += self._of_missing()
         self._findings += self._of_strange()
-        if "forward" in self.problem.modes and self.mode != "forward":
-            forward = Forward(self.name, self.problem, self.narrow, self._truth, self.other)
+        if "forward" in problem.modes and layer.narrow.mode != "forward":
+            forward = Forward(layer, self._truth)
             self._findings += forward.findings(self._looks, self._moved)
             self.notes += forward.notes
             self._forward = forward
-        asked = (None, *self.problem.modes)
+        asked = (None, *problem.modes)
         self._findings = [finding for finding in self._findings if finding.mode in asked]
-        if self._findings:
-            self.doubt()
+        if self._findings or self._truth.unsure:
+            yield from layer.doubt()
         checks = tuple(self._checks(time.perf_counter() - started))
         return checks, tuple(self._findings)
 
     # Products
 
-    def _confirm(self) -> bool:
+    def _confirm(self) -> Steps[bool]:
         """Whether differences agree with every product; what does not is located and told."""
         if not self._leaves:
             return False
@@ -130,10 +122,10 @@ class Projected:
         done = 0
         while done < count:
             for number in range(done, count):
-                if number not in self._looks and not self._look(number):
+                if number not in self._looks and not (yield from self._look(number)):
                     return False
             done = count
-            if not self._promise.kept(self.problem.power) and count < MOST_DIRECTIONS:
+            if not self._promise.kept(self.layer.problem.power) and count < MOST_DIRECTIONS:
                 count += 1
                 self._sweep(range(done, count), compare=False)
         return True
@@ -148,7 +140,7 @@ class Projected:
 
     def _directions(self) -> int:
         """As many as the power that was asked for takes, if the bars are as usual."""
-        needed = partial(self._promise.needed, power=self.problem.power)
+        needed = partial(self._promise.needed, power=self.layer.problem.power)
         counts = range(1, MOST_DIRECTIONS)
         count = next((n for n in counts if needed(n) >= USUAL), MOST_DIRECTIONS)
         self._truth.wanted = needed(count)
@@ -171,7 +163,7 @@ class Projected:
                 for number in numbers:
                     found[number][:, k] = truth.products(gradient, number)
                 squares += truth.squares(gradient)
-                if compare and self.narrow is not self.highest:
+                if compare and self.layer.narrow is not self.layer.highest:
                     self._rounding.compare(k, truth.rows[k], gradient)
                 del gradient  # the next one needs its memory
             self._expected.update(found)
@@ -192,13 +184,15 @@ class Projected:
                     self._strange[name] = self._strange.get(name, False) | odd
                     self._truth.exclude(name, self._strange[name].copy())
 
-    def _look(self, number: int) -> bool:
+    def _look(self, number: int) -> Steps[bool]:
         expected = self._of(number)
         found = self._truth.confirmed(number, expected)
         if found is None and not self._truth.draws.by_entry:  # every step left the domain
             self._truth.draws.by_entry = True
             expected = self._of(number)
             found = self._truth.confirmed(number, expected)
+        if self._truth.unsure:
+            yield from self.layer.doubt()
         if found is not None:
             self._allow_for_rounding(number, found, expected)
         self._keep(number, found)
@@ -209,26 +203,26 @@ class Projected:
                 self._undecided("no step could be taken along a random direction")
             )
             return False
-        return self._locate(number, found, expected)
+        return (yield from self._locate(number, found, expected))
 
     def _allow_for_rounding(self, number: int, found: Look, expected: Float) -> None:
         """Widens the bars of what is off by less than half of its digits by what rounding leaves
         open of the gradient: how far it moves when all numbers move by a few ulps and the
         cotangent, of which it is linear, is another part of itself."""
-        truth, fmt = self._truth, FORMATS[self.highest.dtype]
+        truth, fmt = self._truth, FORMATS[self.layer.highest.dtype]
         apart = np.abs(found.estimate.value - expected)
         off = ~found.agrees & (apart <= 2.0 ** -(ERROR_BITS * fmt.bits) * np.abs(expected))
         for k in np.flatnonzero(off):
-            moved = truth.pulled(PART * truth.rows[k], stirred_values(self.highest))
+            moved = truth.pulled(PART * truth.rows[k], stirred_values(self.layer.highest))
             there = float(truth.products(moved, number)[int(truth.draws.by_entry)]) / PART
             found.estimate.error[k] += FIRST_ORDER_SLACK * ROUNDINGS * abs(there - expected[k])
         found.agrees = apart <= found.estimate.error
 
     # What is wrong
 
-    def _locate(self, number: int, found: Look, expected: Float) -> bool:
+    def _locate(self, number: int, found: Look, expected: Float) -> Steps[bool]:
         """Names the entries; whether nothing but kinks was in the way."""
-        self.doubt()
+        yield from self.layer.doubt()
         apart = found.estimate.value - expected
         with np.errstate(all="ignore"):
             k = int(np.argmax(np.abs(apart) / found.estimate.error))
@@ -240,8 +234,9 @@ class Projected:
         search.run()
         rows, more = search.rows()
         part = Part.of_search(search, rows)
-        told, only_kinks = judged_part(self, part, more)
-        self._findings += told
+        judged = judged_part(self.layer, part, more)
+        told, only_kinks = judged.findings, judged.harmless
+        self._findings += self._kept(judged)
         if not told and self._only_in_float64(found, part):
             return False
         if not told or (only_kinks and not search.complete):
@@ -258,16 +253,27 @@ class Projected:
             return False
         # what stands on kinks is right, and has been set aside: once more without it
         self._sweep(range(max(self._expected) + 1), compare=False)
-        return all(self._look(again) for again in list(self._looks))
+        for again in list(self._looks):
+            if not (yield from self._look(again)):
+                return False
+        return True
+
+    def _kept(self, judged: JudgedPart) -> list[Finding]:
+        """The findings about a part; which entries they are about, and by which rules others
+        passed, is kept."""
+        self.sought |= judged.sought
+        for name, passes in judged.passed.items():
+            self._passed[name] += passes
+        return judged.findings
 
     def _only_in_float64(self, found: Look, part: Part) -> bool:
         """Whether the gradient is wrong in the highest precision alone: differences decide then."""
-        if self.narrow is self.highest or not part.columns:
+        if self.layer.narrow is self.layer.highest or not part.columns:
             return False
         self._source = "finite-difference"
         reason = (
-            f"the gradient in {self.highest.dtype} is wrong, so only a few entries of that in "
-            f"{self.narrow.dtype} were compared with differences"
+            f"the gradient in {self.layer.highest.dtype} is wrong, so only a few entries of that "
+            f"in {self.layer.narrow.dtype} were compared with differences"
         )
         self._findings.append(self._undecided(reason))
         return True
@@ -294,8 +300,8 @@ class Projected:
         whose = f" of `{name}`" if name else ""
         message = (
             f"the gradient{whose} along a random direction (number {number}, seed "
-            f"{self.problem.seed}) is {mine:.9g}, differences give {right:.9g} ± {bar:.2g}: wrong, "
-            "and no single entry stands out"
+            f"{self.layer.problem.seed}) is {mine:.9g}, differences give {right:.9g} ± {bar:.2g}: "
+            "wrong, and no single entry stands out"
         )
         return self._finding(Codes.WRONG_GRADIENT, message, engine=True, name=name)
 
@@ -305,27 +311,9 @@ class Projected:
     def _finding(
         self, code: str, message: str, *, engine: bool, name: str | None = None
     ) -> Finding:
-        return Finding(
-            code=code,
-            severity=CODES[code].severity,
-            message=message,
-            span=self.problem.implementation.span,
-            engine=self.name if engine else None,
-            dtype=self.problem.dtype,
-            mode=self.mode if engine else None,
-            input=name,
-            point=self.point,
-            truth_source="finite-difference",
-        )
-
-    @property
-    def mode(self) -> Mode:
-        """That of the gradient whose products are looked at."""
-        return self.narrow.mode
-
-    @property
-    def point(self) -> int | None:
-        return self.problem.point if self.problem.spec.pointed else None
+        found = self.layer.finding(code, message, self.layer.narrow.mode)
+        found = replace(found, input=name, truth_source="finite-difference")
+        return found if engine else replace(found, engine=None, mode=None)
 
     def _of_missing(self) -> Iterator[Finding]:
         """No gradient at all is right only where nothing changes along the whole leaf."""
@@ -345,8 +333,8 @@ class Projected:
         for name, mask in self._strange.items():
             leaf = self._leaves[name]
             part = Part.of_entries(self._truth, leaf, np.flatnonzero(mask)[:STRANGE])
-            told, _ = judged_part(self, part, False, many=int(np.count_nonzero(mask)))
-            yield from told
+            many = int(np.count_nonzero(mask))
+            yield from self._kept(judged_part(self.layer, part, False, many))
 
     def _of_rounding(self) -> Iterator[Finding]:
         """The first product that is off in a leaf speaks for it."""
@@ -357,7 +345,7 @@ class Projected:
             part = Part.of_rounding(
                 off.leaf, off.flat, off.narrow, off.wide, off.cost, self._truth.rows[off.row]
             )
-            found, _ = judged_part(self, part, False, many=off.count)
+            found = self._kept(judged_part(self.layer, part, False, off.count))
             told.update({off.leaf.name} if found else ())
             yield from found
 
@@ -365,16 +353,17 @@ class Projected:
         """By which rules the entries of a leaf pass, each rule once."""
         if self._sound:
             yield Pass("products", self._leaves[name].size)
-        if mode == self.mode:
-            yield from merged([*self._rounding.explained[name], *self.passed[name]])
+        if mode == self.layer.narrow.mode:
+            yield from merged([*self._rounding.explained[name], *self._passed[name]])
 
     def _checks(self, seconds: float) -> Iterator[Check]:
-        failed = {f.input for f in self._findings if f.severity == "error" and f.mode == self.mode}
+        problem, own = self.layer.problem, self.layer.narrow.mode
+        failed = {f.input for f in self._findings if f.severity == "error" and f.mode == own}
         if any(f.code == Codes.UNDECIDED for f in self._findings):
             self._source = "undecided"
         for mode in FIRST_ORDER:
             forward = self._forward if mode == "forward" else None
-            if mode not in self.problem.modes or (forward and forward.state == "left out"):
+            if mode not in problem.modes or (forward and forward.state == "left out"):
                 continue
             wrong = {f.input for f in self._findings if f.severity == "error" and f.mode == mode}
             worse: Status = "error" if forward and forward.state == "failed" else "failed"
@@ -384,17 +373,17 @@ class Projected:
             for name in self._leaves:
                 bad = name in wrong or None in wrong
                 yield Check(
-                    engine=self.name,
-                    dtype=self.problem.dtype,
+                    engine=self.layer.name,
+                    dtype=problem.dtype,
                     mode=mode,
                     input=name,
                     status=worse if bad else "passed",
-                    point=self.point,
-                    max_ulps=self._rounding.ulps[name] if mode == self.mode and not bad else None,
+                    point=self.layer.point,
+                    max_ulps=self._rounding.ulps[name] if mode == own and not bad else None,
                     passed_by=() if bad else tuple(self._passed_by(name, mode)),
                     truth="finite-difference" if name in failed else self._source,
                     caught=caught.get(name),
-                    power=self.problem.power if caught else None,
+                    power=problem.power if caught else None,
                     forward=self._truth.forward,
                     backward=self._truth.backward + self._rounding.backward,
                     duration_s=seconds,

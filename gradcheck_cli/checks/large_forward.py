@@ -3,16 +3,16 @@ differences that were taken along it, as a whole and then leaf by leaf."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
+from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.detection_power import Promise
-from gradcheck_cli.domain.codes import CODES, Codes
-from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, ROUNDINGS
 from gradcheck_cli.engines.errors import Unsupported
@@ -25,20 +25,16 @@ from gradcheck_cli.truth.of_large_layers import Moving, Projections
 from gradcheck_cli.truth.of_layers import stirred_values
 
 State = Literal["checked", "left out", "failed"]
-Bind = Callable[[str, Mapping[str, Array]], Subject | None]
 
 
 @dataclass
 class Forward:
-    """One problem, whose differences are those of `truth`. `bind` gives the layer in a dtype with
-    other values of its leaves, or None. `looks` are what was looked at, each with bars that allow
-    for the rounding of forward mode; `notes` say where there is no such mode."""
+    """Forward mode of a layer, whose differences are those of `truth`. `looks` are what was looked
+    at, each with bars that allow for the rounding of forward mode; `notes` say where there is no
+    such mode."""
 
-    name: str
-    problem: LayerProblem
-    narrow: Subject
+    layer: BoundLayer
     truth: Projections
-    bind: Bind
     state: State = "checked"
     looks: dict[int, Look | None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -68,12 +64,12 @@ class Forward:
 
     def _along(self, number: int, seen: Look, along: Mapping[str, Float]) -> Iterator[Finding]:
         truth, highest = self.truth, self.truth.subject
-        pushed = self._pushed(self.narrow, along)
+        pushed = self._pushed(self.layer.narrow, along)
         odd = ~np.isfinite(pushed)
         if np.any(odd):
             yield from self._no_number(number, along, pushed)
             return
-        wide = pushed if highest is self.narrow else self._pushed(highest, along)
+        wide = pushed if highest is self.layer.narrow else self._pushed(highest, along)
         mine = truth.rows @ wide
         off = ~(np.abs(mine - seen.estimate.value) <= seen.estimate.error)
         if np.any(off):
@@ -82,7 +78,7 @@ class Forward:
         self.looks[number] = seen
         if np.any(off):
             yield from self._wrong(number, seen, int(np.argmax(off)), along)
-        elif highest is not self.narrow:
+        elif highest is not self.layer.narrow:
             yield from self._lost(number, pushed, wide)
 
     def _pushed(self, subject: Subject, along: Mapping[str, Float]) -> Float:
@@ -98,7 +94,9 @@ class Forward:
         highest, rows = self.truth.subject, self.truth.rows
         near = 2.0 ** -(FORMATS[highest.dtype].bits / 2) * np.sqrt(rows**2 @ pushed**2)
         within = np.abs(mine - seen.estimate.value) <= near
-        stirred = self.bind(highest.dtype, stirred_values(highest)) if np.any(within) else None
+        stirred = (
+            self.layer.bind(highest.dtype, stirred_values(highest)) if np.any(within) else None
+        )
         if stirred is None:
             return seen
         try:
@@ -114,7 +112,7 @@ class Forward:
         was finished."""
         if not self.looks:
             return {}
-        return Promise(self.truth, self.looks).caught(self.problem.power)
+        return Promise(self.truth, self.looks).caught(self.layer.problem.power)
 
     # What is told
 
@@ -151,7 +149,9 @@ class Forward:
         self, number: int, along: Mapping[str, Float], pushed: Float
     ) -> Iterator[Finding]:
         """Where outputs have a tangent that is no number, by the leaves that make it so."""
-        alone = {name: self._pushed(self.narrow, {name: part}) for name, part in along.items()}
+        alone = {
+            name: self._pushed(self.layer.narrow, {name: part}) for name, part in along.items()
+        }
         every: list[tuple[str | None, Float]] = [
             (name, one) for name, one in alone.items() if not np.all(np.isfinite(one))
         ]
@@ -168,7 +168,7 @@ class Forward:
     def _lost(self, number: int, pushed: Float, wide: Float) -> Iterator[Finding]:
         """What the narrow dtype makes of a product that is right in the highest precision: half of
         its digits may be lost by rounding; nothing more is said of them here."""
-        rows, dtype = self.truth.rows, self.problem.dtype
+        rows, dtype = self.truth.rows, self.layer.problem.dtype
         mine, right = rows @ pushed, rows @ wide
         allowed = 2.0 ** -(FORMATS[dtype].bits / 2) * np.sqrt(rows**2 @ wide**2)
         off = ~(np.abs(mine - right) <= allowed)
@@ -182,32 +182,21 @@ class Forward:
 
     def _product(self, number: int, name: str | None) -> str:
         part = f", the part of `{name}` alone," if name else ""
-        return f"J @ direction {number} (seed {self.problem.seed}){part}"
+        return f"J @ direction {number} (seed {self.layer.problem.seed}){part}"
 
     def _finding(self, code: str, message: str, name: str | None) -> Finding:
-        problem = self.problem
-        return Finding(
-            code=code,
-            severity=CODES[code].severity,
-            message=message,
-            span=problem.implementation.span,
-            engine=self.name,
-            dtype=problem.dtype,
-            mode="forward",
-            input=name,
-            point=problem.point if problem.spec.pointed else None,
-            truth_source="finite-difference",
-        )
+        found = self.layer.finding(code, message, "forward")
+        return replace(found, input=name, truth_source="finite-difference")
 
     def _unsupported(self, error: Unsupported) -> Iterator[Finding]:
         self.state = "left out"
-        if self.problem.named_modes:
+        if self.layer.problem.named_modes:
             self.state = "failed"
             yield replace(
                 self._finding(Codes.UNSUPPORTED_OPERATION, str(error), None), severity="error"
             )
         else:
-            self.notes.append(f"{self.name}: forward mode was left out: {error}")
+            self.notes.append(f"{self.layer.name}: forward mode was left out: {error}")
 
     def _raised(self, error: Exception) -> Finding:
         self.state = "failed"

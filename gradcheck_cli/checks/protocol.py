@@ -20,7 +20,14 @@ from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.judge.failures import internal_finding
 
-Question = Problem | TrainingProblem | TruthRequest | FixRequest | LayerProblem
+
+@dataclass(frozen=True, slots=True)
+class CastsRequest:
+    """Asks whether a layer goes on in a narrower dtype on its way. It is examined anew then: what
+    was found out so far means nothing."""
+
+
+Question = Problem | TrainingProblem | TruthRequest | FixRequest | LayerProblem | CastsRequest
 T = TypeVar("T")
 Steps = Generator["Sequence[Ask]", Any, T]
 """Yields what can be asked at once, is sent the answers in the same order, and ends with a T."""
@@ -42,8 +49,9 @@ class Examination(ABC):
     for people, and `mistakes`, the findings about gradcheck's own code (GC706). `case` is what is
     known so far."""
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
+    case: Case
+
+    def __init__(self) -> None:
         self.checks: tuple[Check, ...] = ()
         self.findings: tuple[Finding, ...] = ()
         self.mistakes: list[Finding] = []
@@ -76,11 +84,11 @@ class CaseExamination(Examination):
 
     def steps(self) -> Steps[None]:
         self.case = yield from self.first_look()
-        with self.ours(JUDGING):
-            if suspects(self.case):
-                self.case = yield from self.cost_of_rounding()
-            if found := suspects(self.case):
-                self.case = yield from self.second_look(found)
+        if self._suspects():
+            self.case = yield from self.cost_of_rounding()
+        if found := self._suspects():
+            self.case = yield from self.second_look(found)
+        self.case = self.completed()
         with self.ours(JUDGING):
             self.checks, self.findings = judge(self.case)
         if not self.findings:  # nothing of this is imported for what is right
@@ -90,6 +98,12 @@ class CaseExamination(Examination):
 
             self.findings = explain(self.case, self.findings)
         yield from self.fixes()
+
+    def _suspects(self) -> tuple[Suspect, ...]:
+        found: tuple[Suspect, ...] = ()
+        with self.ours(JUDGING):
+            found = suspects(self.case)
+        return found
 
     @abstractmethod
     def first_look(self) -> Steps[Case]:
@@ -103,9 +117,13 @@ class CaseExamination(Examination):
     def second_look(self, found: Sequence[Suspect]) -> Steps[Case]:
         """What tells an error from rounding: suspects once more, in another precision."""
 
-    @abstractmethod
+    def completed(self) -> Case:
+        """The case as the judge is given it."""
+        return self.case
+
     def fixes(self) -> Steps[None]:
-        """Adds fixes to the findings."""
+        """Adds fixes to the findings, where there are any for what is examined."""
+        yield from ()
 
 
 def drive(steps: Steps[Any], answer: Callable[[Ask], Any]) -> None:

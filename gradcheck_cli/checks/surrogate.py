@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradcheck_cli.checks.admissible import kinds_of
-from gradcheck_cli.checks.shape import output_shape, output_size, with_layer
+from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.shape import output_shape, output_size
 from gradcheck_cli.checks.small import ENTRIES, PASSES
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.codes import Codes
@@ -60,34 +61,30 @@ def covered(problem: LayerProblem, subject: Subject) -> dict[str, Surrogate]:
 
 @dataclass
 class Declared:
-    """The leaves with a surrogate. `narrow` is the layer in the dtype of the problem, `highest` in
-    the highest precision that it runs in."""
+    """The leaves of a layer with a surrogate."""
 
-    name: str
-    problem: LayerProblem
-    narrow: Subject
-    highest: Subject
+    layer: BoundLayer
     surrogates: Mapping[str, Surrogate]
 
     def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...], tuple[str, ...]]:
         """Checks, findings and notes. Raises BadSurrogate."""
         started = time.perf_counter()
         names = tuple(self.surrogates)
-        leaves = {leaf.name: leaf for leaf in self.narrow.leaves}
+        leaves = {leaf.name: leaf for leaf in self.layer.narrow.leaves}
         rows = self._rows(sum(leaves[name].size for name in names))
-        ran = self.narrow.run(Call(cotangents=rows, wrt=names))
+        ran = self.layer.narrow.run(Call(cotangents=rows, wrt=names))
         evaluation = Evaluation(
-            engine=self.name,
-            dtype=self.narrow.dtype,
-            rounding=self.problem.dtype,
-            mode=self.narrow.mode,
-            output=ran.output.reshape(output_shape(self.narrow)),
+            engine=self.layer.name,
+            dtype=self.layer.narrow.dtype,
+            rounding=self.layer.problem.dtype,
+            mode=self.layer.narrow.mode,
+            output=ran.output.reshape(output_shape(self.layer.narrow)),
             gradients={n: Gradient(g, ran.dtypes.get(n)) for n, g in ran.gradients.items()},
             forward=1,
             backward=len(rows),
             duration_s=time.perf_counter() - started,
         )
-        wide = self.highest.run(Call(cotangents=rows, wrt=names))
+        wide = self.layer.highest.run(Call(cotangents=rows, wrt=names))
         blocks = {name: self._block(leaves[name], rows, wide.gradients[name]) for name in names}
         checks, findings = judge(self._case(rows, evaluation, wide.output, blocks))
         return (
@@ -97,11 +94,11 @@ class Declared:
         )
 
     def _rows(self, entries: int) -> Array:
-        size = output_size(self.narrow)
+        size = output_size(self.layer.narrow)
         if size <= PASSES and size * entries <= ENTRIES:
             return np.eye(size)
-        rng = np.random.default_rng([self.problem.seed, 11])
-        return FORMATS[self.problem.dtype].round(rng.standard_normal((ROWS, size)))
+        rng = np.random.default_rng([self.layer.problem.seed, 11])
+        return FORMATS[self.layer.problem.dtype].round(rng.standard_normal((ROWS, size)))
 
     def _case(
         self,
@@ -110,26 +107,18 @@ class Declared:
         output: Array,
         blocks: Mapping[str, TruthBlock],
     ) -> Case:
-        problem = self.problem
+        layer = self.layer
         whole = len(rows) == rows.shape[1]
-        shape, mode = output_shape(self.narrow), self.narrow.mode
-        return Case(
-            spec=replace(with_layer(problem, self.narrow), wrt=tuple(blocks)),
-            point=problem.point if problem.spec.pointed else None,
-            dtype=problem.dtype,
-            values={leaf.name: leaf.value for leaf in self.narrow.leaves},
-            projections={
-                mode: Projection() if whole else Projection(rows.reshape(len(rows), *shape))
-            },
-            evaluations=(evaluation,),
-            truth=Truth(
-                dtype=problem.dtype,
-                output=output,
-                output_error=np.full(output.shape, np.inf),  # the layer's own checks judge that
-                blocks={(mode, name): block for name, block in blocks.items()},
-            ),
-            seed=problem.seed,
+        shape, mode = output_shape(layer.narrow), layer.narrow.mode
+        projection = Projection() if whole else Projection(rows.reshape(len(rows), *shape))
+        truth = Truth(
+            dtype=layer.problem.dtype,
+            output=output,
+            output_error=np.full(output.shape, np.inf),  # the layer's own checks judge that
+            blocks={(mode, name): block for name, block in blocks.items()},
         )
+        case = layer.case({mode: projection}, (evaluation,), truth, {})
+        return replace(case, spec=replace(case.spec, wrt=tuple(blocks)))
 
     def _block(self, leaf: Leaf, rows: Array, wide: Array | None) -> TruthBlock:
         """What is declared, and beside it what the layer does in its highest precision: an error
@@ -151,20 +140,18 @@ class Declared:
 
     def _of_formula(self, leaf: Leaf, rows: Array) -> TruthBlock:
         """The derivative of the stated formula by this leaf."""
-        spec, problem = self.problem.spec, self.problem
+        spec, problem = self.layer.problem.spec, self.layer.problem
         text = self.surrogates[leaf.name].formula
-        words = {one.name: word_of(one.name) for one in self.narrow.leaves}
-        values = {words[one.name]: one.value for one in self.narrow.leaves}
+        words = {one.name: word_of(one.name) for one in self.layer.narrow.leaves}
+        values = {words[one.name]: one.value for one in self.layer.narrow.leaves}
         kinds = {"f": "float", "i": "int", "b": "bool"}
         arguments = {n: Argument(v.shape, kinds[v.dtype.kind]) for n, v in values.items()}
         parsed = parse(text, constants=spec.constants, inputs=arguments)
         if parsed.program is None:
             raise BadSurrogate(f"the surrogate `{text}`: {parsed.errors[0].message}")
         output = parsed.program.nodes[parsed.program.output].shape
-        if output != output_shape(self.narrow):
-            raise BadSurrogate(
-                f"the surrogate `{text}` has shape {output}, the layer {output_shape(self.narrow)}"
-            )
+        if output != (shape := output_shape(self.layer.narrow)):
+            raise BadSurrogate(f"the surrogate `{text}` has shape {output}, the layer {shape}")
         bounds = {
             words[name]: (entry.low, entry.high)
             for name, entry in spec.points[problem.point].items()
@@ -201,12 +188,12 @@ class Declared:
         """Whether the slope of the layer along random signs is what is declared, to a quarter of
         the digits. A central difference with a step of the third root of the precision has two
         thirds of them."""
-        leaf = next(leaf for leaf in self.narrow.leaves if leaf.name == name)
-        bits = FORMATS[self.highest.dtype].bits
-        rng = np.random.default_rng([self.problem.seed, 13])
+        leaf = next(leaf for leaf in self.layer.narrow.leaves if leaf.name == name)
+        bits = FORMATS[self.layer.highest.dtype].bits
+        rng = np.random.default_rng([self.layer.problem.seed, 13])
         size = np.max(np.abs(leaf.value), initial=0.0) or 1.0
         step = size * 2.0 ** -round(bits / 3)
-        entry = self.problem.spec.points[self.problem.point].get(name)
+        entry = self.layer.problem.spec.points[self.layer.problem.point].get(name)
         for _ in range(DIRECTIONS):
             along = signs(rng, leaf.value.shape)
             ends = [leaf.value + side * step * along for side in (1.0, -1.0)]
@@ -214,7 +201,7 @@ class Declared:
                 np.any((end < entry.low) | (end > entry.high)) for end in ends
             ):
                 return False  # nothing is evaluated outside the domain
-            above, below = (self.highest.value({name: end}) for end in ends)
+            above, below = (self.layer.highest.value({name: end}) for end in ends)
             slope = rows @ ((above - below) / (2 * step))
             expected = declared @ along.reshape(-1)
             scale = np.abs(declared) @ np.ones(leaf.size)

@@ -18,7 +18,8 @@ class TrainingPaths(Examination):
     def __init__(
         self, case: Case, problem: TrainingProblem, paths: Mapping[str, Training | None]
     ) -> None:
-        super().__init__(case)
+        super().__init__()
+        self.case = case
         self._problem = problem
         self._paths = dict(paths)
 

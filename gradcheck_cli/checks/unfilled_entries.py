@@ -7,14 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.checks.shape import output_size
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Mode, Projection
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.thresholds import Step
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge.entries import Mask
 
 # Where 1 - tanh(x)^2 is absorbed, or exp(-x) underflows, a sixteenth of x is harmless.
@@ -22,34 +20,14 @@ SMALLER: tuple[Step, ...] = (2.0**-4, 2.0**-8)
 
 
 Elsewhere = Callable[[Mapping[str, Array]], Mapping[str, Array | None]]
-"""The blocks of one mode where leaves have other values."""
 
 
-def with_never_filled(case: Case, subject: Subject, pushed: Elsewhere | None = None) -> Case:
-    """The case with 0 as the stated derivative of entries that are zero here and elsewhere, where
-    the truth is not zero: no precision will fill them (`TruthBlock.stated`). `pushed` is asked for
-    those of forward mode."""
-
-    asked = case.projections.get("reverse", Projection()).rows
-    size = output_size(subject)
-    rows = np.eye(size) if asked is None else np.reshape(asked, (-1, size))
-
-    def pulled(values: Mapping[str, Array]) -> Mapping[str, Array | None]:
-        return subject.run(Call(values, rows)).gradients
-
-    case = with_zeros_stated(case, "reverse", pulled, subject.leaves)
-    if pushed is None:
-        return case
-    return with_zeros_stated(case, "forward", pushed, subject.leaves)
-
-
-def with_zeros_stated(
-    case: Case,
-    mode: Mode,
-    elsewhere: Elsewhere,
-    leaves: tuple[Leaf, ...],
+def with_never_filled(
+    case: Case, mode: Mode, elsewhere: Elsewhere, leaves: tuple[Leaf, ...]
 ) -> Case:
-    """The same in any mode, whose blocks `elsewhere` gives where leaves have other values."""
+    """The case with 0 as the stated derivative of entries that are zero here and elsewhere, where
+    the truth is not zero: no precision will fill them (`TruthBlock.stated`). `elsewhere` gives the
+    blocks of this mode where leaves have other values."""
     given = next((e for e in case.evaluations if e.mode == mode), None)
     if given is None or given.failure is not None or case.truth is None:
         return case

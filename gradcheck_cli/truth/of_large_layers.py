@@ -4,7 +4,7 @@ differences of the output along them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -48,12 +48,11 @@ Moving = tuple[Excluded, bool]
 class Projections:
     """One subject at its own leaves. `rows` (k, m) are the cotangents; `forward` and `backward`
     count what was run. Bars are to be no wider than this part of a product that is `wanted`. The
-    gradient itself is never kept. `doubt` is called where a first look does not confirm it."""
+    gradient itself is never kept."""
 
     subject: Subject
     bounds: Mapping[str, tuple[float, float]]
     seed: int
-    doubt: Callable[[], None]
     forward: int = 0
     backward: int = 0
     excluded: Excluded = field(default_factory=dict)
@@ -250,11 +249,15 @@ class Projections:
             found = each if rows is None else np.sqrt((rows**2) @ np.square(each))
         return np.asarray(found)
 
+    @property
+    def unsure(self) -> bool:
+        """Whether a first look did not confirm the gradient somewhere."""
+        return self._measured is not None
+
     def measure(self) -> None:
         """Noise as it is, where it may be larger than the output's size tells."""
         if self._measured is not None:
             return
-        self.doubt()
         floats = {
             leaf.name: leaf.value for leaf in self.subject.leaves if leaf.value.dtype.kind == "f"
         }

@@ -47,14 +47,13 @@ class CallableTruth:
 
     `dtype` is the one that is judged; the subject runs in its own. `ran` is its run with all unit
     cotangents, which took so many `seconds`; `gradients` are those, (m, n) a leaf; zeros where the
-    layer gives none: differences tell. `doubt` is called where a first look does not confirm them.
+    layer gives none: differences tell. `unsure`: a first look at values did not confirm them.
     """
 
     subject: Subject
     bounds: Mapping[str, tuple[float, float]]
     dtype: str
     seed: int
-    doubt: Callable[[], None]
     forward: int = 0
     backward: int = 0
 
@@ -67,6 +66,7 @@ class CallableTruth:
         self.ran = self._run({}, self.cotangents)
         self.seconds = time.perf_counter() - started
         self.output, self.gradients = self.ran.output, self._filled(self.ran)
+        self.unsure = False
         self.cast = False  # to float32 on its way, as far as noise was measured
         self._spread: Callable[[str, str], Array] | None = None
         self._noise: dict[str, Array] | None = None
@@ -146,7 +146,7 @@ class CallableTruth:
             return self._value(moved_inside(self.subject, at))
 
         def measure() -> Float:
-            self.doubt()
+            self.unsure = True
             found, cast = measured_of_layer(near, floats, zero, exact, dtype, least)
             self.cast |= cast
             return found if exact else np.fmax(least, 2 * found)

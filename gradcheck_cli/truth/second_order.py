@@ -50,15 +50,14 @@ class Weights:
 @dataclass
 class SecondTruth:
     """The Hessian of s = row @ F at the subject's own leaves, along `directions` (k, n) of every
-    leaf that is asked for, one leaf at a time. `doubt` is called where a first look does not
-    confirm it."""
+    leaf that is asked for, one leaf at a time. `unsure`: a first look did not confirm it."""
 
     subject: Subject
     row: Float
     directions: Mapping[str, Array]
     bounds: Mapping[str, tuple[float, float]]
     dtype: str
-    doubt: Callable[[], None]
+    unsure: bool = False
 
     def __post_init__(self) -> None:
         self.values = {leaf.name: leaf.value for leaf in self.subject.leaves}
@@ -105,7 +104,7 @@ class SecondTruth:
             return one(moved_inside(self.subject, at))
 
         def measure() -> Float:
-            self.doubt()
+            self.unsure = True
             return np.fmax(least, 2 * measured_of_layer(near, floats, zero, False, dtype)[0])
 
         return quick_of(several, self.values, self.bounds, zero, least, measure, dtype)

@@ -1,4 +1,4 @@
-"""What an examination asks, step by step, and what it makes of the answers."""
+"""The steps of an examination, in their order."""
 
 from __future__ import annotations
 
@@ -6,161 +6,120 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradcheck_cli.checks import protocol
-from gradcheck_cli.checks.formula import Formula
-from gradcheck_cli.checks.protocol import Ask
-from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.evaluation import Failure, Problem
-from gradcheck_cli.domain.fixes import FixRequest
-from gradcheck_cli.domain.options import Layered, RunOptions
-from gradcheck_cli.engines.registry import engines
-from gradcheck_cli.run.plan import make_plan
-from gradcheck_cli.run.spec_state import Work
-from gradcheck_cli.truth import compute
-from gradcheck_cli.truth.screening import screen
-from tests.conftest import loaded, spec_of
+from gradcheck_cli.checks.protocol import Ask, CaseExamination, CastsRequest, Steps, drive
+from gradcheck_cli.domain.case import Case, Suspect
+from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
+from gradcheck_cli.domain.truth import Cost, Truth, TruthBlock
+from tests.conftest import spec_of
 
-RIGHT = ("x ** 2", 2.0)
-UNSTABLE = ("3 * (1 / exp(x))", 100.0)
-LATE = Failure("timed-out", "gave no answer within 60 s")
-GONE = Failure("crashed", "the worker process was killed by SIGSEGV")
+QUESTION = CastsRequest()
 
 
-def formula(text: str, x: float) -> Formula:
-    options = RunOptions(dtypes=Layered(override=("float32",)))
-    (look,) = Work(make_plan(spec_of(text, {"x": x}), options, engines())).looks
-    return look
+class Square(CaseExamination):
+    """x^2 at 3, of which an engine says that its derivative is `slope`; rounding may cost it
+    `cost`, and in float64 it is `wide`."""
+
+    def __init__(self, slope: float, cost: float = 0.0, wide: float = 6.0) -> None:
+        super().__init__()
+        self.slope, self.cost, self.wide = slope, cost, wide
+
+    def made(self, cost: float | None = None) -> Case:
+        """`cost`: where it was asked for."""
+        none, known = np.zeros((1, 1)), np.ones((1, 1), dtype=np.bool_)
+        costs = none + (cost or 0.0)
+        block = TruthBlock.of(
+            none + 6.0, none, condition=costs, allowance=costs, floor=costs, confirmed=known
+        )
+        nothing = np.zeros(())
+        of_output = None if cost is None else Cost(nothing, nothing, nothing)
+        truth = {("reverse", "x"): block}
+        return Case(
+            spec=spec_of("x ** 2", {"x": 3.0}),
+            point=None,
+            dtype="float32",
+            values={"x": np.array(3.0)},
+            projections={"reverse": Projection()},
+            evaluations=(self.evaluation("float32", self.slope),),
+            truth=Truth("float32", np.array(9.0), nothing, truth, output_cost=of_output),
+        )
+
+    def evaluation(self, dtype: str, slope: float) -> Evaluation:
+        gradients = {"x": Gradient(np.array([[slope]]))}
+        return Evaluation("reference", dtype, "float32", "reverse", np.array(9.0), gradients)
+
+    def asked(self, what: str) -> Steps[Any]:
+        return (yield [Ask(what, QUESTION)])
+
+    def first_look(self) -> Steps[Case]:
+        yield from self.asked("first look")
+        return self.made()
+
+    def cost_of_rounding(self) -> Steps[Case]:
+        yield from self.asked("cost of rounding")
+        return self.made(self.cost)
+
+    def second_look(self, found: Sequence[Suspect]) -> Steps[Case]:
+        assert [suspect.engine for suspect in found] == ["reference"]
+        yield from self.asked("second look")
+        wide = {("reference", "reverse"): self.evaluation("float64", self.wide)}
+        return replace(self.case, wide=wide)
+
+    def fixes(self) -> Steps[None]:
+        yield from self.asked("fixes")
 
 
-def honest(ask: Ask) -> Any:
-    question = ask.question
-    if isinstance(question, TruthRequest):
-        return compute(question)
-    if isinstance(question, FixRequest):
-        return screen(question)
-    assert isinstance(question, Problem)
-    return loaded(ask.engine or "reference").evaluate(question)
+def driven(examined: Square) -> list[str | None]:
+    """What was asked."""
+    asked: list[str | None] = []
+    drive(examined.steps(), lambda ask: asked.append(ask.engine))
+    return asked
 
 
-def driven(look: Formula, answer: Any = honest) -> list[Sequence[Ask]]:
-    """All that was asked, in batches."""
-    batches: list[Sequence[Ask]] = []
-    steps = look.steps()
-    try:
-        batches.append(next(steps))
-        while True:
-            batches.append(steps.send([answer(ask) for ask in batches[-1]]))
-    except StopIteration:
-        return batches
-
-
-def failing(kind: type, failure: Failure, looks: int = 0) -> Any:
-    """Answers to questions of this kind are a failure, after so many that are not."""
-    left = [looks]
-
-    def answer(ask: Ask) -> Any:
-        if not isinstance(ask.question, kind):
-            return honest(ask)
-        left[0] -= 1
-        return failure if left[0] < 0 else honest(ask)
-
-    return answer
-
-
-def codes(look: Formula) -> set[str]:
-    return {finding.code for finding in look.findings}
+def codes(examined: Square) -> list[str]:
+    return [finding.code for finding in examined.findings]
 
 
 def test_what_is_right_is_looked_at_once() -> None:
-    look = formula(*RIGHT)
-    (first,) = driven(look)
-    assert [(ask.engine, type(ask.question)) for ask in first] == [
-        ("reference", Problem),
-        (None, TruthRequest),
-    ]
-    assert [check.status for check in look.checks] == ["passed"]
-    assert look.findings == ()
+    examined = Square(slope=6.0)
+    assert driven(examined) == ["first look"]
+    assert [check.status for check in examined.checks] == ["passed"]
 
 
-def test_what_is_unstable_goes_through_every_step() -> None:
-    look = formula(*UNSTABLE)
-    _, rounding, second, screening, trial, *_ = driven(look)
-    (ask,) = rounding
-    assert isinstance(ask.question, TruthRequest)
-    assert ask.question.conditioning
-    assert ask.question.known is not None
-    assert [(ask.engine, ask.question.dtype) for ask in second] == [
-        ("reference", "float32"),
-        ("reference", "float64"),
-    ]
-    assert all(isinstance(a.question, Problem) and a.question.trace for a in second)
-    assert [type(ask.question) for ask in screening] == [FixRequest]
-    assert {ask.engine for ask in trial} == {"reference"}
-    (finding,) = look.findings
-    assert finding.code == "GC201"
-    assert finding.cause is not None
-    assert finding.fix is not None
-    assert finding.fix.model == "3 * exp(-x)"
+def test_what_rounding_explains_is_not_looked_at_again() -> None:
+    examined = Square(slope=6.00001, cost=0.00001)
+    assert driven(examined) == ["first look", "cost of rounding"]
+    assert [check.status for check in examined.checks] == ["passed"]
 
 
-def test_a_second_look_that_failed_leaves_the_first_as_it_is() -> None:
-    look = formula(*UNSTABLE)
-
-    def answer(ask: Ask) -> Any:
-        traced = isinstance(ask.question, Problem) and ask.question.trace
-        return replace(honest(ask), failure=GONE) if traced else honest(ask)
-
-    driven(look, answer)
-    assert look.case.traced == look.case.wide == {}
-    assert "GC201" in codes(look)
-    assert look.mistakes == []
+def test_an_error_in_both_precisions_is_wrong() -> None:
+    examined = Square(slope=7.0, wide=7.0)
+    assert driven(examined) == ["first look", "cost of rounding", "second look", "fixes"]
+    assert codes(examined) == ["GC101"]
 
 
-def test_a_truth_that_is_late_is_a_note_and_one_that_crashed_is_a_mistake() -> None:
-    late, gone = formula(*RIGHT), formula(*RIGHT)
-    driven(late, failing(TruthRequest, LATE))
-    assert late.case.no_truth == LATE
-    assert late.notes == ["the truth could not be computed: gave no answer within 60 s"]
-    assert codes(late) == {"GC501"}
-    driven(gone, failing(TruthRequest, GONE))
-    assert gone.notes == []
-    assert codes(gone) == {"GC706"}
+def test_an_error_in_one_precision_is_lost_precision() -> None:
+    examined = Square(slope=7.0)
+    assert driven(examined) == ["first look", "cost of rounding", "second look", "fixes"]
+    assert codes(examined) == ["GC301"]
 
 
-def test_what_was_known_before_the_cost_of_rounding_stays() -> None:
-    look = formula(*UNSTABLE)
-    driven(look, failing(TruthRequest, GONE, looks=1))
-    assert look.case.truth is not None
-    assert look.case.no_truth is None
-    assert "GC201" in codes(look)
-    assert [finding.code for finding in look.mistakes] == ["GC706"]
-
-
-@pytest.mark.parametrize("failure", [LATE, GONE])
-def test_a_screening_that_failed_is_told_beside_the_finding(failure: Failure) -> None:
-    look = formula(*UNSTABLE)
-    driven(look, failing(FixRequest, failure))
-    (finding,) = look.findings
-    assert (finding.code, finding.fix) == ("GC201", None)
-    told = ["no fix was tried: gave no answer within 60 s"], []
-    assert (look.notes, [one.code for one in look.mistakes]) == (
-        told if failure is LATE else ([], ["GC706"])
-    )
-
-
-def test_a_judge_that_breaks_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["suspects", "judge"])
+def test_a_judge_that_breaks_is_a_mistake(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def broken(case: object) -> object:
         return 1 / 0
 
-    monkeypatch.setattr(protocol, "judge", broken)
-    look = formula(*UNSTABLE)
-    driven(look)
-    assert (look.checks, look.findings) == ((), ())
-    (mistake,) = look.mistakes
-    assert mistake.code == "GC706"
-    assert mistake.message.startswith("the numbers could not be judged: ZeroDivisionError")
+    monkeypatch.setattr(protocol, name, broken)
+    examined = Square(slope=7.0)
+    driven(examined)
+    assert {mistake.code for mistake in examined.mistakes} == {"GC706"}
+    assert all(
+        mistake.message.startswith("the numbers could not be judged: ZeroDivisionError")
+        for mistake in examined.mistakes
+    )
 
 
 def test_an_explanation_that_breaks_leaves_the_findings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,9 +127,9 @@ def test_an_explanation_that_breaks_leaves_the_findings(monkeypatch: pytest.Monk
         return 1 / 0
 
     monkeypatch.setattr("gradcheck_cli.explain.explain", broken)
-    look = formula(*UNSTABLE)
-    driven(look)
-    assert "GC201" in codes(look)
-    assert [one.message.partition(":")[0] for one in look.mistakes] == [
+    examined = Square(slope=7.0)
+    assert driven(examined)[-1] == "fixes"
+    assert codes(examined) == ["GC301"]
+    assert [one.message.partition(":")[0] for one in examined.mistakes] == [
         "the findings could not be explained"
     ]

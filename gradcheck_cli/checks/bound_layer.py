@@ -1,0 +1,98 @@
+"""A layer as it is examined, in the dtype that is judged and in the highest precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gradcheck_cli.checks.protocol import Ask, CastsRequest, Steps
+from gradcheck_cli.checks.shape import with_layer
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
+from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.truth import Truth
+from gradcheck_cli.engines.layer.subject import Subject
+
+Bind = Callable[[str, Mapping[str, Array]], Subject | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundLayer:
+    """`narrow` is the layer in the dtype of the problem, `highest` in the highest precision that it
+    runs in, which may be the same; the dtype of `problem` is the one by whose digits it is judged.
+    `bind` gives the layer in another dtype, or with other values of its leaves, or None where it
+    does not run so."""
+
+    name: str
+    problem: LayerProblem
+    narrow: Subject
+    highest: Subject
+    bind: Bind
+
+    @property
+    def point(self) -> int | None:
+        """The place of the point in the spec; None where that has only one."""
+        return self.problem.point if self.problem.spec.pointed else None
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """The domain of each input, (low, high)."""
+        entries = self.problem.spec.points[self.problem.point]
+        return {name: (entry.low, entry.high) for name, entry in entries.items()}
+
+    def doubt(self) -> Steps[None]:
+        """Asks, before anything is said against the layer, whether it casts on its way."""
+        yield [Ask(self.name, CastsRequest())]
+
+    @contextmanager
+    def elsewhere(self, dtype: str, values: Mapping[str, Array]) -> Iterator[Subject | None]:
+        """The layer in `dtype` where leaves have other values, as far as they can be given: what a
+        closure captured stays as it is."""
+        captured = {leaf.name for leaf in self.narrow.leaves if leaf.role == "captured"}
+        given = {name: value for name, value in values.items() if name not in captured}
+        there = self.bind(dtype, given)
+        try:
+            yield there
+        finally:
+            if there is not None:
+                there.close()
+
+    def case(
+        self,
+        projections: Mapping[Mode, Projection],
+        evaluations: tuple[Evaluation, ...],
+        truth: Truth,
+        wide: Mapping[tuple[str, str], Evaluation],
+    ) -> Case:
+        """What the judge is given."""
+        problem, narrow = self.problem, self.narrow
+        return Case(
+            spec=with_layer(problem, narrow),
+            point=self.point,
+            dtype=problem.dtype,
+            values={leaf.name: leaf.value for leaf in narrow.leaves},
+            projections=projections,
+            evaluations=evaluations,
+            truth=truth,
+            wide=wide,
+            named=frozenset({self.name} if problem.named else ()),
+            named_modes=frozenset(problem.modes if problem.named_modes else ()),
+            seed=problem.seed,
+        )
+
+    def finding(self, code: str, message: str, mode: Mode | None = None) -> Finding:
+        """A finding about the layer in its dtype."""
+        return Finding(
+            code=code,
+            severity=CODES[code].severity,
+            message=message,
+            span=self.problem.implementation.span,
+            engine=self.name,
+            dtype=self.problem.dtype,
+            mode=mode,
+            point=self.point,
+        )

@@ -1,0 +1,150 @@
+"""Derivatives of a layer, compared with their truth in the steps of the protocol."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.forward_mode import Pushes
+from gradcheck_cli.checks.protocol import CaseExamination, Steps
+from gradcheck_cli.checks.shape import output_shape
+from gradcheck_cli.checks.unfilled_entries import with_never_filled
+from gradcheck_cli.domain.case import Case, Suspect
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
+
+Evaluations = dict[tuple[str, str], Evaluation]
+"""By engine and mode."""
+
+
+class LayerCase(CaseExamination):
+    """Derivatives of a layer. `suspected`: not all of them were right at first."""
+
+    def __init__(self, layer: BoundLayer) -> None:
+        super().__init__()
+        self.layer = layer
+        self.suspected = False
+
+    @abstractmethod
+    def made(self, costs: bool = False) -> Case:
+        """What the judge is given; `costs`: with what rounding may cost."""
+
+    @abstractmethod
+    def again(self, subject: Subject) -> Evaluations:
+        """The same derivatives of the layer in another dtype."""
+
+    @abstractmethod
+    def elsewhere(self, mode: Mode, values: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        """The blocks of one mode where leaves have other values."""
+
+    @property
+    @abstractmethod
+    def unsure(self) -> bool:
+        """Whether a first look at values did not confirm them."""
+
+    def first_look(self) -> Steps[Case]:
+        case = self.made()
+        if self.unsure:
+            yield from self.layer.doubt()
+        return case
+
+    def cost_of_rounding(self) -> Steps[Case]:
+        self.suspected = True
+        yield from self.layer.doubt()
+        return self.costed()
+
+    def costed(self) -> Case:
+        """The case with what rounding may cost. What the backward never fills is no rounding."""
+        case, leaves = self.made(costs=True), self.layer.narrow.leaves
+        for mode in case.projections:
+            case = with_never_filled(case, mode, partial(self.elsewhere, mode), leaves)
+        return case
+
+    def second_look(self, found: Sequence[Suspect]) -> Steps[Case]:
+        """The same in float32, where the highest precision has not told already: an error that does
+        not care for the precision is no rounding error."""
+        yield from ()  # the layer is here
+        layer = self.layer
+        if layer.highest is not layer.narrow:
+            return self.case
+        if layer.narrow.dtype == "float64":
+            with layer.elsewhere("float32", {}) as other:
+                if other is not None:
+                    return replace(self.case, wide=self.again(other))
+        return replace(self.case, wide=self.rounded_anew())
+
+    def rounded_anew(self) -> Evaluations:
+        """What stands in for another precision, where the layer runs in none."""
+        return {}
+
+
+class Gradients(LayerCase):
+    """First derivatives of a layer in both modes: the whole Jacobian, or products of it."""
+
+    def __init__(self, layer: BoundLayer) -> None:
+        super().__init__(layer)
+        self.pushes = Pushes(layer.name, layer.problem, layer.narrow)
+        self.evaluations: tuple[Evaluation, ...] = ()
+
+    @abstractmethod
+    def reverse(self, subject: Subject) -> Evaluation:
+        """What reverse mode gives of a subject."""
+
+    @abstractmethod
+    def pushed(self, subject: Subject) -> Evaluation | None:
+        """What forward mode gives of a subject; None where there is no such mode."""
+
+    def evaluate(self) -> None:
+        """Evaluates the layer in the modes that the problem asks for."""
+        modes, narrow = self.layer.problem.modes, self.layer.narrow
+        reverse = self.reverse(narrow) if "reverse" in modes else None
+        forward = self.pushed(narrow) if "forward" in modes else None
+        self.evaluations = tuple(one for one in (reverse, forward) if one is not None)
+
+    def first_look(self) -> Steps[Case]:
+        case = yield from super().first_look()
+        self.notes += self.pushes.notes
+        return case
+
+    @property
+    def has_forward(self) -> bool:
+        """Whether there is something by forward mode to compare."""
+        return any(evaluation.mode == "forward" for evaluation in self.evaluations)
+
+    def again(self, subject: Subject) -> Evaluations:
+        return {(self.layer.name, "reverse"): self.reverse(subject)} | self.pushed_again(subject)
+
+    def pushed_again(self, subject: Subject) -> Evaluations:
+        """What forward mode gives in another precision, where there is a forward mode."""
+        found = self.pushed(subject) if self.has_forward else None
+        return {} if found is None else {(self.layer.name, "forward"): found}
+
+    def elsewhere(self, mode: Mode, values: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        if mode == "reverse":
+            return self.layer.narrow.run(Call(values, self.cotangents)).gradients
+        with self.layer.elsewhere(self.layer.narrow.dtype, values) as there:
+            found = {} if there is None else self.pushed_again(there)
+        return {name: g.values for one in found.values() for name, g in one.gradients.items()}
+
+    @property
+    @abstractmethod
+    def cotangents(self) -> Array:
+        """Of the flattened outputs, (k, m)."""
+
+    def evaluation(self, subject: Subject, ran: CallResult, seconds: float) -> Evaluation:
+        """A run of reverse mode with all cotangents."""
+        return Evaluation(
+            engine=self.layer.name,
+            dtype=subject.dtype,
+            rounding=self.layer.problem.dtype,
+            mode="reverse",
+            output=ran.output.reshape(output_shape(subject)),
+            gradients={n: Gradient(g, ran.dtypes.get(n)) for n, g in ran.gradients.items()},
+            forward=1,
+            backward=len(self.cotangents),
+            duration_s=seconds,
+        )
