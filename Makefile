@@ -15,7 +15,7 @@ help:
 	@echo "make test-all  run all tests: every row on every engine, fuzzers, benchmarks too, as CI does"
 	@echo "make fuzz    10,000 random specs, formulas, backwards, odd and hostile layers and signals; TIMES=10: 100,000"
 	@echo "make draws   run the tests that draw their examples, with fresh draws, DRAWS=10 times"
-	@echo "make lint    ruff, mypy and the layer contracts"
+	@echo "make lint    ruff, mypy, the layer contracts, and vulture for what nothing uses"
 	@echo "make format  let ruff format the code"
 	@echo "make docs    write docs/codes and docs/ops anew"
 	@echo "make bench   measure what is claimed about speed, and what is found in known cases"
@@ -46,6 +46,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vulture
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -39,7 +39,7 @@ def _leaky_relu_part(g: Value, y: Value, x: Value, negative_slope: float = 0.01)
 
 LEAST = "the smaller of the two slopes"
 
-leaky_relu: Op = row(
+row(
     "leaky_relu",
     in_float32(lambda x, *, negative_slope=0.01: np.where(x > 0, x, negative_slope * x)),
     Elementwise(_leaky_relu_part),
@@ -232,7 +232,7 @@ gelu: Op = composite("gelu", _gelu, points=GELU_TAILS).says(
     source="Hendrycks, Gimpel, Gaussian error linear units (2016)",
 )
 
-silu: Op = composite("silu", lambda x: x * sigmoid(x), aliases=("swish",)).says(
+composite("silu", lambda x: x * sigmoid(x), aliases=("swish",)).says(
     "x sigmoid(x)",
     "sigmoid(x) + x sigmoid(x) sigmoid(-x)",
     stability="sigmoid(x) sigmoid(-x) and not sigmoid(x) (1 - sigmoid(x))",
@@ -251,7 +251,7 @@ def _hardtanh_part(g: Value, y: Value, x: Value, min: float = -1.0, max: float =
     return where(logical_and(greater(x, min), less(x, max)), g, 0.0)
 
 
-hardtanh: Op = row(
+row(
     "hardtanh",
     lambda x, *, min=-1.0, max=1.0: clip.raw(x, min=min, max=max),
     Elementwise(_hardtanh_part),

@@ -52,7 +52,7 @@ negative: Op = row(
     "negative", np.negative, Elementwise(lambda g, y, x: -g), aliases=("neg",), rounding="none"
 ).says("-x", "-1")
 
-reciprocal: Op = row(
+row(
     "reciprocal",
     lambda x: np.true_divide(*weak_pair(1, x)),
     Elementwise(lambda g, y, x: -((g * y) * y)),

@@ -98,7 +98,7 @@ bessel_moment: Op = internal(
     source="DLMF 10.32.2, 10.40.1",
 )
 
-i0e: Op = row(
+row(
     "i0e",
     scipy_special("i0e"),
     Elementwise(lambda g, y, x: -(g * (sign(x) * bessel_moment(x, k=1)))),
@@ -114,7 +114,7 @@ i0e: Op = row(
     source="DLMF 10.32.2, 10.40.1",
 )
 
-i1e: Op = row(
+row(
     "i1e",
     scipy_special("i1e"),
     Elementwise(lambda g, y, x: g * (bessel_moment(x, k=2) - bessel_moment(x, k=1))),

@@ -14,7 +14,6 @@ from reference_engine.ops.selection import where
 from reference_engine.rules import Reduction, SelfAdjoint, Tangents, axes_of
 from reference_engine.traced import Value, to_array
 
-AXIS = {"axis": -1}
 DOMAIN = "x < inf; an x = -inf is left out, as by a mask"
 INF, NAN = float("inf"), float("nan")
 MASKED, NOTHING, INFINITE = ([-INF, 0.0, 0.0],), ([-INF, -INF],), ([INF, 0.0],)

@@ -89,7 +89,7 @@ def _extreme(name: str, alias: str, function: Any, adjective: str) -> Op:
 
 
 max_ = _extreme("max", "amax", np.maximum, "largest")
-min_ = _extreme("min", "amin", np.minimum, "smallest")
+_extreme("min", "amin", np.minimum, "smallest")
 
 
 def _exclusive_value(x: Any) -> Any:
@@ -167,12 +167,12 @@ def _of_truths(name: str, function: Any, formula: str) -> Op:
     )
 
 
-all_ = _of_truths(
+_of_truths(
     "all",
     lambda x, *, axis=None, keepdims=False: np.all(x, axis=axis, keepdims=keepdims),
     "whether every element along the axes is true (a number: not 0)",
 )
-any_ = _of_truths(
+_of_truths(
     "any",
     lambda x, *, axis=None, keepdims=False: np.any(x, axis=axis, keepdims=keepdims),
     "whether any element along the axes is true (a number: not 0)",

@@ -63,7 +63,7 @@ def _is_whole(x: Any) -> Any:
 sign = _step("sign", np.sign, "-1, 0 or 1", lambda x: np.equal(x, 0), "x = 0", 0.0)
 floor = _step("floor", np.floor, "the largest whole number <= x", _is_whole, "x whole", 1.0)
 ceil = _step("ceil", np.ceil, "the smallest whole number >= x", _is_whole, "x whole", 1.0)
-round_ = _step(
+_step(
     "round",
     np.rint,
     "the whole number next to x, the even one of two",

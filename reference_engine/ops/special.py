@@ -172,7 +172,7 @@ normal_hazard: Op = internal(
     source="DLMF 7.8.1, Mills' ratio",
 )
 
-log_ndtr: Op = row(
+row(
     "log_ndtr",
     scipy_special("log_ndtr"),
     Elementwise(lambda g, y, x: g * normal_hazard(x)),

@@ -310,7 +310,7 @@ def _stepwise(name: str) -> Lowering:
     def step(sympy: Any, x: Any) -> Any:
         from gradcheck_cli.engines.symbolic import functions
 
-        return getattr(functions, name)(x)
+        return functions.STEPS[name](x)
 
     return step
 
@@ -452,10 +452,10 @@ TABLE: Table = {
     "min": _extreme(minimum),
     **{name: the_row(name) for name in ("mean", "prod", "sum")},
     # Comparisons, logic, and the functions that choose between their arguments
-    "ceil": _stepwise("Ceil"),
+    "ceil": _stepwise("ceil"),
     "clip": clip,
     "equal": "Eq",
-    "floor": _stepwise("Floor"),
+    "floor": _stepwise("floor"),
     "greater": "Gt",
     "greater_equal": "Ge",
     "less": "Lt",
@@ -467,7 +467,7 @@ TABLE: Table = {
     "minimum": minimum,
     "not_equal": "Ne",
     "relu": lambda sympy, x: sympy.Piecewise((x, x > 0), (0, True)),
-    "round": _stepwise("Round"),
+    "round": _stepwise("round"),
     "sign": lambda sympy, x: sympy.Piecewise((1, x > 0), (-1, x < 0), (0, True)),
     "where": lambda sympy, condition, x, y: sympy.Piecewise((x, condition), (y, True)),
     # Operations that move entries about: the rows of the table, on arrays of expressions

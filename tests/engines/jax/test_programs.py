@@ -59,7 +59,7 @@ def compiled() -> Iterator[list[str]]:
     """One entry for everything that XLA has compiled since."""
     seen: list[str] = []
 
-    def listen(event: str, duration: float, **_: object) -> None:
+    def listen(event: str, _duration: float, **_: object) -> None:
         if event.endswith("backend_compile_duration"):
             seen.append(event)
 
