@@ -216,7 +216,7 @@ class _Examination:
         return subject
 
     def _with_surrogates(self, layer: BoundLayer) -> Steps[LayerAnswer]:
-        """What has a surrogate is held against that, and the rest against the derivative."""
+        """What has a surrogate is compared with that, and the rest with the derivative."""
         checks, findings, notes = Declared(layer, self._surrogates).judged()
         if findings:
             yield from layer.doubt()
@@ -236,7 +236,7 @@ class _Examination:
         other = wrong is not None and wrong.code == Codes.WRONG_OUTPUT
         if other:
             yield from layer.doubt()
-        # what computes something else is held against what it does compute
+        # what computes something else is compared with what it does compute
         exact = None if other or self._has_own_derivative() else model
         answer = yield from self._against(exact, layer)
         if wrong is None:

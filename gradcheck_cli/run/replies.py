@@ -1,11 +1,12 @@
-"""Whether what a worker sent answers what it was asked."""
+"""Answers to questions: whether one is an answer to what was asked, and the one that says why there
+is none."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.evaluation import Failure, Problem, TrainingProblem
+from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Training, TrainingProblem
 from gradcheck_cli.domain.fixes import FixRequest, Screened
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.truth import Truth
@@ -29,3 +30,12 @@ def answering(answer: Any, question: object, engine: str) -> Any:
     if not isinstance(answer, kinds):
         raise EngineFault(f"it answers with a {type(answer).__name__}, not a {kinds[0].__name__}")
     return answer
+
+
+def failed(engine: str, question: object, failure: Failure) -> Any:
+    """The answer to a question that could not be answered."""
+    if isinstance(question, Problem):
+        return Evaluation(engine, question.dtype, question.rounding, question.mode, failure=failure)
+    if isinstance(question, TrainingProblem):
+        return Training(engine, question.dtype, failure=failure)
+    return LayerAnswer(failure=failure) if isinstance(question, LayerProblem) else failure

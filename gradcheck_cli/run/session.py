@@ -10,9 +10,8 @@ from itertools import count
 from typing import Any
 
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.evaluation import Evaluation, Problem, Training, TrainingProblem
+from gradcheck_cli.domain.evaluation import Problem, TrainingProblem
 from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
-from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.report import Report, SpecResult
@@ -21,6 +20,7 @@ from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.run.finalize import settle
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan, placed
 from gradcheck_cli.run.pool import Done, Imported, Pool, Task
+from gradcheck_cli.run.replies import failed
 from gradcheck_cli.run.spec_state import Batch, Work
 from gradcheck_cli.version import VERSION
 
@@ -207,18 +207,8 @@ def _filled(done: Done) -> Iterator[Any]:
         return
     assert done.failure is not None
     failure = replace(done.failure, message=f"{done.failure.message} (in {_what(missing[0])})")
-    engine = done.task.engine
     for question in missing:
-        if isinstance(question, Problem):
-            yield Evaluation(
-                engine, question.dtype, question.rounding, question.mode, failure=failure
-            )
-        elif isinstance(question, TrainingProblem):
-            yield Training(engine, question.dtype, failure=failure)
-        elif isinstance(question, LayerProblem):
-            yield LayerAnswer(failure=failure)
-        else:
-            yield failure
+        yield failed(done.task.engine, question, failure)
 
 
 def _what(question: Any) -> str:

@@ -22,7 +22,6 @@ from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.run import channel, family, output
 
 if TYPE_CHECKING:
-    from gradcheck_cli.domain.evaluation import Failure
     from gradcheck_cli.engines.base import Engine
     from gradcheck_cli.run.state import Process
 
@@ -94,9 +93,11 @@ class _Line:
             self.write(channel.Answer(number, _answer(engine, question)))
         except TypeError as error:
             from gradcheck_cli.domain.evaluation import Failure
+            from gradcheck_cli.run.replies import failed
 
             failure = Failure("raised", f"its answer cannot be sent: {error}")
-            self.write(channel.Answer(number, _failed(engine, question, failure)))
+            name = engine.capabilities.name
+            self.write(channel.Answer(number, failed(name, question, failure)))
 
 
 def _watched() -> Process:
@@ -151,27 +152,12 @@ def _answer(engine: Engine, question: Any) -> Any:
         return _asked(engine, question)
     except BaseException as error:  # of a user's code: nobody interrupts a worker
         from gradcheck_cli.engines.tracebacks import as_failure, internal_failure
+        from gradcheck_cli.run.replies import failed
 
         kind = type(question).__name__
         if kind in OURS:
             return internal_failure(error, OURS[kind])
-        return _failed(engine, question, as_failure(error, ours=True))
-
-
-def _failed(engine: Engine, question: Any, failure: Failure) -> Any:
-    """The answer to a question that could not be answered."""
-    from gradcheck_cli.domain.evaluation import Evaluation, Training
-
-    name, kind = engine.capabilities.name, type(question).__name__
-    if kind == "Problem":
-        return Evaluation(name, question.dtype, question.rounding, question.mode, failure=failure)
-    if kind == "TrainingProblem":
-        return Training(name, question.dtype, failure=failure)
-    if kind == "LayerProblem":
-        from gradcheck_cli.domain.layer import LayerAnswer
-
-        return LayerAnswer(failure=failure)
-    return failure
+        return failed(engine.capabilities.name, question, as_failure(error, ours=True))
 
 
 def _asked(engine: Engine, question: Any) -> Any:

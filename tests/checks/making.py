@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.examination import examine
+from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.implementation import Implementation, Surrogate
 from gradcheck_cli.domain.layer import POWER, LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.spec import Input, Spec
+from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.torch.engine import TorchEngine
 
 SPAN = Span(1, 1, 1, 2)
@@ -72,3 +76,13 @@ def behaviour(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) 
     found = {finding.code: finding.message for finding in answer.findings}
     assert len(found) == len(answer.findings), "a code is told once"
     return found
+
+
+def bound_layer(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) -> BoundLayer:
+    """A layer of NumPy, an object with `forward` and `backward`, as it is examined."""
+    problem = layer_problem(layer, inputs, **settings)
+    mine = replace(problem.implementation, engine="numpy", target="layer")
+    problem = replace(problem, implementation=mine)
+    subjects = Subjects(NumpyEngine(), problem)
+    narrow = subjects.bound(problem.dtype)
+    return BoundLayer("numpy", problem, narrow, subjects.highest(narrow), subjects.bound)
