@@ -22,13 +22,15 @@ from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.explain.blame.patterns import axis_sizes, name_pattern
 from gradcheck_cli.judge import judge
+from gradcheck_cli.truth.absorption import ABSORBED, absorbed
 from gradcheck_cli.truth.bisect_entries import Search, at_rows
 from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Slope
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.of_large_layers import Projections
-from gradcheck_cli.truth.of_layers import stirred_values
+from gradcheck_cli.truth.of_layers import own_size, stirred_values
+from gradcheck_cli.truth.weighing import contradicted, left_open
 
 OF_THE_ENGINE = (
     Codes.WRONG_GRADIENT,
@@ -142,7 +144,7 @@ def judged_part(layer: BoundLayer, part: Part, more: bool, many: int | None = No
     narrow = _gradients(layer.narrow, part)
     wide, again, dtype = _in_other_precisions(layer, part, narrow)
     blocks = {
-        name: _block(columns, wide[name], layer.highest.dtype, layer.problem.dtype)
+        name: _block(columns, wide[name], layer.highest, part.rows, layer.problem.dtype)
         for name, columns in part.columns.items()
     }
     if not _is_known(part):
@@ -225,15 +227,16 @@ def _gradients(
     return found
 
 
-def _block(columns: Columns, wide: Float, own: str, judged: str) -> TruthBlock:
+def _block(columns: Columns, wide: Float, highest: Subject, rows: Float, judged: str) -> TruthBlock:
+    own = FORMATS[highest.dtype]
     zeros = np.zeros(wide.shape)
     ulp = FORMATS[judged].ulp(wide)
-    spread = 4 * FORMATS[own].ulp(wide)
+    spread = 4 * own.ulp(wide)
     if columns.right is not None and columns.cost is not None:
         right, cost = columns.right, columns.cost
         return TruthBlock.of(
             right,
-            4 * FORMATS[own].ulp(right),
+            4 * own.ulp(right),
             condition=cost,
             allowance=cost,
             floor=cost,
@@ -243,6 +246,9 @@ def _block(columns: Columns, wide: Float, own: str, judged: str) -> TruthBlock:
     for place, slope in enumerate(columns.slopes):
         found.put(place, slope)
     merged = merge(wide, spread, found, True, ulp, lambda: (zeros, zeros))
+    sizes = own_size(columns.leaf.value)[columns.flat]
+    off = contradicted(merged, wide, found)
+    merged = left_open(merged, absorbed(highest, rows, sizes, wide, found.value, off), ABSORBED)
     return merged.block(found, scale=found.steepest)
 
 

@@ -367,6 +367,8 @@ def _judge_missing(
                 truth_source=source_of(block),
             )
         )
+    of_point = Judged(np.zeros(block.kind.shape, np.int64), np.zeros(block.kind.shape))
+    _merge_point(got, evaluation.mode, name, block, of_point)
     status: Status = "failed" if missing else "passed"
     passed_by = () if missing else [Pass("no gradient", int(block.value.size))]
     source = source_of(block)

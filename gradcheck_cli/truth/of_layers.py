@@ -16,6 +16,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.thresholds import OPERATIONS, VAGUE_BAR, Step
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
+from gradcheck_cli.truth.absorption import ABSORBED, absorbed
 from gradcheck_cli.truth.bisect_directions import confirm
 from gradcheck_cli.truth.blocks import Differences, Merged
 from gradcheck_cli.truth.corners import cornered
@@ -249,6 +250,10 @@ class CallableTruth:
                 at, seed = self.values, self.seed
                 merged = cornered(merged, gradient, found, self._several, at, name, seed)
             merged = blurred(merged, gradient, found, self._in_last_digit(name, found))
+            sizes, off = own_size(self.values[name]), contradicted(merged, gradient, found)
+            rows, value = self.cotangents, found.value
+            lost = absorbed(self.subject, rows, sizes, gradient, value, off)
+            merged = left_open(merged, lost, ABSORBED)
             return left_open(merged, self._unresolved(merged, name, found), UNRESOLVED)
 
         return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled)

@@ -195,8 +195,7 @@ def _of_casts(
     unit = FORMATS["float32"].unit_roundoff
     shown: list[Float] = []
     for ulps in CASTS:
-        factor = _representable(ulps * unit, "float64")
-        shown.append(_in_differences(_table(function, values, zero, factor), ORDERS))
+        shown.append(_at_ulps_of_float32(function, values, zero, ulps))
         if np.all(shown[0] <= NOISE_GROWS * known):
             return np.zeros(zero.shape)
     seen = np.sort(shown, axis=0)
@@ -205,7 +204,37 @@ def _of_casts(
         seen[-1] <= ROUNDING_GRAINS * unit * sizes
     )
     is_rounding &= seen[-1] > NOISE_GROWS * known
+    # steps of a function, as of floor(x) at 1e9, are smaller than a rounding of all that it is of
+    inputs = max(map(largest_of, values.values()), default=0.0)
+    is_rounding &= NOISE_GROWS * seen[-1] >= unit * np.fmin(np.abs(zero), inputs)
+    if np.any(is_rounding):  # a function that is steep here alone, as a square root at 0, is not so
+        there = _a_little_way_off(values, BESIDE)
+        value = function(there)
+        shown = [_at_ulps_of_float32(function, there, value, ulps) for ulps in CASTS]
+        is_rounding &= seen[-1] <= NOISE_GROWS * np.max(shown, axis=0)
     return np.where(is_rounding, seen[-1], 0.0)
+
+
+def _at_ulps_of_float32(
+    function: Callable[[Mapping[str, Array]], Float],
+    values: Mapping[str, Array],
+    zero: Float,
+    ulps: float,
+) -> Float:
+    """The noise (m,) at points that lie so many ulps of float32 apart."""
+    factor = _representable(ulps * FORMATS["float32"].unit_roundoff, "float64")
+    return _in_differences(_table(function, values, zero, factor), ORDERS)
+
+
+def _a_little_way_off(values: Mapping[str, Array], part: float) -> dict[str, Array]:
+    """The values with floating numbers moved by a part of themselves, and zeros by that part of
+    their neighbours."""
+    return {
+        name: value + part * np.where(value == 0, typical(value), value)
+        if value.dtype.kind == "f"
+        else value
+        for name, value in values.items()
+    }
 
 
 def _grain(

@@ -153,3 +153,36 @@ def test_the_rounding_of_inputs_at_a_root_is_no_float32() -> None:
     zero = np.log(x)
     _, was_float32 = measured_of_layer(lambda v: np.log(v["x"]), {"x": x}, zero, True, "float64")
     assert not was_float32
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (np.floor, [1e9, 3e9]),
+        (np.round, [-4e10, 1.0]),
+        (np.floor_divide, [6e8, 2.5]),
+        (np.sqrt, [0.0, 0.5]),
+        (np.cbrt, [0.0, 2.0]),
+    ],
+)
+def test_steps_and_steep_points_of_a_function_are_no_float32(function, x: list[float]) -> None:
+    start = np.array(x)
+
+    def layer(values):
+        v = values["x"]
+        return function(v, 1.0) if function is np.floor_divide else function(v)
+
+    zero = layer({"x": start})
+    _, was_float32 = measured_of_layer(layer, {"x": start}, zero, True, "float64")
+    assert not was_float32
+
+
+@pytest.mark.parametrize("offset", [0.0, 3.0, 1e3])
+def test_a_part_that_was_float32_is_noisy_beside_another(offset: float) -> None:
+    x = np.array([0.37, -1.7])
+
+    def cast(v: dict) -> np.ndarray:
+        return v["x"].astype(np.float32).astype(np.float64) + offset
+
+    _, was_float32 = measured_of_layer(cast, {"x": x}, cast({"x": x}), True, "float64")
+    assert was_float32

@@ -1,0 +1,92 @@
+"""Differences of values that a number on the way has absorbed accuse nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+
+from gradcheck_cli.checks.examination import examine
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.jax.engine import JaxEngine
+from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
+from gradcheck_cli.engines.torch.engine import TorchEngine
+from tests.checks.making import layer_problem
+
+ENGINES = [TorchEngine, TensorFlowEngine, JaxEngine]
+
+
+class Tripled(torch.autograd.Function):
+    """x -> 2 x with the derivative 3."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, y_bar: Any) -> Any:
+        return 3 * y_bar
+
+
+@tf.custom_gradient
+def tripled_in_tensorflow(x: Any) -> Any:
+    return 2 * x, lambda y_bar: 3 * y_bar
+
+
+@jax.custom_vjp
+def tripled_in_jax(x: Any) -> Any:
+    return 2 * x
+
+
+tripled_in_jax.defvjp(lambda x: (2 * x, None), lambda _, y_bar: (3 * y_bar,))
+WRONG = {
+    TorchEngine: Tripled.apply,
+    TensorFlowEngine: tripled_in_tensorflow,
+    JaxEngine: tripled_in_jax,
+}
+
+
+def codes(made: Callable[[], Engine], layer: Any, x: list[float]) -> set[str]:
+    engine = made()
+    engine.load()
+    problem = layer_problem(layer, {"x": x})
+    mine = replace(problem.implementation, engine=engine.capabilities.name)
+    return {found.code for found in examine(engine, replace(problem, implementation=mine)).findings}
+
+
+@pytest.mark.parametrize("made", ENGINES)
+@pytest.mark.parametrize("large", [1e16, -3e15, 2.0**55])
+def test_a_lost_term_is_undecided_and_not_wrong(made: Callable[[], Engine], large: float) -> None:
+    def layer(x: Any) -> Any:
+        return (x + large) - large + x
+
+    assert codes(made, layer, [0.5, 1.3]) <= {"GC501", "GC301"}
+
+
+def test_so_it_is_where_the_jacobian_is_too_large_to_be_taken_whole() -> None:
+    x = np.random.default_rng(0).uniform(-2, 2, 60)
+    assert codes(TorchEngine, lambda x: (x + 1e16) - 1e16 + x, x.tolist()) <= {"GC501"}
+
+
+@pytest.mark.parametrize("made", ENGINES)
+@pytest.mark.parametrize("large", [0.0, 1e9])
+def test_what_is_wrong_beside_a_large_number_is_found(
+    made: Callable[[], Engine], large: float
+) -> None:
+    wrong = WRONG[made]
+    assert "GC101" in codes(made, lambda x: wrong(x) + large, [0.5, 1.3])
+
+
+def test_what_is_wrong_beside_a_mask_is_found() -> None:
+    def masked(x: Any) -> Any:
+        logits = jnp.concatenate([tripled_in_jax(x), jnp.full(1, -1e30, x.dtype)])
+        return jax.nn.softmax(logits)
+
+    assert "GC101" in codes(JaxEngine, masked, [0.5, 1.3])
