@@ -25,9 +25,10 @@ from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK, SAME_ER
 from gradcheck_cli.domain.truth import Documented, Truth
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.formula import Argument, parse
-from gradcheck_cli.judge.entries import error_in_ulps
-from gradcheck_cli.judge.findings import said, severity_of_loss
+from gradcheck_cli.judge.findings import severity_of_loss
+from gradcheck_cli.judge.measures import error_in_ulps
 from gradcheck_cli.judge.outputs import follows_output
+from gradcheck_cli.judge.wording import said
 from gradcheck_cli.truth import compute
 from gradcheck_cli.truth.of_layers import projected
 

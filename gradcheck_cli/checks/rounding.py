@@ -20,7 +20,7 @@ from gradcheck_cli.domain.thresholds import (
     Step,
 )
 from gradcheck_cli.engines.layer.subject import Call, Subject
-from gradcheck_cli.judge.entries import Mask
+from gradcheck_cli.judge.measures import Mask
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.of_large_layers import Projections
 from gradcheck_cli.truth.of_layers import STIRRED, natural_size, stirred

@@ -13,7 +13,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.thresholds import Step
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge.entries import Mask
+from gradcheck_cli.judge.measures import Mask
 
 # Where 1 - tanh(x)^2 is absorbed, or exp(-x) underflows, a sixteenth of x is harmless.
 SMALLER: tuple[Step, ...] = (2.0**-4, 2.0**-8)

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Mode
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
 from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK, HIDDEN_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge.entries import Verdict
+from gradcheck_cli.judge.decision import Verdict
 from gradcheck_cli.judge.findings import entry_index, finding
 
 Verdicts = Mapping[tuple[Mode, str], Array]

@@ -10,8 +10,8 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.report import Check, Finding, Pass
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge.entries import Mask, accepted, error_in_ulps
 from gradcheck_cli.judge.findings import entries_of, finding, source_of
+from gradcheck_cli.judge.measures import Mask, accepted, error_in_ulps
 
 
 def judge_approximation(case: Case, evaluation: Evaluation) -> tuple[list[Check], list[Finding]]:

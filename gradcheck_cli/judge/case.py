@@ -16,15 +16,7 @@ from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.agreement import apart, engines_disagree, modes_disagree
 from gradcheck_cli.judge.approximations import judge_approximation
-from gradcheck_cli.judge.entries import (
-    Again,
-    Judged,
-    Verdict,
-    accepted,
-    error_in_ulps,
-    judge_block,
-    too_wide,
-)
+from gradcheck_cli.judge.decision import Judged, Verdict, judge_block
 from gradcheck_cli.judge.failures import (
     dtype_finding,
     failure_finding,
@@ -32,7 +24,6 @@ from gradcheck_cli.judge.failures import (
     no_truth_finding,
 )
 from gradcheck_cli.judge.findings import (
-    documented_of,
     engine_findings,
     finding,
     guard_findings,
@@ -43,7 +34,9 @@ from gradcheck_cli.judge.findings import (
 from gradcheck_cli.judge.flushing import flushed_finding
 from gradcheck_cli.judge.gate import rules_of
 from gradcheck_cli.judge.kinks import outside_hull
+from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps, too_wide
 from gradcheck_cli.judge.outputs import lost_rows, output_findings, worst_output
+from gradcheck_cli.judge.wording import documented_of
 
 
 def suspects(case: Case) -> tuple[Suspect, ...]:

@@ -14,26 +14,10 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Evaluation, Mod
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding, Indexing
 from gradcheck_cli.domain.thresholds import ERROR_BITS
-from gradcheck_cli.domain.truth import Documented, PointKind, TruthBlock
-from gradcheck_cli.judge.entries import Judged, Mask, Verdict, accepted_errors
-
-# Verdicts that speak of an engine; those of the point itself are reported once a dtype.
-OF_THE_ENGINE: dict[Verdict, str] = {
-    Verdict.NAN: Codes.NAN_GRADIENT,
-    Verdict.INFINITE: Codes.INFINITE_GRADIENT,
-    Verdict.OVERFLOW: Codes.INFINITE_GRADIENT,
-    Verdict.WRONG: Codes.WRONG_GRADIENT,
-    Verdict.UNDERFLOW: Codes.UNDERFLOW_TO_ZERO,
-    Verdict.PRECISION: Codes.PRECISION_LOSS,
-    Verdict.ILL_CONDITIONED: Codes.ILL_CONDITIONED,
-    Verdict.DOCUMENTED: Codes.DOCUMENTED_APPROXIMATION,
-}
-OF_THE_POINT: dict[Verdict, str] = {
-    Verdict.KINK: Codes.KINK,
-    Verdict.UNDEFINED: Codes.UNDEFINED_DERIVATIVE,
-    Verdict.JUMP: Codes.DISCONTINUITY,
-    Verdict.UNDECIDED: Codes.UNDECIDED,
-}
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.judge.decision import OF_THE_ENGINE, OF_THE_POINT, Judged, Verdict
+from gradcheck_cli.judge.measures import Mask
+from gradcheck_cli.judge.wording import About, documented_of
 
 
 def output_span(case: Case) -> Span:
@@ -183,12 +167,6 @@ def source_of(block: TruthBlock, places: Array | None = None) -> str:
     return "finite-difference"
 
 
-def genuine_overflow(what: str, exact: float, fmt: FloatFormat) -> str:
-    """A truth that no way of computing can bring into the dtype."""
-    size = f"{exact:.4g}" if np.isfinite(exact) else "beyond 1.8e308"
-    return f"genuine overflow: {what}, {size}, does not fit {fmt.name}"
-
-
 BESIDE = "invisible beside the largest entry of its row or column"
 
 
@@ -202,19 +180,17 @@ def engine_findings(
         return
     documented = documented_of(case, evaluation)
     counts = np.bincount(judged.verdict.ravel(), minlength=len(Verdict))
-    for verdict, code in OF_THE_ENGINE.items():
+    for verdict, row in OF_THE_ENGINE.items():
         if not counts[verdict]:
             continue
-        places = np.argwhere(_told(verdict, judged))
-        if verdict is Verdict.WRONG and evaluation.mode in SECOND:
-            code = Codes.WRONG_SECOND_DERIVATIVE
-        entries, more = entries_of(case, evaluation.mode, name, block, places, g, judged.ulps)
+        mode, places = evaluation.mode, np.argwhere(_told(verdict, judged))
+        second = verdict is Verdict.WRONG and mode in SECOND
+        entries, more = entries_of(case, mode, name, block, places, g, judged.ulps)
+        about = About(case, mode, name, block, places, evaluation, judged.ulps, judged.in_float32)
         yield finding(
             case,
-            code,
-            _message(case, code, evaluation.mode, name, block, judged, places)
-            + (f": {said(documented)}" if documented and verdict is Verdict.DOCUMENTED else "")
-            + (f"; {BESIDE}" if _are_hidden(verdict, judged, places) else ""),
+            Codes.WRONG_SECOND_DERIVATIVE if second else row.code,
+            row.says(about) + (f"; {BESIDE}" if _are_hidden(verdict, judged, places) else ""),
             severity=_severity(case, verdict, judged, places),
             evaluation=evaluation,
             input=name,
@@ -252,115 +228,13 @@ def _severity(case: Case, verdict: Verdict, judged: Judged, places: Array) -> Se
     if verdict not in (Verdict.PRECISION, Verdict.DOCUMENTED):
         return None
     worst = np.nanmax(judged.ulps[places[:, 0], places[:, 1]])
-    return severity_of_loss(OF_THE_ENGINE[verdict], float(worst), FORMATS[case.dtype])
+    return severity_of_loss(OF_THE_ENGINE[verdict].code, float(worst), FORMATS[case.dtype])
 
 
 def severity_of_loss(code: str, ulps: float, fmt: FloatFormat) -> Severity:
     """A note where no more than half of the digits are lost, else what the code says."""
     small = ulps <= 2.0 ** (ERROR_BITS * fmt.bits)
     return "note" if small else CODES[code].severity
-
-
-def _message(
-    case: Case,
-    code: str,
-    mode: Mode,
-    name: str,
-    block: TruthBlock,
-    judged: Judged,
-    places: Array,
-) -> str:
-    what = "second derivative" if mode in SECOND else "gradient"
-    many = f"{len(places)} of {judged.verdict.size} entries of the {what} of `{name}`"
-    many = f"the {what} of `{name}`" if judged.verdict.size == 1 else many
-    at = places[:, 0], places[:, 1]
-    fmt = FORMATS[case.dtype]
-    where = "where the derivative is finite"
-    rounded = fmt.round(block.value[at])
-    if np.all(np.isinf(rounded)):
-        largest = block.value[at][np.argmax(np.abs(block.value[at]))]
-        where = f"by {genuine_overflow('the truth', float(largest), fmt)}"
-    rough = np.isin(block.kind[at], (PointKind.UNDEFINED, PointKind.JUMP))
-    if np.all(rough):
-        where = "at a point without a derivative"
-    elif np.any(rough):
-        where = "at a point without a derivative, and where the derivative is finite"
-    elif np.all(block.kind[at] == PointKind.KINK):
-        where = "at a kink"
-    elif np.all(block.kind[at] == PointKind.UNDECIDED):
-        where = "where the truth is unknown"
-    worst = judged.ulps[at][np.isfinite(judged.ulps[at])]
-    bits = min(np.log2(np.max(worst, initial=1.0)), fmt.bits)
-    wrong = "wrong in every precision, so rounding is not the cause"
-    if judged.in_float32 is not None and np.all(judged.in_float32[at]):
-        wrong = "wrong in float64, and rounding is not the cause: float32 has no such error"
-    return {
-        Codes.WRONG_GRADIENT: f"{many}: {wrong}",
-        Codes.WRONG_SECOND_DERIVATIVE: f"{many}: {wrong}",
-        Codes.NAN_GRADIENT: f"{many}: nan {where}",
-        Codes.INFINITE_GRADIENT: f"{many}: infinite {where}",
-        Codes.PRECISION_LOSS: f"{many}: {bits:.0f} of {fmt.bits} bits lost in {case.dtype}",
-        Codes.UNDERFLOW_TO_ZERO: f"{many}: zero, although {case.dtype} can hold the truth",
-        Codes.DOCUMENTED_APPROXIMATION: (
-            f"{many}: off by {_off_by(judged, block, at, fmt)} of the exact derivative"
-        ),
-        Codes.ILL_CONDITIONED: f"{many}: {_sensitive(case, block, judged, at)}",
-    }[code]
-
-
-def _off_by(judged: Judged, block: TruthBlock, at: tuple[Array, ...], fmt: FloatFormat) -> str:
-    """The largest error as a part of the number that is right."""
-    with np.errstate(all="ignore"):
-        parts = judged.ulps[at] * fmt.ulp(block.value[at]) / np.abs(block.value[at])
-    return f"{np.max(parts):.1e}"
-
-
-def documented_of(case: Case, evaluation: Evaluation) -> Documented | None:
-    """What the engine of an evaluation says that it approximates."""
-    every = () if case.truth is None else case.truth.documented
-    return next((one for one in every if one.engine == evaluation.engine), None)
-
-
-def said(documented: Documented) -> str:
-    """The words of a documentation, for a message."""
-    return f"a documented approximation of `{documented.row}`: {documented.says}"
-
-
-def _sensitive(case: Case, block: TruthBlock, judged: Judged, at: tuple[Array, ...]) -> str:
-    """What moves an ill-conditioned entry by as much as its error."""
-    fmt = FORMATS[case.dtype]
-    with np.errstate(all="ignore"):
-        errors = judged.ulps[at] * fmt.ulp(block.value[at])
-        by_inputs = accepted_errors(block, fmt, case.spec.tolerance).conditioning[at]
-    if np.all(errors <= by_inputs):
-        return "rounding the inputs alone moves it by as much"
-    return "rounding the inputs, and each operation once, moves it by as much"
-
-
-_POINT_MESSAGES = {
-    Codes.UNDEFINED_DERIVATIVE: (
-        "no finite derivative here: a vertical tangent, or the edge of the domain"
-    ),
-    Codes.DISCONTINUITY: "the function jumps here, so there is no derivative",
-}
-
-
-def _point_message(case: Case, code: str, key: tuple[Mode, str], place: Array) -> str:
-    """What is said of the first entry with this code stands for all of them."""
-    truth = case.truth
-    assert truth is not None
-    if code == Codes.KINK:
-        block = truth.blocks[key]
-        low, high = float(block.lower[tuple(place)]), float(block.upper[tuple(place)])
-        if key[0] in SECOND and (np.isinf(low) or np.isinf(high)):
-            return "the gradient has a kink or a jump here, so it has no derivative itself"
-        if np.isinf(low) or np.isinf(high):
-            return "a kink of many slopes, of which not all are known: any finite one is accepted"
-        return f"a kink: every slope from {low:.4g} to {high:.4g} is accepted"
-    if code == Codes.UNDECIDED:
-        reason = truth.reasons.get(key, "the error bar of the truth is too wide to tell")
-        return f"undecided: {reason}"
-    return _POINT_MESSAGES[code]
 
 
 def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Iterable[Finding]:
@@ -375,17 +249,16 @@ def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Itera
         if not np.any(verdicts):
             continue
         block = truth.blocks[mode, name]
-        for verdict, code in OF_THE_POINT.items():
+        for verdict, row in OF_THE_POINT.items():
             places = np.argwhere(verdicts == verdict)
-            if not len(places) or (code, name) in seen:
+            if not len(places) or (row.code, name) in seen:
                 continue
-            seen.add((code, name))
+            seen.add((row.code, name))
             entries, more = entries_of(case, mode, name, block, places, None, None)
-            message = f"`{name}`: {_point_message(case, code, (mode, name), places[0])}"
             yield finding(
                 case,
-                code,
-                message,
+                row.code,
+                row.says(About(case, mode, name, block, places)),
                 input=name,
                 entries=entries,
                 more=more,

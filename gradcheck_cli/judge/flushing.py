@@ -11,8 +11,8 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import ERROR_BITS
-from gradcheck_cli.judge.entries import Mask
 from gradcheck_cli.judge.findings import finding
+from gradcheck_cli.judge.measures import Mask
 from gradcheck_cli.judge.outputs import lost_rows
 
 

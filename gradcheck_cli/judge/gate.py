@@ -20,10 +20,9 @@ from gradcheck_cli.domain.report import Check, Finding, Pass, Rule
 from gradcheck_cli.domain.spec import Tolerance
 from gradcheck_cli.domain.thresholds import DECIDABLE, ERROR_BITS, FEW_ULPS, NOTE_BITS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge.entries import (
-    Judged,
+from gradcheck_cli.judge.decision import Judged, Verdict
+from gradcheck_cli.judge.measures import (
     Mask,
-    Verdict,
     accepted_errors,
     has_tolerance,
     legitimately_flushed,
@@ -107,20 +106,18 @@ def rules_of(
     """By which rules the entries of a block, shape (rows, columns), pass that are more than a few
     ulps off, or not smooth. `none` has what no rule allows: what is reported as an error, or what
     the judge missed."""
-    with np.errstate(all="ignore"):
-        error = np.abs(g - block.value)
-        left = ~(error <= FEW_ULPS * fmt.ulp(block.value))
+    left = ~(judged.ulps <= FEW_ULPS)
     rough = (block.kind != PointKind.SMOOTH) | (judged.verdict != Verdict.CORRECT)
     if not (np.any(left) or np.any(rough)):
         return ()
     left |= rough
     found: list[Pass] = []
-    for rule, mask in _masks(g, error, block, judged, fmt, tolerance):
+    for rule, mask in _masks(g, block, judged, fmt, tolerance):
         mine = mask & left
-        if np.any(mine):
+        if mine.any():
             found.append(_pass(rule, judged.ulps[mine]))
             left &= ~mine
-    if np.any(left):
+    if left.any():
         found.append(_pass("none", judged.ulps[left]))
     return tuple(found)
 
@@ -150,7 +147,6 @@ def merged(passes: Iterable[Pass]) -> tuple[Pass, ...]:
 
 def _masks(
     g: Array,
-    error: Array,
     block: TruthBlock,
     judged: Judged,
     fmt: FloatFormat,
@@ -167,7 +163,9 @@ def _masks(
     yield "invisible", lost & hidden
     yield "some digits", (verdict == Verdict.PRECISION) & _fewer(judged, fmt, ERROR_BITS)
     correct = smooth & (verdict == Verdict.CORRECT)
-    most = accepted_errors(block, fmt, tolerance)
+    with np.errstate(all="ignore"):
+        error = np.abs(g - block.value)
+    most = judged.accepted or accepted_errors(block, fmt, tolerance)
     if has_tolerance(fmt, tolerance):
         yield "tolerance", correct & (error <= most.base)
     zero = np.abs(block.value) <= block.error

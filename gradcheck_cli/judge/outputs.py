@@ -14,8 +14,9 @@ from gradcheck_cli.domain.evaluation import SECOND, Evaluation
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
 from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS, FIRST_ORDER_SLACK
 from gradcheck_cli.domain.truth import Cost, Documented, PointKind
-from gradcheck_cli.judge.entries import Mask, error_in_ulps, legitimately_flushed
-from gradcheck_cli.judge.findings import documented_of, finding, genuine_overflow, said
+from gradcheck_cli.judge.findings import finding
+from gradcheck_cli.judge.measures import Mask, error_in_ulps, legitimately_flushed
+from gradcheck_cli.judge.wording import documented_of, genuine_overflow, said
 
 
 def lost_rows(case: Case, evaluation: Evaluation) -> Mask:

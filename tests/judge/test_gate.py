@@ -17,7 +17,8 @@ from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.judge import case as judging
 from gradcheck_cli.judge import gate
-from gradcheck_cli.judge.entries import Again, Judged, judge_block
+from gradcheck_cli.judge.decision import Judged, Verdict, judge_block
+from gradcheck_cli.judge.measures import Again
 from gradcheck_cli.run.finalize import Found, settle
 from gradcheck_cli.run.plan import make_plan
 from tests.conftest import decide, spec_of
@@ -82,6 +83,16 @@ def test_every_rule_has_a_sentence() -> None:
     assert set(gate.RULES) == set(get_args(Rule))
 
 
+# With a finding of their own, so that no rule needs to let them pass.
+REPORTED = (
+    Verdict.NAN,
+    Verdict.INFINITE,
+    Verdict.WRONG,
+    Verdict.UNDERFLOW,
+    Verdict.PRECISION,
+)
+
+
 def random_block(rng: np.random.Generator, shape: tuple[int, int]) -> TruthBlock:
     """Truth, bars and costs of any size beside each other."""
 
@@ -112,7 +123,7 @@ def test_what_the_judge_passes_has_a_rule(seed: int) -> None:
     tolerance = Tolerance(rtol={"": 1e-3}) if seed % 5 == 0 else None
     wide = Again(g if seed % 2 else truth.value, FORMATS["float64"])
     judged = judge_block(g, truth, wide, np.zeros((1, 1), bool), FMT, tolerance)
-    told = np.isin(judged.verdict, [2, 3, 4, 5, 6])  # NAN to PRECISION: with a finding of their own
+    told = np.isin(judged.verdict, REPORTED)
     left = replace_verdicts(judged, told)
     found = gate.rules_of(g[~told][None], part(truth, ~told), left, FMT, tolerance)
     assert "none" not in {one.rule for one in found}, f"seed {seed}"

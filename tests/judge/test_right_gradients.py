@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind
-from gradcheck_cli.judge.entries import error_in_ulps
+from gradcheck_cli.judge.measures import error_in_ulps
 from reference_engine.op import TABLE
 from tests.conftest import Judged, decide, spec_of
 from tests.every import by_family, every

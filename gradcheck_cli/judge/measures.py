@@ -1,9 +1,9 @@
-"""The decision per entry, on whole blocks at once. Pure: arrays in, arrays out."""
+"""What is measured of every entry of a block at once. Pure: arrays in, arrays out; all are of shape
+(rows, columns)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -24,41 +24,6 @@ from gradcheck_cli.domain.thresholds import (
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 
 Mask = npt.NDArray[np.bool_]
-
-
-class Verdict(IntEnum):
-    """What one entry is. The order is that of the decision table: the first that applies."""
-
-    CORRECT = 0
-    OUTPUT_LOST = 1  # its output is nan or inf already
-    NAN = 2
-    INFINITE = 3
-    WRONG = 4
-    UNDERFLOW = 5
-    PRECISION = 6
-    ILL_CONDITIONED = 7
-    KINK = 8
-    UNDEFINED = 9
-    JUMP = 10
-    UNDECIDED = 11
-    OVERFLOW = 12  # infinite, and the truth does not fit the dtype either
-    DOCUMENTED = 13  # off by what the engine's documentation says
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """One block: a Verdict and the error in ulps for every entry, shape (rows, columns).
-
-    `in_float32` marks the wrong ones which are right in float32, to its digits. Where some are off,
-    `felt` marks those whose error is large beside the derivatives of this function, `hidden` those
-    whose error is nothing beside the largest entry of their row and column.
-    """
-
-    verdict: npt.NDArray[np.int64]
-    ulps: Array
-    in_float32: Mask | None = None
-    felt: Mask | None = None
-    hidden: Mask | None = None
 
 
 def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
@@ -114,7 +79,7 @@ def _tolerated(truth: Array, fmt: FloatFormat, tolerance: Tolerance | None) -> A
     return np.asarray(FEW_ULPS * fmt.ulp(truth))
 
 
-def _surely_tolerated(
+def surely_tolerated(
     g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None
 ) -> Mask:
     """Entries within what the user accepts, wherever in its bar the truth is."""
@@ -162,71 +127,6 @@ class Again:
         return np.asarray((size >= self.format.smallest_normal) & (size <= self.format.largest))
 
 
-def judge_block(
-    g: Array,
-    block: TruthBlock,
-    wide: Again | None,
-    lost: Mask,
-    fmt: FloatFormat,
-    tolerance: Tolerance | None,
-    *,
-    repairable: bool | None = None,
-    documented: TruthBlock | None = None,
-) -> Judged:
-    """The verdict of every entry of one block.
-
-    `g` and every array of `block` have shape (rows, columns); `wide` is None where nobody looked
-    again. `lost` marks rows whose output is not finite, shape (rows, 1) or (rows, columns).
-    `repairable` says whether rounding may spoil the worst entry, as its operations show: where it
-    may not, the floor is known. None where nobody looked at them. `documented` is what the engine
-    says that it gives, where that is no exact derivative.
-    """
-    ulps = error_in_ulps(g, block.value, fmt)
-    if np.all(lost):
-        return Judged(np.full(g.shape, int(Verdict.OUTPUT_LOST), dtype=np.int64), ulps)
-    verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
-    right = accepted(g, block, fmt, tolerance)
-    undecided = right & too_wide(block, fmt) & ~_surely_tolerated(g, block, fmt, tolerance)
-    overflow = right & np.isinf(g) & (block.kind == PointKind.SMOOTH)
-    remarkable = np.any(undecided) or np.any(overflow) or np.any(block.kind) or np.any(lost)
-    if np.all(right) and not remarkable:
-        return Judged(verdict, ulps)  # nearly every block
-    verdict[undecided | (block.kind == PointKind.UNDECIDED)] = Verdict.UNDECIDED
-    if np.any(undecided):
-        verdict[undecided & _few_digits(g, block)] = Verdict.ILL_CONDITIONED
-    verdict[(block.kind == PointKind.KINK) & right] = Verdict.KINK
-    verdict[block.kind == PointKind.UNDEFINED] = Verdict.UNDEFINED
-    verdict[block.kind == PointKind.JUMP] = Verdict.JUMP
-    off = ~right
-    verdict[off & (block.kind == PointKind.KINK)] = Verdict.WRONG
-    smooth_off = off & (block.kind == PointKind.SMOOTH) & np.isfinite(g)
-    right_in_float32 = felt = hidden = None
-    if fmt.name == "float64" and wide is not None and wide.format.name == "float32":
-        right_in_float32 = _only_off_here(g, ulps, wide, block, fmt)
-    if np.any(smooth_off):
-        wrong = _wrong(g, block, wide) | (False if right_in_float32 is None else right_in_float32)
-        if not repairable and wide is not None:
-            zero = (g == 0) & (wide.values == 0) & wide.speaks_of(g, block.value)
-            seen = _of_natural_size if repairable is None else _beyond_rounding
-            wrong |= zero & seen(wide, block, fmt)
-        felt = _felt(g, block, ulps, fmt, tolerance)
-        hidden = _hidden(g, block, fmt)
-        off_by = _off(g, block, wrong, ulps, felt, fmt, tolerance)
-        verdict = np.where(smooth_off, off_by, verdict)
-        if documented is not None:
-            says = follows(g, block, documented, fmt, tolerance)
-            verdict[np.isin(verdict, _DEFECTS) & says] = Verdict.DOCUMENTED
-    known = block.kind != PointKind.UNDECIDED
-    verdict[off & np.isnan(g)] = Verdict.NAN
-    verdict[off & np.isinf(g) & known] = Verdict.INFINITE
-    verdict[overflow] = Verdict.OVERFLOW
-    verdict = np.where(np.broadcast_to(lost, g.shape), int(Verdict.OUTPUT_LOST), verdict)
-    return Judged(verdict, ulps, right_in_float32, felt, hidden)
-
-
-_DEFECTS = (Verdict.WRONG, Verdict.UNDERFLOW, Verdict.PRECISION)
-
-
 def follows(
     g: Array,
     block: TruthBlock,
@@ -242,11 +142,11 @@ def follows(
         explained = left <= SAME_ERROR * np.abs(g - block.value)
         right = (left <= most.conditioning) | (left <= most.rounding)
     if not has_tolerance(fmt, tolerance):
-        right |= ~_lossy(error_in_ulps(g, documented.value, fmt), fmt, NOTE_BITS)
+        right |= ~lossy(error_in_ulps(g, documented.value, fmt), fmt, NOTE_BITS)
     return np.asarray(explained & right)
 
 
-def _few_digits(g: Array, block: TruthBlock) -> Mask:
+def has_few_digits(g: Array, block: TruthBlock) -> Mask:
     """Entries of which few digits are known, but half an ulp of the inputs leaves no more."""
     with np.errstate(all="ignore"):
         farthest = np.abs(g - block.value) + block.error
@@ -291,16 +191,16 @@ def accepted_errors(block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | 
         base = block.error + _tolerated(block.value, fmt, tolerance)
         small = block.floor <= 2.0 ** -(DECIDABLE * fmt.bits) * block.scale
         left = np.fmax(np.where(small, block.floor, block.allowance), fmt.ulp(block.scale))
-        allowance = np.where(_is_zero(block), left, block.allowance)
+        allowance = np.where(is_zero(block), left, block.allowance)
         return Accepted(base, base + slack * block.condition, base + slack * allowance)
 
 
-def _is_zero(block: TruthBlock) -> Mask:
+def is_zero(block: TruthBlock) -> Mask:
     """Entries whose truth cannot be told from zero."""
     return np.asarray(np.abs(block.value) <= block.error)
 
 
-def _felt(
+def is_felt(
     g: Array, block: TruthBlock, ulps: Array, fmt: FloatFormat, tolerance: Tolerance | None
 ) -> Mask:
     """Entries that lost more than a quarter of their digits, and whose error is large beside the
@@ -312,15 +212,15 @@ def _felt(
         truth = np.abs(block.value)
         size = np.fmin(block.scale, np.max(truth, initial=0.0, where=np.isfinite(truth)))
         large = np.abs(g - block.value) > 2.0 ** (NOTE_BITS * fmt.bits) * fmt.ulp(size)
-        return np.asarray(large & _lossy(ulps, fmt, NOTE_BITS))
+        return np.asarray(large & lossy(ulps, fmt, NOTE_BITS))
 
 
-def _lossy(ulps: Array, fmt: FloatFormat, part: float) -> Mask:
+def lossy(ulps: Array, fmt: FloatFormat, part: float) -> Mask:
     """Entries that lost more than this part of their digits."""
     return np.asarray(np.log2(np.maximum(ulps, 1.0)) > part * fmt.bits)
 
 
-def _hidden(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
+def is_hidden(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
     """Entries whose error is a few roundings of the largest entry of their row or column: the
     gradient of that output, or what that input does to all outputs, is right as a whole to the
     digits of the dtype.
@@ -335,46 +235,7 @@ def _hidden(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
         return np.asarray(np.abs(g - block.value) <= HIDDEN_ULPS * fmt.ulp(largest))
 
 
-def _off(
-    g: Array,
-    block: TruthBlock,
-    wrong: Mask,
-    ulps: Array,
-    felt: Mask,
-    fmt: FloatFormat,
-    tolerance: Tolerance | None,
-) -> Array:
-    """Verdicts for finite entries of smooth points that are off: wrong, unstable or
-    ill-conditioned."""
-    with np.errstate(all="ignore"):
-        truth, error = np.abs(block.value), np.abs(g - block.value)
-    most = accepted_errors(block, fmt, tolerance)
-    by_conditioning, by_rounding = error <= most.conditioning, error <= most.rounding
-    lossy = _lossy(ulps, fmt, NOTE_BITS) | has_tolerance(fmt, tolerance)
-    # what well-behaved operations may cost is a few times what rounding the inputs does: where that
-    # is half of the digits, the problem is ill-conditioned, too
-    half = _lossy(ulps, fmt, ERROR_BITS)
-    sensitive = (by_conditioning | by_rounding & half) & felt & ~_is_zero(block)
-    return np.select(
-        [
-            sensitive,
-            by_conditioning | by_rounding,
-            wrong,
-            (g == 0) & (truth >= fmt.smallest_normal),
-            lossy,
-        ],
-        [
-            Verdict.ILL_CONDITIONED,
-            Verdict.CORRECT,
-            Verdict.WRONG,
-            Verdict.UNDERFLOW,
-            Verdict.PRECISION,
-        ],
-        default=Verdict.CORRECT,
-    )
-
-
-def _only_off_here(
+def only_off_here(
     g: Array, ulps: Array, single: Again, block: TruthBlock, fmt: FloatFormat
 ) -> Mask:
     """Entries that lose more than half of their bits in float64, and next to none in float32.
@@ -393,7 +254,7 @@ def _only_off_here(
         return np.asarray(shown & few & (here > NOTE_BITS * fmt.bits))
 
 
-def _beyond_rounding(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
+def beyond_rounding(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     """Entries that the roundings of the finer precision cannot make zero."""
     finer = min(wide.format.unit_roundoff / fmt.unit_roundoff, 1.0)
     with np.errstate(all="ignore"):
@@ -401,7 +262,7 @@ def _beyond_rounding(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
         return np.asarray(by_rounding < np.abs(block.value))
 
 
-def _of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
+def of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     """Entries that differences of the finer precision see, and that are far from all that it could
     absorb or let underflow: not small beside the derivative nearby or beside 1, with which
     derivatives are written (1 - y^2), and of a usual exponent."""
@@ -413,7 +274,7 @@ def _of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     return np.asarray(felt & (size <= usual) & ~block.certified)
 
 
-def _wrong(g: Array, block: TruthBlock, wide: Again | None) -> Mask:
+def repeats_in(g: Array, block: TruthBlock, wide: Again | None) -> Mask:
     """Entries whose error does not come from rounding: it is there in another precision too.
 
     Two proofs: the engine gives the same wrong number in both precisions (zero does not count here:

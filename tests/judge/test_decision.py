@@ -11,7 +11,8 @@ from gradcheck_cli.domain.dtypes import FORMATS, wider
 from gradcheck_cli.domain.spec import Tolerance
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge.entries import Again, Verdict, accepted, error_in_ulps, judge_block
+from gradcheck_cli.judge.decision import Verdict, judge_block
+from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps
 from tests.judge.making import block, rows
 
 NAN, INF = np.nan, np.inf

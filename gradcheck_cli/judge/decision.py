@@ -1,0 +1,311 @@
+"""The decision per entry: a table of rows, of which the first that applies is the verdict. Pure:
+arrays in, arrays out; all are of shape (rows, columns)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.spec import Tolerance
+from gradcheck_cli.domain.thresholds import ERROR_BITS, NOTE_BITS
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.judge import measures, wording
+from gradcheck_cli.judge.measures import Accepted, Again, Mask
+
+
+class Verdict(IntEnum):
+    """What one entry is, in the order in which findings are reported."""
+
+    CORRECT = 0
+    OUTPUT_LOST = 1  # its output is nan or inf already
+    NAN = 2
+    INFINITE = 3
+    OVERFLOW = 4  # infinite, and the truth does not fit the dtype either
+    WRONG = 5
+    UNDERFLOW = 6
+    PRECISION = 7
+    ILL_CONDITIONED = 8
+    DOCUMENTED = 9  # off by what the engine's documentation says
+    KINK = 10
+    UNDEFINED = 11
+    JUMP = 12
+    UNDECIDED = 13
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One block: a Verdict and the error in ulps for every entry.
+
+    `in_float32` marks the wrong ones which are right in float32, to its digits. Where some are off,
+    `felt` marks those whose error is large beside the derivatives of this function, `hidden` those
+    whose error is nothing beside the largest entry of their row and column, and `accepted` has the
+    errors that rounding explains.
+    """
+
+    verdict: npt.NDArray[np.int64]
+    ulps: Array
+    in_float32: Mask | None = None
+    felt: Mask | None = None
+    hidden: Mask | None = None
+    accepted: Accepted | None = None
+
+
+@dataclass
+class Evidence:
+    """What the rows of the table look at; each is computed once, and where a row needs it."""
+
+    g: Array
+    block: TruthBlock
+    wide: Again | None
+    lost: Mask
+    format: FloatFormat
+    tolerance: Tolerance | None
+    repairable: bool | None
+    documented: TruthBlock | None
+
+    @cached_property
+    def ulps(self) -> Array:
+        return measures.error_in_ulps(self.g, self.block.value, self.format)
+
+    @cached_property
+    def right(self) -> Mask:
+        return measures.accepted(self.g, self.block, self.format, self.tolerance)
+
+    @cached_property
+    def too_wide(self) -> Mask:
+        """Entries that count as right only because the error bar of the truth is so wide."""
+        surely = measures.surely_tolerated(self.g, self.block, self.format, self.tolerance)
+        return self.right & measures.too_wide(self.block, self.format) & ~surely
+
+    @cached_property
+    def overflows(self) -> Mask:
+        return self.right & np.isinf(self.g) & self.of_kind(PointKind.SMOOTH)
+
+    def of_kind(self, kind: PointKind) -> Mask:
+        return np.asarray(self.block.kind == kind)
+
+    @cached_property
+    def off(self) -> Mask:
+        """Finite entries of smooth points that are not right."""
+        return ~self.right & self.of_kind(PointKind.SMOOTH) & np.isfinite(self.g)
+
+    @property
+    def all_right(self) -> bool:
+        """Whether there is nothing to say of any entry, as of nearly every block."""
+        if np.any(self.lost) or np.any(self.block.kind) or not np.all(self.right):
+            return False
+        return not (np.any(self.too_wide) or np.any(self.overflows))
+
+    @cached_property
+    def accepted(self) -> Accepted:
+        return measures.accepted_errors(self.block, self.format, self.tolerance)
+
+    @cached_property
+    def by_conditioning(self) -> Mask:
+        return self.off & (self._error <= self.accepted.conditioning)
+
+    @cached_property
+    def by_rounding(self) -> Mask:
+        return self.off & (self._error <= self.accepted.rounding)
+
+    @cached_property
+    def _error(self) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(np.abs(self.g - self.block.value))
+
+    @cached_property
+    def felt(self) -> Mask:
+        return measures.is_felt(self.g, self.block, self.ulps, self.format, self.tolerance)
+
+    @cached_property
+    def sensitive(self) -> Mask:
+        """Explained by rounding the inputs. What well-behaved operations may cost is a few times
+        that: where it is half of the digits, the problem is ill-conditioned, too."""
+        half = measures.lossy(self.ulps, self.format, ERROR_BITS)
+        explained = self.by_conditioning | self.by_rounding & half
+        return np.asarray(explained & self.felt & ~measures.is_zero(self.block))
+
+    @cached_property
+    def in_float32(self) -> Mask | None:
+        """Entries that are off in float64 alone; None where float32 was not looked at."""
+        if self.wide is None or (self.format.name, self.wide.format.name) != ("float64", "float32"):
+            return None
+        return measures.only_off_here(self.g, self.ulps, self.wide, self.block, self.format)
+
+    @cached_property
+    def wrong(self) -> Mask:
+        """Entries whose error is no matter of rounding."""
+        wrong = measures.repeats_in(self.g, self.block, self.wide)
+        if self.in_float32 is not None:
+            wrong |= self.in_float32
+        if not self.repairable and self.wide is not None:
+            zero = (self.g == 0) & (self.wide.values == 0)
+            zero &= self.wide.speaks_of(self.g, self.block.value)
+            unknown = self.repairable is None
+            seen = measures.of_natural_size if unknown else measures.beyond_rounding
+            wrong |= zero & seen(self.wide, self.block, self.format)
+        return self.off & wrong
+
+    @cached_property
+    def outside_kink(self) -> Mask:
+        """Not between the one-sided derivatives."""
+        return ~self.right & self.of_kind(PointKind.KINK)
+
+    @cached_property
+    def vanished(self) -> Mask:
+        """Zeros in place of numbers that the dtype holds."""
+        holds = np.abs(self.block.value) >= self.format.smallest_normal
+        return np.asarray(self.off & (self.g == 0) & holds)
+
+    @cached_property
+    def lossy(self) -> Mask:
+        lost = measures.lossy(self.ulps, self.format, NOTE_BITS)
+        return self.off & (lost | measures.has_tolerance(self.format, self.tolerance))
+
+    @cached_property
+    def documents_it(self) -> Mask:
+        """Defects that the documentation of the engine speaks of."""
+        if self.documented is None or not np.any(self.off):
+            return np.zeros_like(self.right)
+        defects = self.wrong | self.outside_kink | self.vanished | self.lossy
+        return defects & measures.follows(
+            self.g, self.block, self.documented, self.format, self.tolerance
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A verdict and when it applies; the code and the sentence of its finding, where there is one.
+    What is of the point is reported once an input, not once an engine."""
+
+    verdict: Verdict
+    when: Callable[[Evidence], Mask]
+    code: str = ""
+    says: Callable[[wording.About], str] = lambda about: ""
+    of_point: bool = False
+
+
+TABLE: tuple[Row, ...] = (
+    Row(Verdict.OUTPUT_LOST, lambda e: e.lost),
+    Row(Verdict.NAN, lambda e: ~e.right & np.isnan(e.g), Codes.NAN_GRADIENT, wording.nan),
+    Row(
+        Verdict.INFINITE,
+        lambda e: ~e.right & np.isinf(e.g) & ~e.of_kind(PointKind.UNDECIDED),
+        Codes.INFINITE_GRADIENT,
+        wording.infinite,
+    ),
+    Row(Verdict.OVERFLOW, lambda e: e.overflows, Codes.INFINITE_GRADIENT, wording.infinite),
+    Row(
+        Verdict.KINK,
+        lambda e: e.right & e.of_kind(PointKind.KINK),
+        Codes.KINK,
+        wording.kink,
+        of_point=True,
+    ),
+    Row(
+        Verdict.UNDEFINED,
+        lambda e: e.of_kind(PointKind.UNDEFINED),
+        Codes.UNDEFINED_DERIVATIVE,
+        wording.undefined,
+        of_point=True,
+    ),
+    Row(
+        Verdict.JUMP,
+        lambda e: e.of_kind(PointKind.JUMP),
+        Codes.DISCONTINUITY,
+        wording.jump,
+        of_point=True,
+    ),
+    Row(
+        Verdict.ILL_CONDITIONED,
+        lambda e: e.too_wide & measures.has_few_digits(e.g, e.block),
+        Codes.ILL_CONDITIONED,
+        wording.ill_conditioned,
+    ),
+    Row(
+        Verdict.UNDECIDED,
+        lambda e: e.too_wide | e.of_kind(PointKind.UNDECIDED),
+        Codes.UNDECIDED,
+        wording.undecided,
+        of_point=True,
+    ),
+    Row(Verdict.CORRECT, lambda e: e.right),
+    Row(
+        Verdict.ILL_CONDITIONED,
+        lambda e: e.sensitive,
+        Codes.ILL_CONDITIONED,
+        wording.ill_conditioned,
+    ),
+    Row(Verdict.CORRECT, lambda e: e.by_conditioning | e.by_rounding),
+    Row(
+        Verdict.DOCUMENTED,
+        lambda e: e.documents_it,
+        Codes.DOCUMENTED_APPROXIMATION,
+        wording.documented,
+    ),
+    Row(Verdict.WRONG, lambda e: e.wrong | e.outside_kink, Codes.WRONG_GRADIENT, wording.wrong),
+    Row(Verdict.UNDERFLOW, lambda e: e.vanished, Codes.UNDERFLOW_TO_ZERO, wording.vanished),
+    Row(Verdict.PRECISION, lambda e: e.lossy, Codes.PRECISION_LOSS, wording.lossy),
+    Row(Verdict.CORRECT, lambda e: e.off),
+)
+"""The first row that applies to an entry is its verdict. From the row of what is right on, what is
+left are finite numbers that are off: only they need the costly evidence."""
+
+
+def _reported(of_point: bool) -> Mapping[Verdict, Row]:
+    rows = {row.verdict: row for row in TABLE if row.code and row.of_point == of_point}
+    return {verdict: rows[verdict] for verdict in sorted(rows)}
+
+
+OF_THE_ENGINE = _reported(of_point=False)
+OF_THE_POINT = _reported(of_point=True)
+
+
+def judge_block(
+    g: Array,
+    block: TruthBlock,
+    wide: Again | None,
+    lost: Mask,
+    fmt: FloatFormat,
+    tolerance: Tolerance | None,
+    *,
+    repairable: bool | None = None,
+    documented: TruthBlock | None = None,
+) -> Judged:
+    """The verdict of every entry of one block.
+
+    `g` and every array of `block` have shape (rows, columns); `wide` is None where nobody looked
+    again. `lost` marks rows whose output is not finite, shape (rows, 1) or (rows, columns).
+    `repairable` says whether rounding may spoil the worst entry, as its operations show: where it
+    may not, the floor is known. None where nobody looked at them. `documented` is what the engine
+    says that it gives, where that is no exact derivative.
+    """
+    evidence = Evidence(g, block, wide, lost, fmt, tolerance, repairable, documented)
+    verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
+    if evidence.all_right:
+        return Judged(verdict, evidence.ulps)
+    left = np.ones(g.shape, dtype=np.bool_)
+    for row in TABLE:
+        mine = left & row.when(evidence)
+        if mine.any():
+            verdict[mine] = row.verdict
+            left &= ~mine
+            if not left.any():
+                break
+    if np.all(lost) or not np.any(evidence.off):
+        return Judged(verdict, evidence.ulps, evidence.in_float32)
+    return Judged(
+        verdict,
+        evidence.ulps,
+        evidence.in_float32,
+        evidence.felt,
+        measures.is_hidden(g, block, fmt),
+        evidence.accepted,
+    )

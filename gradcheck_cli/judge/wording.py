@@ -1,0 +1,165 @@
+"""The sentences of findings about entries, one a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode
+from gradcheck_cli.domain.truth import Documented, PointKind, TruthBlock
+from gradcheck_cli.judge.measures import Mask, accepted_errors
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What one finding is about: the entries at `places` (k, 2) of a block (rows, columns).
+
+    `evaluation`, `ulps` and `in_float32` (`measures`) are None where the finding is about the
+    point, and not about an engine.
+    """
+
+    case: Case
+    mode: Mode
+    name: str
+    block: TruthBlock
+    places: Array
+    evaluation: Evaluation | None = None
+    ulps: Array | None = None
+    in_float32: Mask | None = None
+
+    @property
+    def at(self) -> tuple[Array, Array]:
+        """The index of the entries in arrays of the block."""
+        return self.places[:, 0], self.places[:, 1]
+
+    @property
+    def format(self) -> FloatFormat:
+        return FORMATS[self.case.dtype]
+
+    @property
+    def errors(self) -> Array:
+        """In ulps, (k,)."""
+        assert self.ulps is not None
+        return self.ulps[self.at]
+
+    @property
+    def entries(self) -> str:
+        """Which ones: "3 of 8 entries of the gradient of `x`"."""
+        what = f"the {'second derivative' if self.mode in SECOND else 'gradient'} of `{self.name}`"
+        size = self.block.value.size
+        return what if size == 1 else f"{len(self.places)} of {size} entries of {what}"
+
+
+def wrong(about: About) -> str:
+    where = "in every precision, so rounding is not the cause"
+    if about.in_float32 is not None and np.all(about.in_float32[about.at]):
+        where = "in float64, and rounding is not the cause: float32 has no such error"
+    return f"{about.entries}: wrong {where}"
+
+
+def nan(about: About) -> str:
+    return f"{about.entries}: nan {_where(about)}"
+
+
+def infinite(about: About) -> str:
+    return f"{about.entries}: infinite {_where(about)}"
+
+
+def _where(about: About) -> str:
+    """What the truth is where an engine has no number."""
+    kind = about.block.kind[about.at]
+    rough = np.isin(kind, (PointKind.UNDEFINED, PointKind.JUMP))
+    if np.all(rough):
+        return "at a point without a derivative"
+    if np.any(rough):
+        return "at a point without a derivative, and where the derivative is finite"
+    if np.all(kind == PointKind.KINK):
+        return "at a kink"
+    if np.all(kind == PointKind.UNDECIDED):
+        return "where the truth is unknown"
+    truth = about.block.value[about.at]
+    if np.all(np.isinf(about.format.round(truth))):
+        largest = float(truth[np.argmax(np.abs(truth))])
+        return f"by {genuine_overflow('the truth', largest, about.format)}"
+    return "where the derivative is finite"
+
+
+def genuine_overflow(what: str, exact: float, fmt: FloatFormat) -> str:
+    """A truth that no way of computing can bring into the dtype."""
+    size = f"{exact:.4g}" if np.isfinite(exact) else "beyond 1.8e308"
+    return f"genuine overflow: {what}, {size}, does not fit {fmt.name}"
+
+
+def lossy(about: About) -> str:
+    errors = about.errors[np.isfinite(about.errors)]
+    bits = min(np.log2(np.max(errors, initial=1.0)), about.format.bits)
+    return f"{about.entries}: {bits:.0f} of {about.format.bits} bits lost in {about.case.dtype}"
+
+
+def vanished(about: About) -> str:
+    return f"{about.entries}: zero, although {about.case.dtype} can hold the truth"
+
+
+def documented(about: About) -> str:
+    """With the largest error as a part of the number that is right."""
+    truth = about.block.value[about.at]
+    with np.errstate(all="ignore"):
+        part = np.max(about.errors * about.format.ulp(truth) / np.abs(truth))
+    assert about.evaluation is not None
+    found = documented_of(about.case, about.evaluation)
+    says = "" if found is None else f": {said(found)}"
+    return f"{about.entries}: off by {part:.1e} of the exact derivative{says}"
+
+
+def documented_of(case: Case, evaluation: Evaluation) -> Documented | None:
+    """What the engine of an evaluation says that it approximates."""
+    every = () if case.truth is None else case.truth.documented
+    return next((one for one in every if one.engine == evaluation.engine), None)
+
+
+def said(documented: Documented) -> str:
+    """The words of a documentation, for a message."""
+    return f"a documented approximation of `{documented.row}`: {documented.says}"
+
+
+def ill_conditioned(about: About) -> str:
+    """What moves the entries by as much as their error."""
+    with np.errstate(all="ignore"):
+        errors = about.errors * about.format.ulp(about.block.value[about.at])
+        most = accepted_errors(about.block, about.format, about.case.spec.tolerance)
+    if np.all(errors <= most.conditioning[about.at]):
+        return f"{about.entries}: rounding the inputs alone moves it by as much"
+    return f"{about.entries}: rounding the inputs, and each operation once, moves it by as much"
+
+
+def kink(about: About) -> str:
+    """What is said of the first entry stands for all of them."""
+    first = tuple(about.places[0])
+    low, high = float(about.block.lower[first]), float(about.block.upper[first])
+    open_ = np.isinf(low) or np.isinf(high)
+    if open_ and about.mode in SECOND:
+        what = "the gradient has a kink or a jump here, so it has no derivative itself"
+    elif open_:
+        what = "a kink of many slopes, of which not all are known: any finite one is accepted"
+    else:
+        what = f"a kink: every slope from {low:.4g} to {high:.4g} is accepted"
+    return f"`{about.name}`: {what}"
+
+
+def undefined(about: About) -> str:
+    what = "no finite derivative here: a vertical tangent, or the edge of the domain"
+    return f"`{about.name}`: {what}"
+
+
+def jump(about: About) -> str:
+    return f"`{about.name}`: the function jumps here, so there is no derivative"
+
+
+def undecided(about: About) -> str:
+    assert about.case.truth is not None
+    unknown = "the error bar of the truth is too wide to tell"
+    why = about.case.truth.reasons.get((about.mode, about.name), unknown)
+    return f"`{about.name}`: undecided: {why}"
