@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.codes import CODES, Codes, Families
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Failure, Mode
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
@@ -64,11 +65,13 @@ def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) 
     def is_new(finding: Finding) -> bool:
         if finding.dtype is None:
             return (finding.engine, finding.code) not in judged | explained
-        if (
-            finding.code == Codes.WRONG_SECOND_DERIVATIVE
-        ):  # of a product with a cotangent of which it is not linear
-            pair = (finding.input or "").split(".")
-            return not any((finding.engine, name) in bent for name in pair)
+        if finding.code == Codes.WRONG_SECOND_DERIVATIVE:
+            # of a product with a cotangent of which it is not linear
+            block = finding.input or ""
+            return not any(
+                engine == finding.engine and HessianBlock.is_of(block, name)
+                for engine, name in bent
+            )
         is_zero = finding.mode == "forward" and finding.code in (
             Codes.WRONG_GRADIENT,
             Codes.UNDERFLOW_TO_ZERO,

@@ -14,6 +14,7 @@ from gradcheck_cli.checks.hessian import FORWARD, Given, Hessian
 from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.shape import moving_size, output_shape
+from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
@@ -82,13 +83,13 @@ class SecondOrder:
 
     def _forbidden(self, finding: Finding) -> Finding:
         """A missing second derivative, with the function whose author forbids one."""
-        first = (finding.input or "").partition(".")[0]
+        block = finding.input or ""
         for call in (
             self._once
             if finding.code == Codes.WRONG_SECOND_DERIVATIVE and not finding.entries
             else ()
         ):
-            if first in map(_plain, call.reaches):
+            if any(block.startswith(f"{_plain(name)}.") for name in call.reaches):
                 by = f"`once_differentiable` forbids a second derivative of `{call.name}`"
                 place = returned(call.backward, None) or call.place
                 return replace(finding, message=f"{finding.message}: {by}", place=place)
@@ -111,7 +112,7 @@ class SecondOrder:
             code, f"the gradient cannot be differentiated again: {words}", mode
         )
         checks = tuple(
-            Check(name, problem.dtype, mode, f"{a.name}.{b.name}", "failed", point)
+            Check(name, problem.dtype, mode, str(HessianBlock(a.name, b.name)), "failed", point)
             for a in self._hessian.leaves
             for b in self._hessian.leaves
         )
@@ -241,4 +242,4 @@ def _plain(name: str) -> str:
 
 
 def _block_name(key: tuple[str, str]) -> str:
-    return f"{_plain(key[0])}.{_plain(key[1])}"
+    return str(HessianBlock(*map(_plain, key)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
+from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
     Evaluation,
@@ -82,17 +81,12 @@ def _shape(problem: Problem, name: str) -> tuple[int, int]:
     rows, columns = problem.projection.rows, problem.projection.columns or {}
     if problem.mode == "reverse":
         return _size(problem) if rows is None else len(rows), np.size(problem.values[name])
-    first, second = _halves(name, problem.values)
-    along = len(columns[second]) if second in columns else np.size(problem.values[second])
-    return _size(problem) if first is None else np.size(problem.values[first]), along
+    block = None if name in problem.values else HessianBlock.named(name, problem.wrt)
+    by = name if block is None else block.columns
+    along = len(columns[by]) if by in columns else np.size(problem.values[by])
+    return _size(problem) if block is None else np.size(problem.values[block.rows]), along
 
 
 def _size(problem: Problem) -> int:
     shape = problem.program.nodes[problem.program.output].shape
     return int(np.prod(shape, dtype=np.int64))
-
-
-def _halves(name: str, values: Mapping[str, object]) -> tuple[str | None, str]:
-    """The two inputs of a block of the Hessian; of the Jacobian's there is one."""
-    first, dot, second = name.partition(".")
-    return (first, second) if dot and name not in values else (None, name)

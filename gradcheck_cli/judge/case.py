@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import HessianBlock, hessian_blocks
 from gradcheck_cli.domain.case import Case, Suspect
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
@@ -27,7 +28,6 @@ from gradcheck_cli.judge.findings import (
     engine_findings,
     finding,
     guard_findings,
-    halves,
     point_findings,
     source_of,
 )
@@ -61,8 +61,10 @@ def suspects(case: Case) -> tuple[Suspect, ...]:
 
 def _traced(case: Case, mode: Mode, name: str, row: int, column: int) -> TraceRequest:
     """One entry of a block, whatever it should be."""
-    first, by = halves(name, case.spec.wrt) if mode in SECOND else (None, name)
-    return TraceRequest(row=row, first=first, input=by, column=column)
+    if mode not in SECOND:
+        return TraceRequest(row=row, input=name, column=column)
+    block = HessianBlock.named(name, case.spec.wrt)
+    return TraceRequest(row=row, first=block.rows, input=block.columns, column=column)
 
 
 def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceRequest | None:
@@ -188,7 +190,7 @@ def _without_engine(case: Case, got: _Collected) -> list[Finding]:
 
 def _names(case: Case, evaluation: Evaluation) -> list[str]:
     if evaluation.mode in SECOND:
-        return [f"{a}.{b}" for a in case.spec.wrt for b in case.spec.wrt]
+        return [str(block) for block in hessian_blocks(case.spec.wrt)]
     return list(case.spec.wrt)
 
 

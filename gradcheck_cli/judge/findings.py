@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import CODES, Codes, Severity
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
@@ -73,22 +74,13 @@ def _indexing(case: Case, evaluation: Evaluation | None, name: str) -> Indexing 
     )
 
 
-def halves(block: str, names: Sequence[str]) -> tuple[str, str]:
-    """The two inputs of a block "a.b" of second derivatives; names of parameters have dots too."""
-    for first in names:
-        second = block.removeprefix(f"{first}.")
-        if second != block and second in names:
-            return first, second
-    raise KeyError(block)
-
-
 def entry_index(case: Case, mode: str, name: str, row: int, column: int) -> tuple[int, ...]:
     """The index that a person uses: output's first (unless it is a scalar), then the input's."""
     if mode in SECOND:
-        first, second = halves(name, case.spec.wrt)
+        block = HessianBlock.named(name, case.spec.wrt)
         return (
-            *_place(case, mode, first, row, None),
-            *_place(case, mode, second, column, "columns"),
+            *_place(case, mode, block.rows, row, None),
+            *_place(case, mode, block.columns, column, "columns"),
         )
     output = case.spec.program.nodes[case.spec.program.output].shape
     rows = case.projections[mode].rows  # type: ignore[index]

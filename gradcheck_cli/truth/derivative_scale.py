@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import CONSTANT, Program
 from gradcheck_cli.truth.blocks import Differences
@@ -22,14 +23,16 @@ def _natural_size(work: Work, name: str, shape: tuple[int, ...]) -> Array:
     although an input is larger: softmax does. Where values cancel, the output is as large as those
     on the way."""
     outputs = np.abs(work.output).reshape(-1, 1)
-    first, _, second = name.rpartition(".")
-    if first or outputs.shape[0] != shape[0]:  # rows are projections
+    inputs = work.request.wrt
+    block = None if name in inputs else HessianBlock.named(name, inputs)
+    if block or outputs.shape[0] != shape[0]:  # rows are projections
         outputs = np.full((1, 1), _largest(outputs))
     outputs = np.fmax(outputs, work.on_the_way)
-    largest = 1.0 if first else np.inf
-    size = outputs / np.fmin(_sizes(work, second, shape[1]), largest).T
-    if first:
-        size = size / np.fmin(_sizes(work, first, shape[0]), largest)
+    if block is None:
+        size = outputs / _sizes(work, name, shape[1]).T
+    else:
+        size = outputs / np.fmin(_sizes(work, block.columns, shape[1]), 1.0).T
+        size = size / np.fmin(_sizes(work, block.rows, shape[0]), 1.0)
     return np.broadcast_to(np.where(np.isfinite(size), size, 0.0), shape)
 
 

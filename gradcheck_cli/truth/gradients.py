@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import hessian_blocks
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, Problem, Projection
@@ -96,7 +97,8 @@ def block_shapes(request: TruthRequest, mode: Mode) -> dict[str, tuple[int, int]
         for name in request.wrt
     }
     if mode in SECOND:
-        return {f"{a}.{b}": (sizes[a], columns[b]) for a in request.wrt for b in request.wrt}
+        blocks = hessian_blocks(request.wrt)
+        return {str(block): (sizes[block.rows], columns[block.columns]) for block in blocks}
     output = request.program.nodes[request.program.output].shape
     rows = int(np.prod(output)) if projection.rows is None else len(projection.rows)
     return {name: (rows, columns[name]) for name in request.wrt}

@@ -194,8 +194,9 @@ def _mode_blocks(
     is not sure."""
     names = block_shapes(work.request, mode)
     mine = {name: certificates[mode, name] for name in names if (mode, name) in certificates}
-    columns = {name.rpartition(".")[2]: shape[1] for name, shape in names.items()}
-    wanted = work.request.conditioning and sum(columns.values()) <= SECOND_OPINION
+    rows = 1 if mode not in SECOND else len(work.request.wrt)  # of blocks, with the same columns
+    entries = sum(columns for _, columns in names.values()) // rows
+    wanted = work.request.conditioning and entries <= SECOND_OPINION
     if mine and not wanted and all(np.all(c.sure) for c in mine.values()):
         for name, certificate in mine.items():
             yield name, alone(certificate), Differences.empty(*names[name])

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import HessianBlock, hessian_blocks
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Mode, Problem, Projection
@@ -226,10 +227,9 @@ def _take(
     if not second:
         return by_input
     return {
-        f"{a}.{b}": _rows_of(request, by_input[b], a)
-        for a in request.wrt
-        for b in request.wrt
-        if f"{a}.{b}" in shapes
+        str(block): _rows_of(request, by_input[block.columns], block.rows)
+        for block in hessian_blocks(request.wrt)
+        if str(block) in shapes
     }
 
 
@@ -238,7 +238,7 @@ def _expected(work: Work, mode: Mode, name: str) -> Array:
     true = work.gradients.true
     if mode not in SECOND:
         return true[mode, name]
-    return np.concatenate([true[mode, f"{other}.{name}"] for other in work.request.wrt])
+    return np.concatenate([true[mode, str(HessianBlock(rows, name))] for rows in work.request.wrt])
 
 
 def _columns(request: TruthRequest, columns: object, name: str) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, TrainingProblem
 from gradcheck_cli.domain.program import Program
@@ -187,7 +188,7 @@ def _block(problem: Problem, answer: Answer) -> Array | None:
     assert trace is not None
     name = trace.input or problem.wrt[0]
     if trace.first is not None:
-        name = f"{trace.first}.{name}"
+        name = str(HessianBlock(trace.first, name))
     return answer.gradients[name].values
 
 
@@ -280,8 +281,9 @@ def _reverse_over_reverse(
         given = None if columns is None else columns[name]
         passes = _again(fw, pull, index, _directions(given, shape), answer)
         for position, (other, array) in enumerate(zip(problem.wrt, sources, strict=True)):
-            # <ds/db, v> differentiated again: one pass gives column v of every block "a.b".
-            block, along = (f"{name}.{other}", 0) if columns is None else (f"{other}.{name}", 1)
+            # <ds/db, v> differentiated again: one pass gives column v of every block of b.
+            rows, by, along = (name, other, 0) if columns is None else (other, name, 1)
+            block = str(HessianBlock(rows, by))
             parts = [grads[position] for grads in passes]
             answer.gradients[block] = _gradient(fw, parts, tuple(array.shape), along, block)
     _trace_operations(fw, prepared, problem, answer)
@@ -316,7 +318,8 @@ def _forward_over_reverse(
         for position, a in enumerate(problem.wrt):
             parts = [grads[position] for grads in passes]
             shape = tuple(inputs[a].shape)
-            answer.gradients[f"{a}.{b}"] = _gradient(fw, parts, shape, 1, f"{a}.{b}")
+            block = str(HessianBlock(a, b))
+            answer.gradients[block] = _gradient(fw, parts, shape, 1, block)
     _trace_operations(fw, prepared, problem, answer)
 
 

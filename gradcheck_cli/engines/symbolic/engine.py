@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import hessian_blocks
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Gradient, Mode, Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
@@ -221,11 +222,10 @@ class _Derived:
         }
         return _check_known(
             {
-                f"{first}.{second}": [
-                    row[stretches[second]] for row in curvatures[stretches[first]]
+                str(block): [
+                    row[stretches[block.columns]] for row in curvatures[stretches[block.rows]]
                 ]
-                for first in self._wrt
-                for second in self._wrt
+                for block in hessian_blocks(self._wrt)
             }
         )
 

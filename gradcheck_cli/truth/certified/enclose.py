@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Projection
@@ -389,7 +390,7 @@ class Blocks(_Ziv):
         for second, tangents in self._tangents():
             found = ball_hvp(self._function, self._xs, tangents, weights)
             for first, x_dot in zip(self._wrt, found, strict=True):
-                columns[f"{first}.{second}"].append(x_dot.reshape(-1))
+                columns[str(HessianBlock(first, second))].append(x_dot.reshape(-1))
         return {
             name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
             for name, found in columns.items()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
@@ -96,7 +97,7 @@ class Derivatives:
                 continue
             column = seen(re.jvp(gradient, xs, tangents)[1])
             for first, part in self._split(column, 0).items():
-                columns[f"{first}.{name}"].append(part)
+                columns[str(HessianBlock(first, name))].append(part)
         return {
             name: np.stack(found, axis=1) if found else np.zeros(shapes[name])
             for name, found in columns.items()

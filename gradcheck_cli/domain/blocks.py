@@ -1,0 +1,38 @@
+"""The blocks of second derivatives, one for each pair of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HessianBlock:
+    """The derivatives of the gradient of `rows` by `columns`, both names of inputs. Answers of
+    engines, checks and findings call it "rows.columns"; names of parameters have dots, too, so only
+    who knows the inputs can tell the two apart."""
+
+    rows: str
+    columns: str
+
+    def __str__(self) -> str:
+        return f"{self.rows}.{self.columns}"
+
+    @classmethod
+    def named(cls, name: str, inputs: Sequence[str]) -> HessianBlock:
+        """The block of this name, of a function with these inputs. KeyError: there is none."""
+        for rows in inputs:
+            columns = name.removeprefix(f"{rows}.")
+            if columns != name and columns in inputs:
+                return cls(rows, columns)
+        raise KeyError(name)
+
+    @staticmethod
+    def is_of(name: str, input: str) -> bool:
+        """Whether the block of this name has the input as its rows or its columns."""
+        return name.startswith(f"{input}.") or name.endswith(f".{input}")
+
+
+def hessian_blocks(inputs: Sequence[str]) -> list[HessianBlock]:
+    """All of them, row by row."""
+    return [HessianBlock(rows, columns) for rows in inputs for columns in inputs]
