@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from gradcheck_cli.checks.findings import finding_for
 from gradcheck_cli.checks.protocol import Ask, CastsRequest, Steps
 from gradcheck_cli.checks.shape import with_layer
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem
@@ -86,13 +86,4 @@ class BoundLayer:
 
     def finding(self, code: str, message: str, mode: Mode | None = None) -> Finding:
         """A finding about the layer in its dtype."""
-        return Finding(
-            code=code,
-            severity=CODES[code].severity,
-            message=message,
-            span=self.problem.implementation.span,
-            engine=self.name,
-            dtype=self.problem.dtype,
-            mode=mode,
-            point=self.point,
-        )
+        return finding_for(self.problem, code, message, dtype=self.problem.dtype, mode=mode)

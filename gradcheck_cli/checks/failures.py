@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradcheck_cli.checks.findings import finding_for
 from gradcheck_cli.domain.blocks import HessianBlock
-from gradcheck_cli.domain.codes import CODES, Codes, Families
+from gradcheck_cli.domain.codes import Codes, Families
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Failure, Mode
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
@@ -121,16 +122,12 @@ def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
     point = problem.point if spec.pointed else None
     code = CODES_OF_FAILURES[failure.kind]
     what = "its behaviour was checked: " if problem.behaviour else ""
-    found = Finding(
-        code=code,
-        severity="error"
-        if code == Codes.UNSUPPORTED_OPERATION and problem.named
-        else CODES[code].severity,
-        message=f"while {what}{failure.message}" if what else failure.message,
-        span=problem.implementation.span,
-        engine=engine,
+    found = finding_for(
+        problem,
+        code,
+        f"while {what}{failure.message}" if what else failure.message,
+        severity="error" if code == Codes.UNSUPPORTED_OPERATION and problem.named else None,
         dtype=None if problem.behaviour else problem.dtype,
-        point=point,
         detail="\n".join(filter(None, (failure.detail, _asking_for_integers(problem, failure)))),
         place=failure.place,
     )

@@ -13,9 +13,10 @@ from gradcheck_cli.checks.behaviour.modes import modes_agree
 from gradcheck_cli.checks.behaviour.mutation import kept, written
 from gradcheck_cli.checks.behaviour.request_dependence import asked
 from gradcheck_cli.checks.behaviour.where import Where
+from gradcheck_cli.checks.findings import finding_for
 from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.checks.subjects import Subjects
-from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
@@ -110,14 +111,12 @@ def _notes(bench: Bench) -> Iterator[str]:
 
 
 def _finding(problem: LayerProblem, fault: Fault, place: Place | None) -> Finding:
-    return Finding(
-        code=fault.code,
-        severity=fault.severity or CODES[fault.code].severity,
-        message=fault.message,
-        span=problem.implementation.span,
-        engine=problem.implementation.engine,
+    return finding_for(
+        problem,
+        fault.code,
+        fault.message,
+        severity=fault.severity,
         input=fault.input,
-        point=problem.point if problem.spec.pointed else None,
         detail=fault.detail,
         place=place,
     )
