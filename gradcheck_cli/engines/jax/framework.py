@@ -12,7 +12,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.engines.kit.framework import Closed, Pull, Results, Watch
+from gradcheck_cli.engines.derivatives import Closure, Function, Targets, VJPFunction
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
 
@@ -21,87 +21,95 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.jax.equations import Equations
 
 
-Function = Callable[[list[Any], Watch], Results]
+Used = tuple[int, ...]
+"""The targets that have a cotangent, by their indices."""
 
 
-class Pullback:
-    """The pullback of each target of a function by itself: where `jax.vjp` is asked for one target,
-    nothing of the others runs, whose zeros would become nan beside an infinity."""
+class JaxVJP:
+    """The vjp of some targets of a function, without the others: nothing of those runs, whose zeros
+    would become nan next to an infinity."""
 
     def __init__(self, fw: Jax, function: Function, sources: Sequence[Any]) -> None:
         self._fw = fw
         self._function = function
         self._sources = list(sources)
-        self._backs: dict[int, tuple[Any, Any]] = {}  # JAX's pullback and the target's dtype
+        self._backs: dict[Used, tuple[Any, list[Any]]] = {}  # JAX's vjp, and the targets' dtypes
         self._seen: dict[int, Any] = {}
 
-    def run(self, index: int) -> Results:
-        """The targets and the rest; the pullback of target `index` is kept."""
-        targets, rest, back = self.linearized(index)
-        self._backs[index] = back, targets[index].dtype
+    def run(self, used: Used | None) -> Targets:
+        """The targets and the rest; JAX's vjp of the used targets (None: all) is kept."""
+        targets, rest, back = self.linearized(used)
+        used = _all_of(targets) if used is None else used
+        self._backs[used] = back, [targets[i].dtype for i in used]
         return targets, rest
 
-    def linearized(self, index: int) -> tuple[list[Any], Any, Any]:
-        """The targets, the rest and JAX's pullback of target `index`."""
+    def linearized(self, used: Used | None) -> tuple[list[Any], Any, Any]:
+        """The targets, the rest and JAX's vjp of the used targets (None: all)."""
 
-        def target(*arrays: Any) -> tuple[Any, Results]:
+        def of_used(*arrays: Any) -> tuple[Any, Targets]:
             with self._fw.running("reverse"):
-                targets, rest = self._function(list(arrays), self._watch)
-            return targets[index], (targets, rest)
+                targets, rest = self._function(list(arrays), self._mark)
+            return [targets[i] for i in used or _all_of(targets)], (targets, rest)
 
-        _, back, (targets, rest) = self._fw.jax.vjp(target, *self._sources, has_aux=True)
+        _, back, (targets, rest) = self._fw.jax.vjp(of_used, *self._sources, has_aux=True)
         return targets, rest, back
 
-    def __call__(self, index: int, cotangent: Any, again: bool = False) -> list[Any]:
-        if index not in self._backs:
-            self.run(index)
-        back, dtype = self._backs[index]
-        if not self._fw.floating(dtype):
+    def __call__(self, cotangents: Sequence[Any], again: bool = False) -> list[Any]:
+        used = tuple(i for i, y_bar in enumerate(cotangents) if y_bar is not None)
+        if used not in self._backs:
+            self.run(used)
+        back, dtypes = self._backs[used]
+        if not any(self._fw.floating(dtype) for dtype in dtypes):
             return [None] * len(self._sources)
-        return list(self._pulled(back, cotangent.astype(dtype)))
+        bars = [cotangents[i].astype(dtype) for i, dtype in zip(used, dtypes, strict=True)]
+        return list(self._applied(back, bars))
 
-    def _pulled(self, back: Any, cotangent: Any) -> Any:
-        return back(cotangent)
+    def _applied(self, back: Any, bars: list[Any]) -> Any:
+        return back(bars)
 
-    def watched(self, index: int, cotangent: Any) -> tuple[list[Any], dict[int, Any]]:
+    def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
         self._seen.clear()
-        found = self(index, cotangent)
+        found = self(cotangents)
         return found, dict(self._seen)
 
-    def _watch(self, number: int, array: Any) -> Any:
-        """The array through an identity that is told its cotangent."""
+    def _mark(self, number: int, array: Any) -> Any:
+        """The array through an identity that sees its cotangent."""
 
-        def told(_: None, cotangent: Any) -> tuple[Any]:
+        def seen(_: None, cotangent: Any) -> tuple[Any]:
             self._seen[number] = cotangent
             return (cotangent,)
 
         identity = self._fw.jax.custom_vjp(lambda x: x)
-        identity.defvjp(lambda x: (x, None), told)
+        identity.defvjp(lambda x: (x, None), seen)
         return identity(array)
 
 
-class EquationsPullback(Pullback):
+def _all_of(targets: Sequence[Any]) -> Used:
+    return tuple(i for i, target in enumerate(targets) if target is not None)
+
+
+class EquationsVJP(JaxVJP):
     """The same numbers, by equations that are traced once for all arrays of the same shapes."""
 
     def __init__(
-        self, fw: Jax, function: Closed, sources: Sequence[Any], equations: Equations
+        self, fw: Jax, function: Closure, sources: Sequence[Any], equations: Equations
     ) -> None:
         super().__init__(fw, function, sources)
-        self._closed = function
+        self._closure = function
         self._equations = equations
 
-    def linearized(self, index: int) -> tuple[list[Any], Any, Any]:
-        code = self._closed.code
+    def linearized(self, used: Used | None) -> tuple[list[Any], Any, Any]:
+        code = self._closure.code
 
         def plain(arrays: dict[str, Any], sources: list[Any]) -> tuple[list[Any], Any, Any]:
-            return Pullback(self._fw, Closed(code, arrays), sources).linearized(index)
+            return JaxVJP(self._fw, Closure(code, arrays), sources).linearized(used)
 
         found: tuple[list[Any], Any, Any]
-        found = self._equations(code, index, plain, self._closed.arrays, self._sources)
+        found = self._equations(code, used, plain, self._closure.arrays, self._sources)
         return found
 
-    def _pulled(self, back: Any, cotangent: Any) -> Any:
-        return self._equations(self._closed.code, "pull", call, back, cotangent)
+    def _applied(self, back: Any, bars: list[Any]) -> Any:
+        return self._equations(self._closure.code, "vjp", call, back, bars)
 
 
 class Jax:
@@ -146,45 +154,58 @@ class Jax:
     def dtype_of(self, array: Any) -> str:
         return str(array.dtype.name)
 
-    def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, Pull]:
-        pull = Pullback(self, function, sources)
+    def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
+        made = JaxVJP(self, function, sources)
         if self._known(function, sources):
-            pull = EquationsPullback(self, function, sources, self._equations)
-        targets, rest = pull.run(0)
-        return targets, rest, pull
+            made = EquationsVJP(self, function, sources, self._equations)
+        targets, rest = made.run((0,))
+        return targets, rest, made
 
     def jvp(
-        self, function: Callable[[Any], Results], primal: Any, tangent: Any
+        self,
+        function: Callable[[list[Any]], Targets],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
     ) -> tuple[list[Any], list[Any], Any]:
-        if not self._known(function, [primal]):
-            return self._pushed(function, primal, tangent)
+        if not self._known(function, primals):
+            return self._jvp(function, primals, tangents)
         code = function.code
 
-        def pushed(arrays: dict[str, Any], *duals: Any) -> tuple[list[Any], list[Any], Any]:
-            return self._pushed(Closed(code, arrays), *duals)
+        def plain(arrays: dict[str, Any], *pairs: Any) -> tuple[list[Any], list[Any], Any]:
+            return self._jvp(Closure(code, arrays), *pairs)
 
         found: tuple[list[Any], list[Any], Any]
-        found = self._equations(code, "jvp", pushed, function.arrays, primal, tangent)
+        found = self._equations(code, "jvp", plain, function.arrays, list(primals), list(tangents))
         return found
 
-    def _known(self, function: Callable[..., Any], sources: Sequence[Any]) -> TypeGuard[Closed]:
+    def _known(self, function: Callable[..., Any], sources: Sequence[Any]) -> TypeGuard[Closure]:
         """Whether its derivatives can be traced: the code is known, gives all its results as such
-        and none to a `Watch`, and all arrays are there."""
-        if not isinstance(function, Closed) or function.marks:
+        and none to a `Mark`, and all arrays are there."""
+        if not isinstance(function, Closure) or function.marks:
             return False
         arrays = (*sources, *function.arrays.values())
         return not any(isinstance(array, self.jax.core.Tracer) for array in arrays)
 
-    def _pushed(
-        self, function: Callable[[Any], Results], primal: Any, tangent: Any
+    def _jvp(
+        self,
+        function: Callable[[list[Any]], Targets],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
     ) -> tuple[list[Any], list[Any], Any]:
-        def moved(dual: Any) -> Results:
-            with self.running("forward"):
-                return function(dual)
+        moving = [i for i, x_dot in enumerate(tangents) if x_dot is not None]
 
-        targets, tangents, rest = self.jax.jvp(moved, (primal,), (tangent,), has_aux=True)
+        def moved(*some: Any) -> Targets:
+            duals = list(primals)
+            for i, dual in zip(moving, some, strict=True):
+                duals[i] = dual
+            with self.running("forward"):
+                return function(duals)
+
+        targets, pushed, rest = self.jax.jvp(
+            moved, [primals[i] for i in moving], [tangents[i] for i in moving], has_aux=True
+        )
         # none of what is no array; those of integers and booleans are arrays of nothing
-        found = [t if t is not None and self.floating(t.dtype) else None for t in tangents]
+        found = [t if t is not None and self.floating(t.dtype) else None for t in pushed]
         return targets, found, rest
 
     def floating(self, dtype: Any) -> bool:
@@ -222,7 +243,7 @@ def _known_to_jax() -> None:
     from jax.tree_util import register_pytree_node
 
     register_pytree_node(
-        Closed, lambda one: ((one.arrays,), one.code), lambda code, parts: Closed(code, *parts)
+        Closure, lambda one: ((one.arrays,), one.code), lambda code, parts: Closure(code, *parts)
     )
 
 
@@ -237,50 +258,54 @@ class CompiledJax(Jax):
         self._values = jit(
             lambda function, sources: super(CompiledJax, self).vjp(function, sources)[:2]
         )
-        self.gradients = jit(self._gradients, static_argnums=1)
-        self.cotangents = jit(self._cotangents, static_argnums=1)
+        self.gradients = jit(self._gradients)
+        self.cotangents = jit(self._cotangents)
         self._tangents = jit(super().jvp)
 
-    def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, Pull]:
+    def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
         if any(isinstance(source, self.jax.core.Tracer) for source in sources):
             return super().vjp(function, sources)
         targets, rest = self._values(function, list(sources))
-        return targets, rest, _CompiledPull(self, function, sources)
+        return targets, rest, _CompiledVJP(self, function, sources)
 
     def jvp(
-        self, function: Callable[[Any], Results], primal: Any, tangent: Any
+        self,
+        function: Callable[[list[Any]], Targets],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
     ) -> tuple[list[Any], list[Any], Any]:
-        if isinstance(primal, self.jax.core.Tracer):
-            return super().jvp(function, primal, tangent)
-        found: tuple[list[Any], list[Any], Any] = self._tangents(function, primal, tangent)
+        if any(isinstance(primal, self.jax.core.Tracer) for primal in primals):
+            return super().jvp(function, primals, tangents)
+        found: tuple[list[Any], list[Any], Any]
+        found = self._tangents(function, list(primals), list(tangents))
         return found
 
     def _gradients(
-        self, function: Function, index: int, sources: list[Any], y_bar: Any
+        self, function: Function, sources: list[Any], cotangents: list[Any]
     ) -> list[Any]:
-        return Pullback(self, function, sources)(index, y_bar)
+        return JaxVJP(self, function, sources)(cotangents)
 
     def _cotangents(
-        self, function: Function, index: int, sources: list[Any], y_bar: Any
+        self, function: Function, sources: list[Any], cotangents: list[Any]
     ) -> tuple[list[Any], dict[int, Any]]:
-        return Pullback(self, function, sources).watched(index, y_bar)
+        return JaxVJP(self, function, sources).with_marked(cotangents)
 
 
-class _CompiledPull:
-    """The pullback of each target of a function, compiled when it is first asked for."""
+class _CompiledVJP:
+    """The vjp of some targets of a function, compiled when it is first called."""
 
     def __init__(self, fw: CompiledJax, function: Function, sources: Sequence[Any]) -> None:
         self._fw = fw
         self._function = function
         self._sources = list(sources)
 
-    def __call__(self, index: int, cotangent: Any, again: bool = False) -> list[Any]:
-        found: list[Any] = self._fw.gradients(self._function, index, self._sources, cotangent)
+    def __call__(self, cotangents: Sequence[Any], again: bool = False) -> list[Any]:
+        found: list[Any] = self._fw.gradients(self._function, self._sources, list(cotangents))
         return found
 
-    def watched(self, index: int, cotangent: Any) -> tuple[list[Any], dict[int, Any]]:
+    def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
         found: tuple[list[Any], dict[int, Any]]
-        found = self._fw.cotangents(self._function, index, self._sources, cotangent)
+        found = self._fw.cotangents(self._function, self._sources, list(cotangents))
         return found
 
 

@@ -17,8 +17,9 @@ from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, TrainingProblem
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.engines.derivatives import Closure, Mark, Targets, VJPFunction
 from gradcheck_cli.engines.errors import WrongShape
-from gradcheck_cli.engines.kit.framework import Closed, Framework, Pull, Results, Watch, scalar
+from gradcheck_cli.engines.kit.framework import Framework, scalar
 from gradcheck_cli.engines.kit.walker import Prepared, round_constant
 
 
@@ -49,21 +50,21 @@ def _run(
     inputs: Mapping[str, Any],
     names: Sequence[str],
     moved: Sequence[Any],
-    watch: Watch | None = None,
+    mark: Mark | None = None,
 ) -> list[Any]:
     """Every node's value, with the arrays `moved` in the places of the inputs `names`. With
-    `watch`, every floating one is marked by its node."""
+    `mark`, every floating one is marked by its node."""
     program = prepared.program
     given = {**inputs, **dict(zip(names, moved, strict=True))}
-    if watch is None:
+    if mark is None:
         return prepared.run([given[name] for name in program.inputs])
 
-    def mark(index: int, value: Any) -> Any:
+    def marked(index: int, value: Any) -> Any:
         floating = program.nodes[index].kind == "float" and hasattr(value, "shape")
-        return watch(index, value) if floating else value
+        return mark(index, value) if floating else value
 
-    marked = [mark(index, given[name]) for name, index in program.inputs.items()]
-    return prepared.run(marked, leave=mark)
+    own = [marked(index, given[name]) for name, index in program.inputs.items()]
+    return prepared.run(own, leave=marked)
 
 
 def _unit(size: int, shape: tuple[int, ...]) -> Iterator[Array]:
@@ -127,9 +128,8 @@ class _Output:
     names: tuple[str, ...]
     traced: bool
 
-    def __call__(self, inputs: Mapping[str, Any], moved: Sequence[Any], watch: Watch) -> Results:
-        watching = watch if self.traced else None
-        values = _run(self.prepared, inputs, self.names, moved, watching)
+    def __call__(self, inputs: Mapping[str, Any], moved: Sequence[Any], mark: Mark) -> Targets:
+        values = _run(self.prepared, inputs, self.names, moved, mark if self.traced else None)
         return [values[self.prepared.program.output]], values if self.traced else None
 
 
@@ -141,8 +141,8 @@ class _Nodes:
     name: str
     wanted: tuple[int, ...]
 
-    def __call__(self, inputs: Mapping[str, Any], dual: Any) -> Results:
-        values = _run(self.prepared, inputs, [self.name], [dual])
+    def __call__(self, inputs: Mapping[str, Any], duals: Sequence[Any]) -> Targets:
+        values = _run(self.prepared, inputs, [self.name], duals)
         return [values[k] if hasattr(values[k], "shape") else None for k in self.wanted], values
 
 
@@ -152,16 +152,16 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
     sources = [inputs[name] for name in problem.wrt]
     traced = problem.trace is not None
     code = _Output(prepared, tuple(problem.wrt), traced)
-    (y,), values, pull = fw.vjp(Closed(code, inputs, traced), sources)
+    (y,), values, vjp = fw.vjp(Closure(code, inputs, traced), sources)
     answer.forward += 1
     answer.output = fw.numpy(y)
     passes: list[list[Any]] = []
     found: dict[int, Any] = {}
     for i, row in enumerate(_directions(problem.projection.rows, tuple(y.shape))):
         if problem.trace is not None and problem.trace.row == i:
-            grads, found = pull.watched(0, fw.array(row))
+            grads, found = vjp.with_marked([fw.array(row)])
         else:
-            grads = pull(0, fw.array(row))
+            grads = vjp([fw.array(row)])
         passes.append(grads)
         answer.backward += 1
     for position, name in enumerate(problem.wrt):
@@ -202,12 +202,14 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
     for name in problem.wrt:
         parts: list[Any] = []
         shape: tuple[int, ...] = ()
-        untraced = Closed(_Nodes(prepared, name, (program.output,)), plain)
-        traced = Closed(_Nodes(prepared, name, (program.output, *floating)), plain)
+        untraced = Closure(_Nodes(prepared, name, (program.output,)), plain)
+        traced = Closure(_Nodes(prepared, name, (program.output, *floating)), plain)
         for i, column in enumerate(_directions(columns.get(name), tuple(plain[name].shape))):
             asked = trace and trace.input in (name, None) and trace.column == i and not answer.trace
             function = traced if asked else untraced
-            (y, *_), (tangent, *others), values = fw.jvp(function, plain[name], fw.array(column))
+            (y, *_), (tangent, *others), values = fw.jvp(
+                function, [plain[name]], [fw.array(column)]
+            )
             parts.append(tangent)
             answer.forward += 1
             shape = tuple(y.shape)
@@ -242,20 +244,22 @@ class _First:
     traced: bool
     along: str | None = None
 
-    def __call__(self, arrays: Mapping[str, Any], moved: Any, _: Watch | None = None) -> Results:
+    def __call__(
+        self, arrays: Mapping[str, Any], moved: Sequence[Any], _: Mark | None = None
+    ) -> Targets:
         inputs = dict(arrays)
         y_bar = inputs.pop(_Y_BAR)
         if self.along is not None:
-            inputs[self.along] = moved
+            (inputs[self.along],) = moved
             moved = [inputs[name] for name in self.wrt]
         code = _Output(self.prepared, self.wrt, self.traced)
-        (y,), values, pull = self.fw.vjp(Closed(code, inputs, self.traced), moved)
-        first = pull(0, y_bar, again=True)
-        return first, (y, values, pull.watched(0, y_bar)[1] if self.traced else None)
+        (y,), values, vjp = self.fw.vjp(Closure(code, inputs, self.traced), moved)
+        first = vjp([y_bar], again=True)
+        return first, (y, values, vjp.with_marked([y_bar])[1] if self.traced else None)
 
-    def closed(self, problem: Problem) -> Closed:
+    def closure(self, problem: Problem) -> Closure:
         y_bar = scalar(self.fw, self.prepared.program, problem)
-        return Closed(self, {**_inputs(self.fw, problem), _Y_BAR: y_bar}, self.traced)
+        return Closure(self, {**_inputs(self.fw, problem), _Y_BAR: y_bar}, self.traced)
 
     def told(self, rest: Any, answer: Answer) -> None:
         y, values, cotangents = rest
@@ -269,17 +273,17 @@ def _reverse_over_reverse(
     fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
     first = _First(fw, prepared, tuple(problem.wrt), problem.trace is not None)
-    function = first.closed(problem)
+    function = first.closure(problem)
     columns = problem.projection.columns
     sources = [function.arrays[name] for name in problem.wrt]
-    _, rest, pull = fw.vjp(function, sources)
+    _, rest, vjp = fw.vjp(function, sources)
     answer.forward += 1
     answer.backward += 1
     first.told(rest, answer)
     for index, (name, source) in enumerate(zip(problem.wrt, sources, strict=True)):
         shape = tuple(source.shape)
         given = None if columns is None else columns[name]
-        passes = _again(fw, pull, index, _directions(given, shape), answer)
+        passes = _again(fw, vjp, (index, len(sources)), _directions(given, shape), answer)
         for position, (other, array) in enumerate(zip(problem.wrt, sources, strict=True)):
             # <ds/db, v> differentiated again: one pass gives column v of every block of b.
             rows, by, along = (name, other, 0) if columns is None else (other, name, 1)
@@ -290,11 +294,18 @@ def _reverse_over_reverse(
 
 
 def _again(
-    fw: Framework, pull: Pull, index: int, cotangents: Iterator[Array], answer: Answer
+    fw: Framework,
+    vjp: VJPFunction,
+    target: tuple[int, int],
+    cotangents: Iterator[Array],
+    answer: Answer,
 ) -> list[list[Any]]:
+    """A pass for each cotangent of one target: its index, and how many there are."""
     passes = []
+    index, count = target
     for cotangent in cotangents:
-        passes.append(pull(index, fw.array(cotangent)))
+        bars = [fw.array(cotangent) if i == index else None for i in range(count)]
+        passes.append(vjp(bars))
         answer.backward += 1
     return passes
 
@@ -306,11 +317,11 @@ def _forward_over_reverse(
     columns = problem.projection.columns or {}
     for b in problem.wrt:
         first = _First(fw, prepared, tuple(problem.wrt), traced, b)
-        function = first.closed(problem)
+        function = first.closure(problem)
         inputs = function.arrays
         passes: list[list[Any]] = []
         for column in _directions(columns.get(b), tuple(inputs[b].shape)):
-            _, tangents, rest = fw.jvp(function, inputs[b], fw.array(column))
+            _, tangents, rest = fw.jvp(function, [inputs[b]], [fw.array(column)])
             passes.append(tangents)
             answer.forward += 1
             answer.backward += 1
@@ -351,13 +362,13 @@ def descend(
     code = _Output(prepared, tuple(problem.parameters), False)
     for step in range(problem.steps + 1):
         parameters = [inputs[name] for name in problem.parameters]
-        (loss,), _, pull = fw.vjp(Closed(code, inputs), parameters)
+        (loss,), _, vjp = fw.vjp(Closure(code, inputs), parameters)
         losses.append(fw.numpy(loss).reshape(()))
         for name in problem.parameters:
             path[name].append(fw.numpy(inputs[name]))
         if step == problem.steps:
             return
-        grads = pull(0, fw.array(np.ones(tuple(loss.shape))))
+        grads = vjp([fw.array(np.ones(tuple(loss.shape)))])
         for name, grad in zip(problem.parameters, grads, strict=True):
             if grad is None:
                 raise ValueError(f"there is no gradient for the parameter `{name}`")

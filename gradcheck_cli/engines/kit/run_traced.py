@@ -12,9 +12,10 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode, Phase, Problem, Trace, TraceRequest
+from gradcheck_cli.engines.derivatives import Mark, Targets
 from gradcheck_cli.engines.errors import EngineFault, NodeFault
 from gradcheck_cli.engines.execution import Execution, Recorder
-from gradcheck_cli.engines.kit.framework import Framework, Results, Watch, scalar
+from gradcheck_cli.engines.kit.framework import Framework, scalar
 from gradcheck_cli.engines.kit.walker import Prepared
 from gradcheck_cli.engines.trace.culprits import Known, prove
 from gradcheck_cli.engines.tracebacks import internal_failure, is_internal
@@ -130,15 +131,15 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
     def derivative(y_bar: Any, *given: Any) -> list[Any]:
         inputs = dict(zip(arrays, given, strict=True))
 
-        def output(moved: list[Any], _: Watch) -> Results:
+        def output(moved: list[Any], _: Mark) -> Targets:
             values = _walked(recorder, prepared, {**inputs, name: moved[0]})
             return [values[program.output]], None
 
-        (y,), _, pull = fw.vjp(output, [inputs[name]])
+        (y,), _, vjp = fw.vjp(output, [inputs[name]])
         if request.target is None:  # the output alone is to be explained
             return [y, None]
         recorder.derive()
-        (found,) = pull(0, y_bar)
+        (found,) = vjp([y_bar])
         return [y, found]
 
     execution = recorder.execution
@@ -170,11 +171,11 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> 
         if request.target is None:
             return [_walked(recorder, prepared, inputs)[program.output], None]
 
-        def output(dual: Any) -> Results:
-            values = _walked(recorder, prepared, {**inputs, name: dual})
+        def output(duals: list[Any]) -> Targets:
+            values = _walked(recorder, prepared, {**inputs, name: duals[0]})
             return [values[program.output]], [v for v in values if hasattr(v, "shape")]
 
-        (y,), (found,), values = fw.jvp(output, inputs[name], tangent)
+        (y,), (found,), values = fw.jvp(output, [inputs[name]], [tangent])
         return [y, found, *values]
 
     execution = recorder.execution
@@ -205,12 +206,13 @@ def _reverse_over_reverse(
     def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
         inputs = dict(zip(arrays, given, strict=True))
 
-        def gradient(moved: list[Any], _: Watch) -> Results:
+        def gradient(moved: list[Any], _: Mark) -> Targets:
             own = {**inputs, **dict(zip(moving, moved, strict=True))}
             return _pulled(fw, recorder, prepared, own, moving, y_bar)
 
-        _, y, pull = fw.vjp(gradient, [inputs[k] for k in moving])
-        return [y, pull(moving.index(a), along)[moving.index(b)]]
+        _, y, vjp = fw.vjp(gradient, [inputs[k] for k in moving])
+        bars = [along if k == a else None for k in moving]
+        return [y, vjp(bars)[moving.index(b)]]
 
     y_bar = scalar(fw, prepared.program, problem)
     return _recorded(recorder, derivative, [y_bar, direction, *arrays.values()], place)
@@ -231,10 +233,11 @@ def _forward_over_reverse(
     def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
         inputs = dict(zip(arrays, given, strict=True))
 
-        def gradient(dual: Any) -> Results:
-            return _pulled(fw, recorder, prepared, {**inputs, name: dual}, [first], y_bar)
+        def gradient(duals: list[Any]) -> Targets:
+            own = {**inputs, name: duals[0]}
+            return _pulled(fw, recorder, prepared, own, [first], y_bar)
 
-        _, (found,), y = fw.jvp(gradient, inputs[name], along)
+        _, (found,), y = fw.jvp(gradient, [inputs[name]], [along])
         return [y, found]
 
     y_bar = scalar(fw, prepared.program, problem)
@@ -255,16 +258,16 @@ def _pulled(
     inputs: Mapping[str, Any],
     names: Sequence[str],
     y_bar: Any,
-) -> Results:
+) -> Targets:
     """The gradients of <y_bar, output> by the inputs `names`, and the output."""
 
-    def output(moved: list[Any], _: Watch) -> Results:
+    def output(moved: list[Any], _: Mark) -> Targets:
         values = _walked(recorder, prepared, {**inputs, **dict(zip(names, moved, strict=True))})
         return [values[prepared.program.output]], None
 
-    (y,), _, pull = fw.vjp(output, [inputs[name] for name in names])
+    (y,), _, vjp = fw.vjp(output, [inputs[name] for name in names])
     recorder.derive()
-    return pull(0, y_bar, again=True), y
+    return vjp([y_bar], again=True), y
 
 
 def _recorded(

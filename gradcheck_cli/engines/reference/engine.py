@@ -10,8 +10,8 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.derivatives import TangentOf, TapeFramework
 from gradcheck_cli.engines.kit.adapter import ProgramEngine
-from gradcheck_cli.engines.kit.framework import Pushed, Taped
 from gradcheck_cli.engines.kit.walker import Call, Rule
 from gradcheck_cli.version import VERSION
 
@@ -43,7 +43,7 @@ class ReferenceEngine(ProgramEngine):
         return False  # every row runs in every dtype and mode
 
 
-class _Reference(Taped):
+class _Reference(TapeFramework):
     """The reference engine in one dtype (`framework.Framework`). Arrays are NumPy arrays."""
 
     def __init__(self, dtype: str) -> None:
@@ -94,14 +94,17 @@ class _Reference(Taped):
         return nullcontext((_Tape(self._tape, level, visit), watched))
 
     @contextmanager
-    def tangent(self, primal: Any, tangent: Any) -> Iterator[tuple[Any, Pushed]]:
+    def tangent(
+        self, primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> Iterator[tuple[list[Any], TangentOf]]:
         level = self._traced.new_level()
 
-        def pushed(result: Any) -> Any:
+        def tangent_of(result: Any) -> Any:
             own = isinstance(result, self._dual.Dual) and result.level == level
             return result.tangent if own else None
 
-        yield self._dual.Dual(level, primal, tangent), pushed
+        pairs = zip(primals, tangents, strict=True)
+        yield [self._dual.Dual(level, x, x_dot) for x, x_dot in pairs], tangent_of
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         return np.asarray(parameter - rate * gradient)
@@ -137,14 +140,23 @@ class _Tape:
         self._visit = visit  # a recorder is told where the walk is
 
     def gradient(
-        self, target: Any, sources: Sequence[Any], cotangent: Any, again: bool
+        self,
+        targets: Sequence[Any],
+        sources: Sequence[Any],
+        cotangents: Sequence[Any],
+        again: bool,
     ) -> list[Any]:
         # What an enclosing level sees of this walk it records by itself, whatever `again` says.
-        if not isinstance(target, self._tape.Node) or target.level != self._level:
+        recorded = [
+            (y, y_bar)
+            for y, y_bar in zip(targets, cotangents, strict=True)
+            if isinstance(y, self._tape.Node) and y.level == self._level
+        ]
+        if not recorded:
             return [None] * len(sources)
         observed: dict[Any, Any] = {}
         records = [s.record if isinstance(s, self._tape.Node) else None for s in sources]
         leaves = all(record is None or record.op is None for record in records)
         observe = self._visit or (None if leaves else observed.__setitem__)
-        reached = self._tape.pull_back([(target, cotangent)], observe=observe)
+        reached = self._tape.pull_back(recorded, observe=observe)
         return [observed.get(record, reached.get(record)) for record in records]

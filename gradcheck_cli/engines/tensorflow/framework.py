@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.kit.framework import Pushed, Taped
+from gradcheck_cli.engines.derivatives import TangentOf, TapeFramework
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.tensorflow.recorder import TensorFlowRecorder
 
 
-class TensorFlow(Taped):
+class TensorFlow(TapeFramework):
     """TensorFlow in one dtype (`framework.Framework`)."""
 
     def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:
@@ -61,9 +61,14 @@ class TensorFlow(Taped):
             yield _Tape(self._tf, tape), list(sources)
 
     @contextmanager
-    def tangent(self, primal: Any, tangent: Any) -> Iterator[tuple[Any, Pushed]]:
-        with self._tf.autodiff.ForwardAccumulator(primal, tangent) as accumulator:
-            yield primal, accumulator.jvp
+    def tangent(
+        self, primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> Iterator[tuple[list[Any], TangentOf]]:
+        moved = [i for i, x_dot in enumerate(tangents) if x_dot is not None]
+        with self._tf.autodiff.ForwardAccumulator(
+            [primals[i] for i in moved], [tangents[i] for i in moved]
+        ) as accumulator:
+            yield list(primals), lambda y: _dense(self._tf, accumulator.jvp(y))
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         return parameter - rate * gradient
@@ -95,9 +100,17 @@ class _Tape:
         self._tape = tape
 
     def gradient(
-        self, target: Any, sources: Sequence[Any], cotangent: Any, again: bool
+        self,
+        targets: Sequence[Any],
+        sources: Sequence[Any],
+        cotangents: Sequence[Any],
+        again: bool,
     ) -> list[Any]:
         # An enclosing tape or accumulator records this by itself, so `again` asks for nothing more.
-        grads = self._tape.gradient(target, list(sources), output_gradients=cotangent)
-        # Indexing may give IndexedSlices, which are a gradient in another notation.
-        return [None if grad is None else self._tf.convert_to_tensor(grad) for grad in grads]
+        grads = self._tape.gradient(list(targets), list(sources), output_gradients=list(cotangents))
+        return [_dense(self._tf, grad) for grad in grads]
+
+
+def _dense(tf: Any, array: Any) -> Any:
+    """One tensor. What was gathered has IndexedSlices, which are a tensor in another notation."""
+    return None if array is None else tf.convert_to_tensor(array)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.placement import HOST
-from gradcheck_cli.engines.kit.framework import Pushed, Taped
+from gradcheck_cli.engines.derivatives import TangentOf, Tape, TapeFramework
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.startup import without_compiler, without_decompositions
 from gradcheck_cli.engines.kit.walker import Call, Rule
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.execution import Recorder
 
 
-class Torch(Taped):
+class Torch(TapeFramework):
     """PyTorch in one dtype on one device (`framework.Framework`)."""
 
     def __init__(
@@ -60,17 +60,23 @@ class Torch(Taped):
     def dtype_of(self, array: Any) -> str:
         return str(array.dtype).removeprefix("torch.")
 
-    def tape(self, sources: Sequence[Any]) -> nullcontext[tuple[_Graph, list[Any]]]:
+    def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
         return nullcontext((_Graph(self._torch), list(sources)))
 
     @contextmanager
-    def tangent(self, primal: Any, tangent: Any) -> Iterator[tuple[Any, Pushed]]:
+    def tangent(
+        self, primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> Iterator[tuple[list[Any], TangentOf]]:
         forward_ad = self._torch.autograd.forward_ad
-        inside = primal.requires_grad  # of a graph, whose backward may be differentiated
+        # of a graph, whose backward may be differentiated
+        inside = any(primal.requires_grad for primal in primals)
         with forward_ad.dual_level(), without_compiler():
             with nullcontext() if inside else without_decompositions():
-                dual = forward_ad.make_dual(primal, tangent)
-            yield dual, lambda result: forward_ad.unpack_dual(result).tangent
+                duals = [
+                    x if x_dot is None else forward_ad.make_dual(x, x_dot)
+                    for x, x_dot in zip(primals, tangents, strict=True)
+                ]
+            yield duals, lambda result: forward_ad.unpack_dual(result).tangent
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         with self._torch.no_grad():
@@ -92,16 +98,22 @@ class _Graph:
         self._torch = torch
 
     def gradient(
-        self, target: Any, sources: Sequence[Any], cotangent: Any, again: bool
+        self,
+        targets: Sequence[Any],
+        sources: Sequence[Any],
+        cotangents: Sequence[Any],
+        again: bool,
     ) -> list[Any]:
         result: list[Any] = [None] * len(sources)
         connected = [i for i, source in enumerate(sources) if source.requires_grad]
-        if not target.requires_grad or not connected:
+        pairs = zip(targets, cotangents, strict=True)
+        used = [(y, y_bar) for y, y_bar in pairs if y.requires_grad]
+        if not used or not connected:
             return result
         # <target, cotangent> has the same gradients to the last bit as `grad_outputs=cotangent`,
         # whose mere check of shapes imports sympy (0.3 s; torch/autograd/__init__.py, _make_grads).
         grads = self._torch.autograd.grad(
-            (target * cotangent).sum(),
+            [(y * y_bar).sum() for y, y_bar in used],
             [sources[i] for i in connected],
             retain_graph=True,
             create_graph=again,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.kit.framework import Closed
+from gradcheck_cli.engines.derivatives import Closure
 
 
 @pytest.fixture
@@ -112,10 +112,10 @@ def test_a_derivative_is_run_and_traced_once(
         arrays = {"a": fw.array(np.array(a))}
         at, along = fw.array(np.array(x)), fw.array(np.array(1.0))
         if derivative == "vjp":
-            (y,), _, pull = fw.vjp(Closed(cube, arrays), [at])
-            found = [pull(0, along)[0], pull(0, 2 * along)[0] / 2]
+            (y,), _, vjp = fw.vjp(Closure(cube, arrays), [at])
+            found = [vjp([along])[0], vjp([2 * along])[0] / 2]
         else:
-            (y,), found, _ = fw.jvp(Closed(cube, arrays), at, along)
+            (y,), found, _ = fw.jvp(Closure(cube, arrays), [at], [along])
         assert float(y) == x**3 * a
         assert [float(g) for g in found] == [3 * x**2 * a] * len(found)
     assert len(made) == 2

@@ -1,0 +1,193 @@
+"""First derivatives of functions of a framework's arrays: vjp and jvp, for formulas and layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gradcheck_cli.domain.dtypes import Array
+
+Targets = tuple[list[Any], Any]
+"""The targets (arrays that are differentiated, or None), and whatever else is wanted of the run."""
+
+Mark = Callable[[int, Any], Any]
+"""Marks an array on the way by a number, so that its cotangent can be requested; gives the array to
+go on with."""
+
+Function = Callable[[list[Any], Mark], Targets]
+"""A function of sources that can be differentiated in reverse mode."""
+
+TangentOf = Callable[[Any], Any]
+"""Gives the tangent of a result, or None where none has reached it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """A function with the arrays that it reads. `code` is called with them first; it equals all
+    code that does the same, so that a framework which compiles functions does so once for arrays
+    of the same shapes. `marks`: it calls its `Mark`."""
+
+    code: Callable[..., Any]
+    arrays: dict[str, Any]
+    marks: bool = False
+
+    def __call__(self, *args: Any) -> Any:
+        return self.code(self.arrays, *args)
+
+
+class VJPFunction(Protocol):
+    """The vector-Jacobian product of a function at a point. May be called many times."""
+
+    def __call__(self, cotangents: Sequence[Any], again: bool = False) -> list[Any]:
+        """One gradient a source, None where there is none. `cotangents` has one a target, None for
+        a target that is not used. With `again` the gradients can be differentiated themselves."""
+        ...
+
+    def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
+        """The gradients, and from the same pass the cotangents of the marked arrays, by number;
+        None, or no entry, where none arrives."""
+        ...
+
+
+class Derivatives(Protocol):
+    """What derivatives of functions need of a framework, in one dtype."""
+
+    def array(self, values: Array) -> Any:
+        """Floats in the dtype, integers as int64, booleans unchanged."""
+        ...
+
+    def numpy(self, array: Any) -> Array:
+        """Floats exactly, in float64; integers and booleans unchanged."""
+        ...
+
+    def dtype_of(self, array: Any) -> str: ...
+
+    def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
+        """The function's targets at the sources, the rest of its results, and its vjp."""
+        ...
+
+    def jvp(
+        self,
+        function: Callable[[list[Any]], Targets],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+    ) -> tuple[list[Any], list[Any], Any]:
+        """The function's targets, their tangents (None where none arrives), and the rest. A primal
+        whose tangent is None does not move."""
+        ...
+
+
+class Tape(Protocol):
+    def gradient(
+        self,
+        targets: Sequence[Any],
+        sources: Sequence[Any],
+        cotangents: Sequence[Any],
+        again: bool,
+    ) -> list[Any]:
+        """As `VJPFunction`; every target has a cotangent. May be called many times."""
+        ...
+
+
+class TapeFramework:
+    """A framework that records what it computes: vjp and jvp from two contexts. One with a single
+    mode needs one of them."""
+
+    def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
+        """Records what is computed from the arrays that it gives in place of the sources."""
+        raise NotImplementedError
+
+    def tangent(
+        self, primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> AbstractContextManager[tuple[list[Any], TangentOf]]:
+        """Within the context, what is computed from the first result carries tangents."""
+        raise NotImplementedError
+
+    def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
+        marked: dict[int, Any] = {}
+
+        def mark(number: int, array: Any) -> Any:
+            marked[number] = array
+            return array
+
+        with self.tape(sources) as (tape, watched):
+            targets, rest = function(watched, mark)
+        return targets, rest, TapeVJP(tape, targets, watched, marked)
+
+    def jvp(
+        self,
+        function: Callable[[list[Any]], Targets],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+    ) -> tuple[list[Any], list[Any], Any]:
+        with self.tangent(primals, tangents) as (duals, tangent_of):
+            targets, rest = function(duals)
+            return targets, [None if y is None else tangent_of(y) for y in targets], rest
+
+
+class TapeVJP:
+    """The vjp that a tape gives."""
+
+    def __init__(
+        self, tape: Tape, targets: list[Any], sources: list[Any], marked: dict[int, Any]
+    ) -> None:
+        self._tape = tape
+        self._targets = targets
+        self._sources = sources
+        self._marked = marked
+
+    def __call__(self, cotangents: Sequence[Any], again: bool = False) -> list[Any]:
+        return self._gradient(self._sources, cotangents, again)
+
+    def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
+        found = self._gradient([*self._sources, *self._marked.values()], cotangents, False)
+        count = len(self._sources)
+        return found[:count], dict(zip(self._marked, found[count:], strict=True))
+
+    def reaches(self, arrays: Sequence[Any]) -> list[bool]:
+        """Whether some of these arrays, which were computed on the way, depend on each source."""
+        return [g is not None for g in self._tape.gradient(arrays, self._sources, arrays, False)]
+
+    def _gradient(self, arrays: Sequence[Any], cotangents: Sequence[Any], again: bool) -> list[Any]:
+        pairs = zip(self._targets, cotangents, strict=True)
+        used = [(y, y_bar) for y, y_bar in pairs if y is not None and y_bar is not None]
+        if not used:
+            return [None] * len(arrays)
+        targets, bars = zip(*used, strict=True)
+        return self._tape.gradient(targets, arrays, bars, again)
+
+
+def reverse_over_reverse(
+    fw: Derivatives,
+    function: Callable[..., Targets],
+    primals: Sequence[Any],
+    cotangents: Sequence[Any],
+    tangents: Sequence[Any],
+) -> list[Any]:
+    """d <vjp(cotangents), tangents> / d primal: one array a primal, None where there is none."""
+
+    def gradients(moved: Sequence[Any], _: Any = None) -> Targets:
+        _, _, vjp = fw.vjp(function, list(moved))
+        pairs = zip(vjp(cotangents, again=True), tangents, strict=True)
+        return [None if x_dot is None else grad for grad, x_dot in pairs], None
+
+    _, _, vjp = fw.vjp(gradients, primals)
+    return vjp(tangents)
+
+
+def forward_over_reverse(
+    fw: Derivatives,
+    function: Callable[..., Targets],
+    primals: Sequence[Any],
+    cotangents: Sequence[Any],
+    tangents: Sequence[Any],
+) -> list[Any]:
+    """The tangents of vjp(cotangents) along `tangents`: the same products by another route."""
+
+    def gradients(moved: Sequence[Any], _: Any = None) -> Targets:
+        _, _, vjp = fw.vjp(function, list(moved))
+        return vjp(cotangents, again=True), None
+
+    return fw.jvp(gradients, primals, tangents)[1]
