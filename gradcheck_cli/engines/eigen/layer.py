@@ -8,33 +8,27 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.eigen.calling import longs, pointer
 from gradcheck_cli.engines.eigen.compiling import compiled, search_path
 from gradcheck_cli.engines.eigen.writing import REALS
 from gradcheck_cli.engines.errors import EngineFault, Unsupported
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject
+from gradcheck_cli.engines.layer.numpy_arrays import NumpyArrays
 from gradcheck_cli.engines.layer.results import MissingOutput
-from gradcheck_cli.engines.layer.subject import (
-    Call,
-    CallResult,
-    Output,
-    Stencils,
-    SubjectRequest,
-    one_by_one,
-)
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.casts import Cast
-    from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
-    from gradcheck_cli.engines.layer.held import Held
+    from gradcheck_cli.engines.layer.custom import CustomCall
     from gradcheck_cli.engines.layer.recording import Recording
 
 _INCLUDED = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
@@ -72,12 +66,17 @@ extern "C" int gradcheck_layer(
 """
 
 
-class EigenSubject:
-    """A function template in one dtype (`subject.Subject`). It has no state: its arguments are
-    copies, and there is nothing that it could write to."""
+_ONCE = "it is compiled for first derivatives"
+
+
+class EigenSubject(LayerSubject):
+    """A function template in one dtype, differentiated in forward mode alone. It has no state: its
+    arguments are copies, and there is nothing that it could write to."""
 
     def __init__(self, request: SubjectRequest) -> None:
-        self.dtype = self.digits = request.dtype
+        super().__init__(request)
+        self.fw = NumpyArrays(request.dtype, _ONCE, _ONCE)
+        self.mode = "forward"
         self._values = dict(request.values)
         floating = [name for name, v in self._values.items() if v.dtype.kind == "f"]
         self._places: dict[str, int] = {}
@@ -92,16 +91,13 @@ class EigenSubject:
         self._problem = library.gradcheck_problem
         self._problem.restype = ctypes.c_char_p
         seconds = found.seconds
-        self.stencils = Stencils()
-        self.mode: Mode = "forward"
-        self.notes: tuple[str, ...] = (
-            (f"eigen: compiled for {self.dtype} in {seconds:.1f} s",) if seconds else ()
-        )
+        if seconds:
+            self.notes = (f"eigen: compiled for {self.dtype} in {seconds:.1f} s",)
         self.leaves = tuple(
             Leaf(name, "input", value, name in self._places) for name, value in self._values.items()
         )
         shape = self._shape()
-        self.outputs: tuple[Output, ...] = (Output("y", shape, self.dtype, 0),)
+        self.outputs = (Output("y", shape, self.dtype, 0),)
         self._size = math.prod(shape)
         if not self._size and not request.empty:
             raise MissingOutput(f"the layer returned an array of shape {shape}, without entries")
@@ -152,22 +148,26 @@ class EigenSubject:
         self._run(self._given(values), place, size, directions, count, output, tangents, None)
         return output, tangents
 
-    def value(self, values: Mapping[str, Array]) -> Array:
-        output = np.zeros(self._size, dtype=self.dtype)
-        self._run(self._given(values), 0, 0, None, 0, output, output, None)
-        return output.astype(np.float64)
+    def ready(self, values: Mapping[str, Array]) -> AbstractContextManager[Any]:
+        return nullcontext()
 
-    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
-        return one_by_one(self, many)
+    def inputs(
+        self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
+    ) -> dict[str, Any]:
+        return {**self._values, **values}
+
+    def call(self, inputs: Mapping[str, Any]) -> list[Any]:
+        output = np.zeros(self._size, dtype=self.dtype)
+        self._run(self._given(inputs), 0, 0, None, 0, output, output, None)
+        return [output]
 
     def run(self, call: Call) -> CallResult:
         """The rows of the Jacobian that forward mode gives: there is no other."""
         output = self.value(call.values)
         if call.cotangents is None or not call.tracking:
             return CallResult(output)
-        moving = tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
         gradients: dict[str, Array | None] = {}
-        for name in moving if call.wrt is None else call.wrt:
+        for name in self.wrt if call.wrt is None else call.wrt:
             if call.used_outputs is not None and "y" not in call.used_outputs:
                 gradients[name] = None
                 continue
@@ -183,16 +183,6 @@ class EigenSubject:
             moved = moved + self._differentiated({}, name, row)[1][0].astype(np.float64)
         return moved
 
-    def hvp_reverse_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
-    ) -> Mapping[str, Array | None]:
-        raise Unsupported("it is compiled for first derivatives")
-
-    def hvp_forward_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
-    ) -> Mapping[str, Array | None]:
-        raise Unsupported("it is compiled for first derivatives")
-
     def record(self, row: Array) -> Recording:
         raise Unsupported("the operations of compiled code are not recorded")
 
@@ -203,26 +193,6 @@ class EigenSubject:
     def functions(self) -> Sequence[CustomCall]:
         """None: AutoDiffScalar has no stated derivatives."""
         return ()
-
-    def lines(self, row: Array) -> Lines:
-        """None is seen in compiled code."""
-        from gradcheck_cli.engines.layer.custom import Lines
-
-        return Lines()
-
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
-        """None: there is no graph."""
-        return {}, ()
-
-    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
-        """None: bounds are not looked for."""
-        return ()
-
-    def hold(self, held: Held) -> None:
-        """Nothing: there is nothing inside that has a derivative of its own."""
-
-    def close(self) -> None:
-        """Nothing of the user's is held between calls."""
 
 
 def _header(implementation: Implementation) -> Path:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,37 +22,10 @@ from gradcheck_cli.engines.layer.held import Given, Held, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, shown
 from gradcheck_cli.engines.tracebacks import LIBRARIES
 
-if TYPE_CHECKING:
-    from gradcheck_cli.engines.jax.layer import JaxSubject
 
-
-def hold(subject: JaxSubject, held: Held) -> Callable[[Mapping[str, Array]], Array] | None:
-    """The value of a layer as `held` has it; None where nothing in it is declared."""
-    with subject.ready():
-        own = subject.inputs({})
-
-        def call(*arrays: Any) -> list[Any]:
-            return subject.call(dict(zip(own, arrays, strict=True)))
-
-        closed = jax.make_jaxpr(call)(*own.values())
-    run = _Run(held)
-
-    def value(values: Mapping[str, Array]) -> Array:
-        with subject.ready():
-            return subject.flat(run(closed, *subject.inputs(values).values()))
-
-    with subject.ready(), held.recording():
-        value({})
-
-    def replayed(values: Mapping[str, Array]) -> Array:
-        with held.replaying():
-            return value(values)
-
-    return replayed if held.any else None
-
-
-class _Run:
-    """Evaluates jaxprs; loops and branches as the numbers say."""
+class HeldRun:
+    """Evaluates jaxprs in which what is declared goes through `held`; loops and branches as the
+    numbers say."""
 
     def __init__(self, held: Held) -> None:
         self._held = held

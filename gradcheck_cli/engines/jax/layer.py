@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.jax.modes import (
-    hvp_forward_over_reverse,
-    hvp_reverse_over_reverse,
-    jvp,
+    NO_LOOP,
+    LayerJax,
+    advising,
+    check_columns,
     no_gradient,
-    pulled,
+    no_jvp,
 )
 from gradcheck_cli.engines.jax.random_keys import draws
 from gradcheck_cli.engines.layer.binding import BadCall, arrange, called, for_the_call
@@ -26,28 +27,25 @@ from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast, Watch
 from gradcheck_cli.engines.layer.held import Held
 from gradcheck_cli.engines.layer.isolation import Randomness
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import load_layer
 from gradcheck_cli.engines.layer.results import Results
-from gradcheck_cli.engines.layer.subject import (
-    Call,
-    CallResult,
-    Output,
-    Stencils,
-    SubjectRequest,
-    one_by_one,
-)
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
+    from gradcheck_cli.engines.layer.custom import CustomCall, Unbounded, Uncut
     from gradcheck_cli.engines.layer.recording import Recording
 
 
-class JaxSubject:
-    """A user's function in one dtype (`subject.Subject`); with `compiled`, under `jax.jit`.
+class JaxSubject(LayerSubject):
+    """A user's function in one dtype; with `compiled`, under `jax.jit`.
 
     JAX's arrays cannot be written to and lie in memory as JAX wants: of what a Call asks about
     that, nothing can be amiss.
     """
+
+    fw: LayerJax
+    every_output_has_a_cotangent = True
 
     def __init__(self, request: SubjectRequest, compiled: bool) -> None:
         import jax
@@ -55,18 +53,14 @@ class JaxSubject:
         from gradcheck_cli.engines.jax.settings import settings_kept
         from gradcheck_cli.engines.jax.trees import Tree, parts
 
+        super().__init__(request)
         self.jax = jax
-        self.request = request
+        self.fw = LayerJax(request.dtype)
         self._compiled = compiled
-        self.dtype = self.digits = request.dtype
-        self.stencils = Stencils()
-        self.mode: Mode = "reverse"
-        self.notes: tuple[str, ...] = ()
         self._random = Randomness(request.seed)
         self._random.again()  # a module may draw numbers when it is imported
         with settings_kept(), jax.enable_x64(True):  # what the module makes is rounded by us
             load_layer(request.implementation)
-        self._output_names: list[str] = []
         self._random.again()
         with settings_kept():  # as for its author: `jax.random` draws other numbers in float64
             self._function, args, kwargs = self._found()
@@ -86,11 +80,10 @@ class JaxSubject:
             self._captures = self._captured()
         names = dict.fromkeys(one.name for one, _, _ in self._captures)
         self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
-        self.whole = compiled or request.uncast
-        self._held: Callable[[Mapping[str, Array]], Array] | None = None
+        self._whole = compiled or request.uncast
         self._made: dict[tuple[str, tuple[str, ...]], Callable[..., Any]] = {}
-        self._value = self.evaluated("value", (), self.call)
-        self.outputs = self._described()
+        with self.ready({}):
+            self.outputs = self.described(self._values_at(self.inputs({})))
         self.leaves = (
             *(
                 Leaf(name, "input", own, own.dtype.kind == "f")
@@ -147,7 +140,7 @@ class JaxSubject:
             if capture.puts and is_floating(capture.value):
                 value = np.asarray(capture.value).astype(np.float64)
                 rounded = FORMATS[self.request.rounding].round(value)
-                found.append((capture, rounded, self.array(rounded)))
+                found.append((capture, rounded, self.fw.array(rounded)))
         return found
 
     # State
@@ -158,7 +151,7 @@ class JaxSubject:
         return self.jax.enable_x64(self.dtype == "float64")
 
     @contextmanager
-    def ready(self) -> Iterator[None]:
+    def ready(self, values: Mapping[str, Array]) -> Iterator[None]:
         from gradcheck_cli.engines.jax.programs import programs_known
         from gradcheck_cli.engines.jax.settings import settings_kept
 
@@ -172,18 +165,27 @@ class JaxSubject:
             for capture, _, _ in self._captures:
                 capture.put(capture.value)
 
+    def _draws(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether the program draws random numbers. There is no program of a layer that branches
+        on its numbers in Python: runs that differ are seen there all the same."""
+        errors = self.jax.errors
+        try:
+            program = self.jax.make_jaxpr(self.call)(inputs)
+        except (errors.JAXTypeError, errors.JAXIndexError):  # it needs the numbers
+            return False
+        return draws(program.jaxpr)
+
     # Arrays
 
-    def array(self, value: Array) -> Any:
-        value = np.asarray(value)
-        wanted = self.jax.numpy.dtype(self.dtype) if value.dtype.kind == "f" else value.dtype
-        return self.jax.device_put(value.astype(wanted))  # a copy, and nothing is compiled
+    def inputs(
+        self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
+    ) -> dict[str, Any]:
+        return {name: self.fw.array(values.get(name, own)) for name, own in self._own.items()}
 
-    def inputs(self, values: Mapping[str, Array]) -> dict[str, Any]:
-        return {name: self.array(values.get(name, own)) for name, own in self._own.items()}
+    def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
+        return self.jax.device_put(part.astype(self.jax.numpy.dtype(output.dtype)))
 
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """The floating outputs, complex ones as pairs of real numbers."""
         jax = self.jax
         args, kwargs = self._arguments({name: inputs[name] for name in self._names})
         result = called(self._tree.filled(inputs), args, kwargs)
@@ -192,14 +194,13 @@ class JaxSubject:
             if jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):
                 array = jax.numpy.stack([array.real, array.imag], axis=-1)
             found[name] = jax.numpy.asarray(array)
-        self._output_names = list(found)
+        self.output_names = list(found)
         return list(found.values())
 
     def evaluated(
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """A function of arrays (`what`, for these leaves) as it is to be evaluated, always the
-        first one that was made."""
+        """Always the first function that was made for these."""
         made = self._made.get((what, names))
         if made is None:
             made = self._made[what, names] = self._evaluating(function)
@@ -216,97 +217,104 @@ class JaxSubject:
 
         return Compiled(function, self._function)
 
-    def _draws(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether the program draws random numbers. There is no program of a layer that branches
-        on its numbers in Python: runs that differ are seen there all the same."""
-        errors = self.jax.errors
-        try:
-            program = self.jax.make_jaxpr(self.call)(inputs)
-        except (errors.JAXTypeError, errors.JAXIndexError):  # it needs the numbers
-            return False
-        return draws(program.jaxpr)
-
-    def _described(self) -> tuple[Output, ...]:
-        with self.ready():
-            arrays = self._value(self.inputs({}))
-        outputs: list[Output] = []
-        start = 0
-        for name, array in zip(self._output_names, arrays, strict=True):
-            outputs.append(Output(name, tuple(array.shape), str(array.dtype.name), start))
-            start += outputs[-1].size
-        return tuple(outputs)
-
-    def flat(self, arrays: Sequence[Any]) -> Array:
-        parts = (np.asarray(array).astype(np.float64).ravel() for array in arrays)
-        return np.concatenate([np.zeros(0), *parts])
-
-    def moving(self) -> tuple[str, ...]:
-        return tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
-
-    def cotangents(self, row: Array, through: Sequence[str] | None = None) -> list[Any]:
-        found = []
-        for one in self.outputs:
-            part = row[one.start : one.start + one.size].reshape(one.shape)
-            used = part if through is None or one.name in through else np.zeros(one.shape)
-            found.append(self.jax.device_put(used.astype(self.jax.numpy.dtype(one.dtype))))
+    def _values_at(self, inputs: Mapping[str, Any]) -> list[Any]:
+        found: list[Any] = self.evaluated("value", (), self.call)(inputs)
         return found
 
-    # What is asked
+    def plain_value(self, values: Mapping[str, Array]) -> Array:
+        with self.ready({}):
+            return self.flat(self._values_at(self.inputs(values)))
 
-    def value(self, values: Mapping[str, Array]) -> Array:
-        if self._held is not None:
-            return self._held(values)
-        with self.ready():
-            return self.flat(self._value(self.inputs(values)))
-
-    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
-        return one_by_one(self, many)
+    # Passes
 
     def run(self, call: Call) -> CallResult:
-        wrt = self.moving() if call.wrt is None else call.wrt
-        rows = np.zeros((0, 0)) if call.cotangents is None or not call.tracking else call.cotangents
+        wrt = self.wrt if call.wrt is None else call.wrt
+        rows = call.cotangents if call.tracking and wrt else None
         unreached: frozenset[str] = frozenset()
-        with self.ready():
+        with self.ready({}):
             inputs = self.inputs(call.values)
-            if len(rows) and wrt:
-                arrays, passes = pulled(self, inputs, wrt, call)
+            if rows is not None and len(rows):
+                arrays, passes = self._passes(inputs, wrt, call, rows)
                 zeros = [
-                    n
-                    for n, parts in zip(wrt, zip(*passes, strict=True), strict=True)
+                    name
+                    for name, parts in zip(wrt, zip(*passes, strict=True), strict=True)
                     if not any(np.any(part) for part in parts)
                 ]
-                unreached = no_gradient(self, inputs, zeros) if zeros else unreached
+                if zeros and self.mode == "reverse":
+                    unreached = no_gradient(self.fw, self.call, inputs, zeros)
             else:
-                arrays, passes = self._value(inputs), []
-                self.run_between(call)
+                arrays, passes = self._values_at(inputs), []
+                self._interleave(call)
             random = call.watch and (self._random.drawn() or self._draws(inputs))
-        gradients: dict[str, Array | None] = {}
-        dtypes: dict[str, str] = {}
-        for place, name in enumerate(wrt):
-            parts = [np.asarray(grads[place]) for grads in passes]
-            size = self._own[name].size
-            flat = [part.astype(np.float64).reshape(size) for part in parts]
-            gradients[name] = np.stack(flat) if flat and name not in unreached else None
-            if parts:
-                dtypes[name] = parts[0].dtype.name
-        return CallResult(self.flat(arrays), gradients, dtypes, random=random)
+            found = self.result(self.flat(arrays), wrt, passes)
+        gradients = {**found.gradients, **dict.fromkeys(unreached)}
+        return replace(found, gradients=gradients, random=random)
 
-    def run_between(self, call: Call) -> None:
+    def _passes(
+        self, inputs: Mapping[str, Any], wrt: tuple[str, ...], call: Call, rows: Array
+    ) -> tuple[list[Any], Sequence[Sequence[Any]]]:
+        """The outputs, and the gradients for every row of cotangents."""
+        if self.mode == "reverse":
+            try:
+                with advising():
+                    return self._by_rows(inputs, wrt, call, rows)
+            except ValueError as error:
+                if not self.request.forward or NO_LOOP not in str(error):
+                    raise
+            self.mode = "forward"  # there is no other
+        check_columns(sum(inputs[name].size for name in wrt))
+        arrays = self._values_at(inputs)
+        self._interleave(call)
+        used = np.zeros(rows.shape[1])
+        for one in self.outputs:
+            named = call.used_outputs is None or one.name in call.used_outputs
+            used[one.start : one.start + one.size] = named
+        columns = [self._columns(inputs, name) for name in wrt]
+        with np.errstate(all="ignore"):
+            products = [(rows * used) @ part for part in columns]
+        return arrays, [
+            [
+                self.fw.array(part[i].reshape(inputs[name].shape))
+                for name, part in zip(wrt, products, strict=True)
+            ]
+            for i in range(len(rows))
+        ]
+
+    def _by_rows(
+        self, inputs: Mapping[str, Any], wrt: tuple[str, ...], call: Call, rows: Array
+    ) -> tuple[list[Any], list[list[Any]]]:
+        every = (self.cotangents(row, call.used_outputs) for row in rows)
+        if not self._whole:
+            arrays, vjp = self.vjp(inputs, wrt)
+            self._interleave(call)
+            return arrays, [vjp(bars) for bars in every]
+
+        def derivative(inputs: Mapping[str, Any], bars: list[Any]) -> Any:
+            arrays, vjp = self.vjp(inputs, wrt)
+            return arrays, vjp(bars)
+
+        self._interleave(call)
+        evaluated = self.evaluated("derivative", wrt, derivative)
+        ran = [evaluated(inputs, bars) for bars in every]
+        return ran[0][0], [gradients for _, gradients in ran]
+
+    def _columns(self, inputs: Mapping[str, Any], name: str) -> Array:
+        """The Jacobian of one leaf, (m, n), by forward mode along all of its entries at once."""
+        shape, size = inputs[name].shape, inputs[name].size
+
+        def pushing(inputs: Mapping[str, Any], units: Any) -> Any:
+            return self.jax.vmap(lambda unit: self._jvp((name,), inputs, [unit]))(units)
+
+        units = self.fw.array(np.eye(size).reshape(size, *shape))
+        found = self.evaluated("columns", (name,), pushing)(inputs, units)
+        return np.concatenate([self.fw.numpy(part).reshape(size, -1).T for part in found])
+
+    def _interleave(self, call: Call) -> None:
         if call.interleaved_inputs is not None:
-            self._value(self.inputs(call.interleaved_inputs))
+            self._values_at(self.inputs(call.interleaved_inputs))
 
-    def jvp(self, tangents: Mapping[str, Array]) -> Array:
-        return jvp(self, tangents)
-
-    def hvp_reverse_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
-    ) -> dict[str, Array | None]:
-        return hvp_reverse_over_reverse(self, row, tangents)
-
-    def hvp_forward_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
-    ) -> dict[str, Array | None]:
-        return hvp_forward_over_reverse(self, row, tangents)
+    def forward_mode(self, names: Sequence[str]) -> AbstractContextManager[Any]:
+        return no_jvp()
 
     # What is inside: nothing that was compiled hides it
 
@@ -314,55 +322,57 @@ class JaxSubject:
         from gradcheck_cli.engines.jax.layer_recorder import record
 
         captured = {one.name: array for one, _, array in self._captures}
-        with self._passes(row) as (call, leaves, bars):
+        with self._opened(row) as (call, leaves, bars):
             span = self.request.implementation.span
-            return record(call, leaves, captured, self.moving(), bars, span)
+            return record(call, leaves, captured, self.wrt, bars, span)
 
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.jax.casts import watch
 
         casts = Watch(self.dtype)
-        with self._passes(np.ones(sum(one.size for one in self.outputs))) as (call, leaves, bars):
-            watch(call, leaves, self.moving(), bars, casts, self.request.uncast)
+        with self._opened(self.ones) as (call, leaves, bars):
+            watch(call, leaves, self.wrt, bars, casts, self.request.uncast)
         return casts.found()
 
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.jax.custom_functions import custom_calls
 
-        with self._passes() as (call, leaves, _):
-            return custom_calls(call, leaves, self.moving())
-
-    def lines(self, row: Array) -> Lines:
-        """Nothing of JAX can be written to, and who draws gives the key."""
-        from gradcheck_cli.engines.layer.custom import Lines
-
-        return Lines()
+        with self._opened() as (call, leaves, _):
+            return custom_calls(call, leaves, self.wrt)
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
         from gradcheck_cli.engines.jax.detached import uncut
 
-        plain = self.run(Call(cotangents=row[None])).gradients
-        with self._passes(row) as (call, leaves, bars):
-            cuts = uncut(call, leaves, self.moving(), bars)
-        return {name: None if g is None else g[0] for name, g in plain.items()}, cuts
+        plain = self.run(Call(cotangents=row[None])).row(0)
+        with self._opened(row) as (call, leaves, bars):
+            cuts = uncut(call, leaves, self.wrt, bars)
+        return plain, cuts
 
     def unbounded(self, rows: Array) -> Sequence[Unbounded]:
         from gradcheck_cli.engines.jax.bounds import unbounded
 
-        with self._passes() as (call, leaves, _):
-            return unbounded(call, leaves, self.moving(), [self.cotangents(row) for row in rows])
+        with self._opened() as (call, leaves, _):
+            return unbounded(call, leaves, self.wrt, [self.cotangents(row) for row in rows])
 
-    def hold(self, held: Held) -> None:
-        from gradcheck_cli.engines.jax.held import hold
+    def held_call(self, held: Held) -> Callable[[dict[str, Any]], list[Any]]:
+        from gradcheck_cli.engines.jax.held import HeldRun
 
-        self._held = hold(self, held)
+        with self.ready({}):
+            own = self.inputs({})
+
+            def call(*arrays: Any) -> list[Any]:
+                return self.call(dict(zip(own, arrays, strict=True)))
+
+            closed = self.jax.make_jaxpr(call)(*own.values())
+        run = HeldRun(held)
+        return lambda inputs: run(closed, *inputs.values())
 
     @contextmanager
-    def _passes(
+    def _opened(
         self, row: Array | None = None
     ) -> Iterator[tuple[Callable[..., list[Any]], dict[str, Any], list[Any]]]:
         """The layer as a function of its inputs, these, and cotangents for its outputs."""
-        with self.ready():
+        with self.ready({}):
             leaves = self.inputs({})
             bars: list[Any] = []
             if row is not None:

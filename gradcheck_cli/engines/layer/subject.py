@@ -116,6 +116,10 @@ class CallResult:
     accumulated: tuple[str, ...] = ()
     random: bool = False
 
+    def row(self, place: int) -> dict[str, Array | None]:
+        """The gradients (n,) of one row, by leaf."""
+        return {name: None if g is None else g[place] for name, g in self.gradients.items()}
+
 
 @dataclass
 class Stencils:

@@ -2,76 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.tensorflow.state import Constant
-
-if TYPE_CHECKING:
-    from gradcheck_cli.engines.tensorflow.layer import TensorFlowSubject
 
 EAGER = 16  # evaluations that cost less than tracing a small layer (some 20 ms) does
 
 
 class Graph:
-    """The subject's function as one tf.function over all that it computes with.
+    """A layer as one tf.function over all that it computes with: `given` are its inputs, `call`
+    runs it with inputs by name, `plain_value` is its value without a graph, and `assigned` puts
+    variables at other values.
 
-    Traced after some evaluations, and used only if it gives the same bits as the layer itself:
-    a graph may fuse operations. Layers that draw random numbers, or that cannot be traced, stay as
-    they are.
+    Traced after some evaluations, and used only if it gives the same bits as the layer itself: a
+    graph may fuse operations. A layer that cannot be traced stays as it is; one that draws random
+    numbers must have no graph.
     """
 
-    def __init__(self, tf: Any) -> None:
+    def __init__(
+        self,
+        tf: Any,
+        given: Mapping[str, Any],
+        call: Callable[[Mapping[str, Any]], list[Any]],
+        plain_value: Callable[[Mapping[str, Array]], Array],
+        ready: Callable[[Mapping[str, Array]], AbstractContextManager[None]],
+        assigned: Callable[[Mapping[str, Array]], AbstractContextManager[None]],
+    ) -> None:
         self._tf = tf
+        self._given = given
+        self._call = call
+        self._plain_value = plain_value
+        self._ready = ready
+        self._assigned = assigned
         self._asked = 0
         self.traced: Any = None
         self._given_up = False
 
-    def value(self, subject: TensorFlowSubject, values: Mapping[str, Array]) -> Array | None:
-        """The flattened outputs, or None where the layer itself has to be asked."""
+    def value(self, values: Mapping[str, Array]) -> Array | None:
+        """The flattened outputs, or None where the layer itself has to be run."""
         if self._given_up:
             return None
         if self.traced is None:
             self._asked += 1
-            if self._asked <= EAGER:
-                return None
-            self._given_up = not self._trace(subject, values)
+            if self._asked > EAGER:
+                self._given_up = not self._trace(values)
             return None
-        if any(isinstance(subject.held.get(name), Constant) for name in values):
-            return None  # a graph has it for good
-        return self._run(subject, values)
+        return self._run(values)
 
-    def _trace(self, subject: TensorFlowSubject, values: Mapping[str, Array]) -> bool:
+    def _trace(self, values: Mapping[str, Array]) -> bool:
         tf = self._tf
-        names = list(subject.given)
-        if subject.random:
-            return False
 
         def flat(*tensors: Any) -> Any:
-            arrays = subject.called(dict(zip(names, tensors, strict=True)))
-            parts = [tf.reshape(tf.cast(array, tf.float64), [-1]) for _, array in arrays]
+            arrays = self._call(dict(zip(self._given, tensors, strict=True)))
+            parts = [tf.reshape(tf.cast(array, tf.float64), [-1]) for array in arrays]
             return tf.concat(parts, axis=0)
 
-        specs = [tf.TensorSpec(t.shape, t.dtype) for t in subject.given.values()]
+        specs = [tf.TensorSpec(t.shape, t.dtype) for t in self._given.values()]
         try:
-            with subject.ready({}):
+            with self._ready({}):
                 function = tf.function(flat, autograph=False)
                 self.traced = function.get_concrete_function(*specs)
             return all(
-                np.array_equal(self._run(subject, at), subject.eagerly(at), equal_nan=True)
+                np.array_equal(self._run(at), self._plain_value(at), equal_nan=True)
                 for at in (values, {})
             )
         except Exception:  # branches on numbers, NumPy in between: the layer runs as it is
             return False
 
-    def _run(self, subject: TensorFlowSubject, values: Mapping[str, Array]) -> Array:
-        with subject.assigned(values):
+    def _run(self, values: Mapping[str, Array]) -> Array:
+        tf = self._tf
+        with self._assigned(values):
             inputs = [
-                base if name not in values else subject.tensor(values[name])
-                for name, base in subject.given.items()
+                tf.cast(tf.constant(values[name]), base.dtype) if name in values else base
+                for name, base in self._given.items()
             ]
             result: Array = self.traced(*inputs).numpy()
         return result
+
+
+@contextmanager
+def eagerly(tf: Any) -> Iterator[None]:
+    """What a tf.function has traced refers to the user's variables, and others stand in their
+    places."""
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(before)

@@ -4,9 +4,9 @@ functions under `tf.custom_gradient`."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -17,32 +17,11 @@ from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.held import Given, Held, NotHeld, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR
-from gradcheck_cli.engines.tensorflow.passes import eagerly
 from gradcheck_cli.engines.tensorflow.state import numbers
-
-if TYPE_CHECKING:
-    from gradcheck_cli.engines.tensorflow.layer import TensorFlowSubject
-
-
-def hold(subject: TensorFlowSubject, held: Held) -> Callable[[Mapping[str, Array]], Array] | None:
-    """The value of a layer as `held` has it; None where nothing in it is declared."""
-
-    def value(values: Mapping[str, Array]) -> Array:
-        with subject.ready(values), eagerly(tf), _holding(held):
-            return subject.flat(subject.called(subject.inputs(values)))
-
-    with subject.ready({}), eagerly(tf), held.recording():
-        value({})
-
-    def replayed(values: Mapping[str, Array]) -> Array:
-        with held.replaying():
-            return value(values)
-
-    return replayed if held.any else None
 
 
 @contextmanager
-def _holding(held: Held) -> Iterator[None]:
+def holding(held: Held) -> Iterator[None]:
     """Meanwhile what is declared is as `held` has it."""
     stop_before, stated_before = gen_array_ops.stop_gradient, getattr(custom_gradient, DECORATOR)
     places = Places(__name__)

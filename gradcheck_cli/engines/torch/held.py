@@ -3,9 +3,9 @@ and those of `autograd.Function`s."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,11 +15,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.held import Given, Held, NotHeld, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
-from gradcheck_cli.engines.torch.custom_functions import classes_of, is_separate, parameters_of
+from gradcheck_cli.engines.torch.custom_functions import is_separate, parameters_of
 from gradcheck_cli.engines.torch.detached import AS_NUMBERS, asks, in_a_function, is_cut, name_of
-
-if TYPE_CHECKING:
-    from gradcheck_cli.engines.torch.layer import TorchSubject
 
 Numpy = Callable[[Any], Array]
 
@@ -58,33 +55,8 @@ def _copy(value: Any) -> Any:
     return tree_map(lambda y: y.detach().clone() if isinstance(y, torch.Tensor) else y, value)
 
 
-def hold(subject: TorchSubject, held: Held) -> Callable[[Mapping[str, Array]], Array] | None:
-    """The value of a layer as `held` has it; None where nothing in it is declared. It tracks
-    gradients: only there a number is cut from them."""
-    moving = subject.moving()
-
-    def value(values: Mapping[str, Array], classes: Collection[Any]) -> Array:
-        with subject.ready(values):
-            handed = subject.inputs(values, moving)[1]
-            with _holding(held, classes, subject.numpy):
-                arrays = subject.called(handed, tracking=True)
-            return subject.flat(arrays)
-
-    with subject.ready({}):
-        outputs = subject.called(subject.inputs({}, moving)[1], tracking=True)
-        classes = classes_of([y for _, y in outputs])
-    with held.recording():
-        value({}, classes)
-
-    def replayed(values: Mapping[str, Array]) -> Array:
-        with held.replaying():
-            return value(values, classes)
-
-    return replayed if held.any else None
-
-
 @contextmanager
-def _holding(held: Held, classes: Collection[Any], numpy: Numpy) -> Iterator[None]:
+def holding(held: Held, classes: Collection[Any], numpy: Numpy) -> Iterator[None]:
     """Meanwhile the layer is as `held` has it. `classes` are the functions that it calls."""
     with ExitStack() as stack:
         for cls in classes:

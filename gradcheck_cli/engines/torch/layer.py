@@ -5,61 +5,66 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.placement import HOST
+from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.layer.casts import Cast
-from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Passes, Unbounded, Uncut
+from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
 from gradcheck_cli.engines.layer.held import Held
+from gradcheck_cli.engines.layer.layer_subject import VJP, LayerSubject, Written
 from gradcheck_cli.engines.layer.loading import load_layer
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.results import MissingOutput, Results
-from gradcheck_cli.engines.layer.subject import (
-    Call,
-    CallResult,
-    Layout,
-    Output,
-    Stencils,
-    SubjectRequest,
-    one_by_one,
-)
+from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest, one_by_one
 from gradcheck_cli.engines.torch.batched import Batched, has_many_operations
-from gradcheck_cli.engines.torch.compiled import NOTE, as_written, is_compiled
-from gradcheck_cli.engines.torch.memory import Watch, laid_out
-from gradcheck_cli.engines.torch.modes import (
-    dense,
-    hvp_forward_over_reverse,
-    hvp_reverse_over_reverse,
-    jvp,
-    real,
+from gradcheck_cli.engines.torch.compiled import (
+    NO_FORWARD_MODE,
+    NO_SECOND_ORDER,
+    NOTE,
+    as_written,
+    is_compiled,
 )
-from gradcheck_cli.engines.torch.passes import Way, gathered, passes_of, pulled
+from gradcheck_cli.engines.torch.memory import Watch, laid_out
+from gradcheck_cli.engines.torch.passes import LayerTorch
 from gradcheck_cli.engines.torch.state import State, switches
 
+# In what PyTorch says of a function without forward mode, and of a scripted module.
+_NO_JVP = ("jvp", "forward", "stateless api")
 
-class TorchSubject:
-    """A user's layer in one dtype on one device (`subject.Subject`). Modules are copied; what a
-    function captured is changed in place for the time of a call, and put back."""
+
+class _Handed(dict[str, Any]):
+    """What the layer is called with, by name. It may write to that, but not to a leaf, so it gets
+    copies that hang on the `leaves`. `tracked`: some are differentiated."""
+
+    def __init__(self, handed: Mapping[str, Any], leaves: Mapping[str, Any], tracked: bool) -> None:
+        super().__init__(handed)
+        self.leaves = leaves
+        self.tracked = tracked
+
+
+class TorchSubject(LayerSubject):
+    """A user's layer in one dtype on one device. Modules are copied; what a function captured is
+    changed in place for the time of a call, and put back."""
+
+    fw: LayerTorch
 
     def __init__(self, request: SubjectRequest, device: str = HOST.device) -> None:
         import torch
 
+        super().__init__(request)
         self.torch = torch
-        self._request = request
-        self.dtype = self.digits = request.dtype
+        self.fw = LayerTorch(request.dtype, device)
         self._device = device
-        self._floats = getattr(torch, request.dtype)
-        self._rounded = getattr(torch, request.rounding)
         self._module: Any = None
-        self.state = State(torch, self._rounded, self._floats, device, request.seed)
+        rounded, floats = getattr(torch, request.rounding), getattr(torch, request.dtype)
+        self.state = State(torch, rounded, floats, device, request.seed)
         with self.state.seeded(), switches(torch):
             load_layer(request.implementation)  # a module may draw numbers when it is imported
         with self.state.seeded():
@@ -75,22 +80,18 @@ class TorchSubject:
         names = [name for name in request.values if name not in self.state.named]
         self._arguments = self._arranged(target, names)
         self.leaves = tuple(self._leaves(names))
-        self.by_name = {leaf.name: leaf for leaf in self.leaves}
-        self._base = {name: self.tensor(request.values[name]) for name in names}
-        self.state.settle(request.values, self.tensor)
+        self._by_name = {leaf.name: leaf for leaf in self.leaves}
+        self._base = {name: self.fw.array(request.values[name]) for name in names}
+        self.state.settle(request.values, self.fw.array)
         self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
         self.outputs = self._first_outputs()
-        self.stencils = Stencils()
-        self.mode: Mode = "reverse"
-        self.way = Way()
-        self._batched = Batched(torch, self.tensor, self.value)
-        self._held: Callable[[Mapping[str, Array]], Array] | None = None
+        self._batched = Batched(torch, self.fw.array, self.plain_value)
 
-    # What there is
+    # Binding
 
     def _found(self) -> tuple[Callable[..., Any], Any]:
         """What is called, and what has its signature."""
-        torch, implementation = self.torch, self._request.implementation
+        torch, implementation = self.torch, self.request.implementation
         found = load_layer(implementation)
         self._args, self._kwargs = implementation.args, dict(implementation.kwargs)
         if _is_function(torch, found):
@@ -116,54 +117,46 @@ class TorchSubject:
         )
 
     def _leaves(self, names: Sequence[str]) -> Iterator[Leaf]:
-        request = self._request
+        request = self.request
         for name in names:
             value = request.values[name]
             yield Leaf(name, "input", value, value.dtype.kind == "f" and name not in request.data)
         for name, held in self.state.named.items():
             given = request.values.get(name)
-            own = self.numpy(held.data) if given is None else given
+            own = self.fw.numpy(held.data) if given is None else given
             yield Leaf(name, held.role, own, bool(held.trained))
 
     def _first_outputs(self) -> tuple[Output, ...]:
         """Those of a first call. Of several outputs some may not require grad, such as what a layer
         hands out for the record: that says that they have no derivatives."""
-        moving = self.moving()
-        with self.ready({}):
-            arrays = self.called(self.inputs({}, moving)[1], tracking=bool(moving))
-            made = [array for _, array in arrays]
-            self.compiled = is_compiled(made)
-            self._long = not self.compiled and has_many_operations(made)
-            if self.compiled:
-                self.notes += (NOTE,)
-            apart = [name for name, array in arrays if not array.requires_grad]
-            if 0 < len(apart) < len(arrays):
-                self._apart = frozenset(apart)
-                names = ", ".join(f"`{name}`" for name in apart)
-                self.notes += (f"no derivatives of {names}: detached from what it is made of",)
-            return self._described([(n, a) for n, a in arrays if n not in self._apart])
+        wrt = self.wrt
+        with self.ready({}), nullcontext() if wrt else self.untracked():
+            arrays = self.call(self.inputs({}, wrt))
+        self._compiled = is_compiled(arrays)
+        self._long = not self._compiled and has_many_operations(arrays)
+        if self._compiled:
+            self.notes += (NOTE,)
+        pairs = list(zip(self.output_names, arrays, strict=True))
+        apart = [name for name, array in pairs if not array.requires_grad]
+        if 0 < len(apart) < len(arrays):
+            self._apart = frozenset(apart)
+            names = ", ".join(f"`{name}`" for name in apart)
+            self.notes += (f"no derivatives of {names}: detached from what it is made of",)
+            self.output_names = [name for name in self.output_names if name not in apart]
+        return self.described([array for name, array in pairs if name not in self._apart])
 
-    def _described(self, arrays: Sequence[tuple[str, Any]]) -> tuple[Output, ...]:
-        outputs: list[Output] = []
-        start = 0
-        for name, array in arrays:
-            shape = tuple(int(n) for n in array.shape)
-            output = Output(name, shape, str(array.dtype).removeprefix("torch."), start)
-            outputs.append(output)
-            start += output.size
-        return tuple(outputs)
+    # State
 
     @contextmanager
     def ready(self, values: Mapping[str, Array]) -> Iterator[None]:
-        """Parameters and captured tensors at their values; everything put back at the end."""
         state = self.state
-        moved = {name: self.tensor(values[name]) for name in values if name in state.named}
-        own = state.ready(moved, lambda name: self.tensor(self.by_name[name].value))
+        moved = {name: self.fw.array(values[name]) for name in values if name in state.named}
+        own = state.ready(moved, lambda name: self.fw.array(self._by_name[name].value))
         with own, self._dtypes():
             yield
 
     def _dtypes(self) -> AbstractContextManager[Any]:
-        if not self._request.uncast:
+        if not self.request.uncast:
             return nullcontext()
         from gradcheck_cli.engines.torch.casts import Uncast
 
@@ -172,76 +165,81 @@ class TorchSubject:
         stack.enter_context(Uncast())
         return stack
 
+    def seeded(self) -> AbstractContextManager[Any]:
+        return self.state.seeded()
+
+    def untracked(self) -> AbstractContextManager[Any]:
+        kept: AbstractContextManager[Any] = self.torch.no_grad()
+        return kept
+
+    def only(self, wrt: Sequence[str] | None) -> AbstractContextManager[Any]:
+        return self.state.asking(wrt)
+
+    def operation_by_operation(self) -> AbstractContextManager[Any]:
+        return as_written(self.torch)
+
     # Arrays
 
-    def tensor(self, value: Array) -> Any:
-        tensor = self.torch.from_numpy(np.array(value, order="C"))
-        wanted = self._floats if tensor.is_floating_point() else tensor.dtype
-        return tensor.to(self._device, wanted)
-
-    def numpy(self, tensor: Any) -> Array:
-        plain = tensor.detach()
-        if plain.is_floating_point():
-            plain = plain.to(self.torch.float64)
-        result: Array = plain.numpy(force=True)
-        return result.copy() if result.base is not None else result
-
     def inputs(
-        self, values: Mapping[str, Array], moving: Sequence[str], layout: Layout = "contiguous"
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The given inputs: those that ask for gradients, and what the layer is handed. It may
-        write to that, but not to a leaf, so it gets a copy that hangs on the leaf."""
+        self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
+    ) -> _Handed:
         leaves, handed = {}, {}
-        for name in (leaf.name for leaf in self.leaves if leaf.role == "input"):
-            tensor = self.tensor(values[name]) if name in values else self._base[name].detach()
+        for name, base in self._base.items():
+            tensor = self.fw.array(values[name]) if name in values else base.detach()
             if layout == "contiguous":
-                leaves[name] = tensor.requires_grad_(name in moving)
-                own = name in values and name not in moving  # made for this call, and no leaf
+                leaves[name] = tensor.requires_grad_(name in wrt)
+                own = name in values and name not in wrt  # made for this call, and no leaf
                 handed[name] = tensor if own else leaves[name].clone()
             else:
                 tensor = laid_out(self.torch, tensor.clone(), layout)
-                leaves[name] = handed[name] = tensor.requires_grad_(name in moving)
-        return leaves, handed
+                leaves[name] = handed[name] = tensor.requires_grad_(name in wrt)
+        return _Handed(handed, leaves, bool(wrt))
 
-    def called(self, inputs: Mapping[str, Any], tracking: bool) -> list[tuple[str, Any]]:
-        """The outputs of a call with these inputs."""
-        args, kwargs = self._arguments(inputs)
-        with nullcontext() if tracking else self.torch.no_grad():
-            return self.numbers(called(self._function, args, kwargs))
+    def primal(self, name: str, inputs: Mapping[str, Any]) -> Any:
+        assert isinstance(inputs, _Handed)
+        if name in inputs:
+            return inputs.leaves[name] if inputs.tracked else inputs[name]
+        held = self.state.named[name]
+        return held.tensor if inputs.tracked else held.data
 
-    def numbers(self, result: Any) -> list[tuple[str, Any]]:
-        """The floating tensors of a result that are outputs, sparse ones as dense ones, complex
-        ones as pairs of real numbers."""
-        found = []
+    def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
+        dtype = getattr(self.torch, output.dtype)
+        return laid_out(self.torch, self.fw.array(part).to(dtype), layout)
+
+    def function(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Callable[..., Targets]:
+        def outputs(moved: Sequence[Any], _: Any = None) -> Targets:
+            given = dict(inputs)
+            for name, tensor in zip(names, moved, strict=True):
+                if tensor is not self.primal(name, inputs):  # a dual
+                    leaf = name in inputs and tensor.requires_grad
+                    given[name] = tensor.clone() if leaf else tensor
+            return self.call(given), None
+
+        return outputs
+
+    def call(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Sparse tensors are given as dense ones."""
+        own = {name: tensor for name, tensor in inputs.items() if name in self.state.named}
+        args, kwargs = self._arguments({n: x for n, x in inputs.items() if n not in own})
+        if own:
+            result = self.torch.func.functional_call(self._module, own, tuple(args), kwargs)
+        else:
+            result = called(self._function, args, kwargs)
+        found = {}
         for name, tensor in self._results.read(result):
             if tensor.is_meta and self._device != "meta":
                 raise MissingOutput(f"`{name}` is a meta tensor, which has no numbers")
             if name not in self._apart:
-                found.append((name, real(self.torch, dense(self.torch, tensor))))
-        return found
+                dense = tensor if tensor.layout is self.torch.strided else tensor.to_dense()
+                pairs = self.torch.view_as_real
+                found[name] = pairs(dense.resolve_conj()) if dense.is_complex() else dense
+        self.output_names = list(found)
+        return list(found.values())
 
-    def flat(self, arrays: Sequence[tuple[str, Any]]) -> Array:
-        parts = [self.numpy(array).reshape(-1) for _, array in arrays]
-        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
-
-    def moving(self) -> tuple[str, ...]:
-        return tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
-
-    def source(self, name: str, inputs: Mapping[str, Any]) -> Any:
-        if name in inputs:
-            return inputs[name]
-        return self.state.named[name].tensor
-
-    # What is asked
-
-    def value(self, values: Mapping[str, Array]) -> Array:
-        if self._held is not None:
-            return self._held(values)
-        with self.ready(values):
-            return self.flat(self.called(self.inputs(values, ())[1], tracking=False))
+    # Values
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
-        if self._held is not None:
+        if self.is_held:
             return one_by_one(self, many)
         found = self._together(many)
         if found is not None:
@@ -251,97 +249,66 @@ class TorchSubject:
             return one_by_one(self, many)
         self.stencils.looped += len(many)
         values_of = []
-        with self.ready({}):  # once: no call can change but random numbers
+        with self.ready({}), self.untracked():  # once: no call can change but random numbers
             for values in many:
                 self.state.again()
-                arrays = self.called(self.inputs(values, ())[1], tracking=False)
-                values_of.append(self.flat(arrays))
+                values_of.append(self.flat(self.call(self.inputs(values))))
         return np.stack(values_of)
 
     def _together(self, many: Sequence[Mapping[str, Array]]) -> Array | None:
-        captured = any(self.by_name[name].role == "captured" for name in many[0])
+        captured = any(self._by_name[name].role == "captured" for name in many[0])
         if captured or not self._long:
             return None
         with self.ready({}):
-            inputs = self.inputs({}, ())[1]
+            inputs = self.inputs({})
+            return self._batched.values(many, lambda moved: self.call({**inputs, **moved}))
 
-            def at(moved: Mapping[str, Any]) -> list[Any]:
-                return [array for _, array in self.outputs_with(moved, inputs)]
+    # Passes
 
-            return self._batched.values(many, at)
+    def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:
+        self.fw.keeps_graph = keep
+        return vjp(cotangents)
 
-    def outputs_with(
-        self, moved: Mapping[str, Any], inputs: Mapping[str, Any]
-    ) -> list[tuple[str, Any]]:
-        """The outputs with these tensors in place of leaves, which may be functions of others, and
-        the other `inputs`."""
-        own = {name: tensor for name, tensor in moved.items() if name in self.state.named}
-        args, kwargs = self._arguments({**inputs, **moved})
-        if own:
-            call = self.torch.func.functional_call
-            return self.numbers(call(self._module, own, tuple(args), kwargs))
-        return self.numbers(called(self._function, args, kwargs))
+    def learns(self, error: Exception, first: bool, call: Call) -> bool:
+        if not self.fw.accumulating and ".backward()" in str(error):
+            self.fw.accumulating = True
+            return True
+        if not self.runs_once and not first and not call.retained:
+            self.runs_once = True
+            return True
+        return False
 
-    def run(self, call: Call) -> CallResult:
-        wrt = self.moving() if call.wrt is None else call.wrt
-        rows = np.zeros((0, 0)) if call.cotangents is None else call.cotangents
-        with self.ready(call.values), self.state.asking(call.wrt):
-            moving = wrt if call.tracking else ()
-            leaves, handed = self.inputs(call.values, moving, call.inputs)
-            own = self.state.tensors()
-            watch = Watch(self.torch, {**own, **handed}) if call.watch else None
-            arrays = self.called(handed, call.tracking)
-            output = self.flat(arrays)
-            changed = watch.written() if watch else ()
-            if call.interleaved_inputs is not None:
-                with self.ready(call.interleaved_inputs):
-                    self.called(self.inputs(call.interleaved_inputs, moving)[1], call.tracking)
-            sources = [self.source(name, leaves) for name in wrt]
+    def watch(self, arrays: Mapping[str, Any]) -> Written:
+        return Watch(self.torch, {**self.state.tensors(), **arrays}).written
 
-            def anew() -> tuple[list[tuple[str, Any]], list[Any]]:
-                with self.ready(call.values):
-                    leaves, handed = self.inputs(call.values, moving, call.inputs)
-                    arrays = self.called(handed, call.tracking)
-                return arrays, [self.source(name, leaves) for name in wrt]
+    def watch_cotangents(self, arrays: Mapping[str, Any]) -> Written:
+        return Watch(self.torch, arrays).written
 
-            passes, spoilt = passes_of(self, call, rows, arrays, sources, anew)
-            ran = gathered(self, output, wrt, sources, passes)
-            if watch is None:
-                return ran
-            return replace(
-                ran,
-                changed=changed,
-                changed_later=watch.written(),
-                upstream_changed=spoilt,
-                accumulated=() if self.way.accumulating else self.state.accumulated(),
-                random=self.state.drawn(),
-            )
+    def drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
+        return self.state.drawn()
 
-    def cotangents(
-        self, arrays: Sequence[tuple[str, Any]], row: Array, call: Call
-    ) -> tuple[list[Any], list[Any]]:
-        """The outputs that hang on something, and the part of the row that is each one's."""
-        outputs, cotangents = [], []
-        flat = self.tensor(row)
-        for output, (name, array) in zip(self.outputs, arrays, strict=True):
-            if array.requires_grad and (call.used_outputs is None or name in call.used_outputs):
-                part = flat[output.start : output.start + output.size].reshape(output.shape)
-                outputs.append(array)
-                cotangents.append(laid_out(self.torch, part.to(array.dtype), call.layout))
-        return outputs, cotangents
+    def accumulated(self) -> tuple[str, ...]:
+        return () if self.fw.accumulating else self.state.accumulated()
 
-    def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
-        return jvp(self, tangents)
+    @contextmanager
+    def forward_mode(self, names: Sequence[str]) -> Iterator[None]:
+        if any(self._by_name[name].role == "captured" for name in names):
+            raise Unsupported("forward mode does not reach captured tensors")
+        if self._compiled:
+            raise Unsupported(NO_FORWARD_MODE)
+        try:
+            yield
+        except (NotImplementedError, RuntimeError) as error:
+            if any(word in str(error).lower() for word in _NO_JVP):
+                raise Unsupported(str(error).strip().splitlines()[0]) from error
+            raise
 
     def hvp_reverse_over_reverse(
         self, row: Array, tangents: Mapping[str, Array]
     ) -> dict[str, Array | None]:
-        return hvp_reverse_over_reverse(self, row, tangents)
-
-    def hvp_forward_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
-    ) -> dict[str, Array | None]:
-        return hvp_forward_over_reverse(self, row, tangents)
+        if self._compiled:
+            raise Unsupported(NO_SECOND_ORDER)
+        return super().hvp_reverse_over_reverse(row, tangents)
 
     # What is inside
 
@@ -350,41 +317,47 @@ class TorchSubject:
 
         return unbounded(lambda: self.run(Call(cotangents=rows)).gradients)
 
-    def hold(self, held: Held) -> None:
-        from gradcheck_cli.engines.torch.held import hold
+    def held_call(self, held: Held) -> Callable[[dict[str, Any]], list[Any]]:
+        from gradcheck_cli.engines.torch.custom_functions import classes_of
+        from gradcheck_cli.engines.torch.held import holding
 
-        self._held = hold(self, held)
+        with self.ready({}):
+            classes = classes_of(self.call(self.inputs({}, self.wrt)))
+
+        def call(inputs: dict[str, Any]) -> list[Any]:
+            with holding(held, classes, self.fw.numpy):
+                return self.call(inputs)
+
+        return call
 
     def record(self, row: Array) -> Recording:
         from gradcheck_cli.engines.torch.layer_recorder import record
 
-        with self._passes(row) as passes:
-            return record(passes, self._request.implementation.span)
+        with self.passes(row) as passes:
+            return record(passes, self.request.implementation.span)
 
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.torch.casts import watched
 
-        with self._passes(np.ones(sum(output.size for output in self.outputs))) as passes:
+        with self.passes(self.ones) as passes:
             return watched(passes, self.dtype)
 
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.torch.custom_functions import custom_calls
 
-        with self._passes() as passes:
-            return custom_calls(passes, self.numpy)
+        with self.passes() as passes:
+            return custom_calls(passes, self.fw.numpy)
 
     def lines(self, row: Array) -> Lines:
         from gradcheck_cli.engines.torch.lines import Watching
 
-        wrt = self.moving()
         with self.ready({}), as_written(self.torch):
-            inputs, handed = self.inputs({}, wrt)
-            with Watching({**self.state.tensors(), **handed}) as mode:
-                arrays = self.called(handed, True)
-                outputs, cotangents = self.cotangents(arrays, row, Call())
-                mode.follow(cotangents)
-                sources = [self.source(name, inputs) for name in wrt]
-                pulled(self, outputs, cotangents, sources, False)
+            inputs = self.inputs({}, self.wrt)
+            with Watching({**self.state.tensors(), **inputs}) as mode:
+                _, vjp = self.vjp(inputs, self.wrt)
+                bars = self.cotangents(row)
+                mode.follow(bars)
+                self.pass_back(vjp, bars, keep=False)
             found: Lines = mode.lines()
             return found
 
@@ -392,27 +365,7 @@ class TorchSubject:
         from gradcheck_cli.engines.torch.detached import uncut
 
         with as_written(self.torch):
-            return uncut(lambda: _first(self.run(Call(cotangents=row[None]))))
-
-    @contextmanager
-    def _passes(self, row: Array | None = None) -> Iterator[Passes]:
-        wrt = self.moving()
-        with self.ready({}), as_written(self.torch):
-            inputs, handed = self.inputs({}, wrt)
-            leaves = {leaf.name: self.source(leaf.name, inputs) for leaf in self.leaves}
-            named: list[tuple[str, Any]] = []
-
-            def call() -> list[Any]:
-                with self.state.seeded():
-                    named[:] = self.called(handed, True)
-                return [array for _, array in named]
-
-            def pull() -> list[Any]:
-                assert row is not None
-                outputs, cotangents = self.cotangents(named, row, Call())
-                return pulled(self, outputs, cotangents, [leaves[name] for name in wrt], False)
-
-            yield Passes(leaves, wrt, call, pull)
+            return uncut(lambda: self.run(Call(cotangents=row[None])).row(0))
 
     def close(self) -> None:
         self.state.named.clear()
@@ -420,7 +373,3 @@ class TorchSubject:
 
 def _is_function(torch: Any, found: Any) -> bool:
     return inspect.isclass(found) and issubclass(found, torch.autograd.Function)
-
-
-def _first(ran: CallResult) -> dict[str, Array | None]:
-    return {name: None if g is None else g[0] for name, g in ran.gradients.items()}

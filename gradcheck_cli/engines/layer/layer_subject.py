@@ -1,0 +1,461 @@
+"""A user's layer in one dtype: what is the same in every framework, once for all of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.engines.derivatives import (
+    Derivatives,
+    Targets,
+    forward_over_reverse,
+    reverse_over_reverse,
+)
+from gradcheck_cli.engines.errors import WrongKind
+from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Passes, Unbounded, Uncut
+from gradcheck_cli.engines.layer.subject import (
+    Call,
+    CallResult,
+    Layout,
+    Output,
+    Stencils,
+    SubjectRequest,
+    one_by_one,
+)
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.layer.casts import Cast
+    from gradcheck_cli.engines.layer.held import Held
+    from gradcheck_cli.engines.layer.recording import Recording
+
+VJP = Callable[[Sequence[Any]], list[Any]]
+"""From one cotangent an output to one gradient a leaf; None for what has none."""
+
+Written = Callable[[], tuple[str, ...]]
+"""Names of the arrays that were written to since this was last called."""
+
+
+def differing(numbers: Callable[[], Mapping[str, bytes]]) -> Written:
+    """By the numbers of the arrays, as bytes."""
+    before = numbers()
+
+    def written() -> tuple[str, ...]:
+        nonlocal before
+        now, last = numbers(), before
+        before = now
+        return tuple(name for name, one in last.items() if now[name] != one)
+
+    return written
+
+
+class LayerSubject(ABC):
+    """`subject.Subject` of a layer that a framework binds in its constructor. The framework says
+    which state the layer has (`ready`), what it is called with (`inputs`), how it is run (`call`)
+    and differentiated (`fw`); everything else stands here."""
+
+    fw: Derivatives
+    leaves: tuple[Leaf, ...]
+    outputs: tuple[Output, ...]
+    every_output_has_a_cotangent: ClassVar[bool] = False  # zeros, where it is not used
+
+    def __init__(self, request: SubjectRequest) -> None:
+        self.request = request
+        self.dtype = self.digits = request.dtype
+        self.stencils = Stencils()
+        self.mode: Mode = "reverse"
+        self.notes: tuple[str, ...] = ()
+        self.output_names: list[str] = []  # of the last call
+        self._value_held: Callable[[Mapping[str, Array]], Array] | None = None
+        self.interleaves = True  # two forward runs may come before a backward pass
+        self.runs_once = False  # a backward pass frees what the next one needs
+        self.interleaves = True  # two forward runs may come before a backward pass
+        self.runs_once = False  # a backward pass frees what the next one needs
+
+    # What a framework says
+
+    @abstractmethod
+    def ready(self, values: Mapping[str, Array]) -> AbstractContextManager[Any]:
+        """Everything that the layer holds at its own value or at that of `values`, and random
+        numbers from the seed on; everything put back at the end."""
+
+    @abstractmethod
+    def inputs(
+        self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
+    ) -> dict[str, Any]:
+        """The arrays that the layer is called with, by name; those of `wrt` are differentiated."""
+
+    @abstractmethod
+    def call(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """The floating outputs of one call, complex ones as pairs of real numbers; `output_names`
+        has their names. `inputs` may have arrays in place of what the layer holds, too."""
+
+    def primal(self, name: str, inputs: Mapping[str, Any]) -> Any:
+        """The array of a leaf that its derivative is taken by."""
+        return inputs[name]
+
+    def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
+        """An output's cotangent as an array of the framework."""
+        raise NotImplementedError
+
+    def untracked(self) -> AbstractContextManager[Any]:
+        """Meanwhile the layer runs as in inference."""
+        return nullcontext()
+
+    def only(self, wrt: Sequence[str] | None) -> AbstractContextManager[Any]:
+        """Only what is held and in `wrt` asks for gradients meanwhile (None: all that do)."""
+        return nullcontext()
+
+    def seeded(self) -> AbstractContextManager[Any]:
+        """Random numbers from the seed on."""
+        return nullcontext()
+
+    def forward_mode(self, names: Sequence[str]) -> AbstractContextManager[Any]:
+        """Raises Unsupported where the layer has no tangents along these leaves."""
+        return nullcontext()
+
+    def operation_by_operation(self) -> AbstractContextManager[Any]:
+        """Meanwhile nothing that was compiled hides what is inside."""
+        return nullcontext()
+
+    def watch(self, arrays: Mapping[str, Any]) -> Written:
+        """Which of these arrays, and of those that the layer holds, are written to."""
+        return tuple
+
+    def watch_draws(self) -> AbstractContextManager[Any]:
+        """Looks for random numbers that a forward run draws from generators of its own."""
+        return nullcontext()
+
+    def drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
+        """Whether random numbers were drawn since `ready`; `draws` is what was looked for."""
+        raise NotImplementedError
+
+    def accumulated(self) -> tuple[str, ...]:
+        """Names of the leaves whose own gradient was written to since `ready`."""
+        return ()
+
+    def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:
+        """One backward pass; with `keep` another one follows."""
+        return vjp(cotangents)
+
+    def learns(self, error: Exception, first: bool, call: Call) -> bool:
+        """Whether a backward pass that raised is worth another try, after another forward run."""
+        return False
+
+    def evaluated(
+        self, what: str, names: tuple[str, ...], function: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """A function of arrays alone (`what`, for these leaves) as the framework evaluates it."""
+        return function
+
+    # Arrays
+
+    @property
+    def wrt(self) -> tuple[str, ...]:
+        """Names of the leaves that are differentiated."""
+        return tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
+
+    def flat(self, arrays: Sequence[Any]) -> Array:
+        """The numbers of outputs, one after the other, (m,)."""
+        parts = [self.fw.numpy(array).reshape(-1) for array in arrays]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
+
+    def described(self, arrays: Sequence[Any]) -> tuple[Output, ...]:
+        """The outputs of the last call."""
+        found: list[Output] = []
+        start = 0
+        for name, array in zip(self.output_names, arrays, strict=True):
+            shape = tuple(int(n) for n in array.shape)
+            found.append(Output(name, shape, self.fw.dtype_of(array), start))
+            start += found[-1].size
+        return tuple(found)
+
+    def cotangents(
+        self,
+        row: Array,
+        used: Sequence[str] | None = None,
+        layout: Layout = "contiguous",
+    ) -> list[Any]:
+        """The part of a row (m,) that is each output's."""
+        found: list[Any] = []
+        for output in self.outputs:
+            part = row[output.start : output.start + output.size].reshape(output.shape)
+            unused = used is not None and output.name not in used
+            if unused and not self.every_output_has_a_cotangent:
+                found.append(None)
+            else:
+                part = np.zeros(output.shape) if unused else part
+                found.append(self.cotangent(part, output, layout))
+        return found
+
+    def function(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Callable[..., Targets]:
+        """The layer as a function of some of its leaves."""
+
+        def outputs(moved: Sequence[Any], _: Any = None) -> Targets:
+            return self.call({**inputs, **dict(zip(names, moved, strict=True))}), None
+
+        return outputs
+
+    # Values
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        if self._value_held is not None:
+            return self._value_held(values)
+        return self.plain_value(values)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether something inside the layer is held."""
+        return self._value_held is not None
+
+    def plain_value(self, values: Mapping[str, Array]) -> Array:
+        """The value of the layer itself, whatever is held in it."""
+        with self.ready(values), self.untracked():
+            return self.flat(self.call(self.inputs(values)))
+
+    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        return one_by_one(self, many)
+
+    # First derivatives
+
+    def run(self, call: Call) -> CallResult:
+        wrt = self.wrt if call.wrt is None else call.wrt
+        rows = [] if call.cotangents is None or not call.tracking else list(call.cotangents)
+        passes, spoilt = [], False
+        with self.ready(call.values), self.only(call.wrt):
+            inputs = self.inputs(call.values, wrt if call.tracking else (), call.inputs)
+            written = self.watch(inputs) if call.watch else tuple
+            with self.watch_draws() if call.watch else nullcontext() as draws:
+                arrays, vjp = self._forward(inputs, wrt, call.tracking)
+            output, changed = self.flat(arrays), written()
+            if call.interleaved_inputs is not None and self.interleaves:
+                with self.ready(call.interleaved_inputs):
+                    others = wrt if call.tracking else ()
+                    self._forward(self.inputs(call.interleaved_inputs, others), wrt, call.tracking)
+            for i, row in enumerate(rows):
+                if i and self.runs_once:
+                    vjp = self._anew(call, wrt)
+                keep = i + 1 < len(rows)
+                try:
+                    grads, wrote = self._pass(call, row, vjp, keep)
+                except WrongKind:
+                    raise
+                except Exception as error:  # what finds nothing kept for it may raise anything
+                    if not self.learns(error, i == 0, call):
+                        raise
+                    grads, wrote = self._pass(call, row, self._anew(call, wrt), keep)
+                passes.append(grads)
+                spoilt |= wrote
+            later = written()
+            found = self.result(output, wrt, passes)
+            if not call.watch:
+                return found
+            return CallResult(
+                output,
+                found.gradients,
+                found.dtypes,
+                changed=changed,
+                changed_later=later,
+                upstream_changed=spoilt,
+                accumulated=self.accumulated(),
+                random=self.drawn(inputs, draws),
+            )
+
+    def vjp(self, inputs: Mapping[str, Any], wrt: Sequence[str]) -> tuple[list[Any], VJP]:
+        """One forward run, and the layer's vjp there."""
+        primals = [self.primal(name, inputs) for name in wrt]
+        arrays, _, vjp = self.fw.vjp(self.function(wrt, inputs), primals)
+        return arrays, vjp
+
+    def _forward(
+        self, inputs: Mapping[str, Any], wrt: Sequence[str], tracking: bool
+    ) -> tuple[list[Any], Any]:
+        if tracking:
+            return self.vjp(inputs, wrt)
+        with self.untracked():
+            return self.call(inputs), None
+
+    def _anew(self, call: Call, wrt: Sequence[str]) -> VJP:
+        with self.ready(call.values):
+            return self.vjp(self.inputs(call.values, wrt, call.inputs), wrt)[1]
+
+    def _pass(self, call: Call, row: Array, vjp: VJP, keep: bool) -> tuple[list[Any], bool]:
+        """The gradients of one row, and whether the pass wrote to its cotangents."""
+        bars = self.cotangents(row, call.used_outputs, call.layout)
+        marked = {str(i): bar for i, bar in enumerate(bars) if bar is not None}
+        written = self.watch_cotangents(marked) if call.watch else tuple
+        grads = self.pass_back(vjp, bars, keep and not self.runs_once)
+        return grads, bool(written())
+
+    def watch_cotangents(self, arrays: Mapping[str, Any]) -> Written:
+        """Which of these arrays are written to."""
+        return tuple
+
+    def result(
+        self, output: Array, wrt: Sequence[str], passes: Sequence[Sequence[Any]]
+    ) -> CallResult:
+        """The gradients of all passes, by leaf. Raises WrongKind."""
+        gradients: dict[str, Array | None] = {}
+        dtypes: dict[str, str] = {}
+        shapes = {leaf.name: leaf.value.shape for leaf in self.leaves}
+        for place, name in enumerate(wrt):
+            parts = [grads[place] for grads in passes]
+            known = [part for part in parts if part is not None]
+            gradients[name] = self._stacked(name, shapes[name], parts) if known else None
+            if known:
+                dtypes[name] = self.fw.dtype_of(known[0])
+        return CallResult(output, gradients, dtypes)
+
+    def _stacked(self, name: str, shape: tuple[int, ...], parts: Sequence[Any]) -> Array:
+        size = int(np.prod(shape, dtype=np.int64))
+        rows = []
+        for part in parts:
+            if part is not None and tuple(part.shape) != shape:
+                raise WrongKind(
+                    f"the gradient of `{name}` has shape {tuple(part.shape)}, but `{name}` has "
+                    f"shape {shape}"
+                )
+            rows.append(np.zeros(size) if part is None else self.fw.numpy(part).reshape(size))
+        return rows[0][None] if len(rows) == 1 else np.stack(rows)  # one may be as large as all
+
+    def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
+        names = tuple(tangents)
+        with self.ready({}), self.forward_mode(names):
+            along = [self.fw.array(tangent) for tangent in tangents.values()]
+            evaluated = self.evaluated("jvp", names, partial(self._jvp, names))
+            found = evaluated(self.inputs({}), along)
+            if found and all(part is None for part in found):
+                return None
+            parts = zip(self.outputs, found, strict=True)
+            return np.concatenate(
+                [np.zeros(0)]
+                + [
+                    np.zeros(y.size) if u is None else self.fw.numpy(u).reshape(-1)
+                    for y, u in parts
+                ]
+            )
+
+    def _jvp(
+        self, names: Sequence[str], inputs: Mapping[str, Any], along: Sequence[Any]
+    ) -> list[Any]:
+        primals = [self.primal(name, inputs) for name in names]
+        return self.fw.jvp(self.function(names, inputs), primals, along)[1]
+
+    # Second derivatives
+
+    def hvp_reverse_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> dict[str, Array | None]:
+        with self.ready({}):
+            return self._hvp(reverse_over_reverse, row, tangents)
+
+    def hvp_forward_over_reverse(
+        self, row: Array, tangents: Mapping[str, Array]
+    ) -> dict[str, Array | None]:
+        with self.ready({}), self.forward_mode(tuple(tangents)):
+            return self._hvp(forward_over_reverse, row, tangents)
+
+    def _hvp(
+        self, composed: Callable[..., list[Any]], row: Array, tangents: Mapping[str, Array]
+    ) -> dict[str, Array | None]:
+        wrt = self.wrt
+
+        def product(inputs: Any, bars: list[Any], along: Mapping[str, Any]) -> list[Any]:
+            primals = [self.primal(name, inputs) for name in wrt]
+            directions = [along.get(name) for name in wrt]
+            return composed(self.fw, self.function(wrt, inputs), primals, bars, directions)
+
+        along = {name: self.fw.array(tangent) for name, tangent in tangents.items()}
+        evaluated = self.evaluated(composed.__name__, (*wrt, "along", *along), product)
+        found = evaluated(self.inputs({}, wrt), self.cotangents(row), along)
+        return {
+            name: None if part is None else self.fw.numpy(part).reshape(-1)
+            for name, part in zip(wrt, found, strict=True)
+        }
+
+    # What is inside
+
+    @contextmanager
+    def passes(self, row: Array | None = None) -> Iterator[Passes]:
+        """A forward pass and the backward pass of a row, ready to be watched."""
+        wrt = self.wrt
+        with self.ready({}), self.operation_by_operation():
+            inputs = self.inputs({}, wrt)
+            leaves = {leaf.name: self.primal(leaf.name, inputs) for leaf in self.leaves}
+            made: list[Any] = []
+
+            def call() -> list[Any]:
+                with self.seeded():
+                    arrays, vjp = self.vjp(inputs, wrt)
+                made[:] = [vjp]
+                return arrays
+
+            def pull() -> list[Any]:
+                assert row is not None
+                return self.pass_back(made[0], self.cotangents(row), keep=False)
+
+            def reached(arrays: Sequence[Any]) -> frozenset[str]:
+                pairs = zip(wrt, made[0].reaches(arrays), strict=True)
+                return frozenset(name for name, is_reached in pairs if is_reached)
+
+            yield Passes(leaves, wrt, call, pull, reached)
+
+    @property
+    def ones(self) -> Array:
+        """A row of cotangents that leaves out nothing."""
+        return np.ones(sum(output.size for output in self.outputs))
+
+    @abstractmethod
+    def record(self, row: Array) -> Recording: ...
+
+    @abstractmethod
+    def casts(self) -> Sequence[Cast]: ...
+
+    @abstractmethod
+    def functions(self) -> Sequence[CustomCall]: ...
+
+    def lines(self, row: Array) -> Lines:
+        """None, where nothing can be written to and nobody says who draws."""
+        return Lines()
+
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+        """None, where there is no graph."""
+        return {}, ()
+
+    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+        """None, where bounds are not looked for."""
+        return ()
+
+    # What is held
+
+    def hold(self, held: Held) -> None:
+        call, wrt = self.held_call(held), self.wrt
+        if call is None:
+            return
+
+        def value(values: Mapping[str, Array]) -> Array:
+            with self.ready(values):
+                return self.flat(call(self.inputs(values, wrt)))
+
+        def replayed(values: Mapping[str, Array]) -> Array:
+            with held.replaying():
+                return value(values)
+
+        with held.recording():
+            value({})
+        self._value_held = replayed if held.any else None
+
+    def held_call(self, held: Held) -> Callable[[dict[str, Any]], list[Any]] | None:
+        """The layer's call in which everything declared goes through `held`; None where nothing
+        inside has a derivative of its own."""
+        return None
+
+    def close(self) -> None:
+        self._value_held = None

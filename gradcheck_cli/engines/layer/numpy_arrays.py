@@ -1,0 +1,42 @@
+"""NumPy arrays in one dtype, for layers whose first derivatives are all there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.engines.derivatives import Function, Targets, VJPFunction
+from gradcheck_cli.engines.errors import Unsupported
+
+
+class NumpyArrays:
+    """`derivatives.Derivatives` without derivatives of functions: `no_vjp` and `no_jvp` say why."""
+
+    def __init__(self, dtype: str, no_vjp: str, no_jvp: str) -> None:
+        self._dtype = FORMATS[dtype].numpy_dtype()
+        self._no_vjp = no_vjp
+        self._no_jvp = no_jvp
+
+    def array(self, values: Array) -> Any:
+        """A copy of its own."""
+        return np.array(values, dtype=self._dtype if values.dtype.kind == "f" else None)
+
+    def numpy(self, array: Any) -> Array:
+        return np.asarray(array).astype(np.float64)
+
+    def dtype_of(self, array: Any) -> str:
+        return str(array.dtype)
+
+    def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
+        raise Unsupported(self._no_vjp)
+
+    def jvp(
+        self,
+        function: Callable[[list[Any]], Targets],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+    ) -> tuple[list[Any], list[Any], Any]:
+        raise Unsupported(self._no_jvp)
