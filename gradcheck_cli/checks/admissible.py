@@ -6,7 +6,7 @@ of its kind again, and gradients are those by the coordinates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -73,25 +73,19 @@ class Admissible:
     def digits(self) -> str:
         return self._subject.digits
 
-    @digits.setter
-    def digits(self, digits: str) -> None:
-        self._subject.digits = digits
-
     @property
     def leaves(self) -> tuple[Leaf, ...]:
         return self._subject.leaves
-
-    @leaves.setter
-    def leaves(self, leaves: tuple[Leaf, ...]) -> None:
-        self._subject.leaves = leaves
 
     @property
     def mode(self) -> Mode:
         return self._subject.mode
 
-    @mode.setter
-    def mode(self, mode: Mode) -> None:
-        self._subject.mode = mode
+    def differentiate(self, names: Collection[str]) -> None:
+        self._subject.differentiate(names)
+
+    def assume_digits(self, dtype: str) -> None:
+        self._subject.assume_digits(dtype)
 
     def _values(self, values: Mapping[str, Array]) -> dict[str, Array]:
         return moved(self._kinds, self._origin, values)

@@ -25,7 +25,7 @@ from gradcheck_cli.checks.second_order import SecondOrder
 from gradcheck_cli.checks.small import Whole, is_small
 from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside
-from gradcheck_cli.checks.surrogate import Declared, covered, without
+from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.checks.traced_entry import sought_in
 from gradcheck_cli.checks.wrong_gradient_causes import WRONG, WrongGradients
 from gradcheck_cli.domain.codes import Codes
@@ -148,7 +148,7 @@ class _Examination:
     def _driven(self) -> LayerAnswer:
         """Goes through all steps. What they ask is whether the layer casts, where something is not
         simply right. If so they begin anew, without the casts."""
-        leaves = self._narrow.leaves
+        wrt = [leaf.name for leaf in self._narrow.leaves if leaf.differentiable]
         steps = self._steps()
         while True:
             try:
@@ -159,7 +159,7 @@ class _Examination:
             if self._casts is None:
                 self._casts = casts_of(self._narrow, self._highest)
                 if self._casts:
-                    self._narrow.leaves = leaves
+                    self._narrow.differentiate(wrt)
                     self._leave_casts_out(self._casts)
                     steps = self._steps()
 
@@ -192,7 +192,7 @@ class _Examination:
         self._notes.update(dict.fromkeys(narrow.notes) if exact else self._subjects.notes)
         self._uncast = exact is not None
         if exact is None:
-            highest.digits = casts.digits_of_highest(highest.dtype)
+            highest.assume_digits(casts.digits_of_highest(highest.dtype))
             return
         if highest is not narrow:
             highest.close()
@@ -212,7 +212,7 @@ class _Examination:
         self, dtype: str, values: Mapping[str, Array] | None = None, uncast: bool = False
     ) -> Subject:
         subject = self._subjects.bound(dtype, values, uncast)
-        subject.leaves = without(subject.leaves, self._surrogates)
+        leave_out(subject, self._surrogates)
         return subject
 
     def _with_surrogates(self, layer: BoundLayer) -> Steps[LayerAnswer]:
@@ -221,7 +221,7 @@ class _Examination:
         if findings:
             yield from layer.doubt()
         for subject in (layer.narrow, layer.highest):
-            subject.leaves = without(subject.leaves, self._surrogates)
+            leave_out(subject, self._surrogates)
         rest = yield from self._judged(layer)
         return replace(
             rest,

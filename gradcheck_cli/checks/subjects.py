@@ -58,12 +58,16 @@ class Subjects:
             uncast,
             forward=all(mode == "forward" for mode in problem.modes),
             data=_data(problem),
+            domains={
+                name: (one.low, one.high)
+                for name, one in problem.spec.points[problem.point].items()
+            },
         )
         subject: Subject = self._engine.subject(request)
         if self._kinds:
             subject = Admissible(subject, self._kinds, self._inputs)
         self.notes.update(dict.fromkeys(subject.notes))
-        subject.leaves = _asked(subject.leaves, problem)
+        subject.differentiate(_requested(subject.leaves, problem))
         return subject
 
     def uncast(self, narrow: Subject, digits: str) -> Subject | None:
@@ -155,15 +159,15 @@ def _data(problem: LayerProblem) -> frozenset[str]:
     )
 
 
-def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
-    """The leaves; those move that the spec asks for, and data does not. Raises BadSpec."""
+def _requested(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[str, ...]:
+    """Names of the leaves whose derivatives the spec requests. Raises BadSpec."""
     spec = problem.spec
     data = _data(problem)
     floating = {leaf.name for leaf in leaves if leaf.value.dtype.kind == "f"}
-    moving = [leaf.name for leaf in leaves if leaf.differentiable or leaf.name in data & floating]
-    unknown = [name for name in spec.wrt if name not in moving]
+    known = [leaf.name for leaf in leaves if leaf.differentiable or leaf.name in data & floating]
+    unknown = [name for name in spec.wrt if name not in known]
     if unknown:
-        help = f"it has: {', '.join(moving)}" if moving else "it has none"
+        help = f"it has: {', '.join(known)}" if known else "it has none"
         span = problem.implementation.span
         raise BadSpec(
             [
@@ -173,26 +177,7 @@ def _asked(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[Leaf, ...]:
                 for n in unknown
             ]
         )
-
-    def differentiable(leaf: Leaf) -> bool:
-        return (
-            leaf.differentiable
-            and leaf.name not in data
-            and (not spec.wrt or leaf.name in spec.wrt)
-        )
-
-    return tuple(
-        _within(replace(leaf, differentiable=differentiable(leaf)), problem) for leaf in leaves
-    )
-
-
-def _within(leaf: Leaf, problem: LayerProblem) -> Leaf:
-    """The leaf with its domain, in which its own numbers are, although they were rounded."""
-    entry = problem.spec.points[problem.point].get(leaf.name)
-    if entry is None or leaf.value.dtype.kind != "f":
-        return leaf
-    low, high = np.nanmin(leaf.value, initial=entry.low), np.nanmax(leaf.value, initial=entry.high)
-    return replace(leaf, low=float(low), high=float(high))
+    return tuple(name for name in spec.wrt or known if name not in data)
 
 
 def draws_others(narrow: Subject, wide: Subject, digits: str) -> bool:

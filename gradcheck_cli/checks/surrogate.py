@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -211,9 +211,8 @@ class Declared:
         return True
 
 
-def without(leaves: Sequence[Leaf], names: Mapping[str, Surrogate]) -> tuple[Leaf, ...]:
-    """The leaves, of which those with these names are not compared with the derivative."""
-    return tuple(
-        replace(leaf, differentiable=leaf.differentiable and leaf.name not in names)
-        for leaf in leaves
+def leave_out(subject: Subject, names: Mapping[str, Surrogate]) -> None:
+    """Leaves of these names are not compared with the derivative."""
+    subject.differentiate(
+        [leaf.name for leaf in subject.leaves if leaf.differentiable and leaf.name not in names]
     )

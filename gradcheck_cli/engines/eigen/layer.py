@@ -93,7 +93,7 @@ class EigenSubject(LayerSubject):
         seconds = found.seconds
         if seconds:
             self.notes = (f"eigen: compiled for {self.dtype} in {seconds:.1f} s",)
-        self.leaves = tuple(
+        self.bind_leaves(
             Leaf(name, "input", value, name in self._places) for name, value in self._values.items()
         )
         shape = self._shape()

@@ -84,15 +84,16 @@ class JaxSubject(LayerSubject):
         self._made: dict[tuple[str, tuple[str, ...]], Callable[..., Any]] = {}
         with self.ready({}):
             self.outputs = self.described(self._values_at(self.inputs({})))
-        self.leaves = (
-            *(
-                Leaf(name, "input", own, own.dtype.kind == "f")
-                if name in self._names
-                else Leaf(name, "parameter", own, True)
-                for name, own in self._own.items()
-            ),
-            *(Leaf(one.name, "captured", value, False) for one, value, _ in self._captures),
-        )
+        self.bind_leaves(self._leaves_of())
+
+    def _leaves_of(self) -> Iterator[Leaf]:
+        for name, own in self._own.items():
+            if name in self._names:
+                yield Leaf(name, "input", own, own.dtype.kind == "f")
+            else:
+                yield Leaf(name, "parameter", own, True)
+        for one, value, _ in self._captures:
+            yield Leaf(one.name, "captured", value, False)
 
     def _found(self) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
         """The layer, and what it is called with besides its inputs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -46,7 +46,8 @@ class SubjectRequest:
 
     `values` are float64, int64 or bool arrays whose numbers are already those of `rounding`;
     parameters are rounded to it too, before they are cast to `dtype`. The two differ where a
-    float32 problem is looked at in float64. A name of `values` that is a parameter's gives that its
+    float32 problem is looked at in float64. `domains` has the least and the greatest number that a
+    value may have, by name. A name of `values` that is a parameter's gives that its
     value. `data` are inputs whose derivatives nobody requests: they require no gradient. `uncast`:
     the layer runs in float64 from end to end, and where it casts to a narrower dtype it goes on
     with the number as it is. `forward`: no other mode is requested, so that a layer without a
@@ -61,6 +62,7 @@ class SubjectRequest:
     uncast: bool = False
     forward: bool = False
     data: frozenset[str] = frozenset()
+    domains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
@@ -139,12 +141,30 @@ class Subject(Protocol):
     """
 
     dtype: str
-    digits: str  # the narrowest dtype on the way to its values, as far as known: else `dtype`
-    leaves: tuple[Leaf, ...]
     outputs: tuple[Output, ...]  # of the first call, which is made when the subject is bound
     notes: tuple[str, ...]  # sentences for a person ("dropout: random numbers ...")
     stencils: Stencils
-    mode: Mode  # by which `run` differentiates: it may be known after a first run
+
+    @property
+    def digits(self) -> str:
+        """The narrowest dtype on the way to its values, as far as known: else `dtype`."""
+        ...
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]: ...
+
+    @property
+    def mode(self) -> Mode:
+        """By which `run` differentiates: it may be known after a first run."""
+        ...
+
+    def differentiate(self, names: Collection[str]) -> None:
+        """From now on these leaves alone are differentiated, of those that can be."""
+        ...
+
+    def assume_digits(self, dtype: str) -> None:
+        """From now on its values are known to have no more than the digits of this dtype."""
+        ...
 
     def value(self, values: Mapping[str, Array]) -> Array:
         """The flattened outputs (m,) with these leaves in place of their own values."""

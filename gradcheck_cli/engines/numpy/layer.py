@@ -13,11 +13,12 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.errors import WrongKind
+from gradcheck_cli.engines.layer.bound_layer import Written, differing
 from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.isolation import Randomness
-from gradcheck_cli.engines.layer.layer_subject import LayerSubject, Written, differing
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.numpy_arrays import NumpyArrays
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Layout, Output, SubjectRequest
@@ -82,7 +83,7 @@ class NumpySubject(LayerSubject):
         self.interleaves = self._convention.style != "upstream"
         self._captures = self._captured()
         trained = self._bind()
-        self.leaves = tuple(self._leaves(trained))
+        self.bind_leaves(self._leaves_of(trained))
 
     # Binding
 
@@ -117,7 +118,7 @@ class NumpySubject(LayerSubject):
                 self.notes += (f"backward leaves no gradient of `{name}`: not checked",)
         return trained
 
-    def _leaves(self, trained: set[str]) -> Iterator[Leaf]:
+    def _leaves_of(self, trained: set[str]) -> Iterator[Leaf]:
         for name in self._names:
             value = self.request.values[name]
             yield Leaf(name, "input", value, value.dtype.kind == "f")

@@ -13,10 +13,11 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
+from gradcheck_cli.engines.layer.bound_layer import Written, differing
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
 from gradcheck_cli.engines.layer.held import Held
-from gradcheck_cli.engines.layer.layer_subject import LayerSubject, Written, differing
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import load_layer
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest
@@ -73,7 +74,7 @@ class TensorFlowSubject(LayerSubject):
             self.held[name].settle(request.values[name])
         self._policies = Policies(keras_layers(self._function), request.dtype)
         self._inlined = self._policies.swapped or any(one.swapped for one in self.held.values())
-        self.leaves = tuple(self._leaves(names))
+        self.bind_leaves(self._leaves_of(names))
         self.notes = tuple(
             f"`{leaf.name}`, which the layer captured, is not trained: not checked"
             for leaf in self.leaves
@@ -135,7 +136,7 @@ class TensorFlowSubject(LayerSubject):
         for variable, value in before:
             variable.assign(value)
 
-    def _leaves(self, names: Sequence[str]) -> Iterator[Leaf]:
+    def _leaves_of(self, names: Sequence[str]) -> Iterator[Leaf]:
         for name in names:
             value = self.request.values[name]
             yield Leaf(name, "input", value, value.dtype.kind == "f")

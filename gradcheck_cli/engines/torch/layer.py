@@ -15,10 +15,11 @@ from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
+from gradcheck_cli.engines.layer.bound_layer import VJP, Written
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
 from gradcheck_cli.engines.layer.held import Held
-from gradcheck_cli.engines.layer.layer_subject import VJP, LayerSubject, Written
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import load_layer
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.results import MissingOutput, Results
@@ -79,7 +80,7 @@ class TorchSubject(LayerSubject):
         self.notes = tuple(self.state.notes)
         names = [name for name in request.values if name not in self.state.named]
         self._arguments = self._arranged(target, names)
-        self.leaves = tuple(self._leaves(names))
+        self.bind_leaves(self._leaves_of(names))
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
         self._base = {name: self.fw.array(request.values[name]) for name in names}
         self.state.settle(request.values, self.fw.array)
@@ -116,7 +117,7 @@ class TorchSubject(LayerSubject):
             target, names, self._args, self._kwargs, skip=self._skip, keywords=self._keywords
         )
 
-    def _leaves(self, names: Sequence[str]) -> Iterator[Leaf]:
+    def _leaves_of(self, names: Sequence[str]) -> Iterator[Leaf]:
         request = self.request
         for name in names:
             value = request.values[name]
