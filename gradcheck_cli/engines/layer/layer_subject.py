@@ -16,8 +16,8 @@ from gradcheck_cli.engines.derivatives import (
     reverse_over_reverse,
 )
 from gradcheck_cli.engines.errors import WrongKind
-from gradcheck_cli.engines.layer.bound_layer import VJP, BoundLayer
 from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Passes, Unbounded, Uncut
+from gradcheck_cli.engines.layer.framework_layer import VJP, FrameworkLayer
 from gradcheck_cli.engines.layer.subject import (
     Call,
     CallResult,
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.recording import Recording
 
 
-class LayerSubject(BoundLayer):
-    """`subject.Subject` of a bound layer: values, gradients, second derivatives, and what is inside
-    it."""
+class LayerSubject(FrameworkLayer):
+    """`subject.Subject` of a layer that a framework has bound: its values, gradients and second
+    derivatives, and what is inside it."""
 
     # Values
 
@@ -275,7 +275,7 @@ class LayerSubject(BoundLayer):
             with held.replaying():
                 return value(values)
 
-        with held.recording():
+        with self.functions_alone(), held.recording():
             value({})
         self._value_held = replayed if held.any else None
 

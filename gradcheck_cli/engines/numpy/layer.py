@@ -13,10 +13,10 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.errors import WrongKind
-from gradcheck_cli.engines.layer.bound_layer import Written, differing
 from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import CustomCall
+from gradcheck_cli.engines.layer.framework_layer import Written, differing
 from gradcheck_cli.engines.layer.isolation import Randomness
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.numpy_arrays import NumpyArrays

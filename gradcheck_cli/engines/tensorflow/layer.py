@@ -13,9 +13,9 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
-from gradcheck_cli.engines.layer.bound_layer import Written, differing
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
+from gradcheck_cli.engines.layer.framework_layer import Written, differing
 from gradcheck_cli.engines.layer.held import Held
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import load_layer
@@ -190,6 +190,11 @@ class TensorFlowSubject(LayerSubject):
 
     def seeded(self) -> AbstractContextManager[Any]:
         return self._randomness.seeded()
+
+    @contextmanager
+    def functions_alone(self) -> Iterator[None]:
+        with self.ready({}), eagerly(self.tf):
+            yield
 
     def operation_by_operation(self) -> AbstractContextManager[Any]:
         return eagerly(self.tf)

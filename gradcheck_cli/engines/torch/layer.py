@@ -15,9 +15,9 @@ from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
-from gradcheck_cli.engines.layer.bound_layer import VJP, Written
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
+from gradcheck_cli.engines.layer.framework_layer import VJP, Written
 from gradcheck_cli.engines.layer.held import Held
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import load_layer
@@ -175,6 +175,9 @@ class TorchSubject(LayerSubject):
 
     def only(self, wrt: Sequence[str] | None) -> AbstractContextManager[Any]:
         return self.state.asking(wrt)
+
+    def functions_alone(self) -> AbstractContextManager[Any]:
+        return nullcontext()  # with all that they were called with
 
     def operation_by_operation(self) -> AbstractContextManager[Any]:
         return as_written(self.torch)

@@ -36,7 +36,7 @@ def differing(numbers: Callable[[], Mapping[str, bytes]]) -> Written:
     return written
 
 
-class BoundLayer(ABC):
+class FrameworkLayer(ABC):
     """A layer that a framework binds in its constructor: which state it has (`ready`), what it is
     called with (`inputs`), how it is run (`call`) and differentiated (`fw`), and what a call does
     besides. Where frameworks differ in nothing else, `LayerSubject` does the rest."""
@@ -103,6 +103,10 @@ class BoundLayer(ABC):
     def operation_by_operation(self) -> AbstractContextManager[Any]:
         """Meanwhile nothing that was compiled hides what is inside."""
         return nullcontext()
+
+    def functions_alone(self) -> AbstractContextManager[Any]:
+        """Meanwhile functions inside the layer are differentiated by themselves."""
+        return self.ready({})
 
     def watch(self, arrays: Mapping[str, Any]) -> Written:
         """Which of these arrays, and of those that the layer holds, are written to."""
