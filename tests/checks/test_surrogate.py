@@ -79,7 +79,7 @@ def test_only_what_is_declared_is_let_off() -> None:
 
 def test_a_surrogate_that_is_the_derivative_is_told() -> None:
     told = [
-        any("is the derivative itself" in note for note in answer.notes)
+        any("equals the derivative" in note for note in answer.notes)
         for answer in (
             examined(step(torch.sin, lambda g, x: g * x.cos()), X, surrogates=declared("sin(x)")),
             examined(ROUND, X, surrogates=declared("straight_through")),

@@ -212,7 +212,7 @@ def test_a_jvp_that_is_not_linear_is_told_of(
     layer = bound("squared_tangent", {"x": X}, compiled=compiled)
     with pytest.raises(NotImplementedError) as raised:
         layer.run(Call(cotangents=np.eye(2)))
-    assert raised.value.__notes__[-1].startswith("a stated jvp has to be linear in its tangents")
+    assert raised.value.__notes__[-1].startswith("a custom jvp must be linear in its tangents")
 
 
 def test_a_vjp_of_another_shape_is_told_what_is_wrong(bound: Callable[..., JaxSubject]) -> None:
