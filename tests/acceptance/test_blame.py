@@ -261,7 +261,8 @@ def test_the_line_among_twenty(name: str, engine: str, mode: str) -> None:
 def test_the_cause_is_proven(name: str, engine: str, mode: str) -> None:
     for cause in causes_of(name, engine, mode):
         assert cause.proven
-        assert "done exactly" in cause.proof
+        assert " exact" in cause.proof
+        assert cause.proof.endswith(" is right")
         assert cause.repaired is not None
         assert cause.repaired <= 64  # a quarter of float32's 24 bits
 

@@ -145,7 +145,7 @@ def test_an_output_that_is_lost() -> None:
     cause = worst(answer.findings, "GC203", None).cause
     assert cause is not None
     assert stands_at(cause, "torch.exp(x)")
-    assert "done exactly the output is right" in cause.proof
+    assert "exact, the output is right" in cause.proof
 
 
 def test_what_underflows_before_it_is_divided_by() -> None:

@@ -145,10 +145,10 @@ def test_large_layers() -> None:
 def test_what_matches_nothing_is_reported() -> None:
     near = {"function": "Stepp", "reason": "a slip"}
     (result,) = check(layer, X, W, by_design=[STEP, DETACH, near]).results
-    (note,) = [note for note in result.notes if "matched nothing" in note]
+    (note,) = [note for note in result.notes if "unused `by_design`" in note]
     assert "`Stepp` (a slip); did you mean `Step`?" in note
     (result,) = check(torch.sin, X, by_design=[DETACH]).results
-    assert any("matched nothing" in note for note in result.notes)
+    assert any("unused `by_design`" in note for note in result.notes)
     assert {one.truth for one in result.checks} == {"confirmed"}
 
 

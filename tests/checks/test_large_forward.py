@@ -113,7 +113,7 @@ def test_the_input_by_which_it_is_wrong_is_told() -> None:
     assert bad(answer) == {("failed", "forward", "w")}
     (found,) = answer.findings
     assert found.cause is not None
-    assert "for `w` where" in found.cause.story
+    assert "for `w`; correct:" in found.cause.story
     assert found.pattern == "factor 0.5, in `HalvedByW` for `w`"
 
 
@@ -153,7 +153,7 @@ def test_what_is_wrong_in_one_dtype_alone_is_no_rounding(inputs: Any) -> None:
     (found,) = answer.findings
     assert (found.code, found.input) == ("GC101", "x")
     assert found.message.endswith(
-        "wrong in float32, and not by rounding: float64 has no such error"
+        "wrong in float32, and rounding is not the cause: float64 has no such error"
     )
     assert found.cause is not None
     assert (found.cause.op, found.cause.kind) == ("InFloat32", "wrong rule")

@@ -236,7 +236,7 @@ def test_a_named_engine_that_can_do_nothing_of_a_spec_refuses_it_aloud(spec: Rea
         ("numpy", "reverse"),
         ("numpy", "forward"),
     ]
-    assert "NumPy differentiates no formulas" in str(refused[0].failure)
+    assert "not formulas" in str(refused[0].failure)
     assert plan.notes == ()
 
 

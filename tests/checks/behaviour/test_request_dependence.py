@@ -23,7 +23,7 @@ def test_a_gradient_that_depends_on_who_asks() -> None:
                 x if self.weight.requires_grad else x.detach() + 2 * (x - x.detach())
             ) * self.weight
 
-    assert "only `x` asks" in behaviour(Frozen(), X)["GC608"]
+    assert "only `x` requires a gradient" in behaviour(Frozen(), X)["GC608"]
 
 
 def test_outputs_that_are_not_used() -> None:

@@ -154,7 +154,7 @@ def test_custom_vjp(jax_engine: Engine, ask: Callable[..., Any]) -> None:
         np.testing.assert_allclose(answer.gradients["x.x"].values, [[np.exp(-60.0)]], rtol=1e-6)
     refused = ask(jax_engine, RECIPROCAL, mode="forward", x=2.0)
     assert refused.failure.kind == "unsupported"
-    assert "needs a stated jvp for the custom gradient of `f`" in refused.failure.message
+    assert "needs a jvp for the custom gradient of `f`" in refused.failure.message
 
 
 def test_of_two_stated_rules_each_mode_has_its_own(

@@ -153,7 +153,7 @@ def test_stated_jvp_is_what_forward_mode_runs(
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("torch", RECIPROCAL, "needs a stated jvp for the custom gradient of `f`"),
+        ("torch", RECIPROCAL, "needs a jvp for the custom gradient of `f`"),
         ("tensorflow", RECIPROCAL, "ignores the custom gradient of `f`"),
         ("tensorflow", WITH_JVP, "ignores the custom gradient of `f`"),
     ],
