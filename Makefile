@@ -7,12 +7,13 @@ STAMP := $(VENV)/.gradcheck-installed
 TIMES := 1
 DRAWS := 10
 
-.PHONY: help demo test test-all fuzz draws snapshots lint format docs bench clean
+.PHONY: help demo test test-all plain fuzz draws snapshots lint format docs bench clean
 
 help:
 	@echo "make demo    run the example specs on the reference engine, PyTorch, TensorFlow and JAX"
 	@echo "make test    run the tests, but for the exhaustive ones"
 	@echo "make test-all  run all tests: every row on every engine, fuzzers, benchmarks too, as CI does"
+	@echo "make plain   compare verdicts with those of frameworks in which nothing is replaced"
 	@echo "make fuzz    10,000 random specs, formulas, backwards, odd and hostile layers and signals; TIMES=10: 100,000"
 	@echo "make draws   run the tests that draw their examples, with fresh draws, DRAWS=10 times"
 	@echo "make lint    ruff, mypy, the layer contracts, and vulture for what nothing uses"
@@ -31,6 +32,9 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+plain: $(STAMP)
+	$(BIN)/python benchmarks/verdicts.py plain
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --times $(TIMES)
@@ -57,6 +61,7 @@ docs: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/replacements.py
 	$(BIN)/python benchmarks/autodiff.py
 	$(BIN)/python benchmarks/truth.py
 	$(BIN)/python benchmarks/eigen.py

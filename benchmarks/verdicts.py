@@ -3,20 +3,23 @@ of another time or another checkout. What changes the code alone must change non
 
     python benchmarks/verdicts.py store FILE [PATH ...] [--checkout FOLDER] [--engine NAME,...]
     python benchmarks/verdicts.py compare BEFORE AFTER
+    python benchmarks/verdicts.py plain [PATH ...] [--engine NAME,...]
 
 PATH is a spec file or a folder of the checkout, or `cases`, the cases of benchmarks/cases as specs;
 `specs cases` unless given.
 
 A finding is its spec, code, engine, dtype, mode, point, input and entry, with the operation that is
 blamed and the fix; texts and numbers do not count. `compare` prints what one side has alone, and
-ends with 1 where there is anything. Engines that time or machine decide about (GC703, GC704) may
-differ on a busy machine: store again before you believe a single one.
+ends with 1 where there is anything. `plain` compares ordinary runs with those of frameworks in
+which gradcheck replaces nothing (GRADCHECK_PLAIN_FRAMEWORKS=1). Engines that time or machine decide
+about (GC703, GC704) may differ on a busy machine: store again before you believe a single one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,9 +31,12 @@ from typing import Any
 import cases
 from against import environment
 
+from gradcheck_cli.engines.kit.startup import SWITCH
+
 HERE = Path(__file__).resolve().parents[1]
 FORMULA_ENGINES = "reference,torch,tensorflow,jax,jax-jit,eigen,symbolic"
 CASES = "cases"
+SAMPLE = ["specs/examples", "specs/planted", "specs/layers/code"]
 WHERE = ("code", "engine", "dtype", "mode", "point", "input", "index", "allowed")
 BLAMED = ("kind", "op", "phase", "engine_op", "line", "column", "proven")
 FIX = ("after", "rules", "condition", "custom_gradient")
@@ -128,7 +134,12 @@ def main() -> int:
     comparing = commands.add_parser("compare", help="print what differs between two stored runs")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
+    plain = commands.add_parser("plain", help="compare with frameworks as they are")
+    plain.add_argument("paths", nargs="*", default=SAMPLE, metavar="PATH")
+    plain.add_argument("--engine", default="", help="these engines alone, with commas between")
     given = parser.parse_args()
+    if given.command == "plain":
+        return compare(*_both_ways(given.paths, given.engine))
     if given.command == "store":
         found = store(given.checkout.resolve(), given.paths, given.engine)
         given.file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
@@ -136,6 +147,19 @@ def main() -> int:
         print(", ".join(f"{count} {what}s" for what, count in sorted(counts.items())))
         return 0
     before, after = (json.loads(file.read_text("utf-8")) for file in (given.before, given.after))
+    return compare(before, after)
+
+
+def _both_ways(paths: Sequence[str], engines: str) -> list[Verdicts]:
+    """With what gradcheck replaces in frameworks, and without."""
+    found = []
+    for value in ("", "1"):
+        os.environ[SWITCH] = value
+        found.append(store(HERE, paths, engines))
+    return found
+
+
+def compare(before: Verdicts, after: Verdicts) -> int:
     apart = list(differences(before, after))
     print("\n".join(apart) or f"the same in {len(before)} specs")
     return int(bool(apart))

@@ -8,13 +8,15 @@ outside of `jax.jit`, each dispatched by itself, so that the numbers are the sam
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
 import numpy as np
 from jax.extend import core
+
+from gradcheck_cli.engines.jax.startup import EQUATIONS, whole_calls
+from gradcheck_cli.engines.kit.startup import replaces
 
 # A function with a stated derivative that is not differentiated is traced whole, and not as it is
 # called: what it calls that is compiled as one would be taken apart.
@@ -35,7 +37,8 @@ class Equations:
     def __init__(self) -> None:
         self._met: Counter[Hashable] = Counter()
         self._traced: dict[Hashable, _Evaluated] = {}
-        self._plain: set[Hashable] = set()  # code that is run as it is
+        self._plain: set[Hashable] = set()  # code that is never traced
+        self._used = replaces(EQUATIONS)
 
     def __call__(
         self, code: Hashable, what: Hashable, function: Callable[..., Any], *args: Any
@@ -46,7 +49,7 @@ class Equations:
         Raises what the function raises: it is called itself where it cannot be traced, or where an
         operation has no kernel, and then says where.
         """
-        if code not in self._plain:
+        if self._used and code not in self._plain:
             try:
                 return self._evaluate((code, what), function, args)
             except Exception:
@@ -72,7 +75,7 @@ def _array(result: Any) -> Any:
 
 def _trace(function: Callable[..., Any], args: Any) -> _Evaluated:
     """Raises what the function raises, and ValueError for what is not the same in equations."""
-    with _whole_calls() as outermost:
+    with whole_calls() as outermost:
 
         def traced(*tracers: Any) -> Any:
             outermost.append(jax.tree.leaves(tracers)[0]._trace)
@@ -82,27 +85,3 @@ def _trace(function: Callable[..., Any], args: Any) -> _Evaluated:
     if not _OTHERWISE.isdisjoint(equation.primitive.name for equation in jaxpr.eqns):
         raise ValueError("it calls a function with a custom derivative")
     return core.jaxpr_as_fun(jaxpr), jax.tree.structure(shape)
-
-
-@contextmanager
-def _whole_calls() -> Iterator[list[Any]]:
-    """Much of `jax.numpy` is compiled by itself, as one, when it is called outside of `jax.jit`,
-    and taken apart inside of it. XLA makes other numbers of the parts (a division by a constant
-    becomes a product), so these calls stay whole in the traces of the list."""
-    # imported here: where another version of JAX has no such names, it is only slower
-    from jax._src.interpreters import partial_eval
-    from jax.extend.core.primitives import jit_p
-
-    outermost: list[Any] = []
-    rule = partial_eval.custom_staging_rules[jit_p]
-
-    def staged(trace: Any, source_info: Any, *args: Any, **params: Any) -> Any:
-        if trace in outermost:
-            return trace.default_process_primitive(jit_p, args, params, source_info=source_info)
-        return rule(trace, source_info, *args, **params)
-
-    partial_eval.custom_staging_rules[jit_p] = staged
-    try:
-        yield outermost
-    finally:
-        partial_eval.custom_staging_rules[jit_p] = rule

@@ -1,7 +1,9 @@
-"""What frameworks import on their way and no derivative needs is left until it is asked for.
+"""What gradcheck replaces or hides in a framework, to start and run in less time, and the switch
+that leaves frameworks as they are.
 
-Starting up is most of what a small check costs. Whoever asks for something of such a module has it
-imported then.
+Each replacement stands in the `startup.py` of its engine, under a name of its own, with what it
+gains beside it (`benchmarks/replacements.py` measures all). GRADCHECK_PLAIN_FRAMEWORKS=1 leaves all
+of them out, and GRADCHECK_PLAIN_FRAMEWORKS=NAME,... those: verdicts are the same, which CI checks.
 """
 
 from __future__ import annotations
@@ -9,37 +11,17 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
-_DECOMPOSITIONS = "PYTORCH_JIT"  # what torch.autograd.forward_ad asks before it imports them
-_COMPILER = "torch._dynamo"
-_SHAPES = "torch.fx.experimental.symbolic_shapes"
-_SYMBOLS = "sympy"  # the compiler's, for sizes that it does not know
-_PLAINLY: dict[str, Callable[..., Any]] = {
-    "expect_true": lambda x: x,
-    "guard_or_false": lambda x: x,
-    "guard_or_true": lambda x: x,
-    "guard_size_oblivious": lambda x: x,
-    "guarding_hint_or_throw": lambda x: x,
-    "has_guarding_hint": lambda _: True,
-    "is_nested_int": lambda _: False,
-    "sym_eq": lambda x, y: x == y,
-    "sym_and": lambda *parts: all(parts),
-    "sym_or": lambda *parts: any(parts),
-}
-# TensorFlow goes on without these: its converter for phones (tensorflow/lite) then takes nothing of
-# JAX, `tf.keras` imports Keras when it is first used, as it does anyway, and the Keras of old that
-# it carries along takes no sparse arrays of SciPy.
-_TRIED = ("jax", "keras.src", "scipy")
-_AGAIN = (  # the whole API, twice; the converter for phones
-    "tensorflow._api.v2.compat.v1",
-    "tensorflow._api.v2.compat.v2",
-    "tensorflow._api.v2.lite",
-)
-_FOREIGN = ("h5py", "requests")  # for files and for machines in a cloud
+SWITCH = "GRADCHECK_PLAIN_FRAMEWORKS"
+
+
+def replaces(name: str) -> bool:
+    """Whether this part of a framework may be replaced or hidden."""
+    left_out = os.environ.get(SWITCH, "").split(",")
+    return "1" not in left_out and name not in left_out
 
 
 class StandIn(ModuleType):
@@ -58,94 +40,3 @@ class StandIn(ModuleType):
     def leave(self) -> None:
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
-
-
-class _NoCompiler(StandIn):
-    @staticmethod
-    def disable(function: Any, *_: Any, **__: Any) -> Any:
-        """Hides a function from the compiler, where nothing is compiled."""
-        return function
-
-
-class _NoSymbols(StandIn):
-    class _Basic:
-        """Before SymPy is imported, nothing can be an instance of its classes."""
-
-    @property
-    def Basic(self) -> Any:
-        return self._Basic if sys.modules.get(_SYMBOLS) is self else self.real().Basic
-
-
-class _NoSymbolicShapes(StandIn):
-    """Its questions have plain answers where sizes and truths are plain numbers."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "__path__":  # every import asks, and this is no package
-            raise AttributeError(name)
-        plainly = _PLAINLY.get(name)
-        if plainly is None:
-            return super().__getattr__(name)
-
-        def answer(*sizes: Any) -> Any:
-            plain = all(type(size) in (bool, int, tuple) for size in sizes)
-            return plainly(*sizes) if plain else getattr(self.real(), name)(*sizes)
-
-        return answer
-
-
-@contextmanager
-def without_compiler() -> Iterator[None]:
-    """Where an operation has one operand without a tangent, PyTorch asks functions in Python for
-    the shape of the result. These are hidden from its compiler when first called, and that alone
-    imports the compiler (torch/_compile.py), which takes longer than importing torch; they also ask
-    whether a number or a size is a symbol (torch/_prims_common), which takes a third as long."""
-    standing_in = [
-        kind(name)
-        for kind, name in (
-            (_NoCompiler, _COMPILER),
-            (_NoSymbols, _SYMBOLS),
-            (_NoSymbolicShapes, _SHAPES),
-        )
-        if name not in sys.modules
-    ]
-    sys.modules.update((module.__name__, module) for module in standing_in)
-    try:
-        yield
-    finally:
-        for module in standing_in:
-            module.leave()
-
-
-@contextmanager
-def without_decompositions() -> Iterator[None]:
-    """They serve the forward derivative of some backward formulas (softmax), and
-    `torch.autograd.forward_ad` imports them with the first dual number; where no backward is
-    differentiated nothing can need them. That import costs as much as a small run."""
-    before = os.environ.get(_DECOMPOSITIONS)
-    os.environ[_DECOMPOSITIONS] = "0"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_DECOMPOSITIONS]
-        else:
-            os.environ[_DECOMPOSITIONS] = before
-
-
-@contextmanager
-def only_tensorflow() -> Iterator[None]:
-    """For the first import of TensorFlow: without other frameworks, its API of old, and what serves
-    other ends than computing, which together take as long as a third of it."""
-    first = "tensorflow" not in sys.modules
-    hidden = [name for name in _TRIED if name not in sys.modules]
-    later = [StandIn(n) for n in (*_AGAIN, *_FOREIGN) if first and n not in sys.modules]
-    sys.modules.update((module.__name__, module) for module in later)
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None: "not to be imported"
-    try:
-        yield
-    finally:
-        for name in hidden:
-            sys.modules.pop(name, None)
-        for module in later:
-            if module.__name__ in _FOREIGN or "tensorflow" not in sys.modules:
-                module.leave()

@@ -13,10 +13,10 @@ from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.device_setup import tensorflow_placed
 from gradcheck_cli.engines.kit.lowerings import bound
-from gradcheck_cli.engines.kit.startup import only_tensorflow
 from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 from gradcheck_cli.engines.tensorflow.ops import TABLE
+from gradcheck_cli.engines.tensorflow.startup import find_functions_faster, only_tensorflow
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
@@ -60,8 +60,6 @@ class TensorFlowEngine(LoweredEngine):
 
         # another version may have other names for what that needs: then it is only slower
         with suppress(ImportError, AttributeError):
-            from gradcheck_cli.engines.tensorflow.startup import find_functions_faster
-
             find_functions_faster()
         with suppress(RuntimeError):  # where TensorFlow has computed already, its threads are there
             tf.config.threading.set_intra_op_parallelism_threads(_THREADS)

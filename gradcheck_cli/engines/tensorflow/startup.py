@@ -1,70 +1,126 @@
-"""TensorFlow's forward mode, with the function of each operation's tangents found in less time.
-
-An accumulator has one `tf.function` for every operation with its attributes, shapes and dtypes
-(tensorflow/python/eager/forwardprop.py, _jvp_dispatch). To find it again TensorFlow describes all
-of these anew, in types of its own, which takes several times as long as the function does.
-"""
+"""What TensorFlow imports and no derivative needs is left until something asks for it; forward mode
+finds the function of each operation's tangents in less time."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import sys
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from tensorflow.python import pywrap_tfe
-from tensorflow.python.eager import forwardprop
-from tensorflow.python.eager.polymorphic_function.function_context import make_function_context
-from tensorflow.python.eager.polymorphic_function.tracing_compilation import trace_function
-from tensorflow.python.framework import dtypes
-from tensorflow.python.framework.ops import EagerTensor
+from gradcheck_cli.engines.kit.startup import StandIn, replaces
 
-# All that is needed is asked for here: another version of TensorFlow may have other names, and
-# whoever imports this must learn of it before anything has been changed.
-_dispatch = forwardprop._jvp_dispatch
-_traced, _LIMIT = forwardprop._TRACE_COUNT, forwardprop._TRACE_COUNT_LIMIT
-_EXACT, _RELAXED = forwardprop._jvp_exact_config, forwardprop._jvp_relaxed_config
+# The part of a run's processor time that each saves, by benchmarks/replacements.py.
+IMPORTS = "tensorflow-imports"  # 21 % of one formula, 19 % of 30
+TANGENTS = "tensorflow-tangents"  # 11 % of 30 formulas
 
-_HANDLES = {int(kind.as_datatype_enum) for kind in (dtypes.resource, dtypes.variant)}
-_functions: dict[Hashable, Any] = {}  # TensorFlow never forgets them either
+# TensorFlow goes on without these: its converter for phones (tensorflow/lite) then takes nothing of
+# JAX, `tf.keras` imports Keras when it is first used, as it does anyway, and the Keras of old that
+# it carries along takes no sparse arrays of SciPy.
+_TRIED = ("jax", "keras.src", "scipy")
+_AGAIN = (  # the whole API, twice; the converter for phones
+    "tensorflow._api.v2.compat.v1",
+    "tensorflow._api.v2.compat.v2",
+    "tensorflow._api.v2.lite",
+)
+_FOREIGN = ("h5py", "requests")  # for files and for machines in a cloud
+
+
+@contextmanager
+def only_tensorflow() -> Iterator[None]:
+    """For the first import of TensorFlow: without other frameworks, its API of old, and what serves
+    other ends than computing, which together take as long as a third of it."""
+    if not replaces(IMPORTS):
+        yield
+        return
+    first = "tensorflow" not in sys.modules
+    hidden = [name for name in _TRIED if name not in sys.modules]
+    later = [StandIn(n) for n in (*_AGAIN, *_FOREIGN) if first and n not in sys.modules]
+    sys.modules.update((module.__name__, module) for module in later)
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None: "not to be imported"
+    try:
+        yield
+    finally:
+        for name in hidden:
+            sys.modules.pop(name, None)
+        for module in later:
+            if module.__name__ in _FOREIGN or "tensorflow" not in sys.modules:
+                module.leave()
 
 
 def find_functions_faster() -> None:
-    """For all accumulators of this process; they call the same functions as before."""
-    forwardprop._jvp_dispatch = _tangents
-    pywrap_tfe.TFE_Py_RegisterJVPFunction(_tangents)
+    """For all accumulators of this process; they call the same functions as before.
+
+    Raises ImportError and AttributeError where TensorFlow lacks what that needs, before anything
+    has been changed."""
+    if not replaces(TANGENTS):
+        return
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.eager import forwardprop
+
+    tangents = Tangents()
+    forwardprop._jvp_dispatch = tangents
+    pywrap_tfe.TFE_Py_RegisterJVPFunction(tangents)
 
 
-def _tangents(
-    op: str,
-    attributes: tuple[Any, ...],
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
-    tangents: Sequence[Any],
-    use_batch: bool = False,
-) -> Any:
-    """The tangents of the outputs. Called for every operation that an accumulator watches; None
-    stands for the tangent of what has none."""
-    given = (op, attributes, inputs, outputs, tangents, use_batch)
-    arrays = [*inputs, *outputs, *tangents]
-    if not all(map(_plain, arrays)):
-        return _dispatch(*given)
-    described = tuple(tuple(x) if isinstance(x, list) else x for x in attributes)
-    counts = (len(inputs), len(outputs))
-    key = (op, described, *counts, use_batch, make_function_context(), *map(_kind, arrays))
-    function = _functions.get(key)
-    if function is None:
-        few = _traced.get(op, 0) < _LIMIT
-        function = trace_function(given, tracing_options=_EXACT if few else _RELAXED)
-        _functions[key] = function
-    there = [array for array in arrays if array is not None]
-    return function._call_flat(there, captured_inputs=function.captured_inputs)
+class Tangents:
+    """The tangents of an operation's outputs, in place of TensorFlow's own `_jvp_dispatch`.
 
+    An accumulator has one `tf.function` for every operation with its attributes, shapes and dtypes
+    (tensorflow/python/eager/forwardprop.py). To find it again TensorFlow describes all of these
+    anew, in types of its own, which takes several times as long as the function does.
+    """
 
-def _plain(array: Any) -> bool:
-    """Neither a tensor of a function that is being traced nor the handle of a variable, whose
-    dtype and shape say less than TensorFlow knows of it."""
-    if array is None:
-        return True
-    return type(array) is EagerTensor and array._datatype_enum() not in _HANDLES
+    def __init__(self) -> None:
+        from tensorflow.python.eager import forwardprop
+        from tensorflow.python.eager.polymorphic_function import tracing_compilation
+        from tensorflow.python.eager.polymorphic_function.function_context import (
+            make_function_context,
+        )
+        from tensorflow.python.framework import dtypes
+        from tensorflow.python.framework.ops import EagerTensor
+
+        self._dispatch = forwardprop._jvp_dispatch
+        self._traced, self._limit = forwardprop._TRACE_COUNT, forwardprop._TRACE_COUNT_LIMIT
+        self._exact, self._relaxed = forwardprop._jvp_exact_config, forwardprop._jvp_relaxed_config
+        self._context, self._tensor = make_function_context, EagerTensor
+        self._handles = {int(k.as_datatype_enum) for k in (dtypes.resource, dtypes.variant)}
+        self.trace_function = tracing_compilation.trace_function
+        self.functions: dict[Hashable, Any] = {}  # TensorFlow never forgets them either
+
+    def __call__(
+        self,
+        op: str,
+        attributes: tuple[Any, ...],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        tangents: Sequence[Any],
+        use_batch: bool = False,
+    ) -> Any:
+        """Called for every operation that an accumulator watches; None stands for the tangent of
+        what has none."""
+        given = (op, attributes, inputs, outputs, tangents, use_batch)
+        arrays = [*inputs, *outputs, *tangents]
+        if not all(map(self._plain, arrays)):
+            return self._dispatch(*given)
+        described = tuple(tuple(x) if isinstance(x, list) else x for x in attributes)
+        counts = (len(inputs), len(outputs))
+        key = (op, described, *counts, use_batch, self._context(), *map(_kind, arrays))
+        function = self.functions.get(key)
+        if function is None:
+            few = self._traced.get(op, 0) < self._limit
+            options = self._exact if few else self._relaxed
+            function = self.trace_function(given, tracing_options=options)
+            self.functions[key] = function
+        there = [array for array in arrays if array is not None]
+        return function._call_flat(there, captured_inputs=function.captured_inputs)
+
+    def _plain(self, array: Any) -> bool:
+        """Neither a tensor of a function that is being traced nor the handle of a variable, whose
+        dtype and shape say less than TensorFlow knows of it."""
+        if array is None:
+            return True
+        return type(array) is self._tensor and array._datatype_enum() not in self._handles
 
 
 def _kind(array: Any) -> Hashable:

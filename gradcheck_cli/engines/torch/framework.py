@@ -12,8 +12,8 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.derivatives import TangentOf, Tape, TapeFramework
 from gradcheck_cli.engines.kit.lowerings import Missing
-from gradcheck_cli.engines.kit.startup import without_compiler, without_decompositions
 from gradcheck_cli.engines.kit.walker import Call, Rule
+from gradcheck_cli.engines.torch.startup import without_compiler, without_decompositions
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.execution import Recorder

@@ -1,0 +1,108 @@
+"""What PyTorch imports for its compiler, and no derivative needs, is left until something asks for
+it: starting up is most of what a small check costs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gradcheck_cli.engines.kit.startup import StandIn, replaces
+
+# The part of a run's processor time that each saves, by benchmarks/replacements.py.
+COMPILER = "torch-compiler"  # 34 % of 30 formulas
+DECOMPOSITIONS = "torch-decompositions"  # 15 % of one formula
+
+_DECOMPOSITIONS = "PYTORCH_JIT"  # what torch.autograd.forward_ad asks before it imports them
+_COMPILER = "torch._dynamo"
+_SHAPES = "torch.fx.experimental.symbolic_shapes"
+_SYMBOLS = "sympy"  # the compiler's, for sizes that it does not know
+_PLAINLY: dict[str, Callable[..., Any]] = {
+    "expect_true": lambda x: x,
+    "guard_or_false": lambda x: x,
+    "guard_or_true": lambda x: x,
+    "guard_size_oblivious": lambda x: x,
+    "guarding_hint_or_throw": lambda x: x,
+    "has_guarding_hint": lambda _: True,
+    "is_nested_int": lambda _: False,
+    "sym_eq": lambda x, y: x == y,
+    "sym_and": lambda *parts: all(parts),
+    "sym_or": lambda *parts: any(parts),
+}
+
+
+class _NoCompiler(StandIn):
+    @staticmethod
+    def disable(function: Any, *_: Any, **__: Any) -> Any:
+        """Hides a function from the compiler, where nothing is compiled."""
+        return function
+
+
+class _NoSymbols(StandIn):
+    class _Basic:
+        """Before SymPy is imported, nothing can be an instance of its classes."""
+
+    @property
+    def Basic(self) -> Any:
+        return self._Basic if sys.modules.get(_SYMBOLS) is self else self.real().Basic
+
+
+class _NoSymbolicShapes(StandIn):
+    """Its questions have plain answers where sizes and truths are plain numbers."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__path__":  # every import asks, and this is no package
+            raise AttributeError(name)
+        plainly = _PLAINLY.get(name)
+        if plainly is None:
+            return super().__getattr__(name)
+
+        def answer(*sizes: Any) -> Any:
+            plain = all(type(size) in (bool, int, tuple) for size in sizes)
+            return plainly(*sizes) if plain else getattr(self.real(), name)(*sizes)
+
+        return answer
+
+
+@contextmanager
+def without_compiler() -> Iterator[None]:
+    """Where an operation has one operand without a tangent, PyTorch asks functions in Python for
+    the shape of the result. These are hidden from its compiler when first called, and that alone
+    imports the compiler (torch/_compile.py), which takes longer than importing torch; they also ask
+    whether a number or a size is a symbol (torch/_prims_common), which takes a third as long."""
+    standing_in = [
+        kind(name)
+        for kind, name in (
+            (_NoCompiler, _COMPILER),
+            (_NoSymbols, _SYMBOLS),
+            (_NoSymbolicShapes, _SHAPES),
+        )
+        if replaces(COMPILER) and name not in sys.modules
+    ]
+    sys.modules.update((module.__name__, module) for module in standing_in)
+    try:
+        yield
+    finally:
+        for module in standing_in:
+            module.leave()
+
+
+@contextmanager
+def without_decompositions() -> Iterator[None]:
+    """They serve the forward derivative of some backward formulas (softmax), and
+    `torch.autograd.forward_ad` imports them with the first dual number; where no backward is
+    differentiated nothing can need them. That import costs as much as a small run."""
+    if not replaces(DECOMPOSITIONS):
+        yield
+        return
+    before = os.environ.get(_DECOMPOSITIONS)
+    os.environ[_DECOMPOSITIONS] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_DECOMPOSITIONS]
+        else:
+            os.environ[_DECOMPOSITIONS] = before
