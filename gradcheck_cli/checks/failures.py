@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.checks.findings import finding_for
-from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.codes import Codes, Families
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Failure, Mode
+from gradcheck_cli.domain.implications import OF_LAYERS, without_implied
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.engines.registry import engines
@@ -28,9 +28,6 @@ OF_NUMBERS = (
     Families.TRUTH,
 )
 INTEGERS = re.compile(r"\b(ints?|int32|int64|long|integers?|index|indices)\b", re.IGNORECASE)
-# With these forward and reverse mode cannot agree, of forward mode with these.
-EXPLAIN_MODES = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SHAPE_OR_DTYPE)
-EXPLAIN_FORWARD = (*EXPLAIN_MODES, Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.ENGINE_RAISED)
 
 
 def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) -> list[Finding]:
@@ -44,42 +41,18 @@ def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) 
         for finding in answer.findings
         if engine not in fickle or finding.dtype is None or not finding.code.startswith(OF_NUMBERS)
     ]
-    judged = {(f.engine, f.code) for f in findings if f.dtype is not None}
-    explained = {
-        (f.engine, Codes.MODES_DISAGREE)
-        for f in findings
-        if f.dtype is not None
-        and f.code in (EXPLAIN_FORWARD if f.mode == "forward" else EXPLAIN_MODES)
-    }
-    explained |= {  # tangents pass where cotangents are meant not to
-        (engine, Codes.MODES_DISAGREE)
+    pushed = {  # tangents pass where cotangents are meant not to
+        engine
         for engine, answer in zip(engines, answers, strict=True)
         if not all(one.stops_tangents for one in answer.by_design)
     }
-    cut = {(f.engine, f.input) for f in findings if f.code == Codes.MISSING_GRADIENT}
-    bent = {
-        (f.engine, (f.input or "").replace(".", "_"))
-        for f in findings
-        if f.code == Codes.NONLINEAR_BACKWARD
-    }
-
-    def is_new(finding: Finding) -> bool:
-        if finding.dtype is None:
-            return (finding.engine, finding.code) not in judged | explained
-        if finding.code == Codes.WRONG_SECOND_DERIVATIVE:
-            # of a product with a cotangent of which it is not linear
-            block = finding.input or ""
-            return not any(
-                engine == finding.engine and HessianBlock.is_of(block, name)
-                for engine, name in bent
-            )
-        is_zero = finding.mode == "forward" and finding.code in (
-            Codes.WRONG_GRADIENT,
-            Codes.UNDERFLOW_TO_ZERO,
-        )
-        return not (is_zero and (finding.engine, finding.input) in cut)
-
-    return [finding for finding in findings if is_new(finding)]
+    return [
+        finding
+        for finding in without_implied(findings, OF_LAYERS)
+        if finding.dtype is not None
+        or finding.code != Codes.MODES_DISAGREE
+        or finding.engine not in pushed
+    ]
 
 
 def _asking_for_integers(problem: LayerProblem, failure: Failure) -> str:

@@ -12,6 +12,7 @@ from gradcheck_cli.domain.case import Case, Suspect
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest
+from gradcheck_cli.domain.implications import OF_A_CASE, without_implied
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
@@ -159,17 +160,8 @@ def judge(case: Case) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
     traced = (e.trace.fault for e in case.traced.values() if e.trace)
     faults = {fault.message: fault for fault in traced if fault}
     got.findings += [internal_finding(case, fault) for fault in faults.values()]
-    return tuple(got.checks), (*_sensitive_once(got.findings), *_without_engine(case, got))
-
-
-def _sensitive_once(findings: Sequence[Finding]) -> list[Finding]:
-    """Where a gradient is said to be ill-conditioned it goes without saying that the output is."""
-    told = {f.engine for f in findings if f.code == Codes.ILL_CONDITIONED and f.input is not None}
-    return [
-        f
-        for f in findings
-        if f.code != Codes.ILL_CONDITIONED or f.input is not None or f.engine not in told
-    ]
+    findings = [*got.findings, *_without_engine(case, got)]
+    return tuple(got.checks), tuple(without_implied(findings, OF_A_CASE))
 
 
 def _without_engine(case: Case, got: _Collected) -> list[Finding]:
@@ -179,13 +171,7 @@ def _without_engine(case: Case, got: _Collected) -> list[Finding]:
     own = tuple(e for e in case.evaluations if not e.approximation)
     derived = replace(case, evaluations=own)
     agreement = [*modes_disagree(derived, got.point), *engines_disagree(derived, got.point)]
-    explained = {f.input for f in agreement}
-    of_point = [
-        f
-        for f in point_findings(case, got.point)
-        if not (f.code == Codes.UNDECIDED and f.input in explained)  # GC105 and GC107 say more
-    ]
-    return [*of_point, *guard_findings(case), *agreement]
+    return [*point_findings(case, got.point), *guard_findings(case), *agreement]
 
 
 def _names(case: Case, evaluation: Evaluation) -> list[str]:

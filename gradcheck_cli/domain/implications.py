@@ -1,0 +1,113 @@
+"""Which findings go without saying beside which others: tables of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from gradcheck_cli.domain.blocks import HessianBlock
+from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.report import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Implication:
+    """A finding with a code of `implied` says nothing new beside one with a code of `by`, where
+    `holds` is true of the two."""
+
+    implied: frozenset[str]
+    by: frozenset[str]
+    holds: Callable[[Finding, Finding], bool]
+
+
+def _same_engine(implied: Finding, by: Finding) -> bool:
+    return implied.engine == by.engine
+
+
+def _same_input(implied: Finding, by: Finding) -> bool:
+    return implied.input == by.input
+
+
+def _output_by_gradient(implied: Finding, by: Finding) -> bool:
+    return implied.input is None and by.input is not None and _same_engine(implied, by)
+
+
+def _behaviour_by_numbers(implied: Finding, by: Finding) -> bool:
+    """What the checks of behaviour found has no dtype."""
+    return implied.dtype is None and by.dtype is not None and _same_engine(implied, by)
+
+
+def _same_code(implied: Finding, by: Finding) -> bool:
+    return implied.code == by.code and _behaviour_by_numbers(implied, by)
+
+
+def _by_forward_mode(implied: Finding, by: Finding) -> bool:
+    return by.mode == "forward" and _behaviour_by_numbers(implied, by)
+
+
+def _forward_of_cut_input(implied: Finding, by: Finding) -> bool:
+    return implied.mode == "forward" and _same_engine(implied, by) and _same_input(implied, by)
+
+
+def _block_of_input(implied: Finding, by: Finding) -> bool:
+    """Blocks have the names of parameters without dots."""
+    name = (by.input or "").replace(".", "_")
+    measured = implied.dtype is not None and _same_engine(implied, by)
+    return measured and HessianBlock.is_of(implied.input or "", name)
+
+
+OF_A_CASE: tuple[Implication, ...] = (
+    # where a gradient is ill-conditioned, its output is
+    Implication(
+        frozenset({Codes.ILL_CONDITIONED}), frozenset({Codes.ILL_CONDITIONED}), _output_by_gradient
+    ),
+    # that modes or engines disagree says more than that nobody knows the truth
+    Implication(
+        frozenset({Codes.UNDECIDED}),
+        frozenset({Codes.MODES_DISAGREE, Codes.ENGINES_DISAGREE}),
+        _same_input,
+    ),
+)
+
+OF_LAYERS: tuple[Implication, ...] = (
+    Implication(frozenset(CODES), frozenset(CODES), _same_code),
+    # with these forward and reverse mode cannot agree
+    Implication(
+        frozenset({Codes.MODES_DISAGREE}),
+        frozenset({Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SHAPE_OR_DTYPE}),
+        _behaviour_by_numbers,
+    ),
+    Implication(
+        frozenset({Codes.MODES_DISAGREE}),
+        frozenset({Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.ENGINE_RAISED}),
+        _by_forward_mode,
+    ),
+    # a backward that is not linear in the cotangent has no derivative with it
+    Implication(
+        frozenset({Codes.WRONG_SECOND_DERIVATIVE}),
+        frozenset({Codes.NONLINEAR_BACKWARD}),
+        _block_of_input,
+    ),
+    # where no gradient arrives, no tangent does
+    Implication(
+        frozenset({Codes.WRONG_GRADIENT, Codes.UNDERFLOW_TO_ZERO}),
+        frozenset({Codes.MISSING_GRADIENT}),
+        _forward_of_cut_input,
+    ),
+)
+
+
+def without_implied(findings: Iterable[Finding], table: Sequence[Implication]) -> list[Finding]:
+    """The findings that another one of them does not imply."""
+    every = list(findings)
+
+    def is_implied(one: Finding) -> bool:
+        return any(
+            other.code in row.by and row.holds(one, other)
+            for row in table
+            if one.code in row.implied
+            for other in every
+            if other is not one
+        )
+
+    return [finding for finding in every if not is_implied(finding)]
