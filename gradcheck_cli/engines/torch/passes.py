@@ -46,7 +46,8 @@ class _Graph:
         outputs, bars = zip(*used, strict=True)
         leaves = [sources[i] for i in wanted]
         how = {"retain_graph": self._fw.keeps_graph or again, "create_graph": again}
-        take = _accumulated if self._fw.accumulating else _requested
+        # What cannot be asked for gradients would have none of second order, and say nothing.
+        take = _accumulated if self._fw.accumulating and not again else _requested
         try:
             grads = take(self._fw.torch, outputs, leaves, bars, how)
         except RuntimeError as error:

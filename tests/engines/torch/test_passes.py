@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from gradcheck_cli.testing.api import check
 from tests.checks.making import behaviour, examined
 
 
@@ -96,3 +97,9 @@ def test_a_parameter_keeps_the_gradient_that_it_had() -> None:
 def test_a_second_pass_over_one_graph_that_raises_is_still_told() -> None:
     assert set(behaviour(Freeing, {"x": [0.5, 1.5]})) == {"GC605"}
     assert behaviour(recomputed, {"x": [0.5, 1.5]}) == {}
+
+
+def test_second_derivatives_that_pytorch_refuses_are_said_to_be_refused() -> None:
+    report = check(recomputed, torch.tensor([0.3, -1.2]), order=2, dtypes=["float64"])
+    assert [finding.code for finding in report.findings] == ["GC106"]
+    assert "use_reentrant=True" in report.findings[0].message
