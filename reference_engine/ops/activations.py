@@ -251,7 +251,7 @@ def _hardtanh_part(g: Value, y: Value, x: Value, min: float = -1.0, max: float =
     return where(logical_and(greater(x, min), less(x, max)), g, 0.0)
 
 
-row(
+hardtanh: Op = row(
     "hardtanh",
     lambda x, *, min=-1.0, max=1.0: clip.raw(x, min=min, max=max),
     Elementwise(_hardtanh_part),
@@ -275,6 +275,18 @@ row(
     "min(max(x, min), max)",
     "1 where min < x < max, else 0",
     source="Collobert, Large scale machine learning (2004); torch.nn.Hardtanh",
+)
+
+composite(
+    "relu6",
+    lambda x: hardtanh(x, min=0.0, max=6.0),
+    rounding="none",
+    points=tuple(Point(f"x = {bound:g}", "kink", (bound,), (0.0,)) for bound in (0.0, 6.0)),
+    kinks_at=lambda x: np.equal(x, 0) | np.equal(x, 6),
+).says(
+    "min(max(x, 0), 6)",
+    "1 where 0 < x < 6, else 0",
+    source="Howard et al., MobileNets (2017); torch.nn.ReLU6",
 )
 
 

@@ -50,6 +50,7 @@ _ELEMENTWISE = {
     "not_equal": "{0} != {1}",
     "reciprocal": "R(1) / {0}",
     "relu": "max({0}, R(0))",
+    "relu6": "min(T(max({0}, R(0))), R(6))",
     "remainder": "{0} - {1} * R(std::floor(T({0} / {1}).value()))",
     "round": "T(R(std::nearbyint({0}.value())))",
     "rsqrt": "R(1) / sqrt({0})",

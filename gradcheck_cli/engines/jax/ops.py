@@ -396,6 +396,7 @@ TABLE: Table = {
     "leaky_relu": "nn.leaky_relu",
     "log_sigmoid": "nn.log_sigmoid",
     "mish": "nn.mish",
+    "relu6": "nn.relu6",
     "selu": "nn.selu",
     "silu": "nn.silu",
     "softsign": "nn.soft_sign",

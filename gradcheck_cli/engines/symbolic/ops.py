@@ -364,6 +364,7 @@ TABLE: Table = {
     ),
     "log_sigmoid": lambda sympy, x: -sympy.log(1 + sympy.exp(-x)),
     "mish": lambda sympy, x: x * sympy.tanh(sympy.log(1 + sympy.exp(x))),
+    "relu6": lambda sympy, x: sympy.Piecewise((0, x <= 0), (x, x < 6), (6, True)),
     "selu": selu,
     "silu": lambda sympy, x: x / (1 + sympy.exp(-x)),
     "softsign": softsign,

@@ -860,6 +860,7 @@ TABLE: Table = {
     ),
     "log_sigmoid": "math.log_sigmoid",
     "mish": mish,
+    "relu6": "nn.relu6",
     "selu": "nn.selu",
     "silu": "nn.silu",
     "softsign": Limited(

@@ -377,6 +377,7 @@ TABLE: Table = {
     "leaky_relu": "nn.functional.leaky_relu",
     "log_sigmoid": "nn.functional.logsigmoid",
     "mish": "nn.functional.mish",
+    "relu6": "nn.functional.relu6",
     "selu": "nn.functional.selu",
     "silu": "nn.functional.silu",
     "softsign": "nn.functional.softsign",

@@ -24,13 +24,8 @@ Spread = Callable[[Mask], Mask]
 Ties = dict[int, Mask]
 """By node of a program, which of its elements stand on a tie."""
 
-LIPSCHITZ = frozenset(
-    [
-        *("abs", "relu", "leaky_relu", "elu", "selu", "clip", "hardtanh", "maximum", "minimum"),
-        *("max", "min", "sort", "topk_values", "median", "cummax", "cummin", "hypot"),
-    ]
-)
-"""Rows that change by no more than a multiple of their arguments' change, also at a tie."""
+ORDERED = frozenset(("max", "min", "sort", "topk_values", "median", "cummax", "cummin"))
+"""Rows that choose among the elements of an array, and change by no more than those do."""
 
 STAIRS = frozenset(("floor", "ceil", "round", "remainder", "floor_divide"))
 """Rows that on a jump have the value and the derivative of one of its sides, and whose jumps lie as
@@ -88,8 +83,15 @@ def at_a_kink(node: Node, args: Sequence[Any], mask: Mask) -> tuple[Tied, ...]:
 
 
 def is_mild(program: Program, index: int) -> bool:
-    """Whether a tie of this node is a kink, and no jump and no steep place."""
-    return program.nodes[index].op in LIPSCHITZ
+    """Whether a tie of this node is a kink, and no jump and no steep place: it changes by no more
+    than a multiple of its arguments' change. An elementwise row says so with its points."""
+    from reference_engine.op import TABLE
+
+    op = program.nodes[index].op
+    if op in ORDERED or not elementwise(op):
+        return op in ORDERED
+    kinds = {point.kind for point in TABLE[op].points}
+    return bool(kinds & {"kink", "tie"}) and kinds <= {"kink", "tie", "limit", "edge"}
 
 
 def around_jumps(program: Program, ties: Ties) -> tuple[Mask, dict[str, Mask]]:

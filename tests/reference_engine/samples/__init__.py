@@ -1,4 +1,7 @@
-"""Where each row of the op table is tested, one file a family, like the table itself."""
+"""Where each row of the op table is tested, one file a family, like the table itself.
+
+What an elementwise row of one array does not state there follows from the row (`following`).
+"""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -7,7 +10,9 @@ from typing import Any
 
 from hypothesis.strategies import SearchStrategy
 
-from tests.reference_engine.samples.drawing import Draw, Exact, Sample
+from reference_engine.op import INTERNAL, TABLE
+from tests.reference_engine.samples.drawing import Draw, Exact, Sample, any_shape, by_mpmath, unary
+from tests.reference_engine.samples.following import draw_of, exact_of, follows
 
 __all__ = ["EXACT", "RANDOM", "SAMPLES", "VALUES", "Draw", "Exact", "Sample"]
 
@@ -20,6 +25,9 @@ RANDOM: dict[str, SearchStrategy[Sample]] = {}
 VALUES: dict[str, Callable[..., Any]] = {}
 """Row -> its value from elsewhere (NumPy, SciPy, mpmath), called like the row."""
 
+DRAWS: dict[str, Draw] = {}
+"""Row of one array -> what to draw, for calls of all shapes."""
+
 EXACT: dict[str, Exact] = {}
 """Elementwise row -> the same in mpmath, with the points that are hard."""
 
@@ -27,6 +35,7 @@ _ALL: dict[str, dict[str, Any]] = {
     "ROWS": SAMPLES,
     "RANDOM": RANDOM,
     "VALUES": VALUES,
+    "DRAWS": DRAWS,
     "EXACT": EXACT,
 }
 for module in iter_modules(__path__):
@@ -34,3 +43,13 @@ for module in iter_modules(__path__):
         rows = getattr(import_module(f"{__name__}.{module.name}"), name, {})
         assert not collected.keys() & rows.keys()
         collected.update(rows)
+
+for row in filter(follows, (*TABLE.values(), *INTERNAL.values())):
+    DRAWS.setdefault(row.name, draw_of(row))
+    if row.name not in EXACT:
+        EXACT[row.name] = exact_of(row)
+        VALUES[row.name] = by_mpmath(EXACT[row.name])
+
+for name, draw in DRAWS.items():
+    SAMPLES.setdefault(name, unary(draw))
+    RANDOM.setdefault(name, any_shape(draw))

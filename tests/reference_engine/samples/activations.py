@@ -12,7 +12,6 @@ from tests.reference_engine.samples.drawing import (
     DISTINCT,
     REAL,
     SPECIAL,
-    Draw,
     Exact,
     Sample,
     any_shape,
@@ -22,16 +21,7 @@ from tests.reference_engine.samples.drawing import (
     unary,
 )
 
-SINGLES: dict[str, Draw] = {
-    "log_sigmoid": REAL,
-    "selu": AWAY_FROM_ZERO,
-    "silu": REAL,
-    "mish": REAL,
-    "softsign": AWAY_FROM_ZERO,
-}
-
 ROWS: dict[str, list[Sample]] = {
-    **{name: unary(draw) for name, draw in SINGLES.items()},
     "leaky_relu": [*unary(AWAY_FROM_ZERO), one(AWAY_FROM_ZERO, 3, negative_slope=0.3)],
     "elu": [*unary(AWAY_FROM_ZERO), one(AWAY_FROM_ZERO, 3, alpha=0.5)],
     "gelu": [*unary(REAL), *unary(REAL, approximate=True)],
@@ -39,7 +29,6 @@ ROWS: dict[str, list[Sample]] = {
 }
 
 RANDOM: dict[str, SearchStrategy[Sample]] = {
-    **{name: any_shape(draw) for name, draw in SINGLES.items()},
     "leaky_relu": any_shape(AWAY_FROM_ZERO, negative_slope=st.sampled_from([0.01, 0.2, 0.0, 1.5])),
     "elu": any_shape(AWAY_FROM_ZERO, alpha=st.sampled_from([1.0, 0.5, 2.0])),
     "gelu": any_shape(REAL, approximate=st.booleans()),

@@ -18,12 +18,10 @@ from tests.reference_engine.samples.drawing import (
     Exact,
     Sample,
     any_pair,
-    any_shape,
     binary,
     by_mpmath,
     pairs,
     single,
-    unary,
 )
 
 PAIRS: dict[str, tuple[Draw, Draw]] = {
@@ -37,24 +35,12 @@ PAIRS: dict[str, tuple[Draw, Draw]] = {
     "hypot": (AWAY_FROM_ZERO, AWAY_FROM_ZERO),
     "hypot_slope": (AWAY_FROM_ZERO, AWAY_FROM_ZERO),
 }
-SINGLES: dict[str, Draw] = {
-    "negative": REAL,
-    "reciprocal": AWAY_FROM_ZERO,
-    "square": REAL,
-    "sqrt": POSITIVE,
-    "rsqrt": POSITIVE,
-    "cbrt": AWAY_FROM_ZERO,
-    "abs": AWAY_FROM_ZERO,
-}
-
 ROWS: dict[str, list[Sample]] = {
     **{name: binary(*draws) for name, draws in PAIRS.items()},
-    **{name: unary(draw) for name, draw in SINGLES.items()},
 }
 
 RANDOM: dict[str, SearchStrategy[Sample]] = {
     **{name: any_pair(*draws) for name, draws in PAIRS.items()},
-    **{name: any_shape(draw) for name, draw in SINGLES.items()},
 }
 
 NOT_ZERO = tuple(x for x in SPECIAL if x != 0)

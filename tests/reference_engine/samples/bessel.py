@@ -11,7 +11,6 @@ from tests.reference_engine.samples.drawing import (
     AWAY_FROM_ZERO,
     REAL,
     SPECIAL,
-    Draw,
     Exact,
     Sample,
     any_shape,
@@ -21,16 +20,12 @@ from tests.reference_engine.samples.drawing import (
     unary,
 )
 
-SINGLES: dict[str, Draw] = {"i0": REAL, "i1": REAL, "i0e": AWAY_FROM_ZERO, "i1e": AWAY_FROM_ZERO}
-
 ROWS: dict[str, list[Sample]] = {
-    **{name: unary(draw) for name, draw in SINGLES.items()},
     "bessel_i": [*unary(REAL, n=2), one(REAL, 3, n=3)],
     "bessel_moment": [*unary(AWAY_FROM_ZERO, k=1), one(AWAY_FROM_ZERO, 3, k=0)],
 }
 
 RANDOM: dict[str, SearchStrategy[Sample]] = {
-    **{name: any_shape(draw) for name, draw in SINGLES.items()},
     "bessel_i": any_shape(REAL, n=st.integers(2, 4)),
     "bessel_moment": any_shape(AWAY_FROM_ZERO, k=st.integers(0, 3)),
 }

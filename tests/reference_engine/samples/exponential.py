@@ -15,12 +15,10 @@ from tests.reference_engine.samples.drawing import (
     Exact,
     Sample,
     any_pair,
-    any_shape,
     binary,
     by_mpmath,
     pairs,
     single,
-    unary,
 )
 
 PAIRS: dict[str, tuple[Draw, Draw]] = {
@@ -28,30 +26,12 @@ PAIRS: dict[str, tuple[Draw, Draw]] = {
     "xlogy": (REAL, POSITIVE),
     "xlog1py": (REAL, ABOVE_MINUS_ONE),
 }
-SINGLES: dict[str, Draw] = {
-    "exp": REAL,
-    "exp2": REAL,
-    "expm1": REAL,
-    "log": POSITIVE,
-    "log2": POSITIVE,
-    "log10": POSITIVE,
-    "log1p": ABOVE_MINUS_ONE,
-    "tanh": REAL,
-    "sigmoid": REAL,
-    "softplus": REAL,
-    "logistic_density": REAL,
-    "sech_squared": REAL,
-    "log1mexp": POSITIVE,
-}
-
 ROWS: dict[str, list[Sample]] = {
     **{name: binary(*draws) for name, draws in PAIRS.items()},
-    **{name: unary(draw) for name, draw in SINGLES.items()},
 }
 
 RANDOM: dict[str, SearchStrategy[Sample]] = {
     **{name: any_pair(*draws) for name, draws in PAIRS.items()},
-    **{name: any_shape(draw) for name, draw in SINGLES.items()},
 }
 
 

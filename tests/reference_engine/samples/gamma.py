@@ -11,7 +11,6 @@ from tests.reference_engine.samples.drawing import (
     ABOVE_ONE,
     BETWEEN_WHOLE,
     POSITIVE,
-    Draw,
     Exact,
     Sample,
     any_broadcast,
@@ -28,8 +27,6 @@ from tests.reference_engine.samples.drawing import (
 
 # On either side of where betaln is 0, which it is right to a few units of 1.
 BELOW_ONE = between(0.2, 0.8)
-
-SINGLES: dict[str, Draw] = {"lgamma": POSITIVE, "digamma": POSITIVE}
 
 ROWS: dict[str, list[Sample]] = {
     "lgamma": [*unary(POSITIVE), one(between(-1.8, -1.2), 3)],
@@ -48,7 +45,6 @@ ROWS: dict[str, list[Sample]] = {
 }
 
 RANDOM: dict[str, SearchStrategy[Sample]] = {
-    **{name: any_shape(draw) for name, draw in SINGLES.items()},
     "polygamma": any_shape(POSITIVE, n=st.integers(0, 2)),
     "polygamma_drop": any_broadcast(POSITIVE, POSITIVE, n=st.integers(0, 1)),
     "betaln": any_pair(ABOVE_ONE, ABOVE_ONE),

@@ -40,20 +40,18 @@ APART = (
     "maximum",
     "minimum",
 )
-SINGLES: dict[str, Draw] = {
-    "logical_not": BOOL,
+DRAWS: dict[str, Draw] = {
     "sign": AWAY_FROM_ZERO,
+    "logical_not": BOOL,
     "floor": BETWEEN_WHOLE,
     "ceil": BETWEEN_WHOLE,
     "round": AWAY_FROM_HALVES,
-    "relu": AWAY_FROM_ZERO,
 }
 
 ROWS: dict[str, list[Sample]] = {
     **{name: apart() for name in APART},
     "logical_and": binary(BOOL, BOOL),
     "logical_or": binary(BOOL, BOOL),
-    **{name: unary(draw) for name, draw in SINGLES.items()},
     "where": [
         Sample((BOOL, REAL, REAL), ((3,), (3,), (3,))),
         Sample((BOOL, REAL, REAL), ((), (), ())),
@@ -74,7 +72,6 @@ RANDOM: dict[str, SearchStrategy[Sample]] = {
     **{name: any_pair(DISTINCT, UPPER) for name in APART},
     "logical_and": any_pair(BOOL, BOOL),
     "logical_or": any_pair(BOOL, BOOL),
-    **{name: any_shape(draw) for name, draw in SINGLES.items()},
     "where": any_broadcast(BOOL, REAL, REAL),
     "clip": any_shape(
         DISTINCT,

@@ -26,30 +26,20 @@ from tests.reference_engine.samples.drawing import (
     unary,
 )
 
-SINGLES: dict[str, Draw] = {
-    "sin": REAL,
-    "cos": REAL,
+DRAWS: dict[str, Draw] = {
     "tan": BETWEEN_POLES_OF_TAN,
-    "one_minus_square": REAL,
     "asin": INSIDE_ONE,
     "acos": INSIDE_ONE,
-    "atan": REAL,
-    "sinh": REAL,
-    "cosh": REAL,
-    "asinh": REAL,
     "acosh": ABOVE_ONE,
     "atanh": INSIDE_ONE,
-    "sinc": AWAY_FROM_ZERO,
 }
 
 ROWS: dict[str, list[Sample]] = {
-    **{name: unary(draw) for name, draw in SINGLES.items()},
     "sinc_derivative": [*unary(REAL, n=1), *unary(REAL, n=2)],
     "atan2": binary(AWAY_FROM_ZERO, AWAY_FROM_ZERO),
 }
 
 RANDOM: dict[str, SearchStrategy[Sample]] = {
-    **{name: any_shape(draw) for name, draw in SINGLES.items()},
     "sinc_derivative": any_shape(REAL, n=st.integers(0, 4)),
     "atan2": any_pair(AWAY_FROM_ZERO, AWAY_FROM_ZERO),
 }
