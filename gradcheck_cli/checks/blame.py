@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.checks.traced_entry import Sought
-from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.codes import UNSTABLE, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import TraceRequest
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
@@ -38,14 +38,6 @@ LOSSES: tuple[CauseKind, ...] = (
     "square inside the derivative",
 )
 """What an operation loses by rounding. A kernel, a rule or a convention may be wrong as well."""
-UNSTABLE = (
-    Codes.NAN_GRADIENT,
-    Codes.INFINITE_GRADIENT,
-    Codes.NON_FINITE_OUTPUT,
-    Codes.PRECISION_LOSS,
-    Codes.UNDERFLOW_TO_ZERO,
-    Codes.UNSTABLE_OUTPUT,
-)
 
 SECONDS: Seconds = 20.0
 """For one layer at one point in one dtype: a dozen findings of small layers, one of a large one."""

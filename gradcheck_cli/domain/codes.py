@@ -227,3 +227,8 @@ class Families:
     POINT: Final = "GC4"
     TRUTH: Final = "GC5"
     SPEC: Final = "GC9"
+
+
+NOT_FINITE = (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.NON_FINITE_OUTPUT)
+UNSTABLE = (*NOT_FINITE, Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO, Codes.UNSTABLE_OUTPUT)
+"""What another way of computing the same function may mend."""

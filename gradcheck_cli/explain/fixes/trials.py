@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradcheck_cli.domain.case import Case, TruthRequest
-from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.codes import NOT_FINITE, UNSTABLE, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Evaluation, Mode, Problem
 from gradcheck_cli.domain.fixes import (
@@ -31,15 +31,6 @@ from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.domain.thresholds import ERROR_BITS, NOTE_BITS
 from gradcheck_cli.explain.fixes.candidates import propose
 
-UNSTABLE = (
-    Codes.NAN_GRADIENT,
-    Codes.INFINITE_GRADIENT,
-    Codes.NON_FINITE_OUTPUT,
-    Codes.PRECISION_LOSS,
-    Codes.UNDERFLOW_TO_ZERO,
-    Codes.UNSTABLE_OUTPUT,
-)
-NOT_FINITE = (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.NON_FINITE_OUTPUT)
 NONE_HELPS = "neither a rewrite of the catalogue nor a custom gradient helps here"
 NO_DERIVATIVE = "there is no derivative here, so no fix can be proven"
 NOT_TRIED = "none could be tried: too few points around this one have a truth"
