@@ -46,7 +46,7 @@ class Tensor(Node):
         return self.op is None
 
     def detach(self) -> Tensor:
-        """The same numbers, without a gradient."""
+        """The tensor's numbers, cut from the graph: no gradient passes."""
         return Tensor(CONSTANT_LEVEL, to_array(self))
 
     def backward(

@@ -155,7 +155,7 @@ def _bad(design: ByDesign, message: str, help: str = "") -> BadSpec:
 
 
 def not_held(error: NotHeld) -> BadSpec:
-    """The same as a mistake of the spec."""
+    """A declared call that cannot be held, as a mistake of the spec."""
     message = str(error).removeprefix("by_design: ")
     return _bad(error.design, message, "remove it, or check the layer without this part")
 

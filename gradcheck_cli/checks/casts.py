@@ -17,7 +17,7 @@ from gradcheck_cli.judge import judge
 
 @dataclass(frozen=True, slots=True)
 class Casts:
-    """Those of the layer in the dtype that was asked for, and in the highest precision."""
+    """The casts of the layer in the requested dtype, and in the highest precision."""
 
     narrow: Sequence[Cast]
     highest: Sequence[Cast]
@@ -31,7 +31,7 @@ class Casts:
         return _digits(self.narrow, dtype)
 
     def digits_of_highest(self, dtype: str) -> str:
-        """The same of the layer in the highest precision."""
+        """The narrowest dtype of the layer in the highest precision."""
         return _digits(self.highest, dtype)
 
     def words(self, name: str, dtype: str) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _digits(casts: Sequence[Cast], dtype: str) -> str:
 
 
 def seen(subject: Subject) -> Sequence[Cast]:
-    """Those of one run; none where it cannot be watched."""
+    """The casts of one run; none where it cannot be watched."""
     try:
         return subject.casts()
     except Exception:

@@ -346,7 +346,7 @@ def _as_of_the_whole(
 
 
 def _pattern(layer: BoundLayer, columns: Columns, g: Float, right: Float) -> str | None:
-    """That of the entries that were looked at, where all the others have it, too."""
+    """The pattern of the probed entries, where all others have it, too."""
     fmt, count = FORMATS[layer.problem.dtype], len(columns.flat)
     sizes = axis_sizes({leaf.name: leaf.value.shape for leaf in layer.narrow.leaves})
     if columns.whole is not None:

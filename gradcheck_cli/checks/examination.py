@@ -278,7 +278,7 @@ class _Examination:
         )
 
     def _projected(self, layer: BoundLayer) -> Steps[LayerAnswer]:
-        """The same where the Jacobian is too large to be computed."""
+        """Examines a layer whose Jacobian is too large to be computed."""
         projected = Projected(layer)
         checks, findings = yield from projected.judged()
         self._notes.update(dict.fromkeys(projected.notes))

@@ -74,7 +74,7 @@ def _asking_for_integers(problem: LayerProblem, failure: Failure) -> str:
 
 
 def modes_of(problem: LayerProblem, can: Sequence[Mode]) -> tuple[Mode, ...]:
-    """Those that the engine has, unless they were asked for by name."""
+    """The modes that the engine has, or those that were requested by name."""
     if problem.named_modes:
         return problem.modes
     return tuple(m for m in problem.modes if m not in FIRST_ORDER or m in can)

@@ -24,7 +24,7 @@ Given = Mapping[tuple[str, str], Array | None]
 
 
 class Hessian:
-    """That of a random product of the outputs, or of the output where that is one number. Of leaves
+    """The Hessian of a random product of the outputs, or of an output that is one number. Of leaves
     whose first derivative is `wrong` (None: nobody knows of which) there is no truth: differences
     of a wrong gradient. `leaves` are the others, `moving` all."""
 

@@ -35,7 +35,7 @@ class LayerCase(CaseExamination):
 
     @abstractmethod
     def again(self, subject: Subject) -> Evaluations:
-        """The same derivatives of the layer in another dtype."""
+        """The derivatives of the layer, computed again in another dtype."""
 
     @abstractmethod
     def elsewhere(self, mode: Mode, values: Mapping[str, Array]) -> Mapping[str, Array | None]:
@@ -65,8 +65,8 @@ class LayerCase(CaseExamination):
         return case
 
     def second_look(self, found: Sequence[Suspect]) -> Steps[Case]:
-        """The same in float32, where the highest precision has not told already: an error that does
-        not care for the precision is no rounding error."""
+        """The second look in float32, where the highest precision does not decide: an error
+        that does not depend on the precision is no rounding error."""
         yield from ()  # the layer is here
         layer = self.layer
         if layer.highest is not layer.narrow:

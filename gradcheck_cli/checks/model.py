@@ -83,7 +83,7 @@ class Model:
         )
 
     def _in_leaves(self, one: Documented) -> Documented:
-        """The same in terms of the leaves; it stands where the layer stands in the spec."""
+        """The documented approximation in terms of the leaves, at the place of the layer."""
         blocks = {(m, self._leaves[word]): b for (m, word), b in one.blocks.items()}
         return replace(one, blocks=blocks, span=self.layer.problem.implementation.span)
 

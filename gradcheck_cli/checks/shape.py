@@ -18,7 +18,7 @@ def moving_size(subject: Subject) -> int:
 
 
 def output_shape(subject: Subject) -> tuple[int, ...]:
-    """That of the only output; several are one flat vector."""
+    """The shape of the only output; several outputs are one flat vector."""
     if len(subject.outputs) == 1:
         return subject.outputs[0].shape
     return (output_size(subject),)

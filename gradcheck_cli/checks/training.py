@@ -44,5 +44,5 @@ class TrainingPaths(Examination):
 
     @property
     def paths(self) -> tuple[Training, ...]:
-        """Those that are known, in the order of the engines."""
+        """The training paths that are known, in the order of the engines."""
         return tuple(path for path in self._paths.values() if path is not None)

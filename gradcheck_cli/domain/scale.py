@@ -26,7 +26,7 @@ def scale_of(values: Array) -> float:
 
 
 def _scale_of_extreme(flat: Array) -> float:
-    """The same for numbers whose squares leave the range of float64."""
+    """The scale of numbers whose squares leave the range of float64."""
     largest = float(np.max(np.abs(flat), initial=0.0))
     if largest == 0.0:
         return 1.0

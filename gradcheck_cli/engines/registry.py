@@ -154,8 +154,8 @@ class _Registry(Mapping[str, Registered]):
 
 
 def usual(registered: Mapping[str, Registered]) -> Iterator[str]:
-    """Those that run where none is named, were they installed. The entry points are scanned when
-    the first name is taken, and not before."""
+    """The engines that run when none is named, if they are installed. The entry points are
+    scanned when the first name is taken, and not before."""
     return (name for name, found in registered.items() if found.by_default)
 
 

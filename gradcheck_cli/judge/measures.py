@@ -107,7 +107,7 @@ def legitimately_flushed(g: Array, truth: Array, fmt: FloatFormat) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The same gradient by the same engine in another precision, (rows, columns)."""
+    """The gradient by the same engine in another precision, (rows, columns)."""
 
     values: Array
     format: FloatFormat

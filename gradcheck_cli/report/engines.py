@@ -75,7 +75,7 @@ def _missing(found: Registered, style: Style, column: int) -> list[Text]:
 
 
 def engines_as_json(engines: Mapping[str, Registered]) -> dict[str, Any]:
-    """The same as plain lists and dictionaries. An engine that cannot be used has a `fault` and
+    """The engines as plain lists and dictionaries. An engine that cannot be used has a `fault` and
     nothing else to say."""
     return {"schema_version": SCHEMA_VERSION, "engines": [_entry(e) for e in engines.values()]}
 

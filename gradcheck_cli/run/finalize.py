@@ -153,7 +153,7 @@ def _completed(finding: Finding, plan: Plan, options: RunOptions) -> Finding:
 
 
 def _fingerprint(finding: Finding, spec: Spec) -> str:
-    """The same for the same finding in every run, whatever its numbers."""
+    """A name of the finding that stays equal from run to run, whatever its numbers."""
     parts = (
         spec.name,
         finding.code,

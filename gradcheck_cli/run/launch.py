@@ -26,8 +26,8 @@ def prewarm(target: str = REFERENCE) -> None:
 
 
 def prewarm_named(names: Iterable[str]) -> None:
-    """The same for the engines that a command line names: their frameworks are what takes longest.
-    A name that is no engine's is left for whoever tells of it."""
+    """Starts workers early for the engines that a command line names: to import their frameworks
+    takes longest. A name that is no engine's is left for whoever reports it."""
     for name in names:
         target = REFERENCE if name == "reference" else targets().get(name)
         if target is not None:

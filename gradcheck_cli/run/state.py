@@ -125,7 +125,7 @@ def _policy(keras: Any) -> object:
 
 
 def _modules(new: Iterable[str]) -> Iterator[tuple[str, ModuleType]]:
-    """Those that are watched: of these names, and what is public."""
+    """The modules that are watched: of these names, and public."""
     for name in new:
         module = sys.modules.get(name)
         package, _, rest = name.partition(".")

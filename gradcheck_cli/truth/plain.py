@@ -24,7 +24,7 @@ def elementwise(op: str) -> bool:
 
 
 def inlined(program: Program, names: Container[str] | None = None) -> Program:
-    """The same program with every custom gradient (or those of these `names`) replaced by its
+    """The program with every custom gradient (or those of these `names`) replaced by its
     forward: what truth differentiates."""
     if not program.has_custom_gradient:
         return program

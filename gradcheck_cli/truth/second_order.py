@@ -222,7 +222,7 @@ class SecondTruth:
         return np.asarray(self._size / np.where(sizes == 0, 1.0, sizes))
 
     def _natural_block(self, first: str, second: str) -> Array:
-        """The same of a second derivative, (n of first, directions of second)."""
+        """The natural size of a second derivative, (n of first, directions of second)."""
         along = np.abs(self.directions[second]) @ self._natural(second)
         with np.errstate(all="ignore"):
             return np.asarray(self._natural(first)[:, None] * along / (self._size or 1.0))

@@ -111,7 +111,7 @@ def all_in_float32(function: ArrayFunction) -> ArrayFunction:
 
 
 def pair_in_float32(function: ArrayFunction) -> ArrayFunction:
-    """The same for a function of two operands, after `weak_pair`."""
+    """A function of two operands in float32, after `weak_pair`."""
 
     @wraps(function)
     def value(x: Any, y: Any) -> Any:

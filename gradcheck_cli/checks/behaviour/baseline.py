@@ -175,7 +175,7 @@ class Bench:
         return self.bars_of(self.first, Call(), self.row)
 
     def bars_of(self, ran: CallResult, call: Call, row: Array) -> Bars:
-        """The same for another run than the first. The entry that moves most speaks for its leaf:
+        """The bars of another run than the first. The entry that moves most speaks for its leaf:
         of numbers that are tied, a draw moves only some apart."""
         bars = self.tight(ran)
         output, gradients = bars.output, dict(bars.gradients)

@@ -92,7 +92,7 @@ class JaxEngine(LoweredEngine):
 
 
 class JaxJitEngine(JaxEngine):
-    """The same, but every derivative is compiled as a whole by `jax.jit`."""
+    """JAX with every derivative compiled as a whole by `jax.jit`."""
 
     capabilities = Capabilities(
         name="jax-jit",

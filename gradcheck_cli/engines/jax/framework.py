@@ -89,7 +89,7 @@ def _all_of(targets: Sequence[Any]) -> Used:
 
 
 class EquationsVJP(JaxVJP):
-    """The same numbers, by equations that are traced once for all arrays of the same shapes."""
+    """The vjp by equations that are traced once for all arrays of the same shapes."""
 
     def __init__(
         self, fw: Jax, function: Closure, sources: Sequence[Any], equations: Equations
@@ -248,7 +248,7 @@ def _known_to_jax() -> None:
 
 
 class CompiledJax(Jax):
-    """The same, compiled, once for every program and shape. What runs inside a function that is
+    """JAX, compiled once for every program and shape. What runs inside a function that is
     being compiled is a part of it."""
 
     def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:

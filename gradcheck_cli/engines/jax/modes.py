@@ -53,7 +53,7 @@ def no_gradient(
     inputs: Mapping[str, Any],
     names: Sequence[str],
 ) -> frozenset[str]:
-    """Those of these leaves for which the backward pass of the whole layer has no cotangent at all:
+    """The leaves for which the backward pass of the whole layer has no cotangent at all:
     `None` of a custom gradient, or no path. JAX makes zeros of both; told apart from zeros that
     were computed by `jax.custom_vjp(symbolic_zeros=True)`."""
     jax = fw.jax

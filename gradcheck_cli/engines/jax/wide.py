@@ -41,7 +41,7 @@ def as_they_were(equation: Any, args: Sequence[Any]) -> list[Any]:
 
 
 def widened(closed: Any) -> Any:
-    """The same program in float64."""
+    """The program in float64."""
     arrays = [
         jax.ShapeDtypeStruct(x.shape, wide(x.dtype), weak_type=getattr(x, "weak_type", False))
         for x in closed.in_avals

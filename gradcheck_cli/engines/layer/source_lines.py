@@ -48,7 +48,7 @@ class Places:
         return None if theirs is None else self._of(theirs)
 
     def kept(self, codes: Sequence[CodeType], instructions: Sequence[int]) -> Place | None:
-        """The same of a stack that a framework has kept, innermost first."""
+        """The user's line of a stack that a framework has kept, innermost frame first."""
         theirs = None
         for code, instruction in zip(codes, instructions, strict=True):
             if code.co_filename.startswith(OURS):
@@ -210,7 +210,7 @@ def _of_a_framework(frame: FrameType) -> bool:
 
 
 def _in_a_framework(path: str) -> bool:
-    """The same of a file."""
+    """Whether a file belongs to a framework."""
     for folder in LIBRARIES:
         package = os.path.relpath(path, folder).partition(os.sep)[0].removesuffix(".py")
         if package != os.pardir and (package in FRAMEWORKS or package in sys.stdlib_module_names):

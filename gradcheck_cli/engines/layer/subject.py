@@ -190,7 +190,8 @@ class Subject(Protocol):
     def hvp_forward_over_reverse(
         self, row: Array, tangents: Mapping[str, Array]
     ) -> Mapping[str, Array | None]:
-        """The same by forward over reverse: row @ J, along the tangents. Raises Unsupported."""
+        """The second derivative by forward over reverse: of row @ J, along the tangents. Raises
+        Unsupported."""
         ...
 
     def record(self, row: Array) -> Recording:

@@ -290,7 +290,7 @@ class NumpySubject(LayerSubject):
 
 
 def laid_out(array: Array, layout: Layout) -> Array:
-    """The same numbers, lying in memory as `layout` says."""
+    """A copy of the array with this memory layout."""
     if layout == "transposed":
         return np.asarray(array, order="F")  # np.asfortranarray gives a number an axis
     if layout == "sliced" and array.ndim:

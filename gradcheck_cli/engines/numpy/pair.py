@@ -39,7 +39,7 @@ class Pair:
     owner: Any = None
 
     def copied(self) -> Pair:
-        """The same pair of a copy of the owner."""
+        """The pair, bound to a copy of its owner."""
         if self.owner is None:
             return self
         return _of(copy.deepcopy(self.owner))

@@ -128,7 +128,7 @@ class TorchSubject(LayerSubject):
             yield Leaf(name, held.role, own, bool(held.trained))
 
     def _first_outputs(self) -> tuple[Output, ...]:
-        """Those of a first call. Of several outputs some may not require grad, such as what a layer
+        """The outputs of a first call. Some of several may not require grad, such as what a layer
         hands out for the record: that says that they have no derivatives."""
         wrt = self.wrt
         with self.ready({}), nullcontext() if wrt else self.untracked():

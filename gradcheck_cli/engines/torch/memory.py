@@ -9,7 +9,7 @@ from gradcheck_cli.engines.layer.subject import Layout
 
 
 def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
-    """The same numbers in a tensor of its own that lies in memory as `layout` says."""
+    """A copy of the tensor with this memory layout."""
     if layout == "transposed":
         turned = tuple(reversed(range(tensor.dim())))
         return tensor.permute(turned).contiguous().permute(turned)

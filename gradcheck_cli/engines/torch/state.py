@@ -139,7 +139,7 @@ class State:
 
     @contextmanager
     def seeded(self) -> Iterator[None]:
-        """The same random numbers every time, and afterwards the user's own again."""
+        """Seeds the random numbers, and puts the user's own state back afterwards."""
         before = [stream.get() for stream in self._streams]
         self.again()
         try:
@@ -197,7 +197,7 @@ class _Stream:
 
 
 def _streams(torch: Any, device: Any) -> list[_Stream]:
-    """Those of the CPU, on which modules are initialised everywhere, and those of a GPU."""
+    """The random streams of the CPU, where modules are initialised, and of a GPU."""
     found = [
         _Stream(
             torch.get_rng_state,

@@ -34,7 +34,7 @@ class Pairs:
         return slice(self.ends[i - 1] if i else 0, self.ends[i])
 
     def without(self, holds: Array) -> Iterator[tuple[int, Array]]:
-        """Those of which it does not hold for all elements, and for which elements not."""
+        """The operations for which it fails in some element, and in which."""
         failing = np.flatnonzero(~holds)
         if not failing.size:
             return

@@ -148,8 +148,8 @@ def _inherits(shadow: Shadow, one: Found, own: float) -> bool:
 
 
 def _victims(shadow: Shadow, found: Sequence[Found]) -> set[int]:
-    """Those of which an exact input of the element is no number of its dtype; of an argument of
-    which no single element meets it, any."""
+    """Operations with an exact input of the element that is no number of its dtype; of an
+    argument of which no single element meets it, any."""
     slots = shadow.execution.slots
     met: dict[_Kind, list[tuple[int, Any]]] = {}
     victims: set[int] = set()
@@ -196,7 +196,7 @@ def _errors(
 
 
 def _off(exact: High, near: Array, result: Array, format: FloatFormat) -> tuple[Array, Array]:
-    """The same of numbers that are all finite."""
+    """The local error of numbers that are all finite."""
     off = differences(exact, result)
     with np.errstate(all="ignore"):
         relative = off / np.abs(near) * 2.0 ** (format.bits - 1)

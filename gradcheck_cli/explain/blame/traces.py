@@ -46,7 +46,7 @@ class Traces:
         return _at(self.narrow, index, at, derivative)
 
     def exactly(self, index: int, at: tuple[int, ...], *, derivative: bool = False) -> float | None:
-        """The same in the wider precision."""
+        """The number of a node in the wider precision."""
         return None if self.wide is None else _at(self.wide, index, at, derivative)
 
     def bad(self, bad: Bad, index: int, *, derivative: bool) -> Array:

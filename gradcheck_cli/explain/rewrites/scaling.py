@@ -240,13 +240,13 @@ def scaled_by_the_largest(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]]
 
 
 def _least_is_one(weights: Degrees) -> Degrees:
-    """The same direction."""
+    """The direction, scaled so that its least weight is 1."""
     least = min(weights.values(), key=lambda weight: (abs(weight), -weight))
     return {x: weight / least for x, weight in weights.items()}
 
 
 def _joined(each: Sequence[Degrees]) -> list[Degrees]:
-    """Those that share inputs as one: b, a and c of b * b - a * c all alike."""
+    """Weights that share inputs, as one: b, a and c of b * b - a * c all alike."""
     joined: list[Degrees] = []
     for one in each:
         sharing = [other for other in joined if other.keys() & one.keys()]

@@ -47,7 +47,7 @@ class BallProgram:
         return self._run(xs, found), found
 
     def with_unknown(self, ties: Ties) -> Callable[..., Any]:
-        """The same function; its derivative holds no number where it hangs on one of the kinks."""
+        """The function; its derivative holds no number where it hangs on one of the kinks."""
         return lambda *xs: self._run(xs, ties, unknown=True)
 
 

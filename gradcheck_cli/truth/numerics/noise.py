@@ -105,7 +105,7 @@ def measured_of_layer(
     dtype: str,
     least: Float | float = 0.0,
 ) -> tuple[Float, bool]:
-    """The same (m,) for a function of which nothing is known, with grains and no less than `least`
+    """Noise (m,) of a function of which nothing is known, with grains and no less than `least`
     (m,), and whether it is the noise of values which were float32 on their way although `dtype` is
     float64."""
     noise = np.fmax(least, measured(function, values, zero, exact, dtype, grains=True))

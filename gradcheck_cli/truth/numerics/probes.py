@@ -50,7 +50,7 @@ class Draws:
         return self._scaled(drawn if leaf.size > REMEMBERED else drawn.copy(), leaf)
 
     def unscaled(self, number: int, leaf: Leaf, place: int) -> Float:
-        """The same as it is drawn; not to be written to."""
+        """The direction before it is scaled; not to be written to."""
         drawn = self._drawn_before.get((number, place))
         if drawn is None:
             drawn = self._drawn([self._seed, 11, number, place], leaf.size)
