@@ -66,6 +66,7 @@ class Whole(Gradients):
             wide |= self.pushed_again(layer.highest) if costs else {}
         model = self._model
         truth = model.truth(projections, costs) if model else self._truth.truth(modes, costs)
+        self.notes += [f"{layer.name}: {words}" for words in self._truth.notes]
         if costs and isinstance(layer.highest, Admissible):
             truth = layer.highest.costing(truth)
         return layer.case(projections, self.evaluations, truth, wide)

@@ -29,7 +29,8 @@ class Differences:
     """Finite differences of one block, every array (rows, columns). `kind` holds PointKinds;
     entries that were not taken one by one are nan, with an infinite error unless a directional
     difference over many entries `vouched` for them: then the error is what it would have shown.
-    `reason` says why some were not taken at all, if that is not the function's doing."""
+    `reach` is the longest step that shows the value, inf where a few steps did. `reason` says why
+    some were not taken at all, if that is not the function's doing."""
 
     value: Array
     error: Array
@@ -40,6 +41,7 @@ class Differences:
     vouched: Array
     steepest: Array
     isolated: Array
+    reach: Array
     reason: str = ""
 
     @classmethod
@@ -55,6 +57,7 @@ class Differences:
             np.zeros(shape, dtype=bool),
             np.zeros(shape),
             np.zeros(shape, dtype=bool),
+            np.full(shape, np.inf),
         )
 
     def put(self, column: int, slope: Slope) -> None:
@@ -67,6 +70,7 @@ class Differences:
         self.above[:, column] = sides.above.value
         self.below[:, column] = sides.below.value
         self.steepest[:, column] = slope.steepest
+        self.reach[:, column] = slope.reach
         self.side_error[:, column] = np.fmax(sides.above.error, sides.below.error)
 
 

@@ -26,6 +26,7 @@ from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 from gradcheck_cli.truth.resolving import UNRESOLVED, unresolved
 from gradcheck_cli.truth.safe_values import moved_inside, values_of
+from gradcheck_cli.truth.visibility import unseen_rows, words_of_bubbles, words_of_unseen
 from gradcheck_cli.truth.weighing import (
     Rounding,
     blurred,
@@ -68,6 +69,7 @@ class CallableTruth:
         self.seconds = time.perf_counter() - started
         self.output, self.gradients = self.ran.output, self._filled(self.ran)
         self.unsure = False
+        self.notes: dict[str, None] = {}  # what its differences leave unsaid
         self.cast = False  # to float32 on its way, as far as noise was measured
         self._spread: Callable[[str, str], Array] | None = None
         self._noise: dict[str, Array] | None = None
@@ -96,8 +98,14 @@ class CallableTruth:
         blocks: dict[tuple[str, str], TruthBlock] = {}
         reasons: dict[tuple[str, str], str] = {}
         found = self.differences()
+        unseen = unseen_rows(self.gradients, found)
+        self.notes = dict.fromkeys(words_of_unseen(unseen, self.subject.outputs))
         for leaf in self.moving:
-            block, reason = self._block(leaf.name, found[leaf.name], costs)
+            own, taken = self.gradients[leaf.name], found[leaf.name]
+            self.notes |= dict.fromkeys(words_of_bubbles(leaf.name, leaf.value, own, taken))
+            block, reason = self._block(leaf.name, taken, costs)
+            if np.any(unseen):
+                block = replace(block, confirmed=block.confirmed & (unseen == 0)[:, None])
             block = open_at_infinity(block, self.gradients[leaf.name], leaf.value)
             for mode, directions in names.items():
                 along = None if directions is None else directions[leaf.name]

@@ -264,6 +264,7 @@ def _rows_of(request: TruthRequest, differences: Differences, name: str) -> Diff
                 differences.vouched[part],
                 differences.steepest[part],
                 differences.isolated[part],
+                differences.reach[part],
             )
         start += size
     raise KeyError(name)

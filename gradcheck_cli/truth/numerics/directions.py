@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.thresholds import Step
+from gradcheck_cli.domain.thresholds import Residue, Step
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.numerics.classify import Sides, classify
 from gradcheck_cli.truth.numerics.differences import DEEPEST, Estimate, Float, Ladder, climb
 from gradcheck_cli.truth.numerics.noise import typical
 
+LEFT: Residue = 2.0**-8  # of the steepest quotient: x^3 at 0 has 2^-8 of it left four halvings on
 CLOSER: Step = 2.0**-DEEPEST  # where the steps from `typical` end
 
 Values = Mapping[str, Array]
@@ -25,11 +26,14 @@ Values = Mapping[str, Array]
 class Slope:
     """A derivative along one direction for m outputs: the central (or, at an edge of the domain,
     one-sided) estimate, what the point is, the one-sided derivatives, and the steepest one-sided
-    quotient on any step (m,), which is how large a derivative of this function may be."""
+    quotient on any step (m,), which is how large a derivative of this function may be. `reach` (m,)
+    is the longest step up to which central quotients show this derivative, inf where only a few
+    steps were taken."""
 
     estimate: Estimate
     sides: Sides
     steepest: Float
+    reach: Float = field(default_factory=lambda: np.full((), np.inf))
 
 
 @dataclass(slots=True)
@@ -167,7 +171,7 @@ class Sampled:
             )
             estimate.value = np.where(missing, side.value, estimate.value)
             estimate.error = np.where(missing, side.error, estimate.error)
-        return Slope(estimate, sides, steepest_of(ladder))
+        return Slope(estimate, sides, steepest_of(ladder), reach_of(ladder, estimate.value))
 
 
 def _agrees(slope: Slope, expected: Float) -> npt.NDArray[np.bool_]:
@@ -195,3 +199,16 @@ def steepest_of(ladder: Ladder) -> Float:
         rise = np.fmax(np.abs(ladder.plus - ladder.zero), np.abs(ladder.minus - ladder.zero))
         quotients = rise / ladder.h[:, None]
     return np.asarray(np.max(np.where(np.isfinite(quotients), quotients, 0.0), axis=0, initial=0.0))
+
+
+def reach_of(ladder: Ladder, slope: Float) -> Float:
+    """The longest step (m,) of which no shorter one has a central quotient that is another number
+    than this slope: by half of it, or by what is left of the steepest one where that is more. inf
+    where none is, nan where the shortest is."""
+    h = ladder.h[:, None]
+    with np.errstate(all="ignore"):
+        apart = np.abs((ladder.plus - ladder.minus) / (2 * h) - slope)
+        other = apart > np.fmax(np.abs(slope), LEFT * steepest_of(ladder)) / 2 + ladder.noise / h
+    first = len(h) - np.argmax(other[::-1], axis=0)  # of the shorter steps that all show it
+    steps = np.append(ladder.h, np.nan)
+    return np.where(np.any(other, axis=0), steps[first], np.inf)

@@ -1,0 +1,69 @@
+"""What differences leave unsaid of a gradient that they do not contradict: it may be invisible
+beside the value, or hold on a tiny stretch around the point alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.thresholds import BUBBLE, Residue
+from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.engines.layer.subject import Output
+from gradcheck_cli.truth.blocks import Differences
+
+HALF: Residue = 2.0**-26  # of the digits of float64
+
+
+def unseen_rows(gradients: Mapping[str, Array], found: Mapping[str, Differences]) -> Array:
+    """The error (m,) that would not show in the largest derivative of each output, where that is
+    larger than the derivative itself; 0 elsewhere. `gradients` are (m, n) a leaf. A derivative of 0
+    is seen where the value never changes, and as far as slopes nearby have more digits than that.
+    """
+    if not gradients:
+        return np.zeros(0)
+    own = np.concatenate([np.abs(g) for g in gradients.values()], axis=1)
+    error = np.concatenate([found[name].error for name in gradients], axis=1)
+    steepest = np.concatenate([found[name].steepest for name in gradients], axis=1)
+    kind = np.concatenate([found[name].kind for name in gradients], axis=1)
+    if not own.size or not np.all(np.isfinite(own)):
+        return np.zeros(len(own))
+    at = np.argmax(own, axis=1)[:, None]
+
+    def largest(block: Array) -> Array:
+        return np.asarray(np.take_along_axis(block, at, axis=1)[:, 0])
+
+    bar, slope = largest(error), largest(own)
+    seen = (bar <= slope) | ((slope == 0) & (bar <= HALF * largest(steepest)))
+    seen |= (slope == 0) & (largest(steepest) == 0)
+    known = np.isfinite(bar) & np.all(kind == PointKind.SMOOTH, axis=1)
+    return np.where(known & ~seen, bar, 0.0)
+
+
+def words_of_unseen(unseen: Array, outputs: Sequence[Output]) -> Iterator[str]:
+    """A sentence about the outputs with such rows."""
+    names = {o.name: None for o in outputs if np.any(unseen[o.start : o.start + o.size])}
+    if names:
+        listed = ", ".join(f"`{name}`" for name in names)
+        missed = 10.0 ** np.ceil(np.log10(np.max(unseen)))
+        yield (
+            f"the derivatives of {listed} are too small beside its value to be seen in differences "
+            f"of it: an error of {missed:.0e} in one of them would not have been found"
+        )
+
+
+def words_of_bubbles(name: str, value: Array, gradient: Array, found: Differences) -> Iterator[str]:
+    """A sentence about the derivatives (m, n) by the leaf `name` that other ones surround."""
+    sizes = np.abs(value.reshape(-1))
+    scale = np.where(sizes == 0, 1.0, sizes)
+    with np.errstate(all="ignore"):
+        agrees = np.abs(gradient - found.value) <= found.error
+        bubble = agrees & (found.kind == PointKind.SMOOTH) & (found.reach <= BUBBLE * scale)
+    if np.any(bubble):
+        count, reach = int(np.sum(bubble)), float(np.max(found.reach[bubble]))
+        many = f"{count} derivatives" if count > 1 else "1 derivative"
+        yield (
+            f"{many} by `{name}` hold{'s' * (count == 1)} within {reach:.1g} of the point only: "
+            "longer steps show other ones"
+        )
