@@ -13,55 +13,40 @@ from torch.autograd import Function
 from torch.utils.checkpoint import checkpoint
 
 
-class Sine(Function):
-    """The rule that others below change in one line."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return torch.sin(x)
-
-    @staticmethod
-    def backward(ctx, g):
-        return g * torch.cos(ctx.saved_tensors[0])
-
-
-def _rule(backward, forward=torch.sin):
-    """A layer whose backward is the function of what is saved and of the upstream gradient."""
+def _rule(backward, forward=torch.sin, jvp=None, saved=lambda x, y: x):
+    """A layer whose backward is the function of what is saved and of the upstream gradient, and
+    whose jvp, where there is one, that of what is saved and of the tangent."""
 
     class Rule(Function):
         @staticmethod
         def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return forward(x)
+            y = forward(x)
+            ctx.save_for_backward(saved(x, y))
+            ctx.save_for_forward(saved(x, y))
+            return y
 
         @staticmethod
         def backward(ctx, g):
             return backward(ctx.saved_tensors[0], g)
 
+    if jvp is not None:
+        Rule.jvp = staticmethod(lambda ctx, x_dot: jvp(ctx.saved_tensors[0], x_dot))
     return Rule.apply
+
+
+def _cosine(x, g):
+    """The right rule of the sine, which others below change."""
+    return g * torch.cos(x)
 
 
 def right_function(x):
     """Right: a Function as in the manual."""
-    return Sine.apply(x)
+    return _rule(_cosine)(x)
 
 
 def saves_the_output(x):
     """GC101: the backward takes the saved output for the input."""
-
-    class Rule(Function):
-        @staticmethod
-        def forward(ctx, x):
-            y = torch.sin(x)
-            ctx.save_for_backward(y)
-            return y
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * torch.cos(ctx.saved_tensors[0])
-
-    return Rule.apply(x)
+    return _rule(_cosine, saved=lambda x, y: y)(x)
 
 
 def wrong_in_one_entry(x):
@@ -130,44 +115,12 @@ def swaps_the_gradients(x, w):
 
 def wrong_jvp(x):
     """GC101 GC105: forward mode has the wrong sign, reverse mode is right."""
-
-    class Rule(Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            ctx.save_for_forward(x)
-            return torch.sin(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * torch.cos(ctx.saved_tensors[0])
-
-        @staticmethod
-        def jvp(ctx, x_dot):
-            return -x_dot * torch.cos(ctx.saved_tensors[0])
-
-    return Rule.apply(x)
+    return _rule(_cosine, jvp=lambda x, x_dot: -x_dot * torch.cos(x))(x)
 
 
 def right_jvp(x):
     """Right: both modes of a Function."""
-
-    class Rule(Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            ctx.save_for_forward(x)
-            return torch.sin(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * torch.cos(ctx.saved_tensors[0])
-
-        @staticmethod
-        def jvp(ctx, x_dot):
-            return x_dot * torch.cos(ctx.saved_tensors[0])
-
-    return Rule.apply(x)
+    return _rule(_cosine, jvp=_cosine)(x)
 
 
 def setup_context(x):
@@ -730,7 +683,7 @@ def second_order_right(x):
 
     order: 2
     """
-    return Sine.apply(x).sum()
+    return _rule(_cosine)(x).sum()
 
 
 def once(x):
