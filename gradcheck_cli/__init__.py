@@ -18,7 +18,7 @@ __version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:
-    """The Python API, imported when it is asked for: the command line starts without it."""
+    """The Python API, imported when it is requested: the command line starts without it."""
     if name in __all__:
         from gradcheck_cli.testing import api
 

@@ -56,7 +56,7 @@ class Blame:
         self._highest = highest
         self._dtype = dtype
         self._find = find
-        self._recorded: tuple[bytes, Recording] | None = None  # the last row that was asked for
+        self._recorded: tuple[bytes, Recording] | None = None  # the last row that was requested
         self._until = time.perf_counter() + SECONDS
         self._exactly: float | None = None  # of the last entry, where that is as wrong
         self._enclosed = False  # and no operation of it was left to a kernel of float64

@@ -35,7 +35,7 @@ class Casts:
         return _digits(self.highest, dtype)
 
     def words(self, name: str, dtype: str) -> Iterator[str]:
-        """What a person is told."""
+        """The notes for the user."""
         digits = self.digits(dtype)
         for cast in self.narrow:
             if cast.dtype == digits and not cast.backward:

@@ -199,7 +199,7 @@ class _Examination:
         self._highest = exact
 
     def _restated(self, answer: LayerAnswer) -> LayerAnswer:
-        """What was judged by other digits, about the dtype that was asked for."""
+        """What was judged by other digits, about the dtype that was requested."""
         dtype = self._problem.dtype
         return replace(
             answer,
@@ -265,7 +265,7 @@ class _Examination:
         checks, findings = examined.checks, examined.findings
         if self._uncast and examined.suspected:
             checks, findings = _with_wrong(checks, findings, wrong_without(examined.case))
-        elif self._casts and not self._uncast:  # beside so much noise no mode can be told wrong
+        elif self._casts and not self._uncast:  # beside so much noise no mode can be called wrong
             findings = tuple(
                 finding for finding in findings if finding.code != Codes.MODES_DISAGREE
             )
@@ -311,7 +311,7 @@ class _Examination:
         return self._engine.capabilities.name
 
     def _with_second(self, answer: LayerAnswer, layer: BoundLayer) -> Steps[LayerAnswer]:
-        """The answer with that about second derivatives, where they were asked for."""
+        """The answer with that about second derivatives, where they were requested."""
         if not any(mode in SECOND for mode in self._problem.modes):
             return answer
         if self._design and self._design.any:

@@ -104,7 +104,7 @@ class Projected:
     # Products
 
     def _confirm(self) -> Steps[bool]:
-        """Whether differences agree with every product; what does not is located and told."""
+        """Whether differences agree with every product; what does not is located and reported."""
         if not self._leaves:
             return False
         count = self._directions()
@@ -139,7 +139,7 @@ class Projected:
         return np.asarray(self._expected[number][int(self._truth.draws.by_entry)])
 
     def _directions(self) -> int:
-        """As many as the power that was asked for takes, if the bars are as usual."""
+        """As many as the power that was requested takes, if the bars are as usual."""
         needed = partial(self._promise.needed, power=self.layer.problem.power)
         counts = range(1, MOST_DIRECTIONS)
         count = next((n for n in counts if needed(n) >= USUAL), MOST_DIRECTIONS)

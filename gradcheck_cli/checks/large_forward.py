@@ -114,7 +114,7 @@ class Forward:
             return {}
         return Promise(self.truth, self.looks).caught(self.layer.problem.power)
 
-    # What is told
+    # The messages
 
     def _wrong(
         self, number: int, seen: Look, k: int, along: Mapping[str, Float]

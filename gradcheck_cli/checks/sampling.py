@@ -31,7 +31,7 @@ def over_the_domain(
     examined: Callable[[LayerProblem], LayerAnswer],
 ) -> LayerAnswer:
     """The answer, with the errors of points that are drawn over the domain, where there is one.
-    Seeded; an error that the given point has shown is not told again."""
+    Seeded; an error that the given point has shown is not reported again."""
     inputs = problem.spec.points[problem.point]
     if answer.failure is not None or not any(_varies(entry) for entry in inputs.values()):
         return answer

@@ -1,4 +1,5 @@
-"""Entries that a layer's backward never fills, told from those that rounding makes zero here."""
+"""Entries that a layer's backward never fills, as opposed to those that rounding makes zero
+here."""
 
 from __future__ import annotations
 

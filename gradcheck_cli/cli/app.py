@@ -36,7 +36,7 @@ Completion in bash (zsh, fish: zsh_source, fish_source):
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name and imports only the one that is asked for."""
+    """Knows its commands by name and imports only the one that is requested."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

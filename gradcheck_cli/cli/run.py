@@ -106,7 +106,7 @@ def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:
 
 
 def _printers(settings: Settings, stack: ExitStack) -> list[Printer]:
-    """The report that was asked for and further ones."""
+    """The report that was requested and further ones."""
     from gradcheck_cli.cli.listeners import Printer
     from gradcheck_cli.report import open_writer
 

@@ -157,7 +157,7 @@ def talk(text: str, style: str = "") -> None:
         _escape(sys.stderr)
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
-    except OSError:  # full, or its reader has gone: nobody can be told
+    except OSError:  # full, or its reader has gone: nobody can be informed
         silence(sys.stderr)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class GradcheckError(Exception):
-    """Base of every error that is told to the user in words. `exit_code` is the command's."""
+    """Base of every error that is reported to the user in words. `exit_code` is the command's."""
 
     exit_code = 3
 

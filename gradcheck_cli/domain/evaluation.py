@@ -24,14 +24,14 @@ SECOND: tuple[Mode, ...] = tuple(SECOND_ORDER.values())
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """Which part of the Jacobian is asked for. None is the identity: every row, every column.
+    """Which part of the Jacobian is requested. None is the identity: every row, every column.
 
     First order, J has the flattened output along its rows and one input along its columns.
     Reverse mode takes `rows`, shape (k, *output): row i of the answer is rows[i] @ J. Forward mode
     takes `columns`, input -> (k, *input): column i of the answer is J @ columns[input][i].
 
     Second order, the Hessian of the scalar s = <rows[0], output> (the output itself where that is a
-    scalar) is asked for, in blocks "a.b" = d(ds/da)/db: a's entries along the rows, b's along the
+    scalar) is requested, in blocks "a.b" = d(ds/da)/db: a's entries along the rows, b's along the
     columns, `columns[b]` in place of the identity where given.
     """
 
@@ -163,7 +163,7 @@ class Trace:
     that this is a mistake of gradcheck's own; `exactly` is what all of them give in exact
     arithmetic, where even that is as wrong, and `enclosed` says that it is the same wrong
     number, and that no operation was left to a float64 kernel: then rounding has no part. The
-    three that begin with `output_` say the same about the output, where that was asked for.
+    three that begin with `output_` say the same about the output, where that was requested.
     """
 
     values: Mapping[int, Array]

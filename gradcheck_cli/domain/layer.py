@@ -22,7 +22,7 @@ LAYER = "layer"
 """The `op` of the one node that stands for a whole layer (`as_program`)."""
 
 POWER = 0.999
-"""The probability with which an error is to be found, unless another is asked for."""
+"""The probability with which an error is to be found, unless another is requested."""
 
 Role = Literal["input", "parameter", "buffer", "captured"]
 
@@ -79,7 +79,7 @@ class LayerProblem:
 
     `behaviour` asks for the checks of behaviour in place of the gradients' entries. `power` is the
     probability with which an error of any single entry is to be found where not all are taken.
-    `named`, `named_modes` and `named_dtype` say what was asked for by name.
+    `named`, `named_modes` and `named_dtype` say what was requested by name.
     """
 
     spec: Spec

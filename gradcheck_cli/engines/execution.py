@@ -38,7 +38,7 @@ class Slot:
     native: Native
     format: FloatFormat | None
     structural: bool = False
-    numbers: Array | None = None  # in NumPy's words, once they were asked for
+    numbers: Array | None = None  # in NumPy's words, once they were requested
     size: int = field(init=False)
 
     def __post_init__(self) -> None:

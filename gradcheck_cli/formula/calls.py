@@ -151,7 +151,7 @@ def _call_several(frame: Frame, function: Several, node: ast.Call) -> Value:
 def _given(
     frame: Frame, row: Signature, node: ast.Call
 ) -> tuple[list[tuple[Value, ast.expr]], dict[str, Any]] | None:
-    """The arrays and the keywords of a call; None after a mistake, which is told."""
+    """The arrays and the keywords of a call; None after a mistake, which is reported."""
     given = _bound(frame, row, node)
     arrays: list[tuple[Value, ast.expr]] = []
     keywords: dict[str, Any] = {}
@@ -192,7 +192,7 @@ def _array(frame: Frame, row: Signature, name: str, value: Value, part: ast.expr
 def _bound(
     frame: Frame, row: Signature, node: ast.Call
 ) -> dict[str, tuple[Value, ast.expr]] | None:
-    """The arguments by the row's names in the row's order; None after a mistake, which is told.
+    """The arguments by the row's names in the row's order; None after a mistake, which is reported.
 
     A text (the subscripts of `einsum`) stands before the arrays, unless it is given by its name.
     Arrays of any number, where there are keywords or not, may be written one by one (then with more

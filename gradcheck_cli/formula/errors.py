@@ -1,4 +1,4 @@
-"""A mistake in a formula, as it is told to the user."""
+"""A mistake in a formula, as it is reported to the user."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Frame, ast.stmt], None]] = {}
 
 
 def evaluate(frame: Frame, node: ast.expr) -> Value:
-    """The value of an expression; after a mistake, which is told, POISON."""
+    """The value of an expression; after a mistake, which is reported, POISON."""
     context = frame.context
     context.enter(node)
     try:

@@ -133,7 +133,7 @@ def call_function(frame: Frame, function: Function, node: ast.Call) -> Value:
 def _bound(
     frame: Frame, function: Function, node: ast.Call
 ) -> dict[str, tuple[Value, ast.expr]] | None:
-    """The arguments by the function's parameters; None after a mistake, which is told."""
+    """The arguments by the function's parameters; None after a mistake, which is reported."""
     context = frame.context
     usage = f"{function.name}({', '.join(function.parameters)})"
     given: dict[str, tuple[Value, ast.expr]] = {}
@@ -258,7 +258,7 @@ def _subprogram(
     outputs: int,
     may_be_none: bool = False,
 ) -> Program | None:
-    """A function's body as a program of its own; None after a mistake, which is told."""
+    """A function's body as a program of its own; None after a mistake, which is reported."""
     builder = Builder(context.memory)
     values: dict[str, Value] = {}
     for (name, shape, kind), part in zip(arguments, function.node.args.args, strict=True):

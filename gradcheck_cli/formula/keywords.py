@@ -46,7 +46,7 @@ def as_argument(kind: KeywordType, value: Any) -> Any:
 
 
 def fits(frame: Frame, op: str, name: str, value: Any, part: ast.expr, usage: str) -> bool:
-    """Whether `value` is of the keyword's type; a mistake is told."""
+    """Whether `value` is of the keyword's type; a mistake is reported."""
     accepts, wanted = _FITS[KEYWORDS[name]]
     words = CHOICES.get(name)
     if accepts(value) and (words is None or value in words):

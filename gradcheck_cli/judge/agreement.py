@@ -61,7 +61,7 @@ def apart(case: Case) -> Iterable[tuple[Evaluation, str, int, int]]:
 
 
 def _both_modes(case: Case) -> Iterable[tuple[Evaluation, Evaluation]]:
-    """Evaluations of one engine by reverse and forward mode that were asked for the same."""
+    """Evaluations of one engine by reverse and forward mode that were requested the same."""
     by_key = {(e.engine, e.mode): e for e in case.evaluations}
     for (engine, mode), one in by_key.items():
         for first, second in PAIRS:
@@ -71,7 +71,7 @@ def _both_modes(case: Case) -> Iterable[tuple[Evaluation, Evaluation]]:
 
 
 def _same_part(case: Case, first: Mode, second: Mode) -> bool:
-    """Whether both modes were asked for the same numbers: not for directions of their own."""
+    """Whether both modes were requested the same numbers: not for directions of their own."""
     parts = (case.projections[first], case.projections[second])
     return all(part.rows is None and part.columns is None for part in parts)
 

@@ -1,4 +1,4 @@
-"""What a difference quotient is off by: told once, and nobody's defect."""
+"""What a difference quotient is off by: reported once, as nobody's defect."""
 
 from __future__ import annotations
 

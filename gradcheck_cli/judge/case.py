@@ -290,7 +290,7 @@ def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
     """The largest error over smooth entries; None where one of them is not a number, or where there
     are none."""
     smooth = (block.kind == PointKind.SMOOTH) & (judged.verdict != Verdict.OUTPUT_LOST)
-    # what cannot be told from zero has no digits to count the error in
+    # what cannot be distinguished from zero has no digits to count the error in
     known = block.error <= FORMATS["float64"].smallest_subnormal
     known |= judged.ulps <= FEW_ULPS
     smooth &= (np.abs(block.value) > block.error) | known

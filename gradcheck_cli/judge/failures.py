@@ -1,4 +1,4 @@
-"""An engine that gave no answer, or not the kind of answer that was asked for; a mistake of
+"""An engine that gave no answer, or not the kind of answer that was requested; a mistake of
 gradcheck's own."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Engines that take subnormal inputs for 0, as their processor is told to: where that is all that
-there is to say of an answer."""
+"""Engines that take subnormal inputs for 0, because they set the processor so: where that is all
+that there is to say of an answer."""
 
 from __future__ import annotations
 

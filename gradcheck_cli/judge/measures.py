@@ -157,9 +157,8 @@ def has_few_digits(g: Array, block: TruthBlock) -> Mask:
 def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
     """The error bar of a smooth entry leaves more than half of the digits open.
 
-    Where the truth cannot be told from zero, digits mean nothing; there the bar is measured against
-    how large the derivative is nearby.
-    """
+    Where the truth cannot be distinguished from zero, digits mean nothing; there the bar is
+    measured against how large the derivative is nearby."""
     half = 2.0 ** -(DECIDABLE * fmt.bits)
     wide = block.error > half * np.abs(block.value)
     if not np.any(wide):
@@ -183,9 +182,8 @@ class Accepted:
 def accepted_errors(block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None) -> Accepted:
     """The largest errors that are explained.
 
-    Where the truth cannot be told from zero, there are no digits to lose: what rounding leaves of
-    terms that cancel is right as long as it is small beside the derivative nearby.
-    """
+    Where the truth cannot be distinguished from zero, there are no digits to lose: what rounding
+    leaves of terms that cancel is right as long as it is small beside the derivative nearby."""
     slack = FIRST_ORDER_SLACK
     with np.errstate(all="ignore"):
         base = block.error + _tolerated(block.value, fmt, tolerance)
@@ -196,7 +194,7 @@ def accepted_errors(block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | 
 
 
 def is_zero(block: TruthBlock) -> Mask:
-    """Entries whose truth cannot be told from zero."""
+    """Entries whose truth cannot be distinguished from zero."""
     return np.asarray(np.abs(block.value) <= block.error)
 
 

@@ -151,7 +151,7 @@ def follows_output(output: Array, documented: Documented, fmt: FloatFormat) -> M
     be."""
     value, bar = np.ravel(documented.output), np.ravel(documented.output_error)
     cost = documented.output_cost
-    assert cost is not None  # which is asked for together with the numbers
+    assert cost is not None  # which is requested together with the numbers
     granted = FIRST_ORDER_SLACK * np.ravel(np.fmax(cost.known_condition, cost.allowance))
     with np.errstate(all="ignore"):
         base = bar + FEW_ULPS * fmt.ulp(value)

@@ -12,7 +12,7 @@ FORMATS = ("full", "concise", "json")
 
 
 class Writer(Protocol):
-    """Is told each spec when it is finished, and the whole report at the end."""
+    """Receives each spec when it is finished, and the whole report at the end."""
 
     def spec(self, result: SpecResult) -> None: ...
 

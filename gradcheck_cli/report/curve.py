@@ -109,7 +109,7 @@ def _and(found: tuple[float, float | None]) -> str:
     return f"{step:.2g}: {'no number' if error is None else f'error {error:.2g}'}"
 
 
-# The drawing: sizes in its own units; colours that are told apart without colour vision, too
+# The drawing: sizes in its own units; colours that differ without colour vision, too
 # (Okabe and Ito, Color Universal Design, 2008).
 _SIZE = (760, 520)
 _BOX = (80, 56, 732, 400)  # left, top, right, bottom of the plot

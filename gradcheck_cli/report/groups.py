@@ -1,4 +1,4 @@
-"""Findings that say the same thing about several engines, dtypes and modes, told once."""
+"""Findings that say the same thing about several engines, dtypes and modes, reported once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
     Two findings belong together when they have the same code, place, input, point, operation to
     blame and pattern; engine, dtype and mode may differ. Notes on the same operation belong
     together for all inputs, and so do gradients that are missing because of one detached path.
-    Dtypes are told apart where what happened
+    Dtypes are listed apart where what happened
     in them reads differently ("overflows float16", "overflows float32"). Where there are no
     entries the message is all that is known, and has to agree as well.
     """
@@ -76,9 +76,8 @@ def _by_dtype(group: Sequence[Finding]) -> list[tuple[Finding, ...]]:
 def described(findings: Iterable[Finding], among: Sequence[Finding] = ()) -> str:
     """Which engines, dtypes and modes: "torch, tensorflow float32 reverse, forward".
 
-    Exact: what is no full product of the three is told in parts, separated by semicolons. What all
-    findings in `among` have in common goes without saying.
-    """
+    Exact: what is no full product of the three is written in parts, separated by semicolons. What
+    all findings in `among` have in common goes without saying."""
     common = [
         len({getattr(finding, name) for finding in among}) == 1
         for name in ("engine", "dtype", "mode")

@@ -15,15 +15,15 @@ SHOWN_LINES = 3  # of one kind, without -v: more would hide what they say
 
 
 def reason_lines(group: Sequence[Finding], style: Style) -> list[Text]:
-    """`why` lines with the stories and `cause` lines with the proofs, each told once; who they are
-    about only where they differ."""
+    """`why` lines with the stories and `cause` lines with the proofs, each written once; who they
+    are about only where they differ."""
     stories: dict[Hashable, list[Finding]] = {}
     proofs: dict[Hashable, list[Finding]] = {}
     for finding in group:
         if finding.cause and finding.cause.story:
             stories.setdefault(finding.cause.story, []).append(finding)
             proofs.setdefault((finding.cause.kind, finding.cause.proof), []).append(finding)
-    # what another story says too, and goes on from there, need not be told
+    # what another story says too, and goes on from there, need not be repeated
     told = {
         story: members
         for story, members in stories.items()

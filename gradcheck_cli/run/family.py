@@ -3,7 +3,7 @@
 On Linux nothing that a worker starts leaves its family: the worker adopts what its children leave
 behind (a session of one's own, a double fork). Where a worker dies first, its mark in the
 environment still tells who came from it. (Jenkins finds what a build left behind by such a mark:
-hudson.util.ProcessTree.) Elsewhere parents are asked for with `ps`, or `taskkill` ends the tree.
+hudson.util.ProcessTree.) Elsewhere parents are requested with `ps`, or `taskkill` ends the tree.
 
 Imports the standard library only: a worker begins with it.
 """

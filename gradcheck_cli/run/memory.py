@@ -39,7 +39,7 @@ def _granted() -> int:
 
 
 def is_scarce() -> bool:
-    """Whether the machine has hardly any memory left; False where that is not told."""
+    """Whether the machine has hardly any memory left; False where that is unknown."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -49,7 +49,7 @@ def is_scarce() -> bool:
 
 
 def held(pid: int) -> int | None:
-    """Bytes that the process and all that it started hold; None where that is not told. What a
+    """Bytes that the process and all that it started hold; None where that is unknown. What a
     child shares with its parent counts once."""
     if not family.PROC.exists():
         return None
@@ -72,7 +72,7 @@ def _share(pid: int) -> int:
 
 
 def resident(pid: int) -> int | None:
-    """Bytes that the process holds in memory; None where that is not told, as outside Linux."""
+    """Bytes that the process holds in memory; None where that is unknown, as outside Linux."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
     except (OSError, IndexError, ValueError):

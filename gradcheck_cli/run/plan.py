@@ -53,7 +53,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that is asked for one spec. `trainings` has one problem a dtype. `without` are
+    """Everything that is requested one spec. `trainings` has one problem a dtype. `without` are
     the engines that do not compute where `placement` says."""
 
     spec: Spec
@@ -130,7 +130,7 @@ def _computes(found: Registered, where: Placement) -> bool:
 
 
 def _said(where: Placement, there: Collection[str]) -> list[str]:
-    """What a person is told of where a spec was computed; these engines do it `there`."""
+    """What the report says of where a spec was computed; these engines do it `there`."""
     if where == HOST or not there:
         return []
     return [f"computed on {where.device}; float32 products in {where.matmul} precision"]
@@ -191,7 +191,7 @@ def _plan_of_layers(
 
 
 def _not_implemented(spec: Spec, engines: tuple[str, ...]) -> str:
-    """What is told where no engine that was asked for is one of the layer's."""
+    """The message where no requested engine is one of the layer's."""
     there = dict.fromkeys(implementation.engine for implementation in spec.implementations)
     return (
         f"`implementations` has a layer for {', '.join(there)}, and none for {', '.join(engines)}"

@@ -182,7 +182,7 @@ class _Keeper(threading.Thread):
 
     def _perform(self, task: Task) -> Done:
         """A crash counts where the worker has met no other spec: it may be what that one left.
-        Elsewhere all that was asked of this spec is asked again, of a worker of its own: so it
+        Elsewhere all that was requested of this spec is asked again, of a worker of its own: so it
         gets what it gets alone, where it crashes at its hundredth call, too."""
         strangers = bool(self._met.keys() - {task.group})
         before = list(self._met.get(task.group, ()))

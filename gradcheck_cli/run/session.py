@@ -173,7 +173,8 @@ class _Session:
         return settle(work.plan, self._options, usual(self._registered), found)
 
     def _broken_engines(self, plan: Plan) -> list[str]:
-        """Entry points that cannot be used, told once a run; to name one is an error already."""
+        """Entry points that cannot be used, reported once a run; to name one is an error
+        already."""
         if plan.named:
             return []
         broken: Mapping[str, Registered] = {

@@ -190,7 +190,7 @@ def _free_names(text: str) -> set[str]:
 
 
 def _check_target(target: str, folder: str, path: Path, collector: Collector) -> None:
-    """A file that is not there is told before anything runs; names are known to the worker."""
+    """A file that is not there is reported before anything runs; names are known to the worker."""
     place, separator, name = target.partition(":")
     suffix = FilePath(place).suffix
     if suffix == ".py" or suffix in HEADERS:
@@ -207,7 +207,7 @@ def _check_target(target: str, folder: str, path: Path, collector: Collector) ->
 
 
 def _is_name(name: str, suffix: str) -> bool:
-    """In C++ also `layer<T>`, of which T is told, and `Layer{}`, an object that is called."""
+    """In C++ also `layer<T>`, which names T, and `Layer{}`, an object that is called."""
     if suffix in HEADERS:
         name = name.removesuffix("{}").removesuffix("<T>").replace("::", ".")
     return all(part.isidentifier() for part in name.split("."))

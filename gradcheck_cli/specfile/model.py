@@ -57,7 +57,7 @@ def _table(fields: dict[str, Any], title: str, description: str, **more: Any) ->
 
 
 def _any(json: dict[str, Any]) -> Any:
-    """Anything here; looked at where the numbers are read. Editors are told `json`."""
+    """Anything here; looked at where the numbers are read. Editors get `json`."""
     return core.any_schema(metadata={"pydantic_js_updates": json})
 
 

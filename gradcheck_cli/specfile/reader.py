@@ -199,7 +199,7 @@ class _Sense:
         self.data = self._obeying(data)
 
     def _obeying(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The part of the data that obeys the schema; what does not is told and left out."""
+        """The part of the data that obeys the schema; what does not is reported and left out."""
         try:
             model.validator().validate_python(data)
         except ValidationError as error:
@@ -254,7 +254,7 @@ class _Sense:
         )
 
     def _misspelt(self, *keys: str) -> bool:
-        """Whether a key that is not known may stand for one of these: that is told already."""
+        """Whether a key that is not known may stand for one of these: that is reported already."""
         return any(nearest(str(key), keys) for key in self.given if key not in _keys())
 
     def _layer_spec(
@@ -312,7 +312,7 @@ class _Sense:
                     message = f"`{name}` is a word of the formula language: choose another name"
                     self.collector.add(message, path, at_key=True)
                     if section == "inputs":
-                        inputs.base[name] = None  # no formula can use it: that is told already
+                        inputs.base[name] = None  # no formula can use it: that is reported already
                 elif "." in name and "implementations" not in self.given:
                     message, help = problems.not_a_name(name)
                     self.collector.add(message, path, at_key=True, help=help)
@@ -392,7 +392,7 @@ class _Sense:
         return parsed.program
 
     def _arguments(self, inputs: Inputs) -> dict[str, Argument | None]:
-        """What the formula is told of the inputs; None where one is known by name only."""
+        """What the formula knows of the inputs; None where one is known by name only."""
         return {
             name: None
             if found is None

@@ -108,7 +108,7 @@ def _once(names: Iterable[str], path: Path, collector: Collector) -> None:
 
 
 def check_engine(name: str, path: Path, collector: Collector, *, at_key: bool = False) -> None:
-    """Engines are plug-ins: whether one is here, the run knows. A slip of the pen is told here."""
+    """Engines are plug-ins: whether one is here, the run knows. A typo is reported here."""
     near = _ENGINE_SYNONYMS.get(name.lower()) or nearest(name, _OURS)
     if name in _OURS or near is None:
         return
@@ -188,7 +188,7 @@ def _known(name: str, inputs: Inputs, path: Path, collector: Collector) -> bool:
 def floating_inputs(
     names: Iterable[str], inputs: Inputs, path: Path, collector: Collector
 ) -> list[str]:
-    """The names that are inputs with a gradient; the collector is told about the others."""
+    """The names that are inputs with a gradient; the collector gets the others."""
     found: list[str] = []
     for index, name in enumerate(names):
         where = (*path, index)

@@ -28,7 +28,7 @@ MAX_ENTRIES = 10_000_000
 MAX_TOTAL = 2 * MAX_ENTRIES
 """Entries of all inputs at all points of one spec."""
 
-_SHOWN = 5  # that many bad entries of one input are told
+_SHOWN = 5  # that many bad entries of one input are reported
 
 
 class Budget:
@@ -38,7 +38,7 @@ class Budget:
         self.left = MAX_TOTAL
 
     def take(self, shape: tuple[int, ...], path: Path, collector: Collector) -> bool:
-        """Whether an array of this shape is allowed; if not, the collector is told."""
+        """Whether an array of this shape is allowed; if not, the collector gets an error."""
         count = math.prod(shape)
         if count > MAX_ENTRIES:
             message = f"{count:,} entries are more than the {MAX_ENTRIES:,} that an input may have"
@@ -143,7 +143,7 @@ class _Numbers:
 def _typed(
     entries: list[bool | int | float], dtype: str | None, path: Path, collector: Collector
 ) -> Array | None:
-    """The flat entries in the kind that is asked for."""
+    """The flat entries in the kind that is requested."""
     logical = sum(isinstance(entry, bool) for entry in entries)
     if 0 < logical < len(entries):
         collector.add("true and false are mixed with numbers", path)
@@ -180,7 +180,7 @@ def _float(entry: int | float) -> float:
 
 
 def as_float(values: Array, dtype: str | None, path: Path, collector: Collector) -> Array | None:
-    """Values in float64, rounded to `dtype` first where one is asked for; too large is an error."""
+    """Values in float64, rounded to `dtype` first where one is requested; too large is an error."""
     if dtype is None:
         return values
     rounded = FORMATS[dtype].round(values)

@@ -82,7 +82,7 @@ def _blocks(
 
 
 def numbers_asked(mode: Mode, projection: Projection) -> object:
-    """A key that modes share where they are asked for the same numbers of one request."""
+    """A key that modes share where they are requested the same numbers of one request."""
     return mode in SECOND, id(projection.rows), id(projection.columns)
 
 
@@ -128,7 +128,7 @@ def _spread(
 
 
 def _same_part(mode: Mode, request: TruthRequest) -> bool:
-    """Whether both modes were asked for the whole Jacobian, entry by entry."""
+    """Whether both modes were requested the whole Jacobian, entry by entry."""
     one, other = request.projections[mode], request.projections[PARTNERS[mode]]
     if mode in ("reverse", "forward"):
         parts = (one.rows, one.columns, other.rows, other.columns)

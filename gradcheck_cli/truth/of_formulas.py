@@ -40,7 +40,7 @@ def compute(request: TruthRequest) -> Truth:
     """Truth for every mode in `request.projections`.
 
     Certified, where the exact derivative can be enclosed (`certified`). Elsewhere, and as a second
-    opinion where the cost of rounding is asked for, differences. First order: Romberg-extrapolated
+    opinion where the cost of rounding is requested, differences. First order: Romberg-extrapolated
     central differences of the float64 program (`differences`), merged with the reference engine's
     float64 gradient (`blocks`). Second order: differences of that gradient. More than
     `halving.ENTRY_LIMIT` entries are confirmed along random directions instead of one by one.
@@ -224,7 +224,7 @@ def _settle_poles(merged: Merged, certificate: Certificate, gradient: Array) -> 
 def _by_differences(
     work: Work, mode: Mode, certificates: Mapping[str, Certificate]
 ) -> Iterator[tuple[str, Merged, Differences]]:
-    """Of blocks that are certified no bound by rounding is asked for."""
+    """Of blocks that are certified no bound by rounding is requested."""
     sure = {name for name, certificate in certificates.items() if np.all(certificate.sure)}
     for name, differences in differences_of(work, mode).items():
         gradient = work.gradients.true[mode, name]

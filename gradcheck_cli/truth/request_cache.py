@@ -60,7 +60,7 @@ class Work:
 
     @cached_property
     def gradients(self) -> Float64Gradients:
-        """Computed where they are asked for: not where everything is certified."""
+        """Computed where they are requested: not where everything is certified."""
         return float64_gradients(self.request, self.engine)
 
     @cached_property
@@ -69,7 +69,7 @@ class Work:
         return certify_stated(self.request)
 
     def rounding(self, mode: Mode, name: str) -> Callable[[], tuple[Array, Array]]:
-        """C and R of a block in float64, when they are asked for."""
+        """C and R of a block in float64, when they are requested."""
 
         def of_block() -> tuple[Array, Array]:
             if self.rounding_cache is None:

@@ -50,7 +50,7 @@ class Weights:
 @dataclass
 class SecondTruth:
     """The Hessian of s = row @ F at the subject's own leaves, along `directions` (k, n) of every
-    leaf that is asked for, one leaf at a time. `unsure`: a first look did not confirm it."""
+    leaf that is requested, one leaf at a time. `unsure`: a first look did not confirm it."""
 
     subject: Subject
     row: Float

@@ -1,7 +1,7 @@
 """Arrays of `flint.arb`, the numbers with an error bound on which the enclosures work.
 
 They know no order where they overlap: an operation that must decide raises Undecided, and the
-caller raises the precision. Numbers that are exact are told apart exactly.
+caller raises the precision. Numbers that are exact are compared exactly.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ REFUSED: dict[str, str] = {
     "svdvals": SINGULAR,
     "svd_u": SINGULAR,
     "svd_vh": SINGULAR,
-    "pinv": "which singular values count as 0 cannot be told without them",
+    "pinv": "which singular values count as 0 is unknown without them",
     **dict.fromkeys(("arange", "zeros", "ones", "full", "eye", "one_hot"), WITHOUT_ARRAYS),
 }
 """Row -> why it has no enclosure."""

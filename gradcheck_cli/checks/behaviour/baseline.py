@@ -234,7 +234,7 @@ class Bench:
         names: tuple[str, ...] | None = None,
     ) -> Apart | None:
         """Where the value or the gradients (of `names`; None: all) differ by more than the bars, if
-        they do. What is no number in the first is told elsewhere, and not compared."""
+        they do. What is no number in the first is reported elsewhere, and not compared."""
         pairs: list[tuple[str | None, Array, Array, Array]] = [
             (None, before.output, after.output, bars.output)
         ]

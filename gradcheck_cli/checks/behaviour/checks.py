@@ -1,4 +1,4 @@
-"""All checks of behaviour of one layer, in an order in which no fault is told twice."""
+"""All checks of behaviour of one layer, in an order in which no fault is reported twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what is asked for changes the answer (GC608)."""
+"""Whether what is requested changes the answer (GC608)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.engines.layer.subject import Call
 
-MOST = 4  # subsets and outputs that are asked for by themselves; a mistake shows in the first
+MOST = 4  # subsets and outputs that are requested by themselves; a mistake shows in the first
 
 
 def asked(bench: Bench) -> Iterator[Fault]:

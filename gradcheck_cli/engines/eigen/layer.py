@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _INCLUDED = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
 _DIMENSIONS = 8  # of an output, at most (gradcheck_layer.hpp)
-# Eigen's own checks throw, so that a mistake in sizes is told and does not end the process.
+# Eigen's own checks throw, so that a mistake in sizes is reported and does not end the process.
 _TEXT = """// made of {digest}
 #undef NDEBUG
 #include <stdexcept>

@@ -45,7 +45,7 @@ class JaxEngine(LoweredEngine):
         self._settings = ExitStack()
 
     def load(self) -> str:
-        # looking for other devices takes time, and JAX computes on the first that it is told of
+        # looking for other devices takes time, and JAX computes on the first that it is given
         kind = self.placement.kind
         os.environ["JAX_PLATFORMS"] = kind if kind == "cpu" else f"{kind},cpu"
         import jax

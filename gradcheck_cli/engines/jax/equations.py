@@ -1,4 +1,4 @@
-"""Functions of JAX that are asked for often: traced, and evaluated one equation after the other.
+"""Functions of JAX that are requested often: traced, and evaluated one equation after the other.
 
 Python takes many times as long to make a derivative of JAX as its numbers take, and makes the same
 one for every step of a training, every column and every point. Its equations are what JAX runs

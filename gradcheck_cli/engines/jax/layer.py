@@ -147,7 +147,7 @@ class JaxSubject(LayerSubject):
     # State
 
     def _wide(self) -> Any:
-        """Float64 where it is asked for, and else what a user has: JAX without it makes float32 of
+        """Float64 where it is requested, and else what a user has: JAX without it makes float32 of
         every array that is made of nothing."""
         return self.jax.enable_x64(self.dtype == "float64")
 

@@ -54,7 +54,7 @@ def no_gradient(
     names: Sequence[str],
 ) -> frozenset[str]:
     """The leaves for which the backward pass of the whole layer has no cotangent at all:
-    `None` of a custom gradient, or no path. JAX makes zeros of both; told apart from zeros that
+    `None` of a custom gradient, or no path. JAX makes zeros of both; distinguished from zeros that
     were computed by `jax.custom_vjp(symbolic_zeros=True)`."""
     jax = fw.jax
     reached: set[str] = set()

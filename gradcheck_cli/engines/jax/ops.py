@@ -45,7 +45,7 @@ def nll(xp: Any, log_p: Any, labels: Any) -> Any:
     return -_chosen(xp, classes_last(xp, log_p), labels)
 
 
-# Convolutions. JAX too has the channels on axis 1 unless told otherwise
+# Convolutions. JAX too has the channels on axis 1 by default
 
 
 def convolution(
@@ -420,7 +420,7 @@ TABLE: Table = {
     "soft_cross_entropy": Loss(Composed(compositions.soft_cross_entropy)),
     # Operations that pass a value on
     "stop_gradient": "lax.stop_gradient",
-    # Convolutions. JAX too has the channels on axis 1 unless told otherwise
+    # Convolutions. JAX too has the channels on axis 1 by default
     "conv1d": convolution,
     "conv2d": convolution,
     "conv_transpose2d": conv_transpose2d,

@@ -1,4 +1,4 @@
-"""A layer of JAX, known as a list of equations, run again so that each of them can be told apart.
+"""A layer of JAX, known as a list of equations, run again so that each of them can be identified.
 
 The layer is traced once; then its equations are bound anew, each in a scope of its own, and JAX
 differentiates that. Every equation of the derivative then says in its name stack for which equation

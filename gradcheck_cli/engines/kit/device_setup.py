@@ -19,8 +19,8 @@ from gradcheck_cli.engines.errors import EngineFault
 
 @contextmanager
 def torch_placed(torch: Any, placement: Placement) -> Iterator[None]:
-    """Products of float32 matrices, and convolutions, in the precision that was asked for. What is
-    made where, PyTorch is told array by array."""
+    """Products of float32 matrices, and convolutions, in the precision that was requested. What is
+    made where, PyTorch is given the device array by array."""
     if placement.kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if placement.index >= count:
@@ -69,7 +69,7 @@ def products_kept(torch: Any) -> Iterator[None]:
 
 
 def _precision(torch: Any) -> str | None:
-    """None where somebody has told it in two ways, which PyTorch then refuses to tell apart."""
+    """None where it was set in two ways, which PyTorch then refuses."""
     try:
         return str(torch.get_float32_matmul_precision())
     except RuntimeError:
@@ -101,7 +101,7 @@ def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
 
 @contextmanager
 def jax_placed(jax: Any, placement: Placement) -> Iterator[None]:
-    """All that is made is made there; products in the precision that was asked for."""
+    """All that is made is made there; products in the precision that was requested."""
     try:
         with _unless_told("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):  # else it takes three quarters
             found = jax.devices(placement.kind)

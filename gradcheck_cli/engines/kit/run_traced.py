@@ -67,7 +67,7 @@ def _undisturbed() -> Iterator[None]:
 def proven(
     execution: Execution, trace: Trace, request: TraceRequest, entry: float, format: FloatFormat
 ) -> Trace:
-    """The trace with what spoils the entry and what spoils the output, each where it is asked for.
+    """The trace with what spoils the entry and what spoils the output, each where it is requested.
     `entry` is what the plain run gave.
 
     Raises what `promotion.prove` raises.
@@ -190,7 +190,7 @@ def _reverse_over_reverse(
     fw: Framework, prepared: Prepared, problem: Problem, name: str
 ) -> Execution:
     """<ds/da, v> differentiated by b, as `modes` does it: v is an entry of `first` where the whole
-    Hessian is asked for, and the direction of `name` where directions are."""
+    Hessian is requested, and the direction of `name` where directions are."""
     request = problem.trace
     assert request is not None
     first, columns = request.first or problem.wrt[0], problem.projection.columns

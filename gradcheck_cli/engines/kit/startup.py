@@ -25,7 +25,7 @@ def replaces(name: str) -> bool:
 
 
 class StandIn(ModuleType):
-    """Stands for a module until something of it is asked for, and then hands on to it."""
+    """Stands for a module until something of it is requested, and then hands on to it."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real(), name)

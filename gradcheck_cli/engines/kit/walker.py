@@ -44,7 +44,7 @@ class Arrays(Protocol):
         ...
 
     def lowering(self, op: str) -> Call | Missing | None:
-        """The operation in the framework's words; None for one that it was never told of."""
+        """The operation in the framework's words; None for one that it does not know."""
         ...
 
     def constant(self, value: bool | int | float, kind: str) -> Any:

@@ -22,7 +22,7 @@ class CustomCall:
     moving     those of them that are differentiated
     reaches    the layer's leaves whose gradients pass through it
     positions  which of all arguments each of `values` was
-    backward   the user's function that states the derivative, where it can be told
+    backward   the user's function that states the derivative, where it is known
     jvp        the same for forward mode
     tangent    which part of what that returns is the tangent (None: all of it)
     place      the line of the call

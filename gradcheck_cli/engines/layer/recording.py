@@ -1,5 +1,5 @@
 """A layer's run as a program: every operation that it executed is a node, with its place in the
-user's file, so that what is told of formulas can be told of layers."""
+user's file, so that layers are explained as formulas are."""
 
 from __future__ import annotations
 

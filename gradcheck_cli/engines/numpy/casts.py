@@ -50,7 +50,7 @@ class Kind:
         return found.astype(self.dtype(found.dtype), copy=False).view(self._class)
 
     def dtype(self, dtype: Any) -> Any:
-        """What becomes of a dtype that was asked for."""
+        """What becomes of a dtype that was requested."""
         narrow = self._uncast and dtype is not None and is_narrower(np.dtype(dtype).name, "float64")
         return np.float64 if narrow else dtype
 

@@ -303,7 +303,7 @@ def laid_out(array: Array, layout: Layout) -> Array:
             first = one.take([0], axis) if one.shape[axis] else one
             if np.array_equal(np.broadcast_to(first, one.shape), one):
                 one = first
-        return np.broadcast_to(one, array.shape)  # read-only: who writes to it is told so
+        return np.broadcast_to(one, array.shape)  # read-only: who writes to it gets an error
     return array
 
 

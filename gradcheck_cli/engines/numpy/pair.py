@@ -152,7 +152,7 @@ def convention(
 
 def by_input(result: Any, order: Sequence[str], floating: Sequence[str]) -> dict[str, Any]:
     """What backward gave, by the names of inputs (or of parameters, where it gave a dictionary).
-    Raises WrongKind where it cannot be told which is which."""
+    Raises WrongKind where the two cannot be distinguished."""
     if result is None:
         return {}
     if isinstance(result, Mapping):

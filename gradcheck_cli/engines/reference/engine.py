@@ -137,7 +137,7 @@ class _Tape:
     def __init__(self, tape: Any, level: int, visit: Any = None) -> None:
         self._tape = tape
         self._level = level
-        self._visit = visit  # a recorder is told where the walk is
+        self._visit = visit  # a recorder knows where the walk is
 
     def gradient(
         self,

@@ -43,7 +43,7 @@ class Formulas:
     """A program's value and first derivatives, an array of expressions each.
 
     `output` has the output's shape, `gradients[name]` (*output, *input), and `plain` is that before
-    it was simplified. `second` has the second derivatives of a scalar, where they were asked for,
+    it was simplified. `second` has the second derivatives of a scalar, where they were requested,
     by pairs of symbols. `left` derivatives could not be simplified in time.
     """
 

@@ -1,8 +1,7 @@
 """Where a layer of TensorFlow stops gradients, and what they are if it does not.
 
-Every `tf.stop_gradient` ends in one function. In a second run it hands on what it is given where
-one line calls it.
-"""
+Every `tf.stop_gradient` ends in one function. In a second run it passes through what it is given
+where one line calls it."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ def _stops(opened: Place | None = None) -> Iterator[dict[Place, None]]:
 
 
 def _recorded(array: Any) -> Any:
-    """The array, handed on where tapes were told to stop (`tf.stop_gradient` tells them)."""
+    """The array, handed on where tapes were made to stop (`tf.stop_gradient` tells them)."""
     pywrap_tfe.TFE_Py_TapeSetRestartOnThread()
     try:
         return tf.identity(array)

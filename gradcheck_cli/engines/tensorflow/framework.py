@@ -81,7 +81,7 @@ class TensorFlow(TapeFramework):
 
     def custom(self, rule: Rule) -> Call:
         def stated(*args: Any) -> tuple[Any, Callable[[Any], list[Any]]]:
-            # A tape calls a stated gradient by itself: a recorder must be told for which node.
+            # A tape calls a stated gradient by itself: a recorder must know for which node.
             pull: Callable[..., list[Any]] = rule.pull
             if self._recorder is not None:
                 pull = self._recorder.on_behalf_of_this(pull)

@@ -245,7 +245,7 @@ class TensorFlowSubject(LayerSubject):
     # Passes
 
     def learns(self, error: Exception, first: bool, call: Call) -> bool:
-        """The gradient of a `tf.py_function` can be asked for once a run."""
+        """The gradient of a `tf.py_function` can be requested once a run."""
         if first or self.runs_once or not isinstance(error, self.tf.errors.UnknownError):
             return False
         self.runs_once = True

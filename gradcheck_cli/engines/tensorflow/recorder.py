@@ -334,8 +334,8 @@ def _transposed(
 
 
 def _sort(execution: Execution) -> None:
-    """An accumulator's operations are told of before the operation that they are tangents of: each
-    step is put behind those that it needs."""
+    """An accumulator's operations are announced before the operation that they are tangents of:
+    each step is put behind those that it needs."""
     maker = {slot: step for step in execution.steps for slot in step.results}
     ordered: list[Step] = []
     done: set[int] = set()

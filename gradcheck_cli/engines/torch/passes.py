@@ -14,7 +14,7 @@ from gradcheck_cli.engines.torch.framework import Torch
 class LayerTorch(Torch):
     """PyTorch as layers need it, without a table of operations. `keeps_graph`: another pass follows
     through the same graph; `accumulating`: gradients come by `.backward()` alone, as what the layer
-    calls cannot be asked for the gradients of some tensors."""
+    calls cannot be requested the gradients of some tensors."""
 
     def __init__(self, dtype: str, device: str) -> None:
         super().__init__({}, dtype, device)
@@ -46,7 +46,7 @@ class _Graph:
         outputs, bars = zip(*used, strict=True)
         leaves = [sources[i] for i in wanted]
         how = {"retain_graph": self._fw.keeps_graph or again, "create_graph": again}
-        # What cannot be asked for gradients would have none of second order, and say nothing.
+        # What cannot be requested gradients would have none of second order, and say nothing.
         take = _accumulated if self._fw.accumulating and not again else _requested
         try:
             grads = take(self._fw.torch, outputs, leaves, bars, how)

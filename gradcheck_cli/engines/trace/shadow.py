@@ -245,7 +245,8 @@ def fits(x: High, format: FloatFormat) -> Array:
 
 
 def is_zero(x: High) -> Array:
-    """Which numbers are 0, or cannot be told from it; one below float64 that can is not."""
+    """Which numbers are 0, or cannot be distinguished from it; one below float64 that can is
+    not."""
     x = np.asarray(x)
     if x.dtype != object:
         return np.asarray(x == 0)

@@ -2,9 +2,8 @@
 
 The numbers are those of one executed operation (`Operation`: what went in, what should have, what
 came out, what should have) and what the program does around it. The conditions are those by which
-rounding errors are told apart in the analysis of expressions (Panchekha et al., PLDI 2015; Herbie's
-explanations), with those added that only derivatives have.
-"""
+rounding errors are distinguished in the analysis of expressions (Panchekha et al., PLDI 2015;
+Herbie's explanations), with those added that only derivatives have."""
 
 from __future__ import annotations
 

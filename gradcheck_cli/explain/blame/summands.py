@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Problem
 from gradcheck_cli.domain.program import INPUT, Node, Program
 
-MOST_USES = 16  # uses that are told apart; more would make a sentence that nobody reads
+MOST_USES = 16  # uses that are shown apart; more would make a sentence that nobody reads
 
 
 def terms_of(case: Case, mode: Mode, name: str) -> Sequence[tuple[str, Array]]:

@@ -1,4 +1,4 @@
-"""A cause in sentences: what happened, with its numbers; how it was told; what was proven."""
+"""A cause in sentences: what happened, with its numbers; how it was recognised; what was proven."""
 
 from __future__ import annotations
 

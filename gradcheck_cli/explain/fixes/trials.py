@@ -95,7 +95,7 @@ def problems(
     findings: Sequence[Finding],
     answers: Mapping[Tried, Evaluation],
 ) -> Iterator[tuple[Tried, Problem]]:
-    """What the engines are asked for, at all points: first the best candidate. Where that is no
+    """What the engines are requested, at all points: first the best candidate. Where that is no
     fix of every finding, the others come next, of which another may then be the better one."""
     trials = list(enumerate(screened.trials))
     wanted = trials[:1]
@@ -114,7 +114,7 @@ def _serves(
     findings: Sequence[Finding],
     answers: Mapping[Tried, Evaluation],
 ) -> bool:
-    """Whether the best candidate is right everywhere and mends every finding: it is told of then,
+    """Whether the best candidate is right everywhere and mends every finding: it is reported then,
     whatever the others do."""
     wanted = [f for f in findings if _wants_fix(f)]
     return all(

@@ -19,7 +19,7 @@ from gradcheck_cli.truth.gradients import block_shapes
 from gradcheck_cli.truth.plain import inlined
 
 OUTPUT = "output"
-Seen = Callable[[Any], Array]  # what is asked for of a result
+Seen = Callable[[Any], Array]  # what is requested of a result
 
 
 class Derivatives:
@@ -108,7 +108,7 @@ class Derivatives:
         return run_nodes(self._program, values, self._request.dtype)[self._program.output]
 
     def _gradient(self, mode: Mode, *xs: Any) -> Any:
-        """The gradient of the scalar whose second derivatives are asked for, flattened."""
+        """The gradient of the scalar whose second derivatives are requested, flattened."""
         import reference_engine as re
 
         _, pull = re.vjp(self._output, *xs)

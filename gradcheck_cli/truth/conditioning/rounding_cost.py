@@ -11,7 +11,7 @@ operation of a well-behaved program costs about as much as the inputs' own round
 is R with each operation's part cut off at BENIGN times that, and the parts taken together as errors
 that are independent: the root of the sum of their squares (Higham, section 2.8). What R has above
 it is the program's instability. A factorisation moves its matrix by u times its norm, whichever
-entry is asked for: that part of R is allowed as far as inputs that are off by u times their norm
+entry is requested: that part of R is allowed as far as inputs that are off by u times their norm
 explain it.
 """
 
@@ -106,7 +106,7 @@ def conditioning(
     program as it was recorded already."""
     fmt = FORMATS[dtype or request.dtype]
     result: dict[tuple[Mode, str], Cost] = {}
-    known: dict[object, dict[str, _Raw]] = {}  # two modes may be asked for the same numbers
+    known: dict[object, dict[str, _Raw]] = {}  # two modes may be requested the same numbers
     for mode, projection in request.projections.items():
         key = numbers_asked(mode, projection)
         shapes = block_shapes(request, mode)

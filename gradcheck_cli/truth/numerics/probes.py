@@ -27,12 +27,12 @@ SQUARE: Spread = 13 / 12  # their mean square
 # densities"; Ball 1986, "Cube slicing in R^n"): the chance to be within t of 0 is at most CLOSE t.
 CLOSE: Spread = 2 * math.sqrt(2) * DENSITY
 PART = 2**15  # entries that are worked on at once
-REMEMBERED = 2**17  # numbers of a direction that are drawn once: they are asked for a dozen times
+REMEMBERED = 2**17  # numbers of a direction that are drawn once: they are requested a dozen times
 
 
 class Draws:
     """Seeded directions over all leaves and cotangents over all outputs, drawn again whenever they
-    are asked for: one of a million entries is not worth its memory. Signs and sizes of all entries
+    are requested: one of a million entries is not worth its memory. Signs and sizes of all entries
     are random, sizes between LEAST and 3 LEAST. A leaf's part is as large as the leaf by a power of
     two (`by_entry`: each of its entries as large as itself), an output's part as the inverse of
     that output."""
