@@ -112,15 +112,7 @@ def row(plan: Plan, name: str, engine: Engine) -> tuple[Row, str]:
     (look,) = plan.looks
     (problem,) = look.problems[name]
     truth = compute(look.truth)
-    case = Case(
-        spec=plan.spec,
-        point=look.point,
-        dtype=look.dtype,
-        values=look.values,
-        projections=look.projections,
-        evaluations=(engine.evaluate(problem),),
-        truth=truth,
-    )
+    case = replace(look.case, evaluations=(engine.evaluate(problem),), truth=truth)
     known = replace(look.truth, conditioning=True, known=truth)
     weighed = replace(case, truth=compute(known))
 

@@ -174,9 +174,9 @@ def decide(
     """
     known = registered_engines()
     plan = make_plan(spec, RunOptions(dtypes=Layered(override=(dtype,)), seed=seed), known)
-    if not named:
-        plan = replace(plan, named=frozenset(), named_modes=frozenset())
     (look,) = Work(plan).looks
+    if not named:
+        look.case = replace(look.case, named=frozenset(), named_modes=frozenset())
 
     def answer(ask: Ask) -> Any:
         if isinstance(ask.question, TruthRequest):

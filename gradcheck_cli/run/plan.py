@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from zlib import crc32
 
-from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.evaluation import (
@@ -38,16 +38,12 @@ TRUTH_TIMEOUT_S = 60.0  # the truth of a spec is not cut short by a small limit 
 class Look:
     """One spec at one point in one dtype: the problems for every engine, and the truth they face.
 
-    `refused` are the answers of engines that were asked by name for what they cannot do; those
-    need no worker.
+    `case` is what is known before any is solved: its evaluations are the answers of engines that
+    were asked by name for what they cannot do.
     """
 
-    point: int | None
-    dtype: str
-    values: Mapping[str, Array]
-    projections: Mapping[Mode, Projection]
+    case: Case
     problems: Mapping[str, tuple[Problem, ...]]
-    refused: tuple[Evaluation, ...]
     truth: TruthRequest
 
 
@@ -60,16 +56,17 @@ class Plan:
     engines: tuple[str, ...]
     named: frozenset[str]
     dtypes: tuple[str, ...]
+    modes: tuple[Mode, ...]
     named_modes: frozenset[str]
-    looks: tuple[Look, ...]
-    trainings: tuple[TrainingProblem, ...]
-    notes: tuple[str, ...]
     timeout: float
     memory: float  # gigabytes
     seed: int
+    placement: Placement
+    without: frozenset[str]
+    looks: tuple[Look, ...] = ()
+    trainings: tuple[TrainingProblem, ...] = ()
     layers: tuple[LayerProblem, ...] = ()
-    placement: Placement = HOST
-    without: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
     def placement_of(self, engine: str) -> Placement:
         return HOST if engine in self.without else self.placement
@@ -87,41 +84,44 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
     engines, named = choose_engines(spec, options, registered)
     where = placed(spec, options)
     require(where)
-    without = frozenset(name for name in engines if not _computes(registered[name], where))
     dtypes = options.dtypes.resolve(spec.dtypes, DTYPES)
     for dtype in dtypes:
         if dtype not in FORMATS:
             raise UsageError(f"unknown dtype `{dtype}`", _nearest(dtype, list(FORMATS)))
-    stated = options.modes.resolve(spec.modes, ())
-    asked = _asked_modes(spec, stated)
-    if spec.implementations:
-        return _plan_of_layers(
-            spec, options, engines, named, tuple(dtypes), asked, bool(stated), where, without
-        )
-    notes = dict.fromkeys(_said(where, set(engines) - without))  # in order, each once
-    here = {name: registered[name] for name in engines}
-    looks = tuple(
-        _look(spec, point, dtype, asked, bool(stated), here, named, options, notes, where)
-        for point in range(len(spec.points))
-        for dtype in dtypes
-    )
-    if spec.train and len(spec.points) > 1:
-        notes[f"the training path starts at points[0], the first of {len(spec.points)}"] = None
-    return Plan(
+    modes = options.modes.resolve(spec.modes, ())
+    asked = _asked_modes(spec, modes)
+    plan = Plan(
         spec=spec,
         engines=engines,
         named=named,
         dtypes=tuple(dtypes),
-        named_modes=frozenset(asked) if stated else frozenset(),
-        looks=looks,
-        trainings=tuple(_training(spec, dtype) for dtype in dtypes) if spec.train else (),
-        notes=tuple(notes),
+        modes=asked,
+        named_modes=frozenset(asked) if modes else frozenset(),
         timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
         memory=options.memory.resolve(spec.memory, usual_limit()),
         seed=options.seed,
         placement=where,
-        without=without,
+        without=frozenset(name for name in engines if not _computes(registered[name], where)),
     )
+    if spec.implementations:
+        return _with_layers(plan, options)
+    return _with_looks(plan, {name: registered[name] for name in engines}, options)
+
+
+def _with_looks(plan: Plan, engines: Mapping[str, Registered], options: RunOptions) -> Plan:
+    """A formula, which every engine differentiates at each point in each dtype, and trains."""
+    spec, here = plan.spec, set(plan.engines) - plan.without
+    notes = dict.fromkeys(_said(plan.placement, here))  # in order, each once
+    looks = []
+    for point in range(len(spec.points)):
+        for dtype in plan.dtypes:
+            look, left_out = _look(plan, point, dtype, engines, options)
+            looks.append(look)
+            notes.update(dict.fromkeys(left_out))
+    if spec.train and len(spec.points) > 1:
+        notes[f"the training path starts at points[0], the first of {len(spec.points)}"] = None
+    trainings = tuple(_training(spec, dtype) for dtype in plan.dtypes) if spec.train else ()
+    return replace(plan, looks=tuple(looks), trainings=trainings, notes=tuple(notes))
 
 
 def _computes(found: Registered, where: Placement) -> bool:
@@ -136,57 +136,39 @@ def _said(where: Placement, there: Collection[str]) -> list[str]:
     return [f"computed on {where.device}; float32 products in {where.matmul} precision"]
 
 
-def _plan_of_layers(
-    spec: Spec,
-    options: RunOptions,
-    engines: tuple[str, ...],
-    named: frozenset[str],
-    dtypes: tuple[str, ...],
-    modes: tuple[Mode, ...],
-    modes_named: bool,
-    where: Placement,
-    without: frozenset[str],
-) -> Plan:
+def _with_layers(plan: Plan, options: RunOptions) -> Plan:
     """A layer is checked by its own engine, at each point in each dtype; then how it behaves."""
+    spec = plan.spec
     problems = tuple(
         LayerProblem(
             spec=spec,
             implementation=implementation,
             point=point,
             dtype=dtype,
-            modes=modes,
-            named=implementation.engine in named,
-            named_modes=modes_named,
+            modes=plan.modes,
+            named=implementation.engine in plan.named,
+            named_modes=bool(plan.named_modes),
             named_dtype=bool(options.dtypes.resolve(spec.dtypes, ())),
             power=options.power.resolve(spec.power, POWER),
             seed=options.seed,
-            device=where.device,
+            device=plan.placement.device,
         )
         for implementation in spec.implementations
-        if implementation.engine in engines
+        if implementation.engine in plan.engines
         for point in range(len(spec.points))
-        for dtype in dtypes
+        for dtype in plan.dtypes
     )
     first = {problem.implementation.engine: problem for problem in reversed(problems)}
     problems += tuple(replace(problem, behaviour=True) for problem in first.values())
-    return Plan(
-        spec=spec,
-        engines=tuple(dict.fromkeys(problem.implementation.engine for problem in problems)),
-        named=named,
-        dtypes=dtypes,
-        named_modes=frozenset(modes) if modes_named else frozenset(),
-        looks=(),
-        trainings=(),
-        notes=(
-            *([] if problems else [_not_implemented(spec, engines)]),
-            *_said(where, {p.implementation.engine for p in problems} - without),
-        ),
-        timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
-        memory=options.memory.resolve(spec.memory, usual_limit()),
-        seed=options.seed,
+    engines = dict.fromkeys(problem.implementation.engine for problem in problems)
+    return replace(
+        plan,
+        engines=tuple(engines),
         layers=problems,
-        placement=where,
-        without=without,
+        notes=(
+            *([] if problems else [_not_implemented(spec, plan.engines)]),
+            *_said(plan.placement, set(engines) - plan.without),
+        ),
     )
 
 
@@ -243,65 +225,44 @@ def _asked_modes(spec: Spec, stated: tuple[str, ...]) -> tuple[Mode, ...]:
 
 
 def _look(
-    spec: Spec,
-    index: int,
-    dtype: str,
-    asked: tuple[Mode, ...],
-    modes_named: bool,
-    engines: Mapping[str, Registered],
-    named: frozenset[str],
-    options: RunOptions,
-    notes: dict[str, None],
-    where: Placement,
-) -> Look:
+    plan: Plan, index: int, dtype: str, engines: Mapping[str, Registered], options: RunOptions
+) -> tuple[Look, list[str]]:
+    """One look, and notes about what is left out of it."""
+    spec = plan.spec
     inputs = spec.points[index]
-    point = index if spec.pointed else None
-    fmt = FORMATS[dtype]
-    values = {name: _rounded(entry.value, fmt) for name, entry in inputs.items()}
-    source = (options.seed, crc32(spec.name.encode()), index)
-    difference = options.difference
-    # both ways to a second derivative go along the same directions: one truth serves both
-    kinds = {mode: mode if mode in FIRST_ORDER else "second order" for mode in asked}
-    drawn = {
-        kind: projection_of(spec, kind, values, fmt, source)
-        for kind in dict.fromkeys(kinds.values())
-    }
-    projections = {mode: drawn[kind] for mode, kind in kinds.items()}
+    values = {name: _rounded(entry.value, FORMATS[dtype]) for name, entry in inputs.items()}
+    case = Case(
+        spec=spec,
+        point=index if spec.pointed else None,
+        dtype=dtype,
+        values=values,
+        projections=_projections(plan, index, values, FORMATS[dtype]),
+        evaluations=(),
+        truth=None,
+        named=plan.named,
+        named_modes=plan.named_modes,
+        seed=plan.seed,
+    )
     problems: dict[str, tuple[Problem, ...]] = {}
     refused: list[Evaluation] = []
+    notes: list[str] = []
     for name, found in engines.items():
-        mine: list[Problem] = []
-        against: list[tuple[Mode, str, bool]] = []
-        for mode in asked:
-            reason, left_out = _reason_against(spec, found, dtype, mode, where)
-            if reason is None:
-                projection = projections[mode]
-                mine.append(
-                    Problem(
-                        spec.program,
-                        values,
-                        spec.wrt,
-                        dtype,
-                        dtype,
-                        mode,
-                        projection,
-                        difference=difference,
-                    )
-                )
-            else:
-                against.append((mode, reason, left_out))
-        problems[name] = tuple(mine)
+        reasons = {mode: _reason_against(plan, found, dtype, mode) for mode in plan.modes}
+        problems[name] = tuple(
+            _problem(case, mode, options) for mode, (reason, _) in reasons.items() if not reason
+        )
         without: dict[str, list[str]] = {}
-        for mode, reason, left_out in against:
+        for mode, (reason, left_out) in reasons.items():
             # whoever named an engine asked for something: not every mode can be left out
-            if modes_named or (name in named and not (left_out and mine)):
+            named = plan.named_modes or (name in plan.named and not (left_out and problems[name]))
+            if reason and named:
                 failure = Failure("unsupported", reason)
                 refused.append(Evaluation(name, dtype, dtype, mode, failure=failure))
-            elif mode in FIRST_ORDER:
+            elif reason and mode in FIRST_ORDER:
                 without.setdefault(reason, []).append(mode)
         for reason, modes in without.items():
             were = "were" if len(modes) > 1 else "was"
-            notes[f"{name}: {' and '.join(modes)} mode {were} left out: {reason}"] = None
+            notes.append(f"{name}: {' and '.join(modes)} mode {were} left out: {reason}")
     used = {problem.mode for mine in problems.values() for problem in mine}
     truth = TruthRequest(
         program=spec.program,
@@ -309,29 +270,58 @@ def _look(
         bounds={name: (entry.low, entry.high) for name, entry in inputs.items()},
         wrt=spec.wrt,
         dtype=dtype,
-        projections={mode: p for mode, p in projections.items() if mode in used},
-        seed=options.seed,
+        projections={mode: p for mode, p in case.projections.items() if mode in used},
+        seed=plan.seed,
     )
-    return Look(point, dtype, values, projections, problems, tuple(refused), truth)
+    return Look(replace(case, evaluations=tuple(refused)), problems, truth), notes
+
+
+def _problem(case: Case, mode: Mode, options: RunOptions) -> Problem:
+    return Problem(
+        program=case.spec.program,
+        values=case.values,
+        wrt=case.spec.wrt,
+        dtype=case.dtype,
+        rounding=case.dtype,
+        mode=mode,
+        projection=case.projections[mode],
+        difference=options.difference,
+    )
+
+
+def _projections(
+    plan: Plan, index: int, values: Mapping[str, Array], fmt: FloatFormat
+) -> dict[Mode, Projection]:
+    """Both ways to a second derivative go along the same directions: one truth serves both."""
+    source = (plan.seed, crc32(plan.spec.name.encode()), index)
+    kinds = {mode: mode if mode in FIRST_ORDER else "second order" for mode in plan.modes}
+    drawn = {
+        kind: projection_of(plan.spec, kind, values, fmt, source)
+        for kind in dict.fromkeys(kinds.values())
+    }
+    return {mode: drawn[kind] for mode, kind in kinds.items()}
 
 
 def _reason_against(
-    spec: Spec, found: Registered, dtype: str, mode: Mode, where: Placement
+    plan: Plan, found: Registered, dtype: str, mode: Mode
 ) -> tuple[str | None, bool]:
     """Why an engine cannot do this, and whether that is a mode which it leaves out by default."""
     assert found.engine is not None
     can = found.engine.capabilities
     order = 1 if mode in FIRST_ORDER else 2
     base = next(first for first, second in SECOND_ORDER.items() if mode in (first, second))
-    if not _computes(found, where):
-        return f"{found.name} runs on the CPU only, and not on the device `{where.device}`", False
+    if not _computes(found, plan.placement):
+        return (
+            f"{found.name} runs on the CPU only, and not on the device `{plan.placement.device}`",
+            False,
+        )
     if dtype not in can.dtypes:
         return f"{found.name} has no {dtype}", False
     if base not in can.modes:
         return f"{found.name} has no {base} mode", True
     if order not in can.orders:
         return f"{found.name} has no derivatives of order {order}", False
-    return found.engine.refuses(spec.program, mode), True
+    return found.engine.refuses(plan.spec.program, mode), True
 
 
 def _rounded(value: Array, fmt: FloatFormat) -> Array:

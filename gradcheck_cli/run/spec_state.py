@@ -11,11 +11,10 @@ from gradcheck_cli.checks.formula import Formula
 from gradcheck_cli.checks.protocol import Ask, Examination, Question, Steps
 from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.training import TrainingPaths
-from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.evaluation import Failure, Training, TrainingProblem
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.run.finalize import Found
-from gradcheck_cli.run.plan import Look, Plan
+from gradcheck_cli.run.plan import Plan
 
 Place = tuple[int, int]
 """Which examination asked, and which of its questions it is."""
@@ -53,9 +52,9 @@ class Work:
         self.waiting = 0
         self.seconds: dict[str | None, float] = {}
         self.looks = [
-            Formula(_case(plan, look), look.problems, look.truth)
+            Formula(look.case, look.problems, look.truth)
             for look in plan.looks
-            if look.refused or any(look.problems.values())
+            if look.case.evaluations or any(look.problems.values())
         ]
         self.layers = [Layer(problem) for problem in plan.layers]
         self.trainings = [_training(plan, problem) for problem in plan.trainings]
@@ -137,22 +136,6 @@ class Work:
                 yield f"{engine}: compiled in {seconds:.1f} s"
 
 
-def _case(plan: Plan, look: Look) -> Case:
-    """What is known of a look before anybody is asked."""
-    return Case(
-        spec=plan.spec,
-        point=look.point,
-        dtype=look.dtype,
-        values=look.values,
-        projections=look.projections,
-        evaluations=look.refused,
-        truth=None,
-        named=plan.named,
-        named_modes=plan.named_modes,
-        seed=plan.seed,
-    )
-
-
 def _training(plan: Plan, problem: TrainingProblem) -> TrainingPaths:
     """Engines that do not compute on the device are silent, unless somebody asked for them."""
     paths: dict[str, Training | None] = {}
@@ -163,5 +146,5 @@ def _training(plan: Plan, problem: TrainingProblem) -> TrainingPaths:
             words = f"{name} runs on the CPU only, and not on the device `{plan.placement.device}`"
             failure = Failure("unsupported", words)
             paths[name] = Training(name, problem.dtype, failure=failure)
-    start = next(look for look in plan.looks if look.dtype == problem.dtype)
-    return TrainingPaths(_case(plan, start), problem, paths)
+    start = next(look for look in plan.looks if look.case.dtype == problem.dtype)
+    return TrainingPaths(start.case, problem, paths)

@@ -130,13 +130,13 @@ class Formulas:
             try:
                 truth = compute(look.truth)
             except Exception as error:
-                yield f"truth: {look.dtype}: {type(error).__name__}: {error}"
+                yield f"truth: {look.case.dtype}: {type(error).__name__}: {error}"
                 continue
             for (mode, name), block in truth.blocks.items():
                 for place in known.places(block.value.shape):
-                    wrong = self._outside(known, look.dtype, name, block, place)
+                    wrong = self._outside(known, look.case.dtype, name, block, place)
                     if wrong:
-                        yield f"certified: {look.dtype} {mode} {name}{list(place)}: {wrong}"
+                        yield f"certified: {look.case.dtype} {mode} {name}{list(place)}: {wrong}"
 
     def _outside(
         self, known: _Oracle, dtype: str, name: str, block: TruthBlock, place: tuple[int, int]

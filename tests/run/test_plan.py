@@ -54,7 +54,7 @@ def test_defaults_are_every_engine_two_dtypes_and_both_modes(spec: Read) -> None
     plan = _plan(spec(SQUARE))
     assert plan.engines[:3] == ("reference", "torch", "tensorflow")
     assert plan.named == plan.named_modes == frozenset()
-    assert [look.dtype for look in plan.looks] == ["float32", "float64"]
+    assert [look.case.dtype for look in plan.looks] == ["float32", "float64"]
     assert [p.mode for p in plan.looks[0].problems["torch"]] == ["reverse", "forward"]
     assert plan.timeout == 60.0
 
@@ -99,18 +99,18 @@ def test_a_layer_is_not_for_every_engine(spec: Read, tmp_path: Path) -> None:
 
 def test_command_line_beats_the_spec_beats_the_configuration(spec: Read) -> None:
     stated = spec(SQUARE + "\ndtypes: [float16]\ntimeout: 5")
-    assert _plan(stated).looks[0].dtype == "float16"
-    assert _plan(stated, dtypes=("bfloat16",)).looks[0].dtype == "bfloat16"
+    assert _plan(stated).looks[0].case.dtype == "float16"
+    assert _plan(stated, dtypes=("bfloat16",)).looks[0].case.dtype == "bfloat16"
     options = RunOptions(dtypes=Layered(fallback=("float64",)), timeout=Layered(fallback=9.0))
-    assert make_plan(stated, options, engines()).looks[0].dtype == "float16"
+    assert make_plan(stated, options, engines()).looks[0].case.dtype == "float16"
     assert make_plan(stated, options, engines()).timeout == 5.0
-    assert make_plan(spec(SQUARE), options, engines()).looks[0].dtype == "float64"
+    assert make_plan(spec(SQUARE), options, engines()).looks[0].case.dtype == "float64"
 
 
 def test_values_are_rounded_to_each_dtype(spec: Read) -> None:
     plan = _plan(spec("inputs: {x: 0.1}\nmodel: x ** 2"), dtypes=("float32", "float64"))
-    assert plan.looks[0].values["x"] == np.float64(np.float32(0.1))
-    assert plan.looks[1].values["x"] == 0.1
+    assert plan.looks[0].case.values["x"] == np.float64(np.float32(0.1))
+    assert plan.looks[1].case.values["x"] == 0.1
     problem = plan.looks[0].problems["reference"][0]
     assert (problem.dtype, problem.rounding) == ("float32", "float32")
 
@@ -118,31 +118,34 @@ def test_values_are_rounded_to_each_dtype(spec: Read) -> None:
 def test_integers_are_not_rounded(spec: Read) -> None:
     text = "inputs: {x: 1.0, n: {value: 2049, dtype: int64}}\nmodel: x * n"
     plan = _plan(spec(text), dtypes=("float16",))
-    assert plan.looks[0].values["n"] == 2049
-    assert plan.looks[0].values["n"].dtype == np.int64
+    assert plan.looks[0].case.values["n"] == 2049
+    assert plan.looks[0].case.values["n"].dtype == np.int64
 
 
 def test_points_are_looks_of_their_own(spec: Read) -> None:
     plan = _plan(spec(SQUARE + "\npoints: [{x: 1.0}, {x: 2.0}]"), dtypes=("float64",))
-    assert [(look.point, float(look.values["x"])) for look in plan.looks] == [(0, 1.0), (1, 2.0)]
-    assert _plan(spec(SQUARE)).looks[0].point is None
+    assert [(look.case.point, float(look.case.values["x"])) for look in plan.looks] == [
+        (0, 1.0),
+        (1, 2.0),
+    ]
+    assert _plan(spec(SQUARE)).looks[0].case.point is None
 
 
 def test_small_jacobians_are_whole(spec: Read) -> None:
     plan = _plan(spec("inputs: {x: {shape: [64], distribution: normal}}\nmodel: sin(x)"))
-    for projection in plan.looks[0].projections.values():
+    for projection in plan.looks[0].case.projections.values():
         assert projection.rows is None
         assert projection.columns is None
 
 
 def test_many_rows_are_probed_in_reverse_and_many_columns_in_forward(spec: Read) -> None:
     tall = "inputs: {x: {shape: [2], distribution: normal}}\nmodel: broadcast_to(x, (65, 2))"
-    projections = _plan(spec(tall)).looks[0].projections
+    projections = _plan(spec(tall)).looks[0].case.projections
     assert projections["reverse"].rows is not None
     assert projections["reverse"].rows.shape == (4, 65, 2)
     assert projections["forward"].columns is None
     wide = "inputs: {x: {shape: [5, 13], distribution: normal}}\nmodel: sum(x * x)"
-    projections = _plan(spec(wide)).looks[0].projections
+    projections = _plan(spec(wide)).looks[0].case.projections
     assert projections["reverse"].rows is None
     assert projections["forward"].columns is not None
     assert projections["forward"].columns["x"].shape == (4, 5, 13)
@@ -153,7 +156,9 @@ def test_probes_are_seeded_exact_and_of_two_kinds(spec: Read) -> None:
     one = spec(text)
 
     def probes(dtype: str, seed: int = 0) -> np.ndarray:
-        columns = _plan(one, dtypes=(dtype,), seed=seed).looks[0].projections["forward"].columns
+        columns = (
+            _plan(one, dtypes=(dtype,), seed=seed).looks[0].case.projections["forward"].columns
+        )
         assert columns is not None
         return columns["x"]
 
@@ -172,7 +177,7 @@ def test_probes_have_the_size_of_their_input(spec: Read) -> None:
         "  large: {shape: [80], distribution: uniform, low: 1000, high: 2000}\n"
         "model: sum(small * large)"
     )
-    columns = _plan(spec(text)).looks[0].projections["forward"].columns
+    columns = _plan(spec(text)).looks[0].case.projections["forward"].columns
     assert columns is not None
     assert np.all(np.abs(columns["small"][1]) == 2.0**-10)
     assert np.all(np.abs(columns["large"][1]) == 2.0**10)
@@ -181,7 +186,7 @@ def test_probes_have_the_size_of_their_input(spec: Read) -> None:
 def test_second_order_adds_its_modes(spec: Read) -> None:
     plan = _plan(spec("inputs: {x: [1.0, 2.0]}\nmodel: sin(x)\norder: 2\nmodes: [forward]"))
     assert [p.mode for p in plan.looks[0].problems["torch"]] == ["forward", "forward-over-reverse"]
-    projection = plan.looks[0].projections["forward-over-reverse"]
+    projection = plan.looks[0].case.projections["forward-over-reverse"]
     assert projection.rows is not None
     assert projection.rows.shape == (1, 2)
     assert projection.columns is None
@@ -190,7 +195,7 @@ def test_second_order_adds_its_modes(spec: Read) -> None:
 
 def test_large_hessians_are_probed(spec: Read) -> None:
     text = "inputs: {x: {shape: [33], distribution: normal}}\nmodel: sum(x ** 3)\norder: 2"
-    projection = _plan(spec(text)).looks[0].projections["reverse-over-reverse"]
+    projection = _plan(spec(text)).looks[0].case.projections["reverse-over-reverse"]
     assert projection.rows is None
     assert projection.columns is not None
     assert projection.columns["x"].shape == (4, 33)
@@ -201,20 +206,20 @@ def test_forward_mode_that_cannot_use_a_rule_is_left_out_with_a_note(spec: Read)
     look = plan.looks[0]
     assert [p.mode for p in look.problems["reference"]] == ["reverse", "forward"]
     assert [p.mode for p in look.problems["torch"]] == ["reverse"]
-    assert look.refused == ()
+    assert look.case.evaluations == ()
     assert {"torch", "tensorflow", "jax"} <= {note.partition(":")[0] for note in plan.notes}
     assert plan.notes[0].startswith("torch: forward mode was left out: ")
 
 
 def test_it_is_left_out_for_named_engines_too(spec: Read) -> None:
     plan = _plan(spec(CUSTOM), engines=("torch",))
-    assert plan.looks[0].refused == ()
+    assert plan.looks[0].case.evaluations == ()
     assert len(plan.notes) == 1
 
 
 def test_mode_that_was_named_is_refused_aloud(spec: Read) -> None:
     plan = _plan(spec(CUSTOM), modes=("forward",), engines=("torch", "reference"))
-    (refused,) = plan.looks[0].refused
+    (refused,) = plan.looks[0].case.evaluations
     assert (refused.engine, refused.mode) == ("torch", "forward")
     assert refused.failure is not None
     assert refused.failure.kind == "unsupported"
@@ -225,13 +230,13 @@ def test_engine_without_a_mode(spec: Read, fakes: dict[str, str]) -> None:
     plan = _plan(spec(SQUARE), engines=("onemode",))
     assert [p.mode for p in plan.looks[0].problems["onemode"]] == ["reverse"]
     named = _plan(spec(SQUARE), engines=("onemode",), modes=("forward",))
-    assert named.looks[0].refused[0].failure is not None
-    assert named.looks[0].refused[0].failure.message == "onemode has no forward mode"
+    assert named.looks[0].case.evaluations[0].failure is not None
+    assert named.looks[0].case.evaluations[0].failure.message == "onemode has no forward mode"
 
 
 def test_a_named_engine_that_can_do_nothing_of_a_spec_refuses_it_aloud(spec: Read) -> None:
     plan = _plan(spec(SQUARE), engines=("numpy", "reference"))
-    refused = plan.looks[0].refused
+    refused = plan.looks[0].case.evaluations
     assert [(found.engine, found.mode) for found in refused] == [
         ("numpy", "reverse"),
         ("numpy", "forward"),
@@ -289,8 +294,9 @@ def test_engines_without_the_device_refuse_it_where_they_were_named(spec: Read) 
     plan = _plan(spec(TRAINED), engines=("torch", "jax", "tensorflow", "eigen"))
     assert plan.without == {"eigen"}
     look = plan.looks[0]
-    assert {found.engine for found in look.refused} == {"eigen"}
-    assert {str(found.failure and found.failure.message) for found in look.refused} == {words}
+    refused = look.case.evaluations
+    assert {found.engine for found in refused} == {"eigen"}
+    assert {str(found.failure and found.failure.message) for found in refused} == {words}
     assert look.problems["eigen"] == ()
     assert all(look.problems[name] for name in ("torch", "jax", "tensorflow"))
     assert plan.notes[0] == "computed on cuda; float32 products in full precision"
