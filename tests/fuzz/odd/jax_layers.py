@@ -441,3 +441,54 @@ def swallows(x):
     with contextlib.suppress(TypeError):
         jnp.ones(2) @ jnp.ones(3)
     return jnp.sin(x)
+
+
+def _twice(double_backward):
+    """The sine with a vjp that has a vjp of its own: of `x`, what its cotangent was, and the next
+    one."""
+    slope = jax.custom_vjp(lambda x, g: g * jnp.cos(x))
+    slope.defvjp(lambda x, g: (g * jnp.cos(x), (x, g)), lambda at, h: double_backward(*at, h))
+    return _rule(slope)
+
+
+def twice_right(x):
+    """Right: a vjp with a vjp of its own.
+    order: 2
+    """
+    return _twice(lambda x, g, h: (-h * g * jnp.sin(x), h * jnp.cos(x)))(x) ** 2
+
+
+def twice_wrong_sign(x):
+    """GC106: the second derivative has the wrong sign.
+    order: 2
+    """
+    return _twice(lambda x, g, h: (h * g * jnp.sin(x), h * jnp.cos(x)))(x)
+
+
+def twice_without_the_slope(x):
+    """GC106: what the cotangent depends on is left out.
+    order: 2
+    """
+    return _twice(lambda x, g, h: (-h * g * jnp.sin(x), jnp.zeros_like(h)))(x) ** 2
+
+
+def twice_forgets_the_upstream(x):
+    """GC106: the first cotangent is taken for 1.
+    order: 2
+    """
+    return 3 * _twice(lambda x, g, h: (-h * jnp.sin(x), h * jnp.cos(x)))(x)
+
+
+def twice_stopped(x):
+    """GC106: the tangent stops at its slope.
+    order: 2
+    """
+    return _tangent(lambda x, t: t * jax.lax.stop_gradient(jnp.cos(x)))(x)
+
+
+def twice_by_a_wrong_tangent(x):
+    """GC106: the slope has a jvp of its own, which is twice too large.
+    order: 2
+    """
+    slope = _tangent(lambda x, t: -2 * t * jnp.sin(x), jnp.cos)
+    return _tangent(lambda x, t: t * slope(x))(x)

@@ -494,3 +494,56 @@ def swallows(x):
     with contextlib.suppress(tf.errors.InvalidArgumentError):
         tf.ones([2, 2]) @ tf.ones([3, 3])
     return tf.sin(x)
+
+
+def _twice(double_backward):
+    """The sine with a gradient that has a custom gradient of its own: of `x`, what its upstream
+    gradient was, and the next one."""
+
+    @tf.custom_gradient
+    def slope(x, g):
+        return g * tf.cos(x), lambda h: double_backward(x, g, h)
+
+    return _rule(slope)
+
+
+def twice_right(x):
+    """Right: a gradient with a gradient of its own.
+    order: 2
+    """
+    return _twice(lambda x, g, h: (-h * g * tf.sin(x), h * tf.cos(x)))(x) ** 2
+
+
+def twice_wrong_sign(x):
+    """GC106: the second derivative has the wrong sign.
+    order: 2
+    """
+    return _twice(lambda x, g, h: (h * g * tf.sin(x), h * tf.cos(x)))(x)
+
+
+def twice_without_the_slope(x):
+    """GC106: what the upstream gradient depends on is left out.
+    order: 2
+    """
+    return _twice(lambda x, g, h: (-h * g * tf.sin(x), None))(x) ** 2
+
+
+def twice_without_the_bend(x):
+    """GC106: the slope is taken for a constant.
+    order: 2
+    """
+    return _twice(lambda x, g, h: (None, h * tf.cos(x)))(x)
+
+
+def twice_forgets_the_upstream(x):
+    """GC106: the first upstream gradient is taken for 1.
+    order: 2
+    """
+    return 3.0 * _twice(lambda x, g, h: (-h * tf.sin(x), h * tf.cos(x)))(x)
+
+
+def twice_stopped(x):
+    """GC106: the gradient stops at its slope.
+    order: 2
+    """
+    return _rule(lambda x, g: g * tf.stop_gradient(tf.cos(x)))(x)

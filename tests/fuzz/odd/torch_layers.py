@@ -771,3 +771,93 @@ class Parametrized(nn.Module):
 
     def forward(self, x):
         return self.linear(x)
+
+
+def _twice(double_backward, forward=torch.sin, slope=torch.cos):
+    """A layer whose backward is a Function of its own, with this backward of `x`, what its upstream
+    gradient was, and the next one."""
+
+    class Slope(Function):
+        @staticmethod
+        def forward(ctx, x, g):
+            ctx.save_for_backward(x, g)
+            return g * slope(x)
+
+        @staticmethod
+        def backward(ctx, h):
+            return double_backward(*ctx.saved_tensors, h)
+
+    class Rule(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return forward(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return Slope.apply(ctx.saved_tensors[0], g)
+
+    return Rule.apply
+
+
+def twice_right(x):
+    """Right: a backward with a backward of its own.
+    order: 2
+    """
+    return _twice(lambda x, g, h: (-h * g * torch.sin(x), h * torch.cos(x)))(x) ** 2
+
+
+def twice_wrong_sign(x):
+    """GC106: the second derivative has the wrong sign.
+    order: 2
+    """
+    return _twice(lambda x, g, h: (h * g * torch.sin(x), h * torch.cos(x)))(x)
+
+
+def twice_without_the_slope(x):
+    """GC106: what the upstream gradient depends on is left out.
+    order: 2
+    """
+    return _twice(lambda x, g, h: (-h * g * torch.sin(x), None))(x) ** 2
+
+
+def twice_without_the_bend(x):
+    """GC106: the slope is taken for a constant.
+    order: 2
+    """
+    return _twice(lambda x, g, h: (None, h * torch.cos(x)))(x)
+
+
+def twice_forgets_the_upstream(x):
+    """GC106: the first upstream gradient is taken for 1.
+    order: 2
+    """
+    return 3 * _twice(lambda x, g, h: (-h * torch.sin(x), h * torch.cos(x)))(x)
+
+
+def twice_saved_detached(x):
+    """GC106: the backward detaches what it has saved.
+    order: 2
+    """
+    return _rule(lambda x, g: g * torch.cos(x.detach()))(x)
+
+
+def twice_without_grad(x):
+    """GC106: the backward computes its slope without a graph.
+    order: 2
+    """
+
+    def backward(x, g):
+        with torch.no_grad():
+            slope = torch.cos(x)
+        return g * slope
+
+    return _rule(backward)(x)
+
+
+def twice_of_another_function(x):
+    """GC106: by half off in the second derivative of a square.
+    order: 2
+    """
+    second = _twice(lambda x, g, h: (h * g, 2 * h * x), torch.square, lambda x: 2 * x)
+    return second(x).sum()
