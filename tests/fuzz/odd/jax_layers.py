@@ -444,8 +444,8 @@ def swallows(x):
 
 
 def _twice(double_backward):
-    """The sine with a vjp that has a vjp of its own: of `x`, what its cotangent was, and the next
-    one."""
+    """The sine with a vjp that has this vjp in turn, a function of `x`, the first cotangent and the
+    second."""
     slope = jax.custom_vjp(lambda x, g: g * jnp.cos(x))
     slope.defvjp(lambda x, g: (g * jnp.cos(x), (x, g)), lambda at, h: double_backward(*at, h))
     return _rule(slope)

@@ -774,8 +774,8 @@ class Parametrized(nn.Module):
 
 
 def _twice(double_backward, forward=torch.sin, slope=torch.cos):
-    """A layer whose backward is a Function of its own, with this backward of `x`, what its upstream
-    gradient was, and the next one."""
+    """A layer whose backward is a Function with this backward in turn, a function of `x`, the first
+    upstream gradient and the second."""
 
     class Slope(Function):
         @staticmethod
