@@ -160,14 +160,11 @@ class LayerSubject(FrameworkLayer):
             found = evaluated(self.inputs({}), along)
             if found and all(part is None for part in found):
                 return None
-            parts = zip(self.outputs, found, strict=True)
-            return np.concatenate(
-                [np.zeros(0)]
-                + [
-                    np.zeros(y.size) if u is None else self.fw.numpy(u).reshape(-1)
-                    for y, u in parts
-                ]
-            )
+            parts = [
+                np.zeros(output.size) if part is None else self.fw.numpy(part).reshape(-1)
+                for output, part in zip(self.outputs, found, strict=True)
+            ]
+            return np.concatenate([np.zeros(0), *parts])
 
     def _jvp(
         self, names: Sequence[str], inputs: Mapping[str, Any], along: Sequence[Any]
