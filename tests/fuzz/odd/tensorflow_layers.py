@@ -497,8 +497,8 @@ def swallows(x):
 
 
 def _twice(double_backward):
-    """The sine with a gradient that has this gradient in turn, a function of `x`, the first upstream
-    gradient and the second."""
+    """The sine with a gradient that has this gradient in turn, a function of `x`, the first
+    upstream gradient and the second."""
 
     @tf.custom_gradient
     def slope(x, g):
