@@ -81,6 +81,7 @@ def assert_close(got: Array, expected: Array, where: str) -> None:
     np.testing.assert_allclose(got, expected, rtol=0, atol=BOUND * size, err_msg=where)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formula", FORMULAS)
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(

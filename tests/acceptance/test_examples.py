@@ -17,6 +17,8 @@ import pytest
 
 from tests.cli.calling import environment
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).parents[2]
 FOLDER = "specs/examples/"
 ENGINES = ("reference", "torch", "tensorflow", "jax")

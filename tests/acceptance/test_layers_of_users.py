@@ -13,6 +13,8 @@ import pytest
 
 from tests.cli.calling import environment
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).parents[2]
 
 

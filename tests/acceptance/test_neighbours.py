@@ -12,6 +12,8 @@ from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.run.session import run
 
+pytestmark = pytest.mark.exhaustive
+
 NUMPY = """
 import faulthandler, os, pickle, resource, signal, subprocess, sys, threading
 import numpy as np

@@ -103,6 +103,7 @@ def by(engine: str, layer, *values) -> list[Finding]:
     return [f for f in report.findings if f.code == "GC404"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("engine", "sphere", "entropy"),
     [
@@ -125,6 +126,7 @@ def test_other_frameworks(engine, sphere, entropy) -> None:
     assert "without the bound it is -1e+09" in one.message
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("engine", "layer", "value"),
     [

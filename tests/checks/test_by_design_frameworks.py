@@ -88,6 +88,7 @@ def tf_detached(x):
     return tf.stop_gradient(x)
 
 
+@pytest.mark.exhaustive
 def test_jax() -> None:
     forms, settings = declared("jax_layer"), {"engine": "jax", "dtypes": ["float64"]}
     report = check(jax_layer, X, by_design=forms, **settings)
@@ -98,6 +99,7 @@ def test_jax() -> None:
     assert {f.cause.text for f in report.findings if f.cause} == {"jax.lax.stop_gradient(x)"}
 
 
+@pytest.mark.exhaustive
 def test_tensorflow() -> None:
     forms = declared("tensorflow_layer")
     forms[0]["function"], forms[1]["function"] = "tf_spike", "tf_rounded"

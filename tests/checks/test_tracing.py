@@ -77,6 +77,7 @@ MATRICES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [*JAX, *MATRICES])
 def test_operations_of_jax(name: str) -> None:
     layer, x = (JAX[name], VECTOR) if name in JAX else (MATRICES[name], SQUARE)

@@ -74,6 +74,7 @@ def contains(block: TruthBlock, exact: np.ndarray, where: tuple[int, int] = (0, 
         return bool(off <= mp.mpf(float(block.error[where])) + mp.mpf(10) ** -55)
 
 
+@pytest.mark.exhaustive
 @seed(20240)
 @settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(formula=formulas(("x", "y")), data=st.data())

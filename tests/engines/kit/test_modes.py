@@ -116,6 +116,7 @@ def test_second_derivatives_are_the_closed_forms(
         np.testing.assert_allclose(answer.gradients[name].values, block, rtol=1e-14)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["reverse", "forward"])
 @pytest.mark.parametrize("text", FORMULAS)
 def test_engines_agree(
@@ -136,6 +137,7 @@ def test_engines_agree(
             )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["reverse-over-reverse", "forward-over-reverse"])
 @pytest.mark.parametrize(
     "text",

@@ -102,6 +102,7 @@ def test_second_derivative_is_repaired_by_what_cancels(engine: Engine, ask: Ask,
     assert trace.repaired < 64
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("directed", [False, True], ids=["whole", "directions"])
 @pytest.mark.parametrize("mode", SECOND)
 def test_every_entry_of_a_hessian_is_the_one_that_is_written_down(

@@ -95,6 +95,7 @@ RANGES = ((0.2, 0.8), (1.2, 2.8), (-0.8, -0.2), (-2.8, -1.2), None)
 """Where numbers are drawn from, in turn; None: around those of the example."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rule", CATALOGUE, ids=lambda rule: rule.text)
 def test_both_sides_have_the_same_value_and_gradient(rule: Rewrite) -> None:
     """In exact arithmetic, at random points where the conditions hold."""
