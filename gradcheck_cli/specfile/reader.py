@@ -26,7 +26,7 @@ from gradcheck_cli.specfile.defaults import LISTS, Defaults, is_defaults, read_d
 from gradcheck_cli.specfile.inputs import Inputs, read_inputs
 from gradcheck_cli.specfile.layers import read_designs, read_implementations, read_model
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
-from gradcheck_cli.specfile.text import Lines, checked, load
+from gradcheck_cli.specfile.text import Lines, checked, first_line, load
 from gradcheck_cli.specfile.values import number
 from gradcheck_cli.specfile.yaml_tree import Document, Problem, documents
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, plain
@@ -52,7 +52,7 @@ def read(
     found = [document for document in documents(source.text) if not _is_empty(document)]
     if not found:
         help = "a spec needs at least `inputs` and `model`"
-        span = _written(lines, source.text)
+        span = _written(lines, source.text) or first_line(source)
         return [], [
             SpecError(
                 Codes.YAML_SYNTAX, path, "there is no spec in this file", span, source, help=help

@@ -111,9 +111,16 @@ def checked(source: Source) -> Source | SpecError:
             Codes.YAML_SYNTAX,
             source.path,
             "the file is empty",
+            first_line(source),
+            source,
             help="a spec needs at least `inputs` and `model`",
         )
     return source
+
+
+def first_line(source: Source) -> Span:
+    """The place of a mistake that is about the whole file."""
+    return Span(1, 1, 1, max(2, len(source.line(1)) + 1))
 
 
 def _at(source: Source, start: int, code: str, message: str, help: str) -> SpecError:

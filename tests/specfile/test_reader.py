@@ -159,10 +159,10 @@ def test_schema_and_formula_mistakes_are_told_together_in_order() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "GC902 - the file is empty"),
-        ("  \n\n", "GC902 - the file is empty"),
-        ("# nothing\n", "GC902 - there is no spec in this file"),
-        ("---\n---\n", "GC902 - there is no spec in this file"),
+        ("", "GC902 1:1-2 the file is empty"),
+        ("  \n\n", "GC902 1:1-2 the file is empty"),
+        ("# nothing\n", "GC902 1:1-10 there is no spec in this file"),
+        ("---\n---\n", "GC902 1:1-4 there is no spec in this file"),
         ("&&", "GC902 1:1-3 there is no spec in this file"),
         ("# nothing\n--- &a\n", "GC902 2:1-7 there is no spec in this file"),
         ("---\n  ~  # nothing\n", "GC902 2:3-15 there is no spec in this file"),

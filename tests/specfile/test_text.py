@@ -77,7 +77,7 @@ def test_text_that_was_given_has_the_same_limit() -> None:
         ("a: 1".encode("utf-16"), "GC901 - the file is UTF-16, not UTF-8"),
         (b"a: 1\nb: \x00", "GC901 2:4-5 a NUL byte in the file: it is not a text file"),
         (b"\x89PNG\r\n", "GC901 1:1-2 the file is not UTF-8 text: byte 0x89"),
-        (b"", "GC902 - the file is empty"),
+        (b"", "GC902 1:1-2 the file is empty"),
     ],
 )
 def test_bytes_that_are_no_text(tmp_path: Path, data: bytes, expected: str) -> None:
