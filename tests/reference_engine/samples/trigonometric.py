@@ -32,6 +32,7 @@ DRAWS: dict[str, Draw] = {
     "acos": INSIDE_ONE,
     "acosh": ABOVE_ONE,
     "atanh": INSIDE_ONE,
+    "sinc": AWAY_FROM_ZERO,
 }
 
 ROWS: dict[str, list[Sample]] = {
