@@ -56,14 +56,15 @@ class Formula(CaseExamination):
         if isinstance(truth, Truth):
             return replace(case, truth=truth)
         if truth.kind in LIMITS:
-            self.notes.append(f"the truth could not be computed: {truth.message}")
+            what = "truth" if case.truth is None else "cost of rounding"
+            self.notes.append(f"the {what} could not be computed: {truth.message}")
         else:
             truth = replace(truth, kind="internal")
         if case.truth is None:
             return replace(case, no_truth=truth)
         if truth.kind == "internal":
             self.mistaken(truth)
-        return case
+        return replace(case, unweighed=True)
 
     def second_look(self, found: Sequence[Suspect]) -> Steps[Case]:
         """With a trace, in its own precision and in another one; where inputs are subnormal, also

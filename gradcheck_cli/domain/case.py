@@ -63,7 +63,8 @@ class Case:
     inputs are subnormal, `kept` has what the reference engine, which takes them as they are, gives
     at them in `dtype`, and `zero` what it gives at 0 in their places, by mode. `named`
     are the engines that the user asked for by name, `named_modes` likewise: there GC705 is an
-    error, elsewhere a note. `no_truth` says why there is none.
+    error, elsewhere a note. `no_truth` says why there is none. `unweighed`: what rounding may
+    cost was requested and could not be computed.
     """
 
     spec: Spec
@@ -81,6 +82,7 @@ class Case:
     named: frozenset[str] = frozenset()
     named_modes: frozenset[str] = frozenset()
     seed: int = 0
+    unweighed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,6 +252,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             case.spec.tolerance,
             repairable=_repairable(case, evaluation),
             documented=_documented(case, evaluation, name),
+            unweighed=case.unweighed,
         )
         if name in convicted:
             judged.verdict[convicted[name]] = Verdict.WRONG

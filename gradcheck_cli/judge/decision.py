@@ -69,6 +69,7 @@ class Evidence:
     tolerance: Tolerance | None
     repairable: bool | None
     documented: TruthBlock | None
+    unweighed: bool
 
     @cached_property
     def ulps(self) -> Array:
@@ -170,6 +171,11 @@ class Evidence:
         return self.off & (lost | measures.has_tolerance(self.format, self.tolerance))
 
     @cached_property
+    def may_be_rounding(self) -> Mask:
+        """Lost digits that rounding may explain, where its cost is unknown."""
+        return self.unweighed & (self.vanished | self.lossy)
+
+    @cached_property
     def documents_it(self) -> Mask:
         """Defects that the documentation of the engine speaks of."""
         if self.documented is None or not np.any(self.off):
@@ -251,6 +257,13 @@ TABLE: tuple[Row, ...] = (
         wording.documented,
     ),
     Row(Verdict.WRONG, lambda e: e.wrong | e.outside_kink, Codes.WRONG_GRADIENT, wording.wrong),
+    Row(
+        Verdict.UNDECIDED,
+        lambda e: e.may_be_rounding,
+        Codes.UNDECIDED,
+        wording.undecided,
+        of_point=True,
+    ),
     Row(Verdict.UNDERFLOW, lambda e: e.vanished, Codes.UNDERFLOW_TO_ZERO, wording.vanished),
     Row(Verdict.PRECISION, lambda e: e.lossy, Codes.PRECISION_LOSS, wording.lossy),
     Row(Verdict.CORRECT, lambda e: e.off),
@@ -278,6 +291,7 @@ def judge_block(
     *,
     repairable: bool | None = None,
     documented: TruthBlock | None = None,
+    unweighed: bool = False,
 ) -> Judged:
     """The verdict of every entry of one block.
 
@@ -285,9 +299,10 @@ def judge_block(
     again. `lost` marks rows whose output is not finite, shape (rows, 1) or (rows, columns).
     `repairable` says whether rounding may spoil the worst entry, as its operations show: where it
     may not, the floor is known. None where nobody looked at them. `documented` is what the engine
-    says that it gives, where that is no exact derivative.
+    says that it gives, where that is no exact derivative. `unweighed`: the cost of rounding in
+    `block` is not known.
     """
-    evidence = Evidence(g, block, wide, lost, fmt, tolerance, repairable, documented)
+    evidence = Evidence(g, block, wide, lost, fmt, tolerance, repairable, documented, unweighed)
     verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
     if evidence.all_right:
         return Judged(verdict, evidence.ulps)

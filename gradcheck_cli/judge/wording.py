@@ -161,5 +161,7 @@ def jump(about: About) -> str:
 def undecided(about: About) -> str:
     assert about.case.truth is not None
     unknown = "the error bar of the truth is too wide to tell"
+    if about.case.unweighed:
+        unknown = "what rounding may cost could not be computed"
     why = about.case.truth.reasons.get((about.mode, about.name), unknown)
     return f"`{about.name}`: undecided: {why}"

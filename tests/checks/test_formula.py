@@ -22,6 +22,7 @@ from gradcheck_cli.truth.screening import screen
 from tests.conftest import loaded, spec_of
 
 RIGHT = ("x ** 2", 2.0)
+LOSSY = ("(exp(x) - 1) / x", 1e-4)
 UNSTABLE = ("3 * (1 / exp(x))", 100.0)
 LATE = Failure("timed-out", "gave no answer within 60 s")
 GONE = Failure("crashed", "the worker process was killed by SIGSEGV")
@@ -135,6 +136,16 @@ def test_what_was_known_before_the_cost_of_rounding_stays() -> None:
     assert look.case.no_truth is None
     assert "GC201" in codes(look)
     assert [finding.code for finding in look.mistakes] == ["GC706"]
+
+
+def test_lost_digits_are_undecided_where_the_cost_of_rounding_is_late() -> None:
+    look = formula(*LOSSY)
+    driven(look, failing(TruthRequest, LATE, looks=1))
+    assert codes(look) == {"GC501"}
+    assert "what rounding may cost could not be computed" in look.findings[0].message
+    assert look.notes == ["the cost of rounding could not be computed: gave no answer within 60 s"]
+    driven(weighed := formula(*LOSSY))
+    assert codes(weighed) == {"GC301"}
 
 
 @pytest.mark.parametrize("failure", [LATE, GONE])
