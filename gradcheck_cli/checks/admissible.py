@@ -18,7 +18,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
+from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Lines, Unbounded
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.specfile.kinds import KINDS, Kind
 
@@ -168,7 +168,7 @@ class Admissible:
     def lines(self, row: Array) -> Lines:
         return self._subject.lines(row)
 
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         plain, cuts = self._subject.uncut(row)
         return self._pulled(plain, {}), [
             cut

@@ -29,7 +29,7 @@ from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Slope
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.of_large_layers import Projections
-from gradcheck_cli.truth.of_layers import own_size, stirred_values
+from gradcheck_cli.truth.of_layers import own_size, ulp_perturbed
 from gradcheck_cli.truth.weighing import contradicted, left_open
 
 OF_THE_ENGINE = (
@@ -178,7 +178,7 @@ def _in_other_precisions(
         with layer.elsewhere("float32", {}) as other:
             if other is not None:
                 return narrow, _gradients(other, part), other.dtype
-    anew = _gradients(layer.narrow, part, stirred_values(layer.narrow))
+    anew = _gradients(layer.narrow, part, ulp_perturbed(layer.narrow))
     return narrow, anew, layer.narrow.dtype
 
 

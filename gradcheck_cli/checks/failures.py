@@ -30,16 +30,20 @@ OF_NUMBERS = (
 INTEGERS = re.compile(r"\b(ints?|int32|int64|long|integers?|index|indices)\b", re.IGNORECASE)
 
 
-def told_once(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) -> list[Finding]:
+def drop_implied(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) -> list[Finding]:
     """All findings about one spec's layers, without those that another explains. What the checks
     of behaviour found has no dtype."""
     engines = [problem.implementation.engine for problem in problems]
-    fickle = {engine for engine, answer in zip(engines, answers, strict=True) if answer.fickle}
+    nondeterministic = {
+        engine for engine, answer in zip(engines, answers, strict=True) if answer.nondeterministic
+    }
     findings = [
         finding
         for engine, answer in zip(engines, answers, strict=True)
         for finding in answer.findings
-        if engine not in fickle or finding.dtype is None or not finding.code.startswith(OF_NUMBERS)
+        if engine not in nondeterministic
+        or finding.dtype is None
+        or not finding.code.startswith(OF_NUMBERS)
     ]
     pushed = {  # tangents pass where cotangents are meant not to
         engine

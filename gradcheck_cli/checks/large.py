@@ -34,7 +34,7 @@ from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS, dot
 from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, Look
 from gradcheck_cli.truth.of_large_layers import Moving, Projections
-from gradcheck_cli.truth.of_layers import stirred_values
+from gradcheck_cli.truth.of_layers import ulp_perturbed
 
 USUAL: Enough = 2.0**-33  # of a product: what bars are where nothing is in the way of long steps
 PART: Step = 0.37  # of a cotangent: no power of two, so that everything is rounded anew
@@ -213,7 +213,7 @@ class Projected:
         apart = np.abs(found.estimate.value - expected)
         off = ~found.agrees & (apart <= 2.0 ** -(ERROR_BITS * fmt.bits) * np.abs(expected))
         for k in np.flatnonzero(off):
-            moved = truth.pulled(PART * truth.rows[k], stirred_values(self.layer.highest))
+            moved = truth.pulled(PART * truth.rows[k], ulp_perturbed(self.layer.highest))
             there = float(truth.products(moved, number)[int(truth.draws.by_entry)]) / PART
             found.estimate.error[k] += FIRST_ORDER_SLACK * ROUNDINGS * abs(there - expected[k])
         found.agrees = apart <= found.estimate.error

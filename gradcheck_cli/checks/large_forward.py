@@ -22,7 +22,7 @@ from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.verify_first import Look
 from gradcheck_cli.truth.of_large_layers import Moving, Projections
-from gradcheck_cli.truth.of_layers import stirred_values
+from gradcheck_cli.truth.of_layers import ulp_perturbed
 
 State = Literal["checked", "left out", "failed"]
 
@@ -94,9 +94,7 @@ class Forward:
         highest, rows = self.truth.subject, self.truth.rows
         near = 2.0 ** -(FORMATS[highest.dtype].bits / 2) * np.sqrt(rows**2 @ pushed**2)
         within = np.abs(mine - seen.estimate.value) <= near
-        stirred = (
-            self.layer.bind(highest.dtype, stirred_values(highest)) if np.any(within) else None
-        )
+        stirred = self.layer.bind(highest.dtype, ulp_perturbed(highest)) if np.any(within) else None
         if stirred is None:
             return seen
         try:

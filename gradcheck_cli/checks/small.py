@@ -18,7 +18,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge import suspects
-from gradcheck_cli.truth.of_layers import CallableTruth, stirred_values
+from gradcheck_cli.truth.of_layers import CallableTruth, ulp_perturbed
 
 ENTRIES = 1024  # of a Jacobian that is computed whole
 PASSES = 64  # backward, for a whole Jacobian
@@ -103,7 +103,7 @@ class Whole(Gradients):
         if subject is self.layer.highest and not stirred:
             ran, seconds = self._truth.ran, self._truth.seconds  # the truth asked the same
         else:
-            ran = subject.run(Call(stirred_values(subject) if stirred else {}, self.cotangents))
+            ran = subject.run(Call(ulp_perturbed(subject) if stirred else {}, self.cotangents))
             seconds = time.perf_counter() - started
         return self.evaluation(subject, ran, seconds)
 

@@ -31,7 +31,7 @@ from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR, Seconds
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.layer.custom import CustomCall, Uncut
+from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import is_internal, one_line
@@ -86,7 +86,7 @@ class WrongGradients:
         self._codes = codes
         self._designs = tuple(declared_in(problem).values())
         self._of_mode: dict[Mode, list[tuple[_Wrong, ...]]] = {}
-        self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[Uncut]]] = {}
+        self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]] = {}
         self.notes: dict[str, None] = {}
         self.faults: dict[str, Finding] = {}
 
@@ -322,7 +322,7 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
     )
 
 
-def _detached(finding: Finding, cut: Uncut) -> Cause:
+def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
     what = " ".join(cut.place.text.split())
     story = f"with `{what}` in the graph there is a gradient"
     if finding.entries:
@@ -357,7 +357,7 @@ def _missing_if_cut(finding: Finding) -> Finding:
     )
 
 
-def _overwritten(finding: Finding, cut: Uncut) -> Cause:
+def _overwritten(finding: Finding, cut: GradientBarrier) -> Cause:
     return Cause(
         op=cut.name,
         phase="forward",

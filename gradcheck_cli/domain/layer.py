@@ -100,8 +100,8 @@ class LayerProblem:
 class LayerAnswer:
     """What was found. Small, however large the layer: entries that are right stay in the worker.
 
-    `fickle`: the layer gives another result at every call, so that no judgement of its numbers
-    means anything.
+    `nondeterministic`: the layer gives another result at every call, so that no judgement of its
+    numbers means anything.
     """
 
     checks: tuple[Check, ...] = ()
@@ -109,7 +109,7 @@ class LayerAnswer:
     readings: tuple[Reading, ...] = ()
     notes: tuple[str, ...] = ()
     failure: Failure | None = None
-    fickle: bool = False
+    nondeterministic: bool = False
     duration_s: float = 0.0
     by_design: tuple[Meant, ...] = ()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradcheck_cli.checks.failures import told_once, with_failure
+from gradcheck_cli.checks.failures import drop_implied, with_failure
 from gradcheck_cli.checks.formula import Formula
 from gradcheck_cli.checks.protocol import Ask, Examination, Question, Steps
 from gradcheck_cli.checks.readings import readings_of
@@ -95,7 +95,7 @@ class Work:
         layers = [layer.answer for layer in self.layers]
         examined: list[Examination] = [*self.looks, *self.trainings]
         found = Found(
-            findings=told_once(self.plan.layers, layers),
+            findings=drop_implied(self.plan.layers, layers),
             trainings=[path for training in self.trainings for path in training.paths],
             layers=layers,
             duration_s=max(self.seconds.values(), default=0.0),

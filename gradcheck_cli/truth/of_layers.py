@@ -372,7 +372,7 @@ def own_size(value: Array) -> Array:
     return np.where(size == 0, 1.0, size)
 
 
-def stirred_values(subject: Subject, seed: int = 0) -> dict[str, Array]:
+def ulp_perturbed(subject: Subject, seed: int = 0) -> dict[str, Array]:
     """Values of the leaves that are a few ulps away: everything on the way is rounded anew."""
     rng = np.random.default_rng([seed, 37])
     move = 8 * FORMATS[subject.dtype].unit_roundoff

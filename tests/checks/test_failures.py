@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gradcheck_cli.checks.failures import told_once, with_failure
+from gradcheck_cli.checks.failures import drop_implied, with_failure
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.place import Place, Source, Span
@@ -19,10 +19,12 @@ def found(code: str, dtype: str | None = "float32", mode: str = "reverse") -> Fi
     return Finding(code, "error", "", SPAN, "torch", dtype, mode, "x")
 
 
-def told(*findings: Finding, fickle: bool = False) -> list[tuple[str, str | None]]:
+def told(*findings: Finding, nondeterministic: bool = False) -> list[tuple[str, str | None]]:
     numbers = LayerAnswer(findings=tuple(f for f in findings if f.dtype))
-    behaviour = LayerAnswer(findings=tuple(f for f in findings if not f.dtype), fickle=fickle)
-    return [(finding.code, finding.dtype) for finding in told_once(TWO, [numbers, behaviour])]
+    behaviour = LayerAnswer(
+        findings=tuple(f for f in findings if not f.dtype), nondeterministic=nondeterministic
+    )
+    return [(finding.code, finding.dtype) for finding in drop_implied(TWO, [numbers, behaviour])]
 
 
 def test_what_the_numbers_say_already() -> None:
@@ -38,10 +40,10 @@ def test_what_forward_mode_says_already() -> None:
 
 
 def test_numbers_of_a_layer_that_is_never_the_same_mean_nothing() -> None:
-    assert told(found("GC301"), found("GC602", None), fickle=True) == [("GC602", None)]
+    assert told(found("GC301"), found("GC602", None), nondeterministic=True) == [("GC602", None)]
     undecided = replace(found("GC501"), engine=None)  # as findings about the point are
-    assert told(undecided, found("GC602", None), fickle=True) == [("GC602", None)]
-    kept = told(found("GC701"), found("GC602", None), fickle=True)
+    assert told(undecided, found("GC602", None), nondeterministic=True) == [("GC602", None)]
+    kept = told(found("GC701"), found("GC602", None), nondeterministic=True)
     assert kept == [("GC701", "float32"), ("GC602", None)]
 
 
@@ -61,8 +63,8 @@ def test_a_crash_is_told_once() -> None:
     crashed = LayerAnswer(failure=Failure("crashed", "it died"))
     numbers = with_failure(PROBLEM, crashed)
     behaviour = with_failure(TWO[1], crashed)
-    assert [f.code for f in told_once(TWO, [numbers, behaviour])] == ["GC702"]
-    (alone,) = told_once(TWO[1:], [behaviour])
+    assert [f.code for f in drop_implied(TWO, [numbers, behaviour])] == ["GC702"]
+    (alone,) = drop_implied(TWO[1:], [behaviour])
     assert alone.message == "while its behaviour was checked: it died"
     assert [check.status for check in numbers.checks] == ["error"]
 

@@ -122,7 +122,7 @@ def test_what_is_none_of_ours_does_not_travel(value: Any) -> None:
         Failure("raised", 1),  # type: ignore[arg-type]
         Failure("well", "words"),  # type: ignore[arg-type]
         LayerAnswer(checks=("passed",)),  # type: ignore[arg-type]
-        LayerAnswer(fickle=0),  # type: ignore[arg-type]
+        LayerAnswer(nondeterministic=0),  # type: ignore[arg-type]
         replace(ANSWERS[8], output=None),
         Truth("float64", np.array(1.0), np.array(0.0), {"x": BLOCK}),  # type: ignore[dict-item]
     ],

@@ -30,14 +30,14 @@ ELSEWHERE: Step = 2.0**-6
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Something that a layer does and should not. `severity` where it is not that of the code;
-    `fickle` as in `LayerAnswer`."""
+    `nondeterministic` as in `LayerAnswer`."""
 
     code: str
     message: str
     input: str | None = None
     detail: str = ""
     severity: Severity | None = None
-    fickle: bool = False
+    nondeterministic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

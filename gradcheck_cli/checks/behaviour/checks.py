@@ -76,14 +76,14 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
         if digits:
             bench = Bench(subject, fresh, problem, digits)
             faults = list(_faults(bench))
-        fickle = any(fault.fickle for fault in faults)
-        if bench.first.random and not fickle:
+        nondeterministic = any(fault.nondeterministic for fault in faults)
+        if bench.first.random and not nondeterministic:
             faults.insert(0, Fault(Codes.STOCHASTIC, DRAWS))
         where = Where(bench)
         return LayerAnswer(
             findings=tuple(_finding(problem, fault, where.of(fault)) for fault in faults),
             notes=tuple(_notes(bench)),
-            fickle=fickle,
+            nondeterministic=nondeterministic,
         )
     finally:
         subject.close()

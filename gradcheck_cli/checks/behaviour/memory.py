@@ -22,7 +22,7 @@ def remembered(bench: Bench) -> Iterator[Fault]:
     for later in runs[1:]:
         found = bench.apart(bench.first, later, bars)
         if found is not None:
-            yield replace(_changing(bench, runs, found), fickle=True)
+            yield replace(_changing(bench, runs, found), nondeterministic=True)
             return
     for way in (_after_another, _over_one_graph, _with_one_between, _on_a_fresh_layer):
         fault = way(bench)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.jax.walk import Walk
-from gradcheck_cli.engines.layer.custom import Uncut
+from gradcheck_cli.engines.layer.custom import GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
 
 MOST_CUTS = 16  # that are let through, each in a run of its own
@@ -21,7 +21,7 @@ def uncut(
     leaves: Mapping[str, Any],
     wrt: Sequence[str],
     cotangents: Sequence[Any],
-) -> list[Uncut]:
+) -> list[GradientBarrier]:
     """The gradients with each stop let through. `call` takes the `leaves` in order."""
     places = Places(__name__)
     arrays = list(leaves.values())
@@ -39,5 +39,5 @@ def uncut(
             name: np.asarray(grad).astype(np.float64).reshape(-1)
             for name, grad in zip(wrt, pull(list(cotangents)), strict=True)
         }
-        found.append(Uncut("jax.lax.stop_gradient()", place, gradients))
+        found.append(GradientBarrier("jax.lax.stop_gradient()", place, gradients))
     return found

@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, row
 
-MOVES = frozenset(
+DATA_MOVEMENT = frozenset(
     [
         *("reshape", "squeeze", "expand_dims", "transpose", "broadcast_in_dim", "slice", "rev"),
         *("dynamic_slice", "dynamic_update_slice", "concatenate", "pad", "gather", "split", "tile"),
@@ -23,7 +23,7 @@ MOVES = frozenset(
 )
 """They take numbers to other places, and put zeros where none come to."""
 
-HANDED_ON = frozenset(
+EXACT_SELECTIONS = frozenset(
     ["neg", "abs", "max", "min", "reduce_max", "reduce_min", "clamp", "select_n", "sort"]
 )
 """They round nothing either, but are more than a change of places."""
@@ -199,7 +199,7 @@ ROWS: dict[str, str] = {
 POINTWISE = ("integer_pow", "select_n", "convert_element_type", "copy", "stop_gradient")
 """Others that make each element of those that meet it."""
 
-TURNED: dict[str, tuple[str, tuple[int, ...]]] = {
+PERMUTED_ARGS: dict[str, tuple[str, tuple[int, ...]]] = {
     "select_n": ("where", (0, 2, 1)),
     "clamp": ("clip", (1, 0, 2)),
 }

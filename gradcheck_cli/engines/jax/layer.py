@@ -33,7 +33,7 @@ from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.layer.custom import CustomCall, Unbounded, Uncut
+    from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Unbounded
     from gradcheck_cli.engines.layer.recording import Recording
 
 
@@ -341,7 +341,7 @@ class JaxSubject(LayerSubject):
         with self._opened() as (call, leaves, _):
             return custom_calls(call, leaves, self.wrt)
 
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.jax.detached import uncut
 
         plain = self.run(Call(cotangents=row[None])).row(0)

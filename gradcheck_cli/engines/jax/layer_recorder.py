@@ -15,7 +15,7 @@ import jax
 
 from gradcheck_cli.domain.place import Place, Span
 from gradcheck_cli.engines.execution import Step
-from gradcheck_cli.engines.jax.kernels import ROWS, TURNED
+from gradcheck_cli.engines.jax.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.jax.recorder import JaxRecorder
 from gradcheck_cli.engines.jax.walk import BAR, CUSTOM_JVP, VALUE, Walk
 from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
@@ -164,6 +164,6 @@ def record(
 
 
 def _row_of(name: str) -> Row | None:
-    if name in TURNED:
-        return Row(*TURNED[name])
+    if name in PERMUTED_ARGS:
+        return Row(*PERMUTED_ARGS[name])
     return Row(ROWS[name]) if name in ROWS else None

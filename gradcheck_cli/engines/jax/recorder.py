@@ -20,10 +20,10 @@ from jax.extend import core
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.jax.kernels import (
-    HANDED_ON,
+    DATA_MOVEMENT,
+    EXACT_SELECTIONS,
     KERNELS,
     MOVED,
-    MOVES,
     POINTWISE,
     ROWS,
     numeric,
@@ -216,14 +216,14 @@ class JaxRecorder:
         keys = {place: self._value(slot) for place, slot in enumerate(args) if self._is_key(slot)}
         if keys:
             wide = partial(_with_keys, wide, keys)
-        moves = name in MOVES
+        moves = name in DATA_MOVEMENT
         kernel = _KERNELS.get(name)
         exact: Callable[[Sequence[High]], list[High]] | None = None
         if moves:
             exact = partial(moved, wide)
         elif kernel is not None:
             exact = partial(on_balls, partial(kernel, **params))
-        moves = moves or name in HANDED_ON
+        moves = moves or name in EXACT_SELECTIONS
         results = self._add(name, args, low, wide, exact, moves, node, backward)
         for slot in results:
             self.execution.slots[slot].structural = made and moves

@@ -43,7 +43,7 @@ class CustomCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Uncut:
+class GradientBarrier:
     """A call that takes a value out of the graph: what a user wrote ("detach()"), and where.
 
     `gradients` are those of the layer with this call let through, (n,) by leaf (None: none at all);

@@ -16,7 +16,7 @@ from gradcheck_cli.engines.derivatives import (
     reverse_over_reverse,
 )
 from gradcheck_cli.engines.errors import WrongKind
-from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Passes, Unbounded, Uncut
+from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Lines, Passes, Unbounded
 from gradcheck_cli.engines.layer.framework_layer import VJP, FrameworkLayer
 from gradcheck_cli.engines.layer.subject import (
     Call,
@@ -249,7 +249,7 @@ class LayerSubject(FrameworkLayer):
         """None, where nothing can be written to and nobody says who draws."""
         return Lines()
 
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         """None, where there is no graph."""
         return {}, ()
 

@@ -16,7 +16,7 @@ from gradcheck_cli.domain.layer import Leaf
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.casts import Cast
-    from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
+    from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Lines, Unbounded
     from gradcheck_cli.engines.layer.held import Held
     from gradcheck_cli.engines.layer.recording import Recording
 
@@ -211,7 +211,7 @@ class Subject(Protocol):
         """Where a forward and a backward pass (row @ J) write and draw, as far as it is seen."""
         ...
 
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         """row @ J by leaf, as it is and with each call let through that takes a value out of the
         graph."""
         ...

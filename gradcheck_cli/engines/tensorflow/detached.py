@@ -14,7 +14,7 @@ from tensorflow.python import pywrap_tfe
 from tensorflow.python.ops import gen_array_ops
 
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.engines.layer.custom import Uncut
+from gradcheck_cli.engines.layer.custom import GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
 
 MOST_CUTS = 16  # that are let through, each in a run of its own
@@ -51,7 +51,7 @@ def _recorded(array: Any) -> Any:
         pywrap_tfe.TFE_Py_TapeSetStopOnThread()
 
 
-def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list[Uncut]]:
+def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list[GradientBarrier]]:
     """The gradients as they are, and with each stop let through. `run` makes a forward and a
     backward pass, and gives the gradients by leaf."""
     with _stops() as seen:
@@ -59,5 +59,5 @@ def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list
     found = []
     for place in list(seen)[:MOST_CUTS]:
         with _stops(place):
-            found.append(Uncut("tf.stop_gradient()", place, run()))
+            found.append(GradientBarrier("tf.stop_gradient()", place, run()))
     return plain, found

@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.engines.trace import exact_kernels as exact
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, row
 
-MOVES = frozenset(
+DATA_MOVEMENT = frozenset(
     [
         *("Reshape", "Transpose", "ExpandDims", "Squeeze", "StridedSlice", "StridedSliceGrad"),
         *("GatherV2", "GatherNd", "ConcatV2", "Pack", "Unpack", "Tile", "BroadcastTo", "Slice"),
@@ -24,7 +24,7 @@ MOVES = frozenset(
 )
 """They take numbers to other places, and put zeros where none come to."""
 
-HANDED_ON = frozenset(
+EXACT_SELECTIONS = frozenset(
     ["Neg", "Abs", "Max", "Min", "Maximum", "Minimum", "Select", "SelectV2", "ClipByValue"]
 )
 """They round nothing either, but are more than a change of places."""

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.layer.casts import Cast
-from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
+from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Lines, Unbounded
 from gradcheck_cli.engines.layer.framework_layer import Written, differing
 from gradcheck_cli.engines.layer.held import Held
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
@@ -289,7 +289,7 @@ class TensorFlowSubject(LayerSubject):
             passes.call()
         return Lines(draws=draws.place)
 
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.tensorflow.detached import uncut
 
         def run() -> dict[str, Array | None]:

@@ -30,9 +30,9 @@ from tensorflow.python.framework import op_callbacks, op_def_registry
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
 from gradcheck_cli.engines.tensorflow.kernels import (
-    HANDED_ON,
+    DATA_MOVEMENT,
+    EXACT_SELECTIONS,
     KERNELS,
-    MOVES,
     POINTWISE,
     ROWS,
     SHAPES,
@@ -191,7 +191,7 @@ class TensorFlowRecorder(Observer):
             low=call.low,
             wide=call.wide,
             exact=call.exact(),
-            moves=name in MOVES or name in HANDED_ON,
+            moves=name in DATA_MOVEMENT or name in EXACT_SELECTIONS,
             elementwise=name in POINTWISE or elementwise(ROWS.get(name)),
             node=self.node,
             phase="backward" if self._backward else "forward",
@@ -265,7 +265,7 @@ class _Call:
         )
 
     def exact(self) -> Callable[[Sequence[High]], list[High]] | None:
-        if self._name in MOVES:
+        if self._name in DATA_MOVEMENT:
             return partial(moved, self.wide)
         kernel = KERNELS.get(self._name)
         if kernel is None:

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.engines.layer.custom import Uncut
+from gradcheck_cli.engines.layer.custom import GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
 
 MOST_CUTS = 16  # that are let through, each in a run of its own
@@ -84,7 +84,7 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
         self.cuts.setdefault(key, _Cut(name, place)).serials.add(serial)
 
 
-def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list[Uncut]]:
+def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list[GradientBarrier]]:
     """The gradients as they are, and with each cut let through. `run` makes a forward and a
     backward pass, and gives the gradients by leaf."""
     with _Mode() as seen:
@@ -98,7 +98,7 @@ def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list
                     gradients = run()
             except RuntimeError as error:  # a number that autograd had kept, or a leaf, written to
                 overwrites = "modified by an inplace operation" in str(error)
-        found.append(Uncut(cut.name, cut.place, gradients, overwrites))
+        found.append(GradientBarrier(cut.name, cut.place, gradients, overwrites))
     return plain, found
 
 

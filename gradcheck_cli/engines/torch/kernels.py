@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.engines.trace import exact_kernels as exact
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
 
-MOVES = frozenset(
+DATA_MOVEMENT = frozenset(
     [
         *("view", "_unsafe_view", "reshape", "expand", "permute", "t", "transpose", "unsqueeze"),
         *("squeeze", "select", "slice", "clone", "detach", "alias", "lift_fresh", "contiguous"),
@@ -25,7 +25,9 @@ MOVES = frozenset(
 )
 """They take numbers to other places, and put zeros where none come to."""
 
-HANDED_ON = frozenset(["neg", "abs", "amax", "amin", "max", "min", "maximum", "minimum", "where"])
+EXACT_SELECTIONS = frozenset(
+    ["neg", "abs", "amax", "amin", "max", "min", "maximum", "minimum", "where"]
+)
 """They round nothing either, but are more than a change of places."""
 
 ZEROS = frozenset(
@@ -276,7 +278,7 @@ ROWS: dict[str, str] = {
 }
 """The row of the op table that a kernel is, where it takes its arrays in the same order."""
 
-TURNED: dict[str, tuple[str, tuple[int, ...]]] = {
+PERMUTED_ARGS: dict[str, tuple[str, tuple[int, ...]]] = {
     "rsub": ("subtract", (1, 0)),
     "masked_fill": ("where", (1, 2, 0)),
 }

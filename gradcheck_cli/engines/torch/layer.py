@@ -16,7 +16,7 @@ from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.layer.casts import Cast
-from gradcheck_cli.engines.layer.custom import CustomCall, Lines, Unbounded, Uncut
+from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Lines, Unbounded
 from gradcheck_cli.engines.layer.framework_layer import VJP, Written
 from gradcheck_cli.engines.layer.held import Held
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
@@ -365,7 +365,7 @@ class TorchSubject(LayerSubject):
             found: Lines = mode.lines()
             return found
 
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[Uncut]]:
+    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.torch.detached import uncut
 
         with as_written(self.torch):

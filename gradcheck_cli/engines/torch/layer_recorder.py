@@ -18,7 +18,7 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.layer.custom import Passes
 from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
 from gradcheck_cli.engines.layer.source_lines import Places
-from gradcheck_cli.engines.torch.kernels import ROWS, TURNED
+from gradcheck_cli.engines.torch.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.torch.recorder import TorchRecorder
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
 
@@ -103,7 +103,7 @@ def record(passes: Passes, place: Span) -> Recording:
 
 def _row_of(name: str) -> Row | None:
     packet = name.split(".")[1] if name.startswith("aten.") else name
-    packet = packet if packet in ROWS or packet in TURNED else packet.removesuffix("_")
-    if packet in TURNED:
-        return Row(*TURNED[packet])
+    packet = packet if packet in ROWS or packet in PERMUTED_ARGS else packet.removesuffix("_")
+    if packet in PERMUTED_ARGS:
+        return Row(*PERMUTED_ARGS[packet])
     return Row(ROWS[packet]) if packet in ROWS else None

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.engines.execution import Execution, Observer, Step, format_named
 from gradcheck_cli.engines.torch.calls import Call, Conversions, tensors, written
-from gradcheck_cli.engines.torch.kernels import HANDED_ON, MOVES, ZEROS
+from gradcheck_cli.engines.torch.kernels import DATA_MOVEMENT, EXACT_SELECTIONS, ZEROS
 
 _TAG = "gradcheck node"  # in the metadata of autograd's nodes
 
@@ -95,7 +95,7 @@ class TorchRecorder(Observer):
         elif changed or not all(_identity(y) in self._places for y in made):
             if changed:
                 name = name.removesuffix("_")
-            moves = name in MOVES or getattr(func, "is_view", False)
+            moves = name in DATA_MOVEMENT or getattr(func, "is_view", False)
             self._add(_name(func), name, moves, slots, tuple([self._made(y) for y in made]), call)
             for tensor, others in zip(changed, before, strict=True):
                 self._scatter(tensor, others)
@@ -125,7 +125,7 @@ class TorchRecorder(Observer):
                 low=call.low,
                 wide=call.wide,
                 exact=call.exact(name, moves),
-                moves=moves or name in HANDED_ON,
+                moves=moves or name in EXACT_SELECTIONS,
                 elementwise=call.pointwise,
                 node=self._owner(),
                 phase="backward" if self._backward else "forward",

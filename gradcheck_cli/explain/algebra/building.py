@@ -8,30 +8,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradcheck_cli.domain.program import CONSTANT
-from gradcheck_cli.explain.algebra.expressions import Expr, Forest, Misfit
+from gradcheck_cli.explain.algebra.expressions import Expr, ExprPool, ShapeMismatch
 from gradcheck_cli.explain.algebra.matching import Fit
-from gradcheck_cli.explain.algebra.normal_form import Algebra, Norm, folded_value, normal, terms_of
+from gradcheck_cli.explain.algebra.normal_form import (
+    Algebra,
+    NormalForm,
+    folded_value,
+    normal,
+    terms_of,
+)
 from gradcheck_cli.explain.algebra.patterns import KeywordVariable, operation
 from reference_engine.op import TABLE
 
 
-class Workshop:
+class ExprBuilder:
     """One forest with its normal forms."""
 
-    def __init__(self, forest: Forest) -> None:
+    def __init__(self, forest: ExprPool) -> None:
         self.forest = forest
         self.algebra = Algebra()
-        self._norms: dict[int, Norm] = {}
+        self._norms: dict[int, NormalForm] = {}
         self.proposed: dict[Any, Any] = {}  # what a rule makes of a normal form
 
-    def norm(self, expr: Expr) -> Norm:
+    def norm(self, expr: Expr) -> NormalForm:
         """The normal form of an expression."""
         return normal(self.algebra, self._norms, expr)
 
     def number(self, value: float) -> Expr:
         """A constant; whole ones without a decimal point."""
         if math.isnan(value):
-            raise Misfit("a constant that is not a number")
+            raise ShapeMismatch("a constant that is not a number")
         whole = math.isfinite(value) and value == int(value) and abs(value) < 2**31
         return self.forest.constant(int(value) if whole else float(value))
 
@@ -110,7 +116,7 @@ class Workshop:
             return self.number(_value(a) ** exponent)
         return self.forest.call("power", a, self.number(exponent))
 
-    def expr(self, norm: Norm) -> Expr:
+    def expr(self, norm: NormalForm) -> Expr:
         """An expression with this normal form."""
         if norm.expr is None:
             norm.expr = self._made(norm)
@@ -118,11 +124,11 @@ class Workshop:
         made: Expr = norm.expr
         return made
 
-    def rebuilt(self, norm: Norm) -> Expr:
+    def rebuilt(self, norm: NormalForm) -> Expr:
         """An expression with this normal form, made of its parts anew."""
         return self.expr(norm) if norm.kind == "atom" else self._made(norm)
 
-    def _made(self, norm: Norm) -> Expr:
+    def _made(self, norm: NormalForm) -> Expr:
         if norm.kind == "number":
             return self.number(norm.value)
         if norm.kind == "call":
@@ -135,7 +141,7 @@ class Workshop:
             return self.add(total, self.number(norm.value))
         return self._quotient(norm)
 
-    def _times(self, coefficient: float, term: Norm) -> Expr:
+    def _times(self, coefficient: float, term: NormalForm) -> Expr:
         core = self.expr(term)
         return (
             self._scaled(core, coefficient)
@@ -143,7 +149,7 @@ class Workshop:
             else (core if coefficient == 1 else self.negative(core))
         )
 
-    def _quotient(self, norm: Norm) -> Expr:
+    def _quotient(self, norm: NormalForm) -> Expr:
         above: Expr | None = None
         below: Expr | None = None
         for factor, exponent in norm.parts:
@@ -166,7 +172,7 @@ class Workshop:
             if template.id == "pi":
                 return self.number(math.pi)
             bound = bindings[template.id]
-            return self.expr(bound) if isinstance(bound, Norm) else bound
+            return self.expr(bound) if isinstance(bound, NormalForm) else bound
         found = operation(template)
         assert found is not None
         op, parts, keywords = found
@@ -190,7 +196,7 @@ class Workshop:
         if op not in ("add", "subtract"):
             return None
         names = [part.id for part in parts if isinstance(part, ast.Name)]
-        bound = [bindings[name] for name in names if isinstance(bindings.get(name), Norm)]
+        bound = [bindings[name] for name in names if isinstance(bindings.get(name), NormalForm)]
         if len(bound) < 2:
             return None
         a, b = bound
@@ -234,7 +240,7 @@ class Workshop:
         return self.divide(self.expr(fit.times), right)
 
 
-def _size(algebra: Algebra, norm: Norm) -> int:
+def _size(algebra: Algebra, norm: NormalForm) -> int:
     constant, terms = terms_of(algebra, norm)
     return len(terms) + (constant != 0)
 

@@ -13,7 +13,7 @@ from gradcheck_cli.formula.shapes import Shape, infer
 from reference_engine.op import TABLE
 
 
-class Misfit(Exception):
+class ShapeMismatch(Exception):
     """An expression whose shapes do not go together: no candidate."""
 
 
@@ -49,7 +49,7 @@ class Expr:
         self.origin = origin
 
 
-class Forest:
+class ExprPool:
     """All expressions of one search. Raises Misfit where an operation does not fit."""
 
     def __init__(self, program: Program) -> None:
@@ -91,7 +91,7 @@ class Forest:
             try:
                 found = infer(row, shapes, kinds, complete)
             except (Problem, TypeError, KeyError) as problem:
-                raise Misfit(str(problem)) from problem
+                raise ShapeMismatch(str(problem)) from problem
             self._shapes[key] = found
         return self._interned(op, args, complete, *found)
 
@@ -101,7 +101,7 @@ class Forest:
     def replaced(self, root: Expr, old: Expr, new: Expr) -> Expr:
         """`root` with `new` wherever `old` stood. Raises Misfit where the shapes differ."""
         if (old.shape, old.kind) != (new.shape, new.kind):
-            raise Misfit(f"{new.shape} in place of {old.shape}")
+            raise ShapeMismatch(f"{new.shape} in place of {old.shape}")
         done = {id(old): new}
         for expr in ordered(root, stop=old):
             if id(expr) in done:

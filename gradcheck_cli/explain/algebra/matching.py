@@ -18,7 +18,7 @@ from gradcheck_cli.explain.algebra.normal_form import (
     COMMUTATIVE,
     ZERO,
     Algebra,
-    Norm,
+    NormalForm,
     arithmetic,
     factors_of,
     terms_of,
@@ -30,7 +30,7 @@ Bindings = Mapping[str, Any]
 """Relative: a constant like log(2) is often written with seven digits, and rounded to float32."""
 
 
-def match(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bindings]:
+def match(algebra: Algebra, p: NormalForm, t: NormalForm, b: Bindings) -> Iterator[Bindings]:
     """Every way in which the whole of `t` fits `p`, as bindings that go on from `b`."""
     if p.kind == "variable":
         bound = b.get(p.op)
@@ -54,10 +54,10 @@ def same_number(a: float, b: float) -> bool:
     return a == b or abs(a - b) <= SAME_CONSTANT * max(abs(a), abs(b))
 
 
-def bound_value(algebra: Algebra, p: Norm, b: Bindings) -> Norm | None:
+def bound_value(algebra: Algebra, p: NormalForm, b: Bindings) -> NormalForm | None:
     """The value of a pattern whose variables are all bound, else None."""
     if p.kind == "variable":
-        found: Norm | None = b.get(p.op)
+        found: NormalForm | None = b.get(p.op)
         return found
     if p.kind == "number":
         return algebra.number(p.value)
@@ -75,7 +75,7 @@ def bound_value(algebra: Algebra, p: Norm, b: Bindings) -> Norm | None:
             else:
                 keywords[name] = value
         return arithmetic(algebra, p.op, known, keywords)
-    parts: list[tuple[Norm, float]] = []
+    parts: list[tuple[NormalForm, float]] = []
     for part, weight in p.parts:
         value = bound_value(algebra, part, b)
         if value is None:
@@ -86,7 +86,7 @@ def bound_value(algebra: Algebra, p: Norm, b: Bindings) -> Norm | None:
     return algebra.sum(parts, p.value)
 
 
-def _match_call(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bindings]:
+def _match_call(algebra: Algebra, p: NormalForm, t: NormalForm, b: Bindings) -> Iterator[Bindings]:
     if p.op == "power" and p.args[1].kind == "variable" and t.kind == "product":
         # a constant power has become a product
         if t.value == 1 and len(t.parts) == 1 and p.args[1].op in NUMBERS:
@@ -105,7 +105,7 @@ def _match_call(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bin
 
 
 def _match_all(
-    algebra: Algebra, ps: tuple[Norm, ...], ts: tuple[Norm, ...], b: Bindings
+    algebra: Algebra, ps: tuple[NormalForm, ...], ts: tuple[NormalForm, ...], b: Bindings
 ) -> Iterator[Bindings]:
     if not ps:
         yield b
@@ -135,19 +135,21 @@ def _match_keywords(
     return found
 
 
-def _match_product(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bindings]:
+def _match_product(
+    algebra: Algebra, p: NormalForm, t: NormalForm, b: Bindings
+) -> Iterator[Bindings]:
     coefficient, factors = factors_of(t)
     rest = algebra.product(factors, coefficient / p.value if p.value else math.inf)
     yield from _factors(algebra, _in_order_of_binding(p.parts), rest, b, whole=True)
 
 
 def _in_order_of_binding(
-    parts: tuple[tuple[Norm, float], ...],
-) -> tuple[tuple[Norm, float], ...]:
+    parts: tuple[tuple[NormalForm, float], ...],
+) -> tuple[tuple[NormalForm, float], ...]:
     """Compounds first: they bind variables. Variables that stand for constants last: they take the
     coefficient that is left."""
 
-    def rank(part: tuple[Norm, float]) -> int:
+    def rank(part: tuple[NormalForm, float]) -> int:
         norm, _ = part
         return 0 if norm.kind != "variable" else 1 + (norm.op in NUMBERS)
 
@@ -156,8 +158,8 @@ def _in_order_of_binding(
 
 def _factors(
     algebra: Algebra,
-    ps: tuple[tuple[Norm, float], ...],
-    t: Norm,
+    ps: tuple[tuple[NormalForm, float], ...],
+    t: NormalForm,
     b: Bindings,
     *,
     whole: bool,
@@ -192,7 +194,7 @@ def _factors(
                     )
 
 
-def _scales(p: Norm, t: Norm, exponent: float) -> list[float]:
+def _scales(p: NormalForm, t: NormalForm, exponent: float) -> list[float]:
     """Numbers that a sum among factors may be a multiple of the pattern's by: 1, and what makes the
     constants equal; without constants, -1."""
     if p.kind != "sum" or t.kind != "sum":
@@ -207,7 +209,13 @@ def _scales(p: Norm, t: Norm, exponent: float) -> list[float]:
 
 
 def _match_root_of(
-    algebra: Algebra, p: Norm, exponent: float, t: Norm, b: Bindings, whole: bool, rest_key: str
+    algebra: Algebra,
+    p: NormalForm,
+    exponent: float,
+    t: NormalForm,
+    b: Bindings,
+    whole: bool,
+    rest_key: str,
 ) -> Iterator[Bindings]:
     """The last factor of a pattern is a free variable: it takes everything, and one that stands
     for a constant takes the coefficient."""
@@ -240,12 +248,12 @@ def _match_root_of(
         yield from match(algebra, p, root, b)
 
 
-def _simpler(before: Norm, after: Norm) -> bool:
+def _simpler(before: NormalForm, after: NormalForm) -> bool:
     """Whether dividing took a factor away, or put another in its place."""
     return len(factors_of(after)[1]) <= len(factors_of(before)[1])
 
 
-def _match_sum(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bindings]:
+def _match_sum(algebra: Algebra, p: NormalForm, t: NormalForm, b: Bindings) -> Iterator[Bindings]:
     constant = terms_of(algebra, t)[0]
     if t.kind != "sum" and not any(q.kind == "variable" for q, _ in p.parts):
         return
@@ -261,8 +269,8 @@ def _match_sum(algebra: Algebra, p: Norm, t: Norm, b: Bindings) -> Iterator[Bind
 
 def _terms(
     algebra: Algebra,
-    ps: tuple[tuple[Norm, float], ...],
-    t: Norm,
+    ps: tuple[tuple[NormalForm, float], ...],
+    t: NormalForm,
     b: Bindings,
     scale: float,
     *,
@@ -296,12 +304,12 @@ def _terms(
             yield from _terms(algebra, others, left, found, scale, whole=whole, rest_key=rest_key)
 
 
-def _fewer(algebra: Algebra, before: Norm, after: Norm) -> bool:
+def _fewer(algebra: Algebra, before: NormalForm, after: NormalForm) -> bool:
     """Whether subtracting took terms away."""
     return _term_count(algebra, after) < _term_count(algebra, before)
 
 
-def _term_count(algebra: Algebra, norm: Norm) -> int:
+def _term_count(algebra: Algebra, norm: NormalForm) -> int:
     constant, terms = terms_of(algebra, norm)
     return len(terms) + (constant != 0)
 
@@ -313,12 +321,12 @@ class Fit:
     bindings: Bindings
     scale: float = 1.0
     exponent: float = 1.0
-    added: Norm | None = None
-    times: Norm | None = None
+    added: NormalForm | None = None
+    times: NormalForm | None = None
 
 
 @cache
-def _needed(p: Norm) -> frozenset[str]:
+def _needed(p: NormalForm) -> frozenset[str]:
     """Operations without which nothing fits a pattern. What is made of constants alone may be a
     number, and a power a product."""
     parts = (*p.args, *(part for part, _ in p.parts))
@@ -326,13 +334,13 @@ def _needed(p: Norm) -> frozenset[str]:
     return frozenset(own).union(*map(_needed, parts))
 
 
-def _constant(p: Norm) -> bool:
+def _constant(p: NormalForm) -> bool:
     if p.kind == "variable":
         return p.op in NUMBERS
     return all(map(_constant, (*p.args, *(part for part, _ in p.parts))))
 
 
-def fits(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
+def fits(algebra: Algebra, p: NormalForm, t: NormalForm) -> Iterator[Fit]:
     """Every way in which a part of `t` at its top fits `p`."""
     if not _needed(p) <= t.calls:
         return
@@ -348,12 +356,12 @@ def fits(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
 _REST = "(rest)"
 
 
-def _compounds(p: Norm) -> int:
+def _compounds(p: NormalForm) -> int:
     """Parts of a pattern of which each needs one of its own."""
     return sum(part.kind != "variable" for part, _ in p.parts)
 
 
-def _fits_product(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
+def _fits_product(algebra: Algebra, p: NormalForm, t: NormalForm) -> Iterator[Fit]:
     if t.kind != "product" or _compounds(p) > len(t.parts):
         return
     fraction = any(e > 0 for _, e in p.parts)  # 1 / f is no reason to look at f
@@ -370,7 +378,7 @@ def _scale(value: float, exponent: float) -> float:
     return value if exponent == 1 else 1 / value
 
 
-def _fits_sum(algebra: Algebra, p: Norm, t: Norm) -> Iterator[Fit]:
+def _fits_sum(algebra: Algebra, p: NormalForm, t: NormalForm) -> Iterator[Fit]:
     if t.kind != "sum" or _compounds(p) > len(t.parts):
         return
     parts = _in_order_of_binding(p.parts)

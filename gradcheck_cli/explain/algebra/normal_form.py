@@ -27,7 +27,7 @@ ZERO: Residue = 1e-12  # of an exponent or a constant
 thousand would cost a million."""
 
 
-class Norm:
+class NormalForm:
     """A normal form; equal ones of one algebra are the same object.
 
     value       of a number; the constant term of a sum; the coefficient of a product
@@ -45,9 +45,9 @@ class Norm:
         number: int,
         *,
         value: float = 0.0,
-        parts: tuple[tuple[Norm, float], ...] = (),
+        parts: tuple[tuple[NormalForm, float], ...] = (),
         op: str = "",
-        args: tuple[Norm, ...] = (),
+        args: tuple[NormalForm, ...] = (),
         keywords: Mapping[str, Any] | None = None,
         expr: Any = None,
     ) -> None:
@@ -67,24 +67,24 @@ class Algebra:
     """Makes normal forms."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, Norm] = {}
+        self._known: dict[Any, NormalForm] = {}
 
-    def _interned(self, key: Any, kind: Kind, **fields: Any) -> Norm:
+    def _interned(self, key: Any, kind: Kind, **fields: Any) -> NormalForm:
         found = self._known.get((kind, key))
         if found is None:
-            found = self._known[kind, key] = Norm(kind, len(self._known), **fields)
+            found = self._known[kind, key] = NormalForm(kind, len(self._known), **fields)
         return found
 
-    def number(self, value: float) -> Norm:
+    def number(self, value: float) -> NormalForm:
         return self._interned(_same(value), "number", value=value + 0.0)
 
-    def variable(self, name: str) -> Norm:
+    def variable(self, name: str) -> NormalForm:
         return self._interned(name, "variable", op=name)
 
-    def atom(self, expr: Any) -> Norm:
+    def atom(self, expr: Any) -> NormalForm:
         return self._interned(id(expr), "atom", expr=expr)
 
-    def call(self, op: str, args: Sequence[Norm], keywords: Mapping[str, Any]) -> Norm:
+    def call(self, op: str, args: Sequence[NormalForm], keywords: Mapping[str, Any]) -> NormalForm:
         if op in EVEN:
             args = [self._turned(args[0])]
         if op in COMMUTATIVE:
@@ -92,9 +92,9 @@ class Algebra:
         key = (op, tuple(arg.number for arg in args), repr(sorted(keywords.items())))
         return self._interned(key, "call", op=op, args=tuple(args), keywords=keywords)
 
-    def sum(self, terms: Iterable[tuple[Norm, float]], constant: float = 0.0) -> Norm:
+    def sum(self, terms: Iterable[tuple[NormalForm, float]], constant: float = 0.0) -> NormalForm:
         """constant + sum of coefficient * term, flattened."""
-        collected: dict[Norm, float] = {}
+        collected: dict[NormalForm, float] = {}
         for term, coefficient in terms:
             inner, core = self.split(term)
             if core is None:
@@ -120,9 +120,11 @@ class Algebra:
         key = (_same(constant), tuple((term.number, _same(c)) for term, c in kept))
         return self._interned(key, "sum", value=constant, parts=tuple(kept))
 
-    def product(self, factors: Iterable[tuple[Norm, float]], coefficient: float = 1.0) -> Norm:
+    def product(
+        self, factors: Iterable[tuple[NormalForm, float]], coefficient: float = 1.0
+    ) -> NormalForm:
         """coefficient * product of factor ^ exponent, flattened."""
-        collected: dict[Norm, float] = {}
+        collected: dict[NormalForm, float] = {}
         for factor, exponent in factors:
             if factor.kind == "number":
                 coefficient *= _power(factor.value, exponent)
@@ -148,13 +150,13 @@ class Algebra:
         key = (_same(coefficient), tuple((factor.number, _same(e)) for factor, e in kept))
         return self._interned(key, "product", value=coefficient, parts=tuple(kept))
 
-    def _turned(self, norm: Norm) -> Norm:
+    def _turned(self, norm: NormalForm) -> NormalForm:
         """What an even function takes: of a - b and b - a always the same one."""
         turns = norm.kind == "sum" and norm.value == 0 and norm.parts[0][1] < 0
         turns |= norm.kind == "product" and norm.value < 0
         return self.scaled(norm, -1.0) if turns else norm
 
-    def scaled(self, norm: Norm, coefficient: float) -> Norm:
+    def scaled(self, norm: NormalForm, coefficient: float) -> NormalForm:
         if coefficient == 1:
             return norm
         if norm.kind == "number":
@@ -166,10 +168,10 @@ class Algebra:
             return self._interned(key, "sum", value=value, parts=parts)
         return self.product([(norm, 1.0)], coefficient)
 
-    def power(self, base: Norm, exponent: float) -> Norm:
+    def power(self, base: NormalForm, exponent: float) -> NormalForm:
         return self.product([(base, exponent)])
 
-    def split(self, norm: Norm) -> tuple[float, Norm | None]:
+    def split(self, norm: NormalForm) -> tuple[float, NormalForm | None]:
         """coefficient and core: norm = coefficient * core; a number has no core."""
         if norm.kind == "number":
             return norm.value, None
@@ -182,7 +184,7 @@ EVEN = frozenset(["abs", "cos", "cosh", "i0", "i0e", "sinc"])
 COMMUTATIVE = frozenset(["maximum", "minimum", "logaddexp", "hypot", "equal", "not_equal"])
 
 
-def factors_of(norm: Norm) -> tuple[float, tuple[tuple[Norm, float], ...]]:
+def factors_of(norm: NormalForm) -> tuple[float, tuple[tuple[NormalForm, float], ...]]:
     """Any form as a product: coefficient, and factors with exponents."""
     if norm.kind == "product":
         return norm.value, norm.parts
@@ -191,7 +193,9 @@ def factors_of(norm: Norm) -> tuple[float, tuple[tuple[Norm, float], ...]]:
     return 1.0, ((norm, 1.0),)
 
 
-def terms_of(algebra: Algebra, norm: Norm) -> tuple[float, tuple[tuple[Norm, float], ...]]:
+def terms_of(
+    algebra: Algebra, norm: NormalForm
+) -> tuple[float, tuple[tuple[NormalForm, float], ...]]:
     """Any form as a sum: constant, and terms with coefficients."""
     if norm.kind == "sum":
         return norm.value, norm.parts
@@ -212,7 +216,7 @@ def _power(base: float, exponent: float) -> float:
     return math.nan if isinstance(result, complex) else result
 
 
-def normal(algebra: Algebra, known: dict[int, Norm], expr: Any) -> Norm:
+def normal(algebra: Algebra, known: dict[int, NormalForm], expr: Any) -> NormalForm:
     """The normal form of an expression; `known` remembers those that were found before."""
     found = known.get(id(expr))
     if found is None:
@@ -224,7 +228,7 @@ def normal(algebra: Algebra, known: dict[int, Norm], expr: Any) -> Norm:
     return found
 
 
-def _normal(algebra: Algebra, known: Mapping[int, Norm], expr: Any) -> Norm:
+def _normal(algebra: Algebra, known: Mapping[int, NormalForm], expr: Any) -> NormalForm:
     made = _formed(algebra, known, expr)
     if made.kind in ("sum", "product") and len(made.parts) > MOST_TERMS:
         made = algebra.atom(expr)
@@ -233,7 +237,7 @@ def _normal(algebra: Algebra, known: Mapping[int, Norm], expr: Any) -> Norm:
     return made
 
 
-def _formed(algebra: Algebra, known: Mapping[int, Norm], expr: Any) -> Norm:
+def _formed(algebra: Algebra, known: Mapping[int, NormalForm], expr: Any) -> NormalForm:
     op = expr.op
     args = [known[id(arg)] for arg in expr.args]
     if op == "constant":
@@ -244,8 +248,8 @@ def _formed(algebra: Algebra, known: Mapping[int, Norm], expr: Any) -> Norm:
 
 
 def arithmetic(
-    algebra: Algebra, op: str, args: Sequence[Norm], keywords: Mapping[str, Any]
-) -> Norm:
+    algebra: Algebra, op: str, args: Sequence[NormalForm], keywords: Mapping[str, Any]
+) -> NormalForm:
     """The normal form of an operation on normal forms."""
     first = args[0]
     if op == "add":

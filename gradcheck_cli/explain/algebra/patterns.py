@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gradcheck_cli.explain.algebra.normal_form import Algebra, Norm, arithmetic
+from gradcheck_cli.explain.algebra.normal_form import Algebra, NormalForm, arithmetic
 from reference_engine.op import REQUIRED, find
 
 NUMBERS = frozenset("cdkn")
@@ -78,13 +78,13 @@ def _keyword(keyword: ast.keyword) -> tuple[str, Any]:
 
 
 @cache
-def pattern(text: str) -> Norm:
+def pattern(text: str) -> NormalForm:
     """The normal form of a pattern. Each has an algebra of its own: the order of its parts is that
     of its text, whichever patterns were read before."""
     return _pattern(Algebra(), parsed(text))
 
 
-def _pattern(algebra: Algebra, node: ast.expr) -> Norm:
+def _pattern(algebra: Algebra, node: ast.expr) -> NormalForm:
     if isinstance(node, ast.Constant):
         return algebra.number(float(node.value))  # type: ignore[arg-type]
     if isinstance(node, ast.Name):

@@ -13,8 +13,8 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.fixes import Candidate
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Program
-from gradcheck_cli.explain.algebra.building import Workshop
-from gradcheck_cli.explain.algebra.expressions import Expr, Forest, Misfit, ordered
+from gradcheck_cli.explain.algebra.building import ExprBuilder
+from gradcheck_cli.explain.algebra.expressions import Expr, ExprPool, ShapeMismatch, ordered
 from gradcheck_cli.explain.fixes.custom_gradients import NotStated, stable
 from gradcheck_cli.explain.fixes.overflow_count import Ranges
 from gradcheck_cli.explain.rewrites import CATALOGUE
@@ -62,8 +62,8 @@ class _Search:
         self._program = program
         self._values = values
         self._dtype = dtype
-        self._forest = Forest(program)
-        self._workshop = Workshop(self._forest)
+        self._forest = ExprPool(program)
+        self._workshop = ExprBuilder(self._forest)
         self._blamed = [self._forest.of_node[i] for i in blamed] or [self._forest.output]
         self._everywhere = not blamed
         count = len(program.nodes)
@@ -78,7 +78,7 @@ class _Search:
         for made in found[: self._most]:
             try:
                 candidate = self._candidate(made)
-            except Misfit:  # of conditions on arrays of different shapes
+            except ShapeMismatch:  # of conditions on arrays of different shapes
                 continue
             if candidate is not None:
                 yield candidate
@@ -196,7 +196,7 @@ class _Search:
         for proposal in self._proposals(expr, broad=not made.steps):
             try:
                 root = self._forest.replaced(made.root, expr, proposal.new)
-            except Misfit:
+            except ShapeMismatch:
                 continue
             steps = (*made.steps, proposal)
             yield _Rewritten(root, proposal.new, steps, made.distance + distance)
@@ -248,7 +248,7 @@ class _Search:
                 new = stable(self._forest, expr)
                 root = self._forest.replaced(self._forest.output, expr, new)
                 together = self._forest.replaced(together, expr, new)
-            except (NotStated, Misfit):
+            except (NotStated, ShapeMismatch):
                 continue
             replaced += 1
             found.append(_Rewritten(root, new, (), 0))

@@ -15,7 +15,7 @@ import numpy as np
 
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Program
-from gradcheck_cli.explain.algebra.expressions import Expr, Forest
+from gradcheck_cli.explain.algebra.expressions import Expr, ExprPool
 from gradcheck_cli.formula.errors import Problem
 from gradcheck_cli.formula.program import Builder
 from reference_engine.op import TABLE, Op
@@ -134,7 +134,7 @@ _EXPANSIONS: Mapping[str, Callable[..., Value]] = {
 """What the table's internal rows are in the words of a formula."""
 
 
-def stable(forest: Forest, expr: Expr) -> Expr:
+def stable(forest: ExprPool, expr: Expr) -> Expr:
     """The operation with the row's own derivative stated. Raises NotStated."""
     row = TABLE.get(expr.op)
     if row is None or row.rule is None or expr.kind != "float":

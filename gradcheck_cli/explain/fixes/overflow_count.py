@@ -9,13 +9,13 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT
-from gradcheck_cli.explain.algebra.expressions import Expr, Forest, ordered
+from gradcheck_cli.explain.algebra.expressions import Expr, ExprPool, ordered
 
 
 class Ranges:
     """Values of expressions in float64, each found once."""
 
-    def __init__(self, forest: Forest, fmt: FloatFormat, values: Mapping[str, Array]) -> None:
+    def __init__(self, forest: ExprPool, fmt: FloatFormat, values: Mapping[str, Array]) -> None:
         self._fmt = fmt
         self._inputs = {
             id(forest.of_node[i]): values[name] for name, i in forest.program.inputs.items()

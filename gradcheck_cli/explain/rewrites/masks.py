@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradcheck_cli.domain.program import CONSTANT, INPUT
-from gradcheck_cli.explain.algebra.expressions import Expr, Misfit, ordered
+from gradcheck_cli.explain.algebra.expressions import Expr, ShapeMismatch, ordered
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
 
 _SAFE = (1, 0)
@@ -44,7 +44,7 @@ def _shielded(
         pair = (leaf, other) if chosen else (other, leaf)
         shielded = forest.call("where", keep, *pair)
         if shielded.shape != leaf.shape:
-            raise Misfit("the mask makes the input longer")
+            raise ShapeMismatch("the mask makes the input longer")
         result = forest.replaced(result, leaf, shielded)
     return result
 

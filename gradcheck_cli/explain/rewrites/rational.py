@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any
 
 from gradcheck_cli.domain.program import CONSTANT
-from gradcheck_cli.explain.algebra.expressions import Expr, Misfit, has_at_most, ordered
+from gradcheck_cli.explain.algebra.expressions import Expr, ShapeMismatch, has_at_most, ordered
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand
 
 LARGEST = 60  # operations, inputs and constants
@@ -57,14 +57,14 @@ def _inside(expr: Expr) -> tuple[list[Expr], list[Expr]]:
 def _exact(constant: Expr) -> Fraction:
     value = Fraction(float(constant.value or 0))
     if value.denominator > DENOMINATOR:
-        raise Misfit("no number that was meant exactly")
+        raise ShapeMismatch("no number that was meant exactly")
     return value
 
 
 def _affordable(*fractions: tuple[Any, Any]) -> None:
     """Raises Misfit where the product of all of them is too long."""
     if math.prod(max(len(above), len(below)) for above, below in fractions) > MOST_TERMS:
-        raise Misfit("too long a polynomial")
+        raise ShapeMismatch("too long a polynomial")
 
 
 def _operation(expr: Expr, args: list[tuple[Any, Any]]) -> tuple[Any, Any]:
@@ -103,7 +103,7 @@ def _fraction(made: list[Expr], atoms: list[Expr], variables: list[Expr]) -> tup
         known[id(part)] = _operation(part, [known[id(arg)] for arg in args])
     above, below = known[id(made[-1])]
     if above.is_zero() or below.is_zero():
-        raise Misfit("no fraction")
+        raise ShapeMismatch("no fraction")
     common = above.gcd(below)
     return above // common, below // common
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
-from gradcheck_cli.explain.algebra.building import Workshop
-from gradcheck_cli.explain.algebra.expressions import Expr, Misfit
+from gradcheck_cli.explain.algebra.building import ExprBuilder
+from gradcheck_cli.explain.algebra.expressions import Expr, ShapeMismatch
 from gradcheck_cli.explain.algebra.matching import Fit, fits
-from gradcheck_cli.explain.algebra.normal_form import Norm
+from gradcheck_cli.explain.algebra.normal_form import NormalForm
 from gradcheck_cli.explain.algebra.patterns import parsed, pattern
 
 
@@ -32,7 +32,7 @@ class Site:
     """An expression that a rule looks at. `value` has the value of an expression at the failing
     point, in float64 (None where it is not known)."""
 
-    workshop: Workshop
+    workshop: ExprBuilder
     expr: Expr
     fmt: FloatFormat
     value: Callable[[Expr], Array | None]
@@ -89,7 +89,7 @@ class Rule(Rewrite):
         self.broad = broad
 
     @cached_property
-    def _pattern(self) -> Norm:
+    def _pattern(self) -> NormalForm:
         return pattern(self.left)
 
     @cached_property
@@ -105,18 +105,18 @@ class Rule(Rewrite):
             made[self, target] = tuple(self._proposed(site.workshop, target))
         yield from made[self, target]
 
-    def _proposed(self, shop: Workshop, target: Norm) -> Iterator[Proposal]:
+    def _proposed(self, shop: ExprBuilder, target: NormalForm) -> Iterator[Proposal]:
         right, *conditions = self._templates
         for fit in fits(shop.algebra, self._pattern, target):
             try:
                 new = shop.fitted(shop.instance(right, fit.bindings), fit)
                 stated = tuple(shop.instance(text, fit.bindings) for text in conditions)
                 kink = self._kink(shop, fit.bindings)
-            except (Misfit, ZeroDivisionError, OverflowError):
+            except (ShapeMismatch, ZeroDivisionError, OverflowError):
                 continue
             yield Proposal(self, new, stated, kink)
 
-    def _kink(self, shop: Workshop, bindings: Mapping[str, Any]) -> tuple[str, Expr] | None:
+    def _kink(self, shop: ExprBuilder, bindings: Mapping[str, Any]) -> tuple[str, Expr] | None:
         value, _, place = self.kink.partition(" where ")
         return (value, shop.instance(parsed(place), bindings)) if place else None
 
@@ -144,7 +144,7 @@ class Handwritten(Rewrite):
                 made = next(found)
             except StopIteration:
                 return
-            except (Misfit, ZeroDivisionError, OverflowError):
+            except (ShapeMismatch, ZeroDivisionError, OverflowError):
                 return
             new, conditions = made if isinstance(made, tuple) else (made, ())
             yield Proposal(self, new, tuple(conditions))

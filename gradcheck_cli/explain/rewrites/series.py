@@ -14,7 +14,7 @@ from typing import Any
 
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.domain.program import CONSTANT
-from gradcheck_cli.explain.algebra.expressions import Expr, Misfit
+from gradcheck_cli.explain.algebra.expressions import Expr, ShapeMismatch
 from gradcheck_cli.explain.algebra.patterns import parsed
 from gradcheck_cli.explain.rewrites.rule import Proposal, Rewrite, Site
 
@@ -61,7 +61,7 @@ class Series(Rewrite):
                 front = shop.instance(parsed(self._front), fit.bindings)
                 new = site.fitted(self._double_where(site, argument, front, fit.bindings), fit)
                 stated = [shop.instance(parsed(text), fit.bindings) for text in self.conditions]
-            except (Misfit, ZeroDivisionError, OverflowError):
+            except (ShapeMismatch, ZeroDivisionError, OverflowError):
                 continue
             yield Proposal(self, new, tuple(stated), at_zero(site, argument))
 

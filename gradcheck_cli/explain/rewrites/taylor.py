@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT
 from gradcheck_cli.domain.thresholds import Residue, Spread
-from gradcheck_cli.explain.algebra.expressions import Expr, Misfit, ordered
+from gradcheck_cli.explain.algebra.expressions import Expr, ShapeMismatch, ordered
 from gradcheck_cli.explain.rewrites.rule import Proposal, Rewrite, Site
 from gradcheck_cli.explain.rewrites.series import Part, at_zero, double_where, needed
 
@@ -90,7 +90,7 @@ class Taylor(Rewrite):
             try:
                 one, far = site.workshop.number(1), partial(_at, site, x)
                 new = double_where(site, x, _part(site, x), one, far)
-            except (_NoSeries, Misfit):
+            except (_NoSeries, ShapeMismatch):
                 continue
             yield Proposal(self, new, (), at_zero(site, x))
 

@@ -41,7 +41,7 @@ def test_gradients_that_are_added_up_are_no_chance() -> None:
     (finding,) = answer.findings
     assert finding.code == "GC605"
     assert "grows by the same amount" in finding.message
-    assert answer.fickle
+    assert answer.nondeterministic
 
 
 def test_two_passes_over_one_graph() -> None:

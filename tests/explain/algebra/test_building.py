@@ -7,8 +7,8 @@ import math
 import pytest
 
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.explain.algebra.building import Workshop
-from gradcheck_cli.explain.algebra.expressions import Expr, Forest, Misfit
+from gradcheck_cli.explain.algebra.building import ExprBuilder
+from gradcheck_cli.explain.algebra.expressions import Expr, ExprPool, ShapeMismatch
 from gradcheck_cli.explain.algebra.patterns import parsed
 from gradcheck_cli.formula.printing import expression
 from tests.conftest import program_of
@@ -16,12 +16,12 @@ from tests.conftest import program_of
 VALUES = dict.fromkeys("abxy", 0.5)
 
 
-def workshop(formula: str) -> tuple[Workshop, Expr]:
-    forest = Forest(program_of(formula, VALUES))
-    return Workshop(forest), forest.output
+def workshop(formula: str) -> tuple[ExprBuilder, Expr]:
+    forest = ExprPool(program_of(formula, VALUES))
+    return ExprBuilder(forest), forest.output
 
 
-def text(shop: Workshop, expr: Expr) -> str:
+def text(shop: ExprBuilder, expr: Expr) -> str:
     program = shop.forest.to_program(expr, Span(1, 1, 1, 1))
     return expression(program, program.output)
 
@@ -88,5 +88,5 @@ def test_a_sum_that_mostly_cancels_is_what_is_left_of_it() -> None:
 def test_constants_are_whole_where_they_can_be_and_never_nan() -> None:
     shop, _ = workshop("x + y")
     assert [text(shop, shop.number(value)) for value in (2.0, 2.5, -3.0)] == ["2", "2.5", "-3"]
-    with pytest.raises(Misfit, match="not a number"):
+    with pytest.raises(ShapeMismatch, match="not a number"):
         shop.number(math.nan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.explain.algebra.expressions import Forest, Misfit, ordered
+from gradcheck_cli.explain.algebra.expressions import ExprPool, ShapeMismatch, ordered
 from gradcheck_cli.formula.printing import statements
 from tests.conftest import program_of
 
@@ -14,13 +14,13 @@ SPAN = Span(7, 1, 7, 5)
 
 def test_a_program_comes_back_as_it_was() -> None:
     program = program_of("s = exp(a)\ns / (1 + s) * b", {"a": 1.0, "b": 2.0})
-    forest = Forest(program)
+    forest = ExprPool(program)
     assert forest.to_program(forest.output, SPAN) == program
 
 
 def test_what_is_replaced_is_replaced_everywhere() -> None:
     program = program_of("exp(a) / (1 + exp(a))", {"a": 1.0})
-    forest = Forest(program)
+    forest = ExprPool(program)
     exponential = next(e for e in ordered(forest.output) if e.op == "exp")
     new = forest.call("tanh", forest.of_node[0])
     made = forest.to_program(forest.replaced(forest.output, exponential, new), SPAN)
@@ -30,9 +30,9 @@ def test_what_is_replaced_is_replaced_everywhere() -> None:
 
 
 def test_another_shape_is_a_misfit() -> None:
-    forest = Forest(program_of("sum(exp(v))", {"v": [1.0, 2.0]}))
+    forest = ExprPool(program_of("sum(exp(v))", {"v": [1.0, 2.0]}))
     exponential = next(e for e in ordered(forest.output) if e.op == "exp")
-    with pytest.raises(Misfit):
+    with pytest.raises(ShapeMismatch):
         forest.replaced(forest.output, exponential, forest.constant(1.0))
-    with pytest.raises(Misfit):
+    with pytest.raises(ShapeMismatch):
         forest.call("matmul", exponential, forest.constant(1.0))

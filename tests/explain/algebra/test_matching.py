@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.explain.algebra.building import Workshop
-from gradcheck_cli.explain.algebra.expressions import Forest
+from gradcheck_cli.explain.algebra.building import ExprBuilder
+from gradcheck_cli.explain.algebra.expressions import ExprPool
 from gradcheck_cli.explain.algebra.matching import fits
 from gradcheck_cli.explain.algebra.patterns import pattern
 from gradcheck_cli.formula.printing import expression
@@ -19,8 +19,8 @@ VALUES: dict[str, Any] = dict.fromkeys("abxyz", 0.5) | {"v": [1.0, 2.0, 3.0]}
 
 def found(text: str, formula: str) -> list[dict[str, str]]:
     """What the variables of a pattern stand for, in every way that it fits."""
-    forest = Forest(program_of(formula, VALUES))
-    shop = Workshop(forest)
+    forest = ExprPool(program_of(formula, VALUES))
+    shop = ExprBuilder(forest)
     told = []
     for fit in fits(shop.algebra, pattern(text), shop.norm(forest.output)):
         names = {}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from gradcheck_cli.explain.algebra.building import Workshop
-from gradcheck_cli.explain.algebra.expressions import Forest
-from gradcheck_cli.explain.algebra.normal_form import MOST_TERMS, Norm
+from gradcheck_cli.explain.algebra.building import ExprBuilder
+from gradcheck_cli.explain.algebra.expressions import ExprPool
+from gradcheck_cli.explain.algebra.normal_form import MOST_TERMS, NormalForm
 from tests.conftest import program_of
 
 VALUES = dict.fromkeys("abc", 0.5)
 
 
-def norm(*formulas: str) -> list[Norm]:
+def norm(*formulas: str) -> list[NormalForm]:
     """The normal forms of several formulas, in one algebra."""
-    forest = Forest(program_of("+ ".join(f"tanh({text})" for text in formulas), VALUES))
-    shop = Workshop(forest)
+    forest = ExprPool(program_of("+ ".join(f"tanh({text})" for text in formulas), VALUES))
+    shop = ExprBuilder(forest)
     tops = []
     expr = forest.output
     while expr.op == "add":
@@ -75,5 +75,5 @@ def test_a_long_chain_is_not_looked_into() -> None:
 def test_an_array_of_ones_is_not_the_number_one(call: str) -> None:
     """x / x is written as the number 1, whatever its shape: rows that look at the shape keep it."""
     ones = call.format(*["(x / x)"] * 2)
-    shop = Workshop(Forest(program_of(ones, {"x": [[0.5, 2.0], [1.0, 3.0]]})))
+    shop = ExprBuilder(ExprPool(program_of(ones, {"x": [[0.5, 2.0], [1.0, 3.0]]})))
     assert shop.norm(shop.forest.output).kind == "call"

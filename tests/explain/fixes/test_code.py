@@ -10,7 +10,7 @@ import pytest
 from gradcheck_cli.domain.evaluation import Problem
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.explain.algebra.expressions import Forest
+from gradcheck_cli.explain.algebra.expressions import ExprPool
 from gradcheck_cli.explain.fixes.code import code_of
 from gradcheck_cli.explain.fixes.custom_gradients import stable
 from tests.conftest import array, loaded, program_of
@@ -89,7 +89,7 @@ def test_a_stated_derivative_is_used_in_place_of_the_frameworks_own(
     framework: str, formula: str, values: dict[str, Any]
 ) -> None:
     program = program_of(formula, values)
-    forest = Forest(program)
+    forest = ExprPool(program)
     op = next(e for e in forest.of_node if e.op in ("tanh", "atan2"))
     root = forest.replaced(forest.output, op, stable(forest, op))
     source = code_of(forest.to_program(root, Span(1, 1, 1, 1)))[framework]

@@ -10,7 +10,7 @@ import pytest
 from gradcheck_cli.domain.evaluation import Mode, Problem
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.explain.algebra.expressions import Forest
+from gradcheck_cli.explain.algebra.expressions import ExprPool
 from gradcheck_cli.explain.fixes.custom_gradients import NotStated, stable
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.formula.printing import statements
@@ -38,7 +38,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 
 def stated(program: Program) -> Program:
-    forest = Forest(program)
+    forest = ExprPool(program)
     return forest.to_program(stable(forest, forest.output), SPAN)
 
 

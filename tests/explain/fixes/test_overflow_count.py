@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.explain.algebra.expressions import Forest
+from gradcheck_cli.explain.algebra.expressions import ExprPool
 from gradcheck_cli.explain.fixes.overflow_count import Ranges
 from tests.conftest import array, program_of
 
@@ -21,5 +21,5 @@ from tests.conftest import array, program_of
     ],
 )
 def test_uses_of_numbers_that_do_not_fit(formula: str, x: float, dtype: str, uses: int) -> None:
-    forest = Forest(program_of(formula, {"x": x}))
+    forest = ExprPool(program_of(formula, {"x": x}))
     assert Ranges(forest, FORMATS[dtype], {"x": array(x)}).lost(forest.output) == uses

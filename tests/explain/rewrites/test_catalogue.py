@@ -15,8 +15,8 @@ from gradcheck_cli.domain.evaluation import Projection
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 from gradcheck_cli.engines.kit.walker import rounded
-from gradcheck_cli.explain.algebra.building import Workshop
-from gradcheck_cli.explain.algebra.expressions import Expr, Forest, Misfit, ordered
+from gradcheck_cli.explain.algebra.building import ExprBuilder
+from gradcheck_cli.explain.algebra.expressions import Expr, ExprPool, ShapeMismatch, ordered
 from gradcheck_cli.explain.rewrites import CATALOGUE
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site
 from gradcheck_cli.truth import compute
@@ -33,8 +33,8 @@ def rewritten(
     rule: Rewrite, program: Program, values: Mapping[str, Any], dtype: str
 ) -> Iterator[tuple[Program, list[bool]]]:
     """The program with the rule applied in each place, and whether its conditions hold there."""
-    forest = Forest(program)
-    shop = Workshop(forest)
+    forest = ExprPool(program)
+    shop = ExprBuilder(forest)
     numbers = PlainFunction(program, dtype).nodes(values)
 
     def at(expr: Expr) -> Any:
@@ -46,13 +46,13 @@ def rewritten(
         for proposal in rule.proposals(Site(shop, expr, FORMATS[dtype], at)):
             try:
                 root = forest.replaced(forest.output, expr, proposal.new)
-            except Misfit:
+            except ShapeMismatch:
                 continue
             holds = [_true(forest, condition, values, dtype) for condition in proposal.conditions]
             yield forest.to_program(root, SPAN), holds
 
 
-def _true(forest: Forest, condition: Expr, values: Mapping[str, Any], dtype: str) -> bool:
+def _true(forest: ExprPool, condition: Expr, values: Mapping[str, Any], dtype: str) -> bool:
     program = forest.to_program(condition, SPAN)
     return bool(np.all(PlainFunction(program, dtype).nodes(values)[program.output]))
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.explain.algebra.building import Workshop
-from gradcheck_cli.explain.algebra.expressions import Forest
+from gradcheck_cli.explain.algebra.building import ExprBuilder
+from gradcheck_cli.explain.algebra.expressions import ExprPool
 from gradcheck_cli.explain.rewrites.rational import one_fraction
 from gradcheck_cli.explain.rewrites.rule import Site
 from gradcheck_cli.formula.printing import statements
@@ -17,8 +17,8 @@ from tests.explain.rewrites.test_catalogue import SPAN
 
 
 def fraction(formula: str, **values: Any) -> list[str]:
-    forest = Forest(program_of(formula, {name: array(value) for name, value in values.items()}))
-    site = Site(Workshop(forest), forest.output, FORMATS["float32"], lambda _: None)
+    forest = ExprPool(program_of(formula, {name: array(value) for name, value in values.items()}))
+    site = Site(ExprBuilder(forest), forest.output, FORMATS["float32"], lambda _: None)
     return [statements(forest.to_program(one.new, SPAN)) for one in one_fraction.proposals(site)]
 
 

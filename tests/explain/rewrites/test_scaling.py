@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.explain.algebra.building import Workshop
-from gradcheck_cli.explain.algebra.expressions import Forest
+from gradcheck_cli.explain.algebra.building import ExprBuilder
+from gradcheck_cli.explain.algebra.expressions import ExprPool
 from gradcheck_cli.explain.rewrites.rule import Site
 from gradcheck_cli.explain.rewrites.scaling import scaled_by_the_largest
 from gradcheck_cli.formula.printing import statements
@@ -18,8 +18,8 @@ from tests.explain.rewrites.test_catalogue import SPAN
 
 def scaled(formula: str, **values: Any) -> list[str]:
     """What is proposed for the whole formula."""
-    forest = Forest(program_of(formula, {name: array(value) for name, value in values.items()}))
-    site = Site(Workshop(forest), forest.output, FORMATS["float32"], lambda _: None)
+    forest = ExprPool(program_of(formula, {name: array(value) for name, value in values.items()}))
+    site = Site(ExprBuilder(forest), forest.output, FORMATS["float32"], lambda _: None)
     found = scaled_by_the_largest.proposals(site)
     return [statements(forest.to_program(one.new, SPAN)) for one in found]
 

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.explain.algebra.building import Workshop
-from gradcheck_cli.explain.algebra.expressions import Forest
+from gradcheck_cli.explain.algebra.building import ExprBuilder
+from gradcheck_cli.explain.algebra.expressions import ExprPool
 from gradcheck_cli.explain.rewrites import taylor
 from gradcheck_cli.explain.rewrites.rule import Proposal, Site
 from gradcheck_cli.truth.plain import PlainFunction
 from tests.conftest import array, program_of
 
 
-def proposed(formula: str, **values: Any) -> tuple[Workshop, list[Proposal]]:
+def proposed(formula: str, **values: Any) -> tuple[ExprBuilder, list[Proposal]]:
     program = program_of(formula, values)
     arrays = {name: array(value) for name, value in values.items()}
-    forest = Forest(program)
+    forest = ExprPool(program)
     numbers = PlainFunction(program, "float32").nodes(arrays)
     site = Site(
-        Workshop(forest),
+        ExprBuilder(forest),
         forest.output,
         FORMATS["float32"],
         lambda expr: None if expr.origin is None else np.asarray(numbers[expr.origin]),
@@ -32,7 +32,7 @@ def proposed(formula: str, **values: Any) -> tuple[Workshop, list[Proposal]]:
 
 def coefficients(formula: str, name: str = "x") -> list[float]:
     program = program_of(formula, {name: 0.5})
-    forest = Forest(program)
+    forest = ExprPool(program)
     return taylor._developed_in(forest.output, forest.of_node[program.inputs[name]])
 
 

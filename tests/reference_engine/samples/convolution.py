@@ -57,7 +57,7 @@ ROWS: dict[str, list[Sample]] = {
 }
 
 
-MOVES = ("stride", "padding", "dilation")
+DATA_MOVEMENT = ("stride", "padding", "dilation")
 
 
 @st.composite
@@ -73,7 +73,7 @@ def _layer(draw: st.DrawFn, axes: int) -> dict[str, Any]:
     least = [max(1, span - 2 * p) for span, p in zip(spans, padding, strict=True)]
     size = tuple(n + extra for n, extra in zip(least, some(0, 1), strict=True))
     batch, groups, inner, outer = (draw(st.integers(1, 2)) for _ in range(4))
-    moves = dict(zip(MOVES, (stride, padding, dilation), strict=True))
+    moves = dict(zip(DATA_MOVEMENT, (stride, padding, dilation), strict=True))
     return {
         "x": (batch, groups * inner, *size),
         "w": (groups * outer, inner, *kernel),
