@@ -36,7 +36,7 @@ def by_family(
     """Makes of a test of one row of the op table, its first argument, a test of each family: one
     item a family, in which every row is tried. `name_of` has the row that a case belongs to."""
     families: dict[str, list[Case]] = {}
-    for row in rows:
+    for row in sorted(rows, key=name_of):  # a set has another order in each process
         name = name_of(row)
         found = TABLE.get(name) or INTERNAL[name]
         families.setdefault(found.family, []).append(row)
