@@ -83,6 +83,7 @@ def found(result: SpecResult) -> dict[str | None, Finding]:
     return {f.dtype: f for f in result.findings if f.severity == "error"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "code", "message", "line"),
     [

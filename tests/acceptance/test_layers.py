@@ -77,6 +77,7 @@ def test_a_layer_is_right_on_every_engine(path: Path, dtype: str, order: int) ->
     assert {check.engine for check in judged.checks} == set(ENGINES)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_a_factor_of_0_999_in_a_layer_is_found(name: str, tmp_path: Path) -> None:
     text = re.sub(r"(?m)^order: 2\n", "", text_of(name))
@@ -108,6 +109,7 @@ def test_every_layer_has_a_mistake() -> None:
     assert {title.partition(":")[0] for title in MISTAKES} == set(NAMES)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("title", MISTAKES)
 def test_a_gradient_by_hand_is_right_without_its_mistake(title: str, tmp_path: Path) -> None:
     mistake = MISTAKES[title]

@@ -93,6 +93,7 @@ def found(made: Callable[[], Engine], layer: Any, x: Any, **settings: Any) -> se
     return {finding.code for finding in answer.findings if finding.severity == "error"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", [*LAYERS])
 def test_at_both_edges(name: str, dtype: str) -> None:

@@ -150,6 +150,7 @@ def test_a_mode_is_not_told_wrong_for_the_other(x: Any, monkeypatch: pytest.Monk
     assert [(check.mode, check.status) for check in answer.checks] == [("forward", "passed")]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", [3, 80])
 def test_eigen_is_told_wrong_in_forward_mode(size: int, tmp_path: Path) -> None:
     (tmp_path / "layer.hpp").write_text(CONSTANT, "utf-8")

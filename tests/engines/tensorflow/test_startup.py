@@ -31,6 +31,7 @@ assert again is jax and tf.compat.v1.placeholder is placeholder
 """
 
 
+@pytest.mark.exhaustive
 def test_what_is_left_out_comes_when_something_asks_for_it() -> None:
     command = [sys.executable, "-c", CODE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import sys
 import torch
@@ -27,6 +29,7 @@ with torch.autograd.forward_ad.dual_level():
 """
 
 
+@pytest.mark.exhaustive
 def test_what_is_left_out_comes_when_something_asks_for_it() -> None:
     command = [sys.executable, "-c", CODE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
