@@ -60,9 +60,8 @@ def test_the_layers_are_those_that_people_write() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("dtype", "order"), [("float32", 1), pytest.param("float64", 2, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("dtype", "order"), [("float32", 1), ("float64", 2)])
 @pytest.mark.parametrize("path", LAYERS, ids=NAMES)
 def test_a_layer_is_right_on_every_engine(path: Path, dtype: str, order: int) -> None:
     """Both modes, then the second derivative in reverse: forward over reverse is shown of every
