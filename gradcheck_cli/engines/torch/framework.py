@@ -61,7 +61,7 @@ class Torch(TapeFramework):
         return str(array.dtype).removeprefix("torch.")
 
     def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
-        return nullcontext((_Graph(self._torch), list(sources)))
+        return nullcontext((Graph(self._torch), list(sources)))
 
     @contextmanager
     def tangent(
@@ -91,7 +91,7 @@ class Torch(TapeFramework):
         return _function(self._torch, rule)
 
 
-class _Graph:
+class Graph:
     """PyTorch records by itself; a tape only has to ask."""
 
     def __init__(self, torch: Any) -> None:
@@ -110,18 +110,26 @@ class _Graph:
         used = [(y, y_bar) for y, y_bar in pairs if y.requires_grad]
         if not used or not connected:
             return result
+        outputs, bars = zip(*used, strict=True)
+        grads = self._of_connected(outputs, [sources[i] for i in connected], bars, again)
+        for i, grad in zip(connected, grads, strict=True):
+            result[i] = grad
+        return result
+
+    def _of_connected(
+        self, targets: Sequence[Any], sources: Sequence[Any], cotangents: Sequence[Any], again: bool
+    ) -> Sequence[Any]:
+        """The gradients where all targets and sources require one, None where no path leads."""
         # <target, cotangent> has the same gradients to the last bit as `grad_outputs=cotangent`,
         # whose mere check of shapes imports sympy (0.3 s; torch/autograd/__init__.py, _make_grads).
-        grads = self._torch.autograd.grad(
-            [(y * y_bar).sum() for y, y_bar in used],
-            [sources[i] for i in connected],
+        grads: Sequence[Any] = self._torch.autograd.grad(
+            [(y * y_bar).sum() for y, y_bar in zip(targets, cotangents, strict=True)],
+            sources,
             retain_graph=True,
             create_graph=again,
             allow_unused=True,
         )
-        for i, grad in zip(connected, grads, strict=True):
-            result[i] = grad
-        return result
+        return grads
 
 
 def _function(torch: Any, rule: Rule) -> Call:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradcheck_cli.engines.derivatives import Tape
 from gradcheck_cli.engines.errors import WrongKind
-from gradcheck_cli.engines.torch.framework import Torch
+from gradcheck_cli.engines.torch.framework import Graph, Torch
 
 
 class LayerTorch(Torch):
@@ -23,40 +23,26 @@ class LayerTorch(Torch):
         self.accumulating = False
 
     def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
-        return nullcontext((_Graph(self), list(sources)))
+        return nullcontext((_LayerGraph(self), list(sources)))
 
 
-class _Graph:
+class _LayerGraph(Graph):
     def __init__(self, fw: LayerTorch) -> None:
+        super().__init__(fw.torch)
         self._fw = fw
 
-    def gradient(
-        self,
-        targets: Sequence[Any],
-        sources: Sequence[Any],
-        cotangents: Sequence[Any],
-        again: bool,
-    ) -> list[Any]:
-        result: list[Any] = [None] * len(sources)
-        wanted = [i for i, source in enumerate(sources) if source.requires_grad]
-        pairs = zip(targets, cotangents, strict=True)
-        used = [(y, y_bar) for y, y_bar in pairs if y.requires_grad]
-        if not used or not wanted:
-            return result
-        outputs, bars = zip(*used, strict=True)
-        leaves = [sources[i] for i in wanted]
+    def _of_connected(
+        self, targets: Sequence[Any], sources: Sequence[Any], cotangents: Sequence[Any], again: bool
+    ) -> Sequence[Any]:
         how = {"retain_graph": self._fw.keeps_graph or again, "create_graph": again}
         # What cannot be requested gradients would have none of second order, and say nothing.
         take = _accumulated if self._fw.accumulating and not again else _requested
         try:
-            grads = take(self._fw.torch, outputs, leaves, bars, how)
+            return take(self._torch, targets, sources, cotangents, how)
         except RuntimeError as error:
             if "returned an invalid gradient at index" in str(error):
                 raise WrongKind(str(error).strip().splitlines()[0]) from error
             raise
-        for i, grad in zip(wanted, grads, strict=True):
-            result[i] = grad
-        return result
 
 
 def _requested(
