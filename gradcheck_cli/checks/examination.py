@@ -288,7 +288,7 @@ class _Examination:
     def _blamed(
         self, findings: tuple[Finding, ...], find: Find, layer: BoundLayer
     ) -> tuple[Finding, ...]:
-        """The findings with the operation, or the stated derivative, that is to blame."""
+        """The findings with the operation, or the custom gradient, that is to blame."""
         if not self._blaming or not findings:
             return findings
         narrow, highest = layer.narrow, layer.highest

@@ -180,7 +180,7 @@ class Model:
         return np.asarray(right | unsure)
 
     def _persists(self, output: Array, again: tuple[str, Array], truth: Truth) -> Array:
-        """Errors that are no matter of rounding: the same in another precision, or larger in ulps
+        """Errors that rounding does not cause: the same in another precision, or larger in ulps
         than a lower one has them."""
         dtype, other = again
         exact = np.ravel(truth.output)

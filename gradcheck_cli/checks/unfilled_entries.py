@@ -26,9 +26,9 @@ Elsewhere = Callable[[Mapping[str, Array]], Mapping[str, Array | None]]
 def with_never_filled(
     case: Case, mode: Mode, elsewhere: Elsewhere, leaves: tuple[Leaf, ...]
 ) -> Case:
-    """The case with 0 as the stated derivative of entries that are zero here and elsewhere, where
-    the truth is not zero: no precision will fill them (`TruthBlock.stated`). `elsewhere` gives the
-    blocks of this mode where leaves have other values."""
+    """The case with 0 as the layer's own derivative of entries that are zero here and elsewhere,
+    where the truth is not zero: no precision will fill them (`TruthBlock.stated`). `elsewhere`
+    gives the blocks of this mode where leaves have other values."""
     given = next((e for e in case.evaluations if e.mode == mode), None)
     if given is None or given.failure is not None or case.truth is None:
         return case
@@ -88,5 +88,5 @@ def _elsewhere(leaves: tuple[Leaf, ...], seed: int) -> Iterator[dict[str, Array]
 
 
 def stating_zero(block: TruthBlock, never: Mask) -> TruthBlock:
-    """The block with 0 as the stated derivative of these entries."""
+    """The block with 0 as the layer's own derivative of these entries."""
     return replace(block, stated=np.where(never, 0.0, block.stated))

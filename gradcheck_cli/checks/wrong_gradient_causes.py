@@ -268,7 +268,7 @@ def _of_product(call: CustomCall, product: Product) -> _Wrong:
 
 
 def _asks(finding: Finding) -> bool:
-    """Whether it may be the fault of a stated derivative: what rounding spoils is proven."""
+    """Whether it may be the fault of a custom gradient: what rounding spoils is proven."""
     if finding.code in WRONG:
         return finding.cause is None
     unproven = not (finding.cause and finding.cause.proven)

@@ -41,8 +41,9 @@ class VJPFunction(Protocol):
     """The vector-Jacobian product of a function at a point. May be called many times."""
 
     def __call__(self, cotangents: Sequence[Any], again: bool = False) -> list[Any]:
-        """One gradient a source, None where there is none. `cotangents` has one a target, None for
-        a target that is not used. With `again` the gradients can be differentiated themselves."""
+        """One gradient for each source, None where there is none. `cotangents` has one for each
+        target, None for a target that is not used. With `again` the gradients can be differentiated
+        themselves."""
         ...
 
     def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:

@@ -27,7 +27,7 @@ class WrongKind(EngineFault):
 
 
 class WrongShape(WrongKind):
-    """A stated derivative has another shape than what it is the derivative of."""
+    """A custom gradient has another shape than what it is the derivative of."""
 
     def __init__(
         self, function: str, argument: str, expected: tuple[int, ...], given: tuple[int, ...]

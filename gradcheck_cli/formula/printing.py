@@ -118,7 +118,7 @@ class Printer:
             yield f"{name} = {self.defined(index)}"
 
     def functions(self) -> Iterator[str]:
-        """The definitions of the functions with stated derivatives."""
+        """The definitions of the functions with custom gradients."""
         for node in self._program.nodes:
             if node.custom is not None and id(node.custom) not in self._rules:
                 name = node.custom.name
@@ -190,7 +190,7 @@ class Printer:
         return number(value)
 
     def function(self, rule: CustomGradient, name: str) -> Iterator[str]:
-        """The definition of a function with a stated derivative."""
+        """The definition of a function with a custom derivative."""
         return _function(rule, name)
 
     def applied(self, name: str, args: Sequence[str]) -> str:
@@ -241,7 +241,7 @@ def _index_part(part: Any) -> str:
 
 
 def _function(rule: CustomGradient, name: str) -> Iterator[str]:
-    """A function with its stated derivative, as it is written in a formula."""
+    """A function with its custom gradient, as it is written in a formula."""
     parts = [("vjp", rule.vjp)] + ([("jvp", rule.jvp)] if rule.jvp is not None else [])
     for suffix, program in parts:
         assert program is not None

@@ -142,7 +142,7 @@ class Evidence:
 
     @cached_property
     def wrong(self) -> Mask:
-        """Entries whose error is no matter of rounding."""
+        """Entries whose error is not a rounding problem."""
         wrong = measures.repeats_in(self.g, self.block, self.wide)
         if self.in_float32 is not None:
             wrong |= self.in_float32

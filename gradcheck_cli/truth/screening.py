@@ -86,7 +86,7 @@ def _varied(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _merit(trial: Trial) -> tuple[bool, int, int]:
-    """Rewrites before stated derivatives, then by the error in steps of a digit, then the
+    """Rewrites before custom gradients, then by the error in steps of a digit, then the
     shortest: what conditioning explains is no merit of one over the other."""
     size = int(np.ceil(np.log10(min(max(trial.worst / FEW_ULPS, 1.0), 1e18))))
     return trial.candidate.custom, size, len(trial.candidate.after)

@@ -191,7 +191,7 @@ class EigenSubject(LayerSubject):
         return ()
 
     def functions(self) -> Sequence[CustomCall]:
-        """None: AutoDiffScalar has no stated derivatives."""
+        """None: AutoDiffScalar has no custom gradients."""
         return ()
 
 

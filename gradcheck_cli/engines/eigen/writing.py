@@ -211,7 +211,7 @@ def _fixed(body: Body, node: Node, rule: CustomGradient) -> list[Array | None]:
 
 
 def _check_shapes(rule: CustomGradient) -> None:
-    """Raises WrongShape where a stated derivative is not of the shape that it must be."""
+    """Raises WrongShape where a custom gradient is not of the shape that it must be."""
     forward, vjp = rule.forward, rule.vjp
     if rule.jvp is not None:
         tangent, shape = rule.jvp.nodes[rule.jvp.output].shape, forward.nodes[forward.output].shape

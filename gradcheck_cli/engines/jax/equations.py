@@ -18,7 +18,7 @@ from jax.extend import core
 from gradcheck_cli.engines.jax.startup import EQUATIONS, whole_calls
 from gradcheck_cli.engines.kit.startup import replaces
 
-# A function with a stated derivative that is not differentiated is traced whole, and not as it is
+# A function with a custom derivative that is not differentiated is traced whole, and not as it is
 # called: what it calls that is compiled as one would be taken apart.
 _OTHERWISE = {"custom_jvp_call", "custom_vjp_call"}
 

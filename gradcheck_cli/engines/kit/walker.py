@@ -54,7 +54,7 @@ class Arrays(Protocol):
     def cast(self, array: Any, kind: str) -> Any: ...
 
     def custom(self, rule: Rule) -> Call:
-        """A callable with the stated derivative, made by the framework's own means."""
+        """A callable with the custom gradient, made by the framework's own means."""
         ...
 
 

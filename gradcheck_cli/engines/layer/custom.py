@@ -1,4 +1,4 @@
-"""What a layer calls that is not differentiated as it stands: functions with a stated derivative,
+"""What a layer calls that is not differentiated as it stands: functions with a custom derivative,
 and calls that cut a value off from its derivative; and how it is looked for."""
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ class Subject(Protocol):
         ...
 
     def functions(self) -> Sequence[CustomCall]:
-        """The calls of functions with a stated derivative on which the outputs depend, in order."""
+        """The calls of functions with a custom derivative on which the outputs depend, in order."""
         ...
 
     def lines(self, row: Array) -> Lines:

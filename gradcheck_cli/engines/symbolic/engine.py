@@ -164,7 +164,7 @@ class _Derived:
         from gradcheck_cli.engines.symbolic.formulas import exact, walk
 
         self.about = about
-        # A stated derivative may be any function, and its own derivatives need not be symmetric.
+        # A custom gradient may be any function, and its own derivatives need not be symmetric.
         self._symmetric = not program.has_custom_gradient
         arrays = walk(calls, program, fixed, exact)
         self._inputs = {

@@ -161,7 +161,7 @@ def _inaccurate(traces: Traces, op: Operation) -> CauseKind:
 
 def _inaccurate_derivative(traces: Traces, op: Operation) -> CauseKind:
     node = node_of(traces, op)
-    if op.result == op.exact:  # no matter of rounding, but of a convention or of another formula
+    if op.result == op.exact:  # not a rounding problem, but a convention or another formula
         return "tie" if node is not None and at_kink(traces, node) else "inaccurate kernel"
     if node is not None and (branch := _other_branch(traces, op, node)):
         return branch

@@ -19,7 +19,7 @@ Both = dict[str, tuple[Array, Array]]
 
 
 def blame_rule(case: Case, evaluation: Evaluation) -> Cause | None:
-    """The first call of a custom gradient whose stated derivative is not that of its forward.
+    """The first call of a custom gradient that is not the derivative of its forward.
 
     Each is run alone, in exact arithmetic where that can be done and else in float64, at the values
     and the upstream cotangent that it had (ones where no trace is at hand); in forward mode along

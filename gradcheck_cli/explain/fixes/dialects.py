@@ -1,5 +1,5 @@
 """How a fix is said in each framework: names and notations of operations, constants, and functions
-with a stated derivative."""
+with a custom gradient."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CannotSay(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A function with a stated derivative: its name, its inputs, the bodies of both passes, and the
+    """A function with a custom derivative: its name, its inputs, the bodies of both passes, and the
     name of what comes back."""
 
     name: str
@@ -38,7 +38,7 @@ class Dialect:
     prefix     what names of the framework stand below, and what a helper function calls it
     short      names that are imported under another one
     constant   the template of a scalar array: a value, and an array whose dtype it has
-    called     what a function with a stated derivative is called by, after its name
+    called     what a function with a custom derivative is called by, after its name
     """
 
     name: str

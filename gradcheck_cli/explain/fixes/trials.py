@@ -214,7 +214,7 @@ def _order(results: Iterable[_Results]) -> list[int]:
 
 class _Results:
     """How the candidates did in one engine and mode. `right`: by number, how many fresh points
-    each was right at, and how many there were. `refused`: stated derivatives that the engine does
+    each was right at, and how many there were. `refused`: custom gradients that the engine does
     not take."""
 
     def __init__(
