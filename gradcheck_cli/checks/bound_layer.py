@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from gradcheck_cli.checks.findings import finding_for
 from gradcheck_cli.checks.protocol import Ask, CastsRequest, Steps
@@ -13,6 +12,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.layer.subject import Subject

@@ -4,10 +4,11 @@ and what is said of it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.layer.casts import Cast, is_narrower, narrowest
 from gradcheck_cli.engines.layer.subject import Subject

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
 from gradcheck_cli.domain.layer import Leaf, as_program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding, Indexing, Pass
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock

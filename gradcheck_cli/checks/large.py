@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
@@ -20,6 +20,7 @@ from gradcheck_cli.checks.traced_entry import Sought
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding, Pass, Status
 from gradcheck_cli.domain.thresholds import (
     ERROR_BITS,

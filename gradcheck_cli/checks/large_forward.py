@@ -4,7 +4,7 @@ differences that were taken along it, as a whole and then leaf by leaf."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.detection_power import Promise
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, ROUNDINGS
 from gradcheck_cli.engines.errors import Unsupported

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
 from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK, SAME_ERROR
 from gradcheck_cli.domain.truth import Documented, Truth

@@ -3,13 +3,12 @@ whole from one that is right."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import PRODUCT_BARS, PRODUCT_BITS, SAME_FACTOR, Step
 from gradcheck_cli.engines.layer.subject import Call, Subject

@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gradcheck_cli.domain.case import Case, Suspect, TruthRequest
 from gradcheck_cli.domain.evaluation import Failure, Problem, TrainingProblem
 from gradcheck_cli.domain.fixes import FixRequest
 from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.judge.failures import internal_finding

@@ -4,13 +4,13 @@ those in the highest precision than rounding explains."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Pass, Rule
 from gradcheck_cli.domain.thresholds import (
     ERROR_BITS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
 from gradcheck_cli.domain.implementation import STRAIGHT_THROUGH, Surrogate
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.thresholds import NOTE_BITS
 from gradcheck_cli.domain.truth import Truth, TruthBlock

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.spec import Input

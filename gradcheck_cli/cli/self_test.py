@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for, 
 from gradcheck_cli.cli.words import counted
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.report import Report, SpecError, SpecResult

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ from gradcheck_cli.cli.words import did_you_mean
 from gradcheck_cli.domain.difference import Difference
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.placement import DEVICES, is_device
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.report import FORMATS
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")

@@ -4,7 +4,7 @@ computed."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from gradcheck_cli.domain.dtypes import Array
@@ -18,6 +18,7 @@ from gradcheck_cli.domain.evaluation import (
     TrainingProblem,
 )
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Truth
 
 if TYPE_CHECKING:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from gradcheck_cli.domain.records import dataclass
 
 Severity = Literal["error", "warning", "note"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gradcheck_cli.domain.difference import Scheme
+from gradcheck_cli.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

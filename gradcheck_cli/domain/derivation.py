@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gradcheck_cli.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from gradcheck_cli.domain.records import dataclass
 
 Scheme = Literal["forward", "central"]
 """(f(x + h) - f(x)) / h, or (f(x + h) - f(x - h)) / 2h."""

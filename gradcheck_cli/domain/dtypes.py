@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from gradcheck_cli.domain.records import dataclass
 
 Array = npt.NDArray[Any]
 

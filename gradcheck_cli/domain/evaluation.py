@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from gradcheck_cli.domain.difference import Difference
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.dtypes import Array

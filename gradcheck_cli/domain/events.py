@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Report, SpecResult
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Truth
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.records import dataclass
 
 STRAIGHT_THROUGH = "straight_through"
 """The surrogate that hands the cotangent on as it comes."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 
 

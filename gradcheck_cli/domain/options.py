@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from gradcheck_cli.domain.difference import Difference
+from gradcheck_cli.domain.records import dataclass
 
 T = TypeVar("T")
 

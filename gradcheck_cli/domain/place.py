@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gradcheck_cli.domain.records import dataclass
 
 STDIN = "-"  # the path of a source that is read from standard input
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from gradcheck_cli.domain.records import dataclass
 
 DEVICE = r"^(cpu|cuda(:\d+)?)$"
 DEVICES = "there are cpu, cuda (a GPU), and cuda:1 for the second GPU"

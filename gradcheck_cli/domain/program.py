@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.records import dataclass
 
 INPUT = "input"
 CONSTANT = "constant"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from gradcheck_cli.domain.codes import Codes, Severity
 from gradcheck_cli.domain.place import Place, Source, Span
+from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.evaluation import Failure

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from gradcheck_cli.domain.implementation import ByDesign, Implementation
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.dtypes import Array

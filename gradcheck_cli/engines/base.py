@@ -8,7 +8,6 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from gradcheck_cli.domain.evaluation import (
@@ -21,6 +20,7 @@ from gradcheck_cli.domain.evaluation import (
 )
 from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.records import dataclass
 
 Targets = tuple[list[Any], Any]
 """The targets (arrays that are differentiated, or None), and whatever else is wanted of the run."""

@@ -7,7 +7,8 @@ are the framework's. What is frozen (`stop_gradient`) has the derivative that st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from gradcheck_cli.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

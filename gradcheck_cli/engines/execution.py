@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Phase
 from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
 
 Native = Any
 """An array of the engine's framework, or a Python number."""

@@ -4,10 +4,10 @@ reference engine, part of gradcheck itself, is known without them."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.base import EVERY_DTYPE, Capabilities, Engine, make
 from gradcheck_cli.engines.entry_points import REFERENCE, claims, targets
 from gradcheck_cli.version import VERSION

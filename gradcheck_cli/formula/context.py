@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.program import CustomGradient
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.formula.errors import FormulaError
 from gradcheck_cli.formula.place import Positions
 from gradcheck_cli.formula.program import Builder

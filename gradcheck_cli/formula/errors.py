@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

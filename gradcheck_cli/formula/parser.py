@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.formula import calls, hints  # noqa: F401 - calls registers what a call means
 from gradcheck_cli.formula.context import POISON, Context, Frame, Ref, Static, TooMuch, Value
 from gradcheck_cli.formula.errors import FormulaError

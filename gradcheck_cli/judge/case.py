@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest
 from gradcheck_cli.domain.implications import OF_A_CASE, without_implied
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock

@@ -4,7 +4,6 @@ arrays in, arrays out; all are of shape (rows, columns)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Tolerance
 from gradcheck_cli.domain.thresholds import ERROR_BITS, NOTE_BITS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock

@@ -10,12 +10,12 @@ gradcheck's own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule
 from gradcheck_cli.domain.spec import Tolerance
 from gradcheck_cli.domain.thresholds import DECIDABLE, ERROR_BITS, FEW_ULPS, NOTE_BITS

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Tolerance
 from gradcheck_cli.domain.thresholds import (
     A_DIGIT,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Documented, PointKind, TruthBlock
 from gradcheck_cli.judge.measures import Mask, accepted_errors
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.text import Text
 
 from gradcheck_cli.domain.evaluation import SECOND
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Entry, Finding, Indexing
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import (

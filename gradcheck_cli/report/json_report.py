@@ -34,8 +34,8 @@ class JsonWriter:
         """Nothing yet: half an object helps nobody."""
 
     def finish(self, report: Report) -> None:
-        json.dump(as_json(report), self._stream, indent=2, allow_nan=False)
-        self._stream.write("\n")
+        text = json.dumps(as_json(report), indent=2, allow_nan=False)
+        self._stream.write(f"{text}\n")
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -71,6 +71,8 @@ def _encodable(value: Any) -> Any:
     """With texts that UTF-8 can hold: a file's name may be any bytes, and many readers of JSON
     refuse a whole report for half a character."""
     if isinstance(value, str):
+        if value.isascii():
+            return value
         return value.encode("utf-8", errors="backslashreplace").decode("utf-8")
     if isinstance(value, list):
         return [_encodable(one) for one in value]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rich.text import Text
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.formula.usage import usage
 from gradcheck_cli.report.style import LABEL, Style, labelled
 from gradcheck_cli.report.table import table_lines

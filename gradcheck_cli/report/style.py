@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.text import Text
+
+from gradcheck_cli.domain.records import dataclass
 
 SIGNS = "±…"  # what a stream must be able to encode, else ASCII stands in
 

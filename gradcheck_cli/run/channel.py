@@ -10,8 +10,10 @@ import os
 import pickle
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
+
+from gradcheck_cli.domain.records import dataclass
 
 _LENGTH = struct.Struct("!Q")
 LARGEST = 1 << 28

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.evaluation import (
@@ -20,6 +20,7 @@ from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.place import STDIN
 from gradcheck_cli.domain.placement import HOST
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import (
     Check,
     Finding,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from zlib import crc32
 
 from gradcheck_cli.domain.case import Case, TruthRequest
@@ -23,6 +23,7 @@ from gradcheck_cli.domain.evaluation import (
 from gradcheck_cli.domain.layer import POWER, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement, placement
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.devices import require
 from gradcheck_cli.engines.registry import Registered, usual

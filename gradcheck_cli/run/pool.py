@@ -10,11 +10,12 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.placement import HOST, Placement
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.tracebacks import short_dump
 from gradcheck_cli.run import channel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -14,6 +14,7 @@ from gradcheck_cli.domain.evaluation import Problem, TrainingProblem
 from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gradcheck_cli.checks.failures import drop_implied, with_failure
@@ -13,6 +13,7 @@ from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.training import TrainingPaths
 from gradcheck_cli.domain.evaluation import Failure, Training, TrainingProblem
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.run.finalize import Found
 from gradcheck_cli.run.plan import Plan
 

@@ -37,7 +37,7 @@ _DTYPES = {np.dtype(name).name: np.dtype(name) for name in ("f8", "f4", "i8", "i
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _JSON = json.JSONEncoder(check_circular=False, separators=(",", ":"))  # of trees that are made here
 _HEAD = struct.Struct("!Q")  # the length of the JSON
-_SCALARS = (NoneType, bool, int, float, str)
+_SCALARS = frozenset((NoneType, bool, int, float, str))
 
 
 class Malformed(Exception):
@@ -84,10 +84,12 @@ class _Writer:
             return known[0]
         if kind is np.ndarray:
             return self._once(value, self._array(value))
-        if dataclasses.is_dataclass(kind):
-            return self._once(value, self._object(value))
         if kind is tuple:
             return ["t", *map(self.tree, value)]
+        if kind is dict:
+            return self._mapping(value)
+        if kind.__name__ in _MODULES:
+            return self._once(value, self._object(value))
         return self._rare(value)
 
     def _rare(self, value: Any) -> Any:
@@ -98,8 +100,7 @@ class _Writer:
         if isinstance(value, np.ndarray):
             return self._once(value, self._array(value))
         if isinstance(value, Mapping):
-            pairs = [self.tree(part) for pair in value.items() for part in pair]
-            return ["m", *pairs]
+            return self._mapping(value)
         if isinstance(value, tuple):
             return ["t", *map(self.tree, value)]
         if isinstance(value, list):
@@ -112,6 +113,9 @@ class _Writer:
             if isinstance(value, plain):
                 return plain(value)
         raise TypeError(f"a {type(value).__name__} cannot be sent")
+
+    def _mapping(self, value: Mapping[Any, Any]) -> list[Any]:
+        return ["m", *(self.tree(part) for pair in value.items() for part in pair)]
 
     def _once(self, value: object, tree: list[Any]) -> list[Any]:
         self._sent[id(value)] = tree, value
@@ -127,7 +131,7 @@ class _Writer:
 
     def _object(self, value: Any) -> list[Any]:
         name = type(value).__name__
-        if name not in _MODULES or type(value) is not _class(name):
+        if type(value) is not _class(name):
             raise TypeError(f"a {name} cannot be sent")
         fields = [self.tree(getattr(value, field)) for field in _fields(name)]
         self.objects.append([name, fields])

@@ -7,10 +7,11 @@ everything that reads a spec knows nothing of it.
 from __future__ import annotations
 
 from collections.abc import Mapping as Keys
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pydantic_core import ValidationError
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.specfile import model, problems
 from gradcheck_cli.specfile.collect import Collector
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree, plain

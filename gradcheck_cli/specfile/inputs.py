@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.specfile import values
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant

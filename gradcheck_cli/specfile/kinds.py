@@ -8,11 +8,11 @@ of a matrix, one of a vector), all others are several of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.records import dataclass
 
 SLACK = 1e-5
 """What a value may be off its kind, beside its size: written numbers are float32 ones mostly."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.specfile.collect import listed, meant
 
 FORMS = "path.py:LINE, path.py:NAME, or package.module:NAME"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.specfile.number_lists import find_lists, without_lists
 from gradcheck_cli.specfile.yaml_values import MAX_DEPTH, Mapping, Scalar, Sequence, Tree, resolve
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from gradcheck_cli.domain.records import dataclass
 
 MAX_DEPTH = 50
 

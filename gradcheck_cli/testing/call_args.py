@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from gradcheck_cli.domain.records import dataclass
 
 Domain = Mapping[str, tuple[float, float]] | tuple[float, float] | None
 

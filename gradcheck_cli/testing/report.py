@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.cli.exits import PASSED, verdict
 from gradcheck_cli.cli.streams import PLAIN_WIDTH
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND_ORDER
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.testing.values import Given, as_array, dtype_name, parameter_names, placed
 
 _PLAIN = (dict, tuple, type(None))  # what every layer may be given (`values.given`)

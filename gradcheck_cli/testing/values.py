@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from types import ModuleType
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.records import dataclass
 
 _ENGINES = {  # by the package that a class comes from
     "torch": "torch",

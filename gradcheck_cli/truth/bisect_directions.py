@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from gradcheck_cli.domain import draws
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import VAGUE_BAR
 from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.numerics.directions import Sampled

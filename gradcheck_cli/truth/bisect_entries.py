@@ -4,11 +4,12 @@ direction that shows it is halved, then that of the cotangent."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.numerics.classify import Sides
 from gradcheck_cli.truth.numerics.differences import Estimate, Float

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, UNSEEN_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.truth.numerics.classify import Sides

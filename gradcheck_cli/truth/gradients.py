@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from gradcheck_cli.domain.blocks import hessian_blocks
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, Problem, Projection
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.plain import inlined
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,7 @@ from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Mode, Problem, Projection
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Cost
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.bisect_directions import ENTRY_LIMIT, confirm

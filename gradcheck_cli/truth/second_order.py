@@ -8,12 +8,13 @@ of the value contradicts says nothing about its own derivative.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDINGS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject

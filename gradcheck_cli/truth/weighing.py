@@ -4,11 +4,12 @@ differences and with what rounding may have done to them."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import NO_DIGITS, OPERATIONS, ROUNDINGS, STEADY, Step
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.truth.blocks import Differences, Merged, merge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,7 @@ from gradcheck_cli.domain.codes import Severity
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import DRAWN_SLACK, Step
 from gradcheck_cli.engines.layer.casts import narrowest
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Node, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import Unsupported
 from reference_engine.op import TABLE as ROWS
 

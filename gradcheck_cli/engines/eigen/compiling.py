@@ -18,10 +18,10 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.eigen.diagnostics import first_error
 from gradcheck_cli.engines.eigen.tools import COMPILER
 from gradcheck_cli.engines.errors import EngineFault

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gradcheck_cli.domain.evaluation import FailureKind
 from gradcheck_cli.domain.place import Place, Source, Span
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault
 
 _RECORD = re.compile(

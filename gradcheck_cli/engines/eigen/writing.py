@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Node, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.eigen.body import Body, Pools
 from gradcheck_cli.engines.eigen.operations import expression
 from gradcheck_cli.engines.eigen.rows import MADE, MATRICES

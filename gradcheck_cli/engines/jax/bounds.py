@@ -9,7 +9,6 @@ gradient are not looked into.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -17,6 +16,7 @@ import numpy as np
 from jax.extend import core
 
 from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax.walk import CALLS, STOP, Walk
 from gradcheck_cli.engines.jax.wide import inner_of
 from gradcheck_cli.engines.layer.custom import MOST_BOUNDS, NEAR_POLES, Unbounded

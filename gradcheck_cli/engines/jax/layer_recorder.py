@@ -8,12 +8,12 @@ where the stack of the equation has a line of a stated rule, else by JAX.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 
 from gradcheck_cli.domain.place import Place, Span
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.jax.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.jax.recorder import JaxRecorder

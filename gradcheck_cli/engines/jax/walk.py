@@ -9,7 +9,6 @@ tells in the derivative where its cotangent is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from jax.extend import source_info_util as source_info
 from jax.interpreters import ad
 
 from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax.recorder import SCOPE
 from gradcheck_cli.engines.jax.wide import inner_of
 from gradcheck_cli.engines.layer.recording import TooLarge

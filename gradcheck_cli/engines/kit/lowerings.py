@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
+
+from gradcheck_cli.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ all and stands here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, TrainingProblem
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.derivatives import Closure, Mark, Targets, VJPFunction
 from gradcheck_cli.engines.errors import WrongShape
 from gradcheck_cli.engines.kit.framework import Framework, scalar

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Node, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault, NodeFault, Unsupported, WrongShape
 from gradcheck_cli.engines.kit.lowerings import Missing
 

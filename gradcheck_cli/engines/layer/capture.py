@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from gradcheck_cli.domain.records import dataclass
 
 Put = Callable[[Any], None]
 """Puts another object in the place where one was found."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

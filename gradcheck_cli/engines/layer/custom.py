@@ -4,11 +4,12 @@ and calls that cut a value off from its derivative; and how it is looked for."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import Step
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.implementation import ByDesign
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import Residue
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.specfile.stretches import Stretch

@@ -4,7 +4,7 @@ user's file, so that layers are explained as formulas are."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Trace
 from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault, Unsupported
 from gradcheck_cli.engines.execution import Execution, Step
 from gradcheck_cli.engines.trace.shadow import FLOAT64, shadow, to_float

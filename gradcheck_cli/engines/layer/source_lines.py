@@ -9,12 +9,12 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
 from gradcheck_cli.domain.place import Place, Source, Span
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.tracebacks import LIBRARIES, OURS
 
 FRAMEWORKS = ("torch", "tensorflow", "keras", "numpy", "jax", "jaxlib")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.casts import Cast

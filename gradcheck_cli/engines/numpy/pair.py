@@ -14,10 +14,11 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.layer.binding import Arranged, BadCall, arrange, called
 from gradcheck_cli.engines.layer.loading import NoSuchLayer, load_layer

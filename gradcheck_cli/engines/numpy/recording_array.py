@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.layer.recording import Row, Written
 from gradcheck_cli.engines.layer.source_lines import Places

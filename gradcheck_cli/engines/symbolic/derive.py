@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.derivation import Derivation, Equation, Section
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.kit.lowerings import bound
 from gradcheck_cli.engines.symbolic.formulas import (
     Calls,

@@ -8,13 +8,13 @@ the number goes on as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.custom import MOST_BOUNDS, NEAR_POLES, Unbounded
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.tensorflow.casts import Run, around_operations, tensors

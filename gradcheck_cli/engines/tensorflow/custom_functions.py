@@ -6,13 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.ops import custom_gradient
 
 from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.custom import CustomCall, Passes
 from gradcheck_cli.engines.layer.source_lines import Places

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.custom import CustomCall, Passes
 from gradcheck_cli.engines.layer.source_lines import FRAMEWORKS, Places
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Role
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.kit.device_setup import products_kept
 from gradcheck_cli.engines.layer.capture import captures
 from gradcheck_cli.engines.layer.isolation import Randomness

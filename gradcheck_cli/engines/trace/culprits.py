@@ -13,12 +13,12 @@ same way; Fevotte and Lathuiliere, Verrou, look for the smallest set by delta de
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS, SAME_ERROR
 from gradcheck_cli.engines.execution import Execution, High, Step
 from gradcheck_cli.engines.trace.isolated_ops import Alone

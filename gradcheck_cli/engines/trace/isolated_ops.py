@@ -7,12 +7,12 @@ a few numbers takes as long as to look at a thousand.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.engines.execution import Native, Step
 from gradcheck_cli.engines.trace.shadow import Shadow

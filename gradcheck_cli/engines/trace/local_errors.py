@@ -8,13 +8,14 @@ because of its inputs has none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS
 from gradcheck_cli.engines.execution import Execution, High
 from gradcheck_cli.engines.trace.isolated_ops import Alone

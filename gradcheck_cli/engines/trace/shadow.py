@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Execution, High, Step, as_high
 from gradcheck_cli.engines.trace.exact_kernels import structural
 

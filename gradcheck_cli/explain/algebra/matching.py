@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import SAME_CONSTANT
 from gradcheck_cli.explain.algebra.normal_form import (
     COMMUTATIVE,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import math
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.explain.algebra.normal_form import Algebra, NormalForm, arithmetic
 from reference_engine.op import REQUIRED, find
 

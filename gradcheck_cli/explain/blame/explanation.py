@@ -7,13 +7,12 @@ cause is not called proven unless the wider run shows the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.program import INPUT
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Cause, CauseKind
 from gradcheck_cli.explain.blame.causes import at_edge, at_kink, kind_of
 from gradcheck_cli.explain.blame.context import accumulated, joint

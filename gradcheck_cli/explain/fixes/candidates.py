@@ -5,7 +5,6 @@ the other, and the derivatives of the operations to blame in their stable form. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.fixes import Candidate
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.explain.algebra.building import ExprBuilder
 from gradcheck_cli.explain.algebra.expressions import Expr, ExprPool, ShapeMismatch, ordered
 from gradcheck_cli.explain.fixes.custom_gradients import NotStated, stable

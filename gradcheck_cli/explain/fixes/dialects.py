@@ -4,9 +4,9 @@ with a custom gradient."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax import ops as jax_ops
 from gradcheck_cli.engines.kit.lowerings import Table
 from gradcheck_cli.engines.tensorflow import ops as tensorflow_ops

@@ -9,7 +9,7 @@ did right. Nothing is run here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from gradcheck_cli.domain.fixes import (
     met,
 )
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.domain.thresholds import ERROR_BITS, NOTE_BITS
 from gradcheck_cli.explain.fixes.candidates import propose

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.explain.algebra.building import ExprBuilder
 from gradcheck_cli.explain.algebra.expressions import Expr, ShapeMismatch
 from gradcheck_cli.explain.algebra.matching import Fit, fits

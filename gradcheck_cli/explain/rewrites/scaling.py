@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import Residue
 from gradcheck_cli.explain.algebra.expressions import Expr, has_at_most, ordered
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.domain.program import CONSTANT
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.explain.algebra.expressions import Expr, ShapeMismatch
 from gradcheck_cli.explain.algebra.patterns import parsed
 from gradcheck_cli.explain.rewrites.rule import Proposal, Rewrite, Site

@@ -10,7 +10,7 @@ that is no neighbour of a pole is a choice of the model, and so is a relu.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -19,6 +19,7 @@ from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.program import INPUT, Node, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Guard, PointKind, TruthBlock
 from gradcheck_cli.truth.certified.enclose import certify
 from gradcheck_cli.truth.plain import moving

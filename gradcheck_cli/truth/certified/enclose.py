@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Projection
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import UNSEEN_ULPS
 from gradcheck_cli.truth.certified.ball_program import BallProgram, operations
 from gradcheck_cli.truth.certified.ties import Ties, around_jumps, is_mild

@@ -8,7 +8,7 @@ point, in a direction drawn at random, no tie is left, and the gradient there ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Mode, Projection
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import SAME_LIMIT_BITS, Residue
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.truth.certified.ball_program import BallProgram, operations

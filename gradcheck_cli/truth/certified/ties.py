@@ -10,13 +10,13 @@ before.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.program import Node, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.truth.plain import STOP, elementwise
 
 Mask = npt.NDArray[np.bool_]

@@ -18,7 +18,7 @@ explain it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -28,6 +28,7 @@ from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import BENIGN, Step
 from gradcheck_cli.domain.truth import Cost, Truth
 from gradcheck_cli.engines.reference.engine import ReferenceEngine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.plain import constant
 

@@ -8,11 +8,10 @@ exponent test p = log2(J(h) / J(h/2)) of the second difference, read on each sid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import DIVERGES, JUMPS
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.numerics.differences import Estimate, Float, Ladder, one_sided

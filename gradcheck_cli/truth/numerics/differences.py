@@ -9,12 +9,12 @@ smallest). Truncation of a window of j + 1 steps is O(h^(2j + 2)), rounding O(no
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import DIFFERENCE_SAFETY, Enough, Step
 
 Float = npt.NDArray[np.float64]

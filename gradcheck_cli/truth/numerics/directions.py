@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import Residue, Step
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.numerics.classify import Sides, classify

@@ -4,11 +4,12 @@ steps where they confirm it, and more only where they do not."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import BENDING, Enough
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.numerics.classify import Sides, classify
