@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
 from typing import Any, Protocol
@@ -128,9 +128,9 @@ class Execution:
             kept.numbers = np.asarray(kept.native if plain else self.conversions.numpy(kept.native))
         return kept.numbers
 
-    def needed(self) -> list[int]:
-        """The places of the steps that the target depends on, in order."""
-        wanted = {self.target}
+    def needed(self, slots: Iterable[int] | None = None) -> list[int]:
+        """The places of the steps that these slots, or the target, depend on, in order."""
+        wanted = {self.target} if slots is None else set(slots)
         found = []
         for place in range(len(self.steps) - 1, -1, -1):
             step = self.steps[place]

@@ -16,6 +16,7 @@ import torch
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.jax.engine import JaxEngine
+from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
 from gradcheck_cli.engines.torch.engine import TorchEngine
 from tests.checks.making import layer_problem
@@ -68,6 +69,70 @@ def test_a_lost_term_is_undecided_and_not_wrong(made: Callable[[], Engine], larg
         return (x + large) - large + x
 
     assert codes(made, layer, [0.5, 1.3]) <= {"GC501", "GC301"}
+
+
+class LostTerm:
+    """x -> (x + large) - large + x in NumPy, with the right backward."""
+
+    def __init__(self, large: float) -> None:
+        self.large = large
+
+    def forward(self, x: Any) -> Any:
+        y = x + self.large
+        y -= self.large
+        y += x
+        return y
+
+    def backward(self, y_bar: Any) -> Any:
+        return 2 * y_bar
+
+
+class LostInMean(LostTerm):
+    """x -> mean(x + large) - large + sum(x)."""
+
+    def forward(self, x: Any) -> Any:
+        self.size = x.size
+        return (x + self.large).mean() - self.large + x.sum()
+
+    def backward(self, y_bar: Any) -> Any:
+        return np.full(self.size, y_bar * (1 + 1 / self.size))
+
+
+class WrongPair(LostTerm):
+    """x -> 2 x + large, whose backward has the factor 3."""
+
+    def forward(self, x: Any) -> Any:
+        return 2 * x + self.large
+
+    def backward(self, y_bar: Any) -> Any:
+        return 3 * y_bar
+
+
+@pytest.mark.parametrize("layer", [LostTerm, LostInMean])
+@pytest.mark.parametrize("large", [1e16, -3e15, 2.0**55])
+def test_so_it_is_where_the_whole_backward_is_written_by_hand(layer: Any, large: float) -> None:
+    assert codes(NumpyEngine, layer(large), [0.5, 1.3]) <= {"GC501", "GC301"}
+
+
+@pytest.mark.parametrize("large", [0.0, 1e9])
+def test_a_wrong_backward_by_hand_is_found_beside_a_large_number(large: float) -> None:
+    assert "GC101" in codes(NumpyEngine, WrongPair(large), [0.5, 1.3])
+
+
+class LostInside(torch.autograd.Function):
+    """The lost term within a custom gradient, which shows no cotangents of it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return (x + 1e16) - 1e16 + x
+
+    @staticmethod
+    def backward(ctx: Any, y_bar: Any) -> Any:
+        return 2 * y_bar
+
+
+def test_a_custom_gradient_may_hide_where_a_term_is_lost() -> None:
+    assert codes(TorchEngine, lambda x: torch.sin(LostInside.apply(x)), [0.5, 1.3]) <= {"GC501"}
 
 
 def test_so_it_is_where_the_jacobian_is_too_large_to_be_taken_whole() -> None:
