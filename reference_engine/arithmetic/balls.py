@@ -65,7 +65,12 @@ def midpoints(x: Ball) -> Any:
 
 def radii(x: Ball) -> Any:
     """float64 array: upper bounds of the radii."""
-    return _each_float(x.value, lambda one: float(one.rad().upper()) * (1 + 2.0**-52))
+    return _each_float(x.value, lambda one: rounded_up(one.rad()))
+
+
+def rounded_up(distance: Any) -> float:
+    """The distance as a float64 that is no smaller, 0 for 0 alone."""
+    return 0.0 if distance == 0 else float(np.nextafter(float(distance.upper()), np.inf))
 
 
 def _each_float(values: Objects, read: Any) -> Any:

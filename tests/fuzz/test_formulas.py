@@ -72,6 +72,18 @@ def test_an_accusation_of_a_right_number_is_found(fuzzer: Formulas, result: Spec
     assert [fault.partition(":")[0] for fault in faults] == ["false GC301"]
 
 
+def test_a_row_that_is_wrong_alone_upholds_accusations_of_every_order(
+    fuzzer: Formulas, result: SpecResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off = _accused(result, Entry((0, 0), 2.0, 0.8, 1e-16, None, None, 9.0))
+    monkeypatch.setattr(fuzzer._runner, "results", lambda texts: [off for _ in texts])
+    faults = [f"{code} of a right formula: reference float64" for code in ("GC101", "GC106")]
+    assert fuzzer._wrong_kernel(SINE, "torch", faults)
+    other = "truth of GC106: reference float64"
+    assert not fuzzer._wrong_kernel(SINE, "torch", [*faults, other])
+    assert not fuzzer._wrong_kernel(SINE, "torch", [faults[0].replace("reference", "torch")])
+
+
 def test_a_wrong_truth_of_a_finding_is_found(fuzzer: Formulas, result: SpecResult) -> None:
     entry = Entry((1, 1), 2.0, 0.25, 1e-9, None, None, 9.0)
     faults = list(fuzzer._unearned(_accused(result, entry), _Oracle(SINE)))

@@ -212,6 +212,8 @@ class _Ziv(ABC):
         infinity stands for what is beyond any float64."""
         from flint import arb
 
+        from reference_engine.arithmetic.balls import rounded_up
+
         middle, radius = ball.mid(), ball.rad()
         value = float(middle)
         if not np.isfinite(value):
@@ -222,11 +224,7 @@ class _Ziv(ABC):
         ulp = arb(float(self._fmt.ulp(value)))
         if not radius <= ulp * UNSEEN_ULPS:
             return None
-        distance = (radius + abs(middle - arb(value))).upper()
-        if distance == 0:
-            return value, 0.0
-        # rounded upwards: a distance below every float64 is not none
-        return value, max(float(distance) * (1 + 2.0**-52), FORMATS["float64"].smallest_subnormal)
+        return value, rounded_up(radius + abs(middle - arb(value)))
 
 
 class _Output(_Ziv):

@@ -33,6 +33,7 @@ from gradcheck_cli.domain.thresholds import BENIGN, Step
 from gradcheck_cli.domain.truth import Cost, Truth
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.conditioning.directional import OUTPUT, Derivatives
+from gradcheck_cli.truth.conditioning.moved_inputs import missed, with_moved
 from gradcheck_cli.truth.conditioning.tape import EntryTape, RecordedProgram, Sums
 from gradcheck_cli.truth.gradients import block_shapes, float64_gradients, numbers_asked
 from gradcheck_cli.truth.plain import inlined
@@ -56,10 +57,16 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
     true: Mapping[tuple[Mode, str], Array] = {
         (cast(Mode, mode), name): block.value for (mode, name), block in truth.blocks.items()
     }
+    own = float64_gradients(request, engine).true
     if not all(np.all(block.certified) for block in truth.blocks.values()):
-        true = float64_gradients(request, engine).true
+        true = own
     run = recorded(request)
     costs = conditioning(request, true, run=run)
+    unit = FORMATS[request.dtype].unit_roundoff
+    keys = [key for key in costs if missed(truth.blocks[key], costs[key], own[key], unit)]
+    if keys:
+        certified = {key: truth.blocks[key] for key in keys}
+        costs |= with_moved({key: costs[key] for key in keys}, request, certified)
     blocks = dict(truth.blocks)
     for (mode, name), cost in costs.items():
         blocks[mode, name] = replace(

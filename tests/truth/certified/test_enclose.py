@@ -275,6 +275,15 @@ def test_a_bar_below_every_float64_is_not_zero(formula: str) -> None:
     assert found.radius > 0
 
 
+@pytest.mark.parametrize("x", [2.9e-306, 7e-307, -1.3e-305, 1.1e-304])
+def test_a_subnormal_bar_holds_the_distance(x: float) -> None:
+    """float64 has no digits to spare there, so its nearest number may be below the distance."""
+    found = one("sum(x * x) / 7", x)
+    with mp.workprec(4000):
+        distance = abs(mp.mpf(found.value.item()) - 2 * mp.mpf(x) / 7)
+        assert 0 < distance <= mp.mpf(found.radius.item()) < 1e-300
+
+
 @pytest.mark.parametrize(
     ("formula", "x", "exact"),
     [
