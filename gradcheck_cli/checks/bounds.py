@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.checks.subjects import while_watched
+from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.truth import Guard, PointKind
@@ -37,7 +37,7 @@ def with_guards(case: Case, subject: Subject) -> Case:
     rows = np.eye(sum(output.size for output in subject.outputs))
     guards = []
     none: Sequence[Unbounded] = ()
-    for one in while_watched(lambda: subject.unbounded(rows), none):
+    for one in where_it_runs(lambda: subject.unbounded(rows), none):
         without = _without(zero, one.gradients)
         if without:
             program = case.spec.program

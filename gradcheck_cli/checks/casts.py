@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.records import dataclass
@@ -82,10 +83,8 @@ def _digits(casts: Sequence[Cast], dtype: str) -> str:
 
 def seen(subject: Subject) -> Sequence[Cast]:
     """The casts of one run; none where it cannot be watched."""
-    try:
-        return subject.casts()
-    except Exception:
-        return ()
+    none: Sequence[Cast] = ()
+    return where_it_runs(subject.casts, none)
 
 
 def _where(cast: Cast) -> str:

@@ -24,7 +24,7 @@ from gradcheck_cli.checks.sampling import over_the_domain
 from gradcheck_cli.checks.second_order import SecondOrder
 from gradcheck_cli.checks.small import Whole, is_small
 from gradcheck_cli.checks.spec_errors import BadSpec
-from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside
+from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside, where_it_runs
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.checks.traced_entry import sought_in
 from gradcheck_cli.checks.wrong_gradient_causes import WRONG, WrongGradients
@@ -45,6 +45,7 @@ from gradcheck_cli.engines.tracebacks import (
     internal_failure,
     is_internal,
     one_line,
+    raise_if_internal,
     without_lines,
 )
 from gradcheck_cli.truth.safe_values import RaisedLater
@@ -132,6 +133,7 @@ class _Examination:
         try:
             self._narrow = self._subject(self._problem.dtype)
         except Exception as error:
+            raise_if_internal(error)
             reason = self._subjects.left_out(error)
             if reason is None:
                 raise
@@ -329,12 +331,11 @@ class _Examination:
     def _other(self, dtype: str, values: Mapping[str, Array]) -> Subject | None:
         """The layer in another dtype, or at other numbers; None where it does not run there or is
         another function, and the truth must decide alone."""
-        try:
-            other = self._subject(dtype, values, self._uncast and dtype == "float64")
-            same = bool(values) or not draws_others(other, self._narrow, dtype)
-        except Exception:
-            return None
-        if same:
+        uncast = self._uncast and dtype == "float64"
+        other = where_it_runs(lambda: self._subject(dtype, values, uncast), None)
+        if other is None or values:
+            return other
+        if where_it_runs(lambda: not draws_others(other, self._narrow, dtype), False):
             return other
         other.close()
         return None

@@ -17,7 +17,7 @@ from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.subject import Subject
-from gradcheck_cli.engines.tracebacks import as_failure
+from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 
 COLUMNS = 16  # forward passes for a whole Jacobian; beyond that, DIRECTIONS a leaf
 DIRECTIONS = 2  # one Gaussian, one of Rademacher
@@ -66,6 +66,7 @@ class Pushes:
                     passes += self._columns(leaf.name, leaf.size)
             output = subject.value({}) if output is None else output
         except Exception as error:
+            raise_if_internal(error)
             return replace(evaluation, failure=as_failure(error))
         reason = "; ".join(refusals)
         if reason and problem.named_modes:

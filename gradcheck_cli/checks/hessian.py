@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
+from functools import partial
 
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.shape import moving_size, output_size
+from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
@@ -94,11 +96,11 @@ class Hessian:
         """The gradient by forward mode, of the leaves that it reaches."""
         for leaf in self.leaves:
             units = np.eye(leaf.size).reshape(leaf.size, *leaf.value.shape)
-            try:
-                parts = [self.layer.highest.jvp({leaf.name: unit}) for unit in units]
-            except Exception:  # without a forward mode differences of the value decide alone
-                continue
-            yield (
-                leaf.name,
-                np.array([0.0 if part is None else float(self.row @ part) for part in parts]),
-            )
+            parts = where_it_runs(partial(self._columns, leaf.name, units), None)
+            if parts is not None:  # without a forward mode differences of the value decide alone
+                yield leaf.name, parts
+
+    def _columns(self, name: str, units: Array) -> Array:
+        """row @ J along the units, (k,)."""
+        parts = [self.layer.highest.jvp({name: unit}) for unit in units]
+        return np.array([0.0 if part is None else float(self.row @ part) for part in parts])

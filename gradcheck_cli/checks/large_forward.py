@@ -18,7 +18,7 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, ROUNDINGS
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.subject import Subject
-from gradcheck_cli.engines.tracebacks import as_failure
+from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.verify_first import Look
@@ -57,6 +57,7 @@ class Forward:
                 yield from self._unsupported(error)
                 return
             except Exception as error:
+                raise_if_internal(error)
                 yield self._raised(error)
                 return
             if found:

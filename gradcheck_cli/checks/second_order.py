@@ -14,6 +14,7 @@ from gradcheck_cli.checks.hessian import FORWARD, Given, Hessian
 from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.shape import moving_size, output_shape
+from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
@@ -25,7 +26,7 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject
-from gradcheck_cli.engines.tracebacks import one_line, short_traceback
+from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal, short_traceback
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.of_layers import STIR, STIRRED, stirred
 from gradcheck_cli.truth.second_order import Blocks, Weights
@@ -73,6 +74,7 @@ class SecondOrder:
             self.notes.append(f"{self._layer.name}: {words} left out: {error}")
             return
         except Exception as error:
+            raise_if_internal(error)
             self._not_again(error, mode)
             return
         yield from examined.steps()
@@ -100,6 +102,7 @@ class SecondOrder:
         try:
             return [call for call in self._layer.narrow.functions() if call.once]
         except Exception as error:  # the layer does not run while it is watched
+            raise_if_internal(error)
             self.notes.append(f"its functions could not be looked at: {one_line(error)}")
             return []
 
@@ -139,11 +142,10 @@ class HessianCase(LayerCase):
         return self._truth.unsure
 
     def again(self, subject: Subject) -> Evaluations:
-        try:
-            blocks = self._hessian.blocks(subject, self._mode)
-            return {(self.layer.name, self._mode): self._evaluation(subject, blocks)}
-        except Exception:  # the truth decides alone
+        blocks = where_it_runs(lambda: self._hessian.blocks(subject, self._mode), None)
+        if blocks is None:  # the truth decides alone
             return {}
+        return {(self.layer.name, self._mode): self._evaluation(subject, blocks)}
 
     def elsewhere(self, mode: Mode, values: Mapping[str, Array]) -> Mapping[str, Array | None]:
         """Where JAX has nothing to differentiate it gives zeros."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from gradcheck_cli.engines.layer.custom import Lines
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.subject import Call, Subject, SubjectRequest
-from gradcheck_cli.engines.tracebacks import is_internal
+from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.formula import FormulaError
 
 T = TypeVar("T")
@@ -73,15 +74,14 @@ class Subjects:
     def uncast(self, narrow: Subject, digits: str) -> Subject | None:
         """The layer in float64 without its casts, where it runs so and gives what `narrow` does,
         which has no more than these digits."""
-        try:
-            wide = self.bound("float64", uncast=True)
-        except Exception:
+        wide = where_it_runs(lambda: self.bound("float64", uncast=True), None)
+        if wide is None:
             return None
-        try:
-            if not wide.casts() and not draws_others(narrow, wide, digits):
-                return wide
-        except Exception:
-            pass
+        same = where_it_runs(
+            lambda: not wide.casts() and not draws_others(narrow, wide, digits), False
+        )
+        if same:
+            return wide
         wide.close()
         return None
 
@@ -92,10 +92,10 @@ class Subjects:
         if self._problem.named_dtype or isinstance(error, EngineFault | BadSpec):
             return None
         for dtype in (mine, "float32", "float64"):
-            try:
-                self.bound(dtype).close()
-            except Exception:
+            there = where_it_runs(partial(self.bound, dtype), None)
+            if there is None:
                 continue
+            there.close()
             if dtype == mine:  # it runs in it now: the dtype was not the reason
                 return None
             words = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -111,6 +111,7 @@ class Subjects:
         try:
             wide = self.bound("float64")
         except Exception as error:
+            raise_if_internal(error)
             words = f"{type(error).__name__}: {error}".splitlines()[0]
             self.notes[f"{dtype} is the highest precision it runs in ({words})"] = None
             return narrow or self.bound(dtype)
@@ -191,17 +192,15 @@ def draws_others(narrow: Subject, wide: Subject, digits: str) -> bool:
             return False
     if narrow.run(Call(watch=True)).random:
         return True
-    lines = while_watched(lambda: narrow.lines(np.ones(one.size)), Lines())
+    lines = where_it_runs(lambda: narrow.lines(np.ones(one.size)), Lines())
     return lines.draws is not None  # from a generator of its own
 
 
-def while_watched(look: Callable[[], T], nothing: T) -> T:
-    """What a watched run shows; `nothing` where the layer does not run while it is watched: it
-    asks for the modes of its framework, or branches on numbers that a tracer has not. Raises what
-    began in our own code."""
+def where_it_runs(look: Callable[[], T], nothing: T) -> T:
+    """What a look at the layer shows; `nothing` where the layer does not run for it: at these
+    numbers, in this dtype or mode, or while it is watched. Raises what began in our own code."""
     try:
         return look()
     except Exception as error:
-        if is_internal(error):
-            raise
+        raise_if_internal(error)
         return nothing

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
@@ -67,10 +69,8 @@ def never_filled(
     never = dict(zeros)
     seen = {name: np.zeros(zero.shape, dtype=np.bool_) for name, zero in zeros.items()}
     for values in _elsewhere(leaves, seed):
-        try:
-            there = pulled(values)
-        except Exception:  # outside of the domain of this layer
-            continue
+        nothing: Mapping[str, Array | None] = {}
+        there = where_it_runs(partial(pulled, values), nothing)
         for name in zeros:
             found = there.get(name)
             if found is not None:

@@ -80,6 +80,12 @@ def is_internal(error: BaseException) -> bool:
     return last.startswith((OURS, REFERENCE)) and not _is_border(Path(last))
 
 
+def raise_if_internal(error: BaseException) -> None:
+    """Raises the exception again where it is internal: it says nothing about the layer then."""
+    if is_internal(error):
+        raise error
+
+
 def _is_border(path: Path) -> bool:
     """Whether a module of ours calls what users wrote: an exception that begins there is theirs."""
     if not path.is_relative_to(_ENGINES):

@@ -17,7 +17,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import DRAWN_SLACK, Step
 from gradcheck_cli.engines.layer.casts import narrowest
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
-from gradcheck_cli.engines.tracebacks import short_traceback
+from gradcheck_cli.engines.tracebacks import raise_if_internal, short_traceback
 from gradcheck_cli.explain.blame.values import apart
 from gradcheck_cli.truth.numerics.noise import measured_of_layer
 from gradcheck_cli.truth.safe_values import RaisedLater, moved_inside, tried, values_of
@@ -68,7 +68,8 @@ class Apart:
 
 
 def raised(code: str, where: str, error: Exception, severity: Severity | None = None) -> Fault:
-    """The layer raises where it should not."""
+    """The layer raises where it should not. Raises what began in our own code."""
+    raise_if_internal(error)
     words = str(error).strip().splitlines() or [""]
     message = f"{where}, the layer raises {type(error).__name__}: {words[0].strip()}"
     return Fault(code, message, detail=short_traceback(error), severity=severity)

@@ -21,6 +21,7 @@ from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 DRAWS = "it draws random numbers; they are the same at every call of a check"
 
@@ -62,6 +63,7 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
     except BadSpec:
         return LayerAnswer()
     except Exception as error:
+        raise_if_internal(error)
         reason = subjects.left_out(error)
         if reason is None:
             raise

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
-from gradcheck_cli.checks.subjects import while_watched
+from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.engines.layer.custom import Lines
+from gradcheck_cli.engines.layer.custom import CustomCall, Lines
 from gradcheck_cli.engines.layer.source_lines import returned
 
 OF_BACKWARD = (
@@ -44,13 +45,11 @@ class Where:
     @cached_property
     def _lines(self) -> Lines:
         bench = self._bench
-        return while_watched(lambda: bench.subject.lines(bench.row), Lines())
+        return where_it_runs(lambda: bench.subject.lines(bench.row), Lines())
 
     @cached_property
     def _backward(self) -> Place | None:
-        try:
-            calls = self._bench.subject.functions()
-        except Exception:  # as above
-            return None
+        none: Sequence[CustomCall] = ()
+        calls = where_it_runs(self._bench.subject.functions, none)
         rules = list({call.name: call.backward for call in calls if call.backward}.values())
         return returned(rules[0], None) if len(rules) == 1 else None
