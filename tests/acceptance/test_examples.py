@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance import test_layers_of_users
 from tests.cli.calling import environment
 
 pytestmark = pytest.mark.exhaustive
@@ -92,6 +93,13 @@ def test_the_folders_fail_with_an_exit_code(run: Run) -> None:
     names = {path.stem for path in (ROOT / FOLDER).glob("*.yaml")}
     formulas = {r["spec"] for r in run.report["results"] if r["path"].startswith(FOLDER)}
     assert formulas == names == set(EXPECTED)
+
+
+def test_the_demo_shows_what_tests_run() -> None:
+    """So that CI, which runs all tests, need not run the demo as well."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    (folders,) = re.findall(r"^demo:.*\n\t\S+/gradcheck run (.*) --exit-zero$", makefile, re.M)
+    assert folders.split() == [FOLDER.rstrip("/"), test_layers_of_users.FOLDER]
 
 
 def test_readme_shows_the_table_of_a_fresh_run(run: Run, matrix: ModuleType) -> None:

@@ -16,13 +16,14 @@ from tests.cli.calling import environment
 pytestmark = pytest.mark.exhaustive
 
 ROOT = Path(__file__).parents[2]
+FOLDER = "specs/layers/code"
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     """What it printed, and its report."""
     report = tmp_path_factory.mktemp("layers") / "report.json"
-    command = ["run", "specs/layers/code", "--report", f"json={report}"]
+    command = ["run", FOLDER, "--report", f"json={report}"]
     done = subprocess.run(
         [sys.executable, "-m", "gradcheck_cli", *command],
         cwd=ROOT,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from gradcheck_cli import UsageError, check
-from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.run.in_process import run_here
 from gradcheck_cli.specfile import read
@@ -75,16 +76,17 @@ def wrong(R):
 '''
 
 
-def checked(folder: Path, layer: str, inputs: str, more: str = "") -> SpecResult:
+def checked(folder: Path, layer: str, inputs: str, more: str = "", **options: Any) -> SpecResult:
     (folder / "layers.py").write_text(LAYERS)
     (folder / "a.yaml").write_text(
         f"inputs: {inputs}\nimplementations: {{torch: {{target: layers.py:{layer}{more}}}}}\n"
     )
     (spec,), errors = read(str(folder / "a.yaml"))
     assert errors == []
-    return run_here(spec, RunOptions())
+    return run_here(spec, RunOptions(**options))
 
 
+WIDE = {"dtypes": Layered(override=("float64",)), "modes": Layered(override=("reverse",))}
 ROTATION = "{R: {kind: rotation, shape: [3, 3], seed: 0}}"
 
 
@@ -100,7 +102,7 @@ ROTATION = "{R: {kind: rotation, shape: [3, 3], seed: 0}}"
             "kind: unit_vector}}",
         ),
         ("Trace", ROTATION),
-        ("large", "{R: {kind: rotation, shape: [150, 3, 3], seed: 0}}"),
+        ("large", "{R: {kind: rotation, shape: [40, 3, 3], seed: 0}}"),
     ],
 )
 def test_right_layers_pass(tmp_path: Path, layer: str, inputs: str) -> None:
@@ -112,17 +114,17 @@ def test_right_layers_pass(tmp_path: Path, layer: str, inputs: str) -> None:
 
 def test_a_gradient_along_the_kind_is_right_there_alone(tmp_path: Path) -> None:
     written = "[[0.6, 0.8, 0], [-0.8, 0.6, 0], [0, 0, 1]]"
-    found = checked(tmp_path, "Trace", f"{{R: {written}}}").findings
+    found = checked(tmp_path, "Trace", f"{{R: {written}}}", **WIDE).findings
     assert "error" in {f.severity for f in found}
     of_a_kind = f"{{R: {{value: {written}, kind: rotation}}}}"
-    assert checked(tmp_path, "Trace", of_a_kind).findings == ()
+    assert checked(tmp_path, "Trace", of_a_kind, **WIDE).findings == ()
 
 
 def test_errors_along_the_kind_are_found(tmp_path: Path) -> None:
-    found = checked(tmp_path, "Trace", ROTATION, ", args: [1.001]").findings
+    found = checked(tmp_path, "Trace", ROTATION, ", args: [1.001]", **WIDE).findings
     assert {(f.code, f.input) for f in found} == {("GC101", "R")}
-    inputs = "{R: {kind: rotation, shape: [150, 3, 3], seed: 0}}"
-    found = checked(tmp_path, "wrong", inputs).findings
+    inputs = "{R: {kind: rotation, shape: [40, 3, 3], seed: 0}}"
+    found = checked(tmp_path, "wrong", inputs, **WIDE).findings
     assert {(f.code, f.input) for f in found if f.severity == "error"} == {("GC101", "R")}
     assert {f.cause.kind for f in found if f.cause} == {"detached path"}
 

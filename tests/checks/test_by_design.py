@@ -44,14 +44,17 @@ DETACH = {"detach": f"{__file__}:meant", "reason": "as in the paper"}
 X, W = torch.tensor([0.3, 1.4, 2.0]), torch.tensor([1.0, -0.5, 3.0])
 
 
+WIDE = {"dtypes": ["float64"], "modes": ["reverse"]}
+
+
 def wrong(report: CheckReport) -> set[tuple[str, str | None]]:
     return {(f.code, f.input) for f in report.findings if f.severity == "error"}
 
 
 def test_what_is_declared_is_the_truth() -> None:
-    assert wrong(check(layer, X, W)) == {("GC101", "x")}
-    assert wrong(check(layer, X, W, by_design=[STEP])) == {("GC101", "x")}
-    assert wrong(check(layer, X, W, by_design=[DETACH])) == {("GC101", "x")}
+    assert wrong(check(layer, X, W, **WIDE)) == {("GC101", "x")}
+    assert wrong(check(layer, X, W, **WIDE, by_design=[STEP])) == {("GC101", "x")}
+    assert wrong(check(layer, X, W, **WIDE, by_design=[DETACH])) == {("GC101", "x")}
     report = check(layer, X, W, by_design=[STEP, DETACH])
     assert wrong(report) == set()
     assert {one.truth for result in report.results for one in result.checks} == {"declared"}
@@ -65,7 +68,7 @@ def test_what_is_declared_is_the_truth() -> None:
 
 @pytest.mark.parametrize(("factor", "own", "input"), [(0.999, 0.0, "w"), (1.0, 1e-3, "x")])
 def test_any_other_error_is_found(factor: float, own: float, input: str) -> None:
-    report = check(layer, X, W, factor=factor, own=own, by_design=[STEP, DETACH])
+    report = check(layer, X, W, factor=factor, own=own, **WIDE, by_design=[STEP, DETACH])
     assert wrong(report) == {("GC101", input)}
     causes = {f.cause.kind for f in report.findings if f.cause and f.input == input}
     assert causes == {"detached path"}, "and its cause is not what is meant"
@@ -73,8 +76,8 @@ def test_any_other_error_is_found(factor: float, own: float, input: str) -> None
 
 def test_a_surrogate_inside_has_to_be_what_is_declared() -> None:
     right = {**STEP, "surrogate": "atan(pi * steep * over) / pi"}
-    assert wrong(check(layer, X, W, by_design=[right, DETACH])) == set()
-    report = check(layer, X, W, by_design=[{**STEP, "surrogate": "sigmoid(over)"}, DETACH])
+    assert wrong(check(layer, X, W, **WIDE, by_design=[right, DETACH])) == set()
+    report = check(layer, X, W, **WIDE, by_design=[{**STEP, "surrogate": "sigmoid(over)"}, DETACH])
     assert wrong(report) == {("GC101", "x")}
     assert "`Step` is declared as that of `sigmoid(over)`" in str(report)
 
@@ -90,9 +93,9 @@ def test_a_function_with_a_wrong_factor_is_not_meant_by_its_surrogate() -> None:
 
     formula = "atan(pi * steep * over) / pi"
     declared = {"function": "Half", "surrogate": formula, "reason": "no slope"}
-    assert wrong(check(halved, X, by_design=[declared])) == {("GC101", "x")}
+    assert wrong(check(halved, X, **WIDE, by_design=[declared])) == {("GC101", "x")}
     del declared["surrogate"]
-    assert wrong(check(halved, X, by_design=[declared])) == set()
+    assert wrong(check(halved, X, **WIDE, by_design=[declared])) == set()
 
 
 def test_every_way_out_of_the_graph_can_be_meant() -> None:
@@ -106,10 +109,10 @@ def test_every_way_out_of_the_graph_can_be_meant() -> None:
         return x * float(x.sum()) + x * torch.as_tensor(x.data.sum().item())
 
     for one in (switched, numbers):
-        assert wrong(check(one, X)) == {("GC101", "x")}
+        assert wrong(check(one, X, **WIDE)) == {("GC101", "x")}
         line = one.__code__.co_firstlineno
         where = f"{__file__}:{line}"
-        report = check(one, X, by_design=[{"detach": where, "reason": "a weight"}])
+        report = check(one, X, **WIDE, by_design=[{"detach": where, "reason": "a weight"}])
         assert wrong(report) == set(), one
 
 
@@ -117,15 +120,15 @@ def test_what_is_cut_off_altogether() -> None:
     def cut(x, w):
         return meant(x) * w
 
-    assert wrong(check(cut, X, W)) == {("GC102", "x")}
-    assert wrong(check(cut, X, W, by_design=[DETACH])) == set()
+    assert wrong(check(cut, X, W, **WIDE)) == {("GC102", "x")}
+    assert wrong(check(cut, X, W, **WIDE, by_design=[DETACH])) == set()
 
 
 def test_large_layers() -> None:
     x = torch.from_numpy(np.random.default_rng(5).standard_normal(3000))
     w = torch.ones(3000, dtype=torch.float64)
-    assert wrong(check(layer, x, w, by_design=[STEP, DETACH])) == set()
-    assert wrong(check(layer, x, w, own=0.01, by_design=[STEP, DETACH])) == {("GC101", "x")}
+    assert wrong(check(layer, x, w, **WIDE, by_design=[STEP, DETACH])) == set()
+    assert wrong(check(layer, x, w, own=0.01, **WIDE, by_design=[STEP, DETACH])) == {("GC101", "x")}
 
     class Mixed(torch.autograd.Function):
         @staticmethod
@@ -144,10 +147,10 @@ def test_large_layers() -> None:
 
 def test_what_matches_nothing_is_reported() -> None:
     near = {"function": "Stepp", "reason": "a slip"}
-    (result,) = check(layer, X, W, by_design=[STEP, DETACH, near]).results
+    (result,) = check(layer, X, W, **WIDE, by_design=[STEP, DETACH, near]).results
     (note,) = [note for note in result.notes if "unused `by_design`" in note]
     assert "`Stepp` (a slip); did you mean `Step`?" in note
-    (result,) = check(torch.sin, X, by_design=[DETACH]).results
+    (result,) = check(torch.sin, X, **WIDE, by_design=[DETACH]).results
     assert any("unused `by_design`" in note for note in result.notes)
     assert {one.truth for one in result.checks} == {"confirmed"}
 
@@ -156,7 +159,7 @@ def test_what_needs_no_declaration_is_said() -> None:
     def needless(x):
         return x**2 + 0 * meant(x)
 
-    (result,) = check(needless, X, by_design=[DETACH]).results
+    (result,) = check(needless, X, **WIDE, by_design=[DETACH]).results
     assert any("`by_design` changes nothing here" in note for note in result.notes)
 
 
@@ -185,7 +188,7 @@ def test_a_module_is_as_it_was() -> None:
             return meant(self.scale) * Step.apply(x * self.scale, 1.0)
 
     module, forward = Module(), Step.forward
-    assert wrong(check(module, X, by_design=[STEP, DETACH])) == set()
+    assert wrong(check(module, X, **WIDE, by_design=[STEP, DETACH])) == set()
     assert Step.forward is forward
     assert module.scale.grad is None
     assert module.scale.requires_grad
@@ -201,9 +204,9 @@ def test_a_module_is_as_it_was() -> None:
 )
 def test_slips_of_the_call(form: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        check(layer, X, W, by_design=[form])
+        check(layer, X, W, **WIDE, by_design=[form])
 
 
 def test_lines_that_are_not_there(tmp_path: Path) -> None:
-    report = check(layer, X, W, by_design=[{"detach": f"{__file__}:meent", "reason": "r"}])
+    report = check(layer, X, W, **WIDE, by_design=[{"detach": f"{__file__}:meent", "reason": "r"}])
     assert "did you mean `meant`?" in str(report)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .calling import assert_snapshot, call
+from .calling import assert_snapshot, call, call_here
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
@@ -34,14 +34,14 @@ TEXTS = {
 @pytest.mark.parametrize("name", sorted(TEXTS))
 def test_a_bad_spec(name: str, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(TEXTS[name], "utf-8")
-    screen = call("run", "bad.yaml", "--engine", "reference", cwd=tmp_path)
+    screen = call_here("run", "bad.yaml", "--engine", "reference", cwd=tmp_path)
     assert screen.code == 2
     assert_snapshot(screen, f"bad_{name}")
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
     (tmp_path / "layer.yaml").write_text("inputs: {x: 1}\nmodel: exp(x)\n", "utf-8")
-    assert_snapshot(call("run", "lyaer.yaml", cwd=tmp_path), "bad_missing_file")
+    assert_snapshot(call_here("run", "lyaer.yaml", cwd=tmp_path), "bad_missing_file")
 
 
 def test_a_file_of_50_mb_is_refused_unread(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_file_of_50_mb_is_refused_unread(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_bytes(b"model: \xff\xfe\x00\n")
-    screen = call("run", "bad.yaml", cwd=tmp_path)
+    screen = call_here("run", "bad.yaml", cwd=tmp_path)
     assert screen.code == 2
     assert "GC901" in screen.out
     assert "Traceback" not in screen.err
@@ -60,23 +60,25 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 def test_a_folder_without_specs(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
-    assert_snapshot(call("run", "nothing", cwd=tmp_path), "no_specs")
+    assert_snapshot(call_here("run", "nothing", cwd=tmp_path), "no_specs")
 
 
 def test_a_file_without_a_spec_in_a_machine_format(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
-    screen = call("run", "nothing", "--format", "json", cwd=tmp_path)
+    screen = call_here("run", "nothing", "--format", "json", cwd=tmp_path)
     assert screen.code == 5
     assert '"specs": 0' in screen.out
 
 
 def test_an_engine_that_does_not_exist(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("inputs: {x: 1}\nmodel: exp(x)\n", "utf-8")
-    assert_snapshot(call("run", "a.yaml", "--engine", "tensorflwo", cwd=tmp_path), "engine_unknown")
+    assert_snapshot(
+        call_here("run", "a.yaml", "--engine", "tensorflwo", cwd=tmp_path), "engine_unknown"
+    )
 
 
 def test_the_good_spec_beside_a_bad_one_is_run(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(TEXTS["unknown_op"], "utf-8")
     (tmp_path / "good.yaml").write_text("inputs: {x: 2}\nmodel: x ** 2\n", "utf-8")
-    screen = call("run", ".", "--engine", "reference", "--dtype", "float64", cwd=tmp_path)
+    screen = call_here("run", ".", "--engine", "reference", "--dtype", "float64", cwd=tmp_path)
     assert_snapshot(screen, "bad_beside_good")

@@ -4,7 +4,7 @@ import pytest
 
 from gradcheck_cli.cli.configuration import ConfigurationError, load_configuration
 
-from .calling import assert_snapshot, call
+from .calling import assert_snapshot, call, call_here
 
 SPEC = "inputs: {x: 2}\nmodel: x ** 2\n"
 
@@ -111,10 +111,10 @@ def test_a_configuration_does_not_loosen_a_gate_that_the_call_sets(
     text = "inputs: {x: 1}\nmodel: |\n" + "".join(f"  {line}\n" for line in wrong.split("\n"))
     (tmp_path / "wrong.yaml").write_text(text)
     arguments = ("run", "wrong.yaml", "--engine", "reference")
-    assert call(*arguments, cwd=tmp_path).code == 0
+    assert call_here(*arguments, cwd=tmp_path).code == 0
     assert (tmp_path / "r.json").exists()
     (tmp_path / "r.json").unlink()
-    assert call(*arguments, gate, cwd=tmp_path).code == 1
+    assert call_here(*arguments, gate, cwd=tmp_path).code == 1
     assert (tmp_path / "r.json").exists() is (gate != "--no-user-code")
 
 

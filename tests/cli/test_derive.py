@@ -1,20 +1,22 @@
 from pathlib import Path
 
-from .calling import assert_snapshot, call
+from .calling import assert_snapshot, call, call_here
 
 SIGMOID = "name: sigmoid\ninputs: {x: 2}\nmodel: 1 / (1 + exp(-x))\n"
 SORTED = "name: sorted\ninputs:\n  x: [3, 1, 2]\nmodel: sum(sort(x) ** 2)\n"
 
 
 def test_steps_as_text(tmp_path: Path) -> None:
-    assert_snapshot(call("derive", "-", "--steps", cwd=tmp_path, stdin=SIGMOID), "derive_steps")
+    assert_snapshot(
+        call_here("derive", "-", "--steps", cwd=tmp_path, stdin=SIGMOID), "derive_steps"
+    )
 
 
 def test_as_latex_and_as_python(tmp_path: Path) -> None:
-    latex = call("derive", "-", "--format", "latex", cwd=tmp_path, stdin=SIGMOID)
+    latex = call_here("derive", "-", "--format", "latex", cwd=tmp_path, stdin=SIGMOID)
     assert latex.code == 0
     assert r"\frac{\mathrm{d}y}{\mathrm{d}x} &= \frac{e^{x}}{\left(e^{x} + 1" in latex.out
-    python = call("derive", "-", "--format", "python", cwd=tmp_path, stdin=SIGMOID)
+    python = call_here("derive", "-", "--format", "python", cwd=tmp_path, stdin=SIGMOID)
     names: dict = {}
     exec(python.out, names)
     assert abs(names["gradient"](2.0)["x"] - 0.10499358540350652) < 1e-16
@@ -35,7 +37,7 @@ model: |
 
   cube(x)
 """
-    derived = call("derive", "-", cwd=tmp_path, stdin=spec)
+    derived = call_here("derive", "-", cwd=tmp_path, stdin=spec)
     assert (derived.code, "dy/dx = 3*x**2" in derived.out) == (0, True)
     assert derived.err == (
         "note: cubes: derivatives are those of `cube` itself, not of its custom gradient\n"
@@ -48,18 +50,18 @@ def test_what_has_no_formula_is_pointed_at(tmp_path: Path) -> None:
 
 
 def test_the_v_in_the_terminal_and_in_a_file(tmp_path: Path) -> None:
-    screen = call("derive", "-", "--numeric", "--output", "v.svg", cwd=tmp_path, stdin=SIGMOID)
+    screen = call_here("derive", "-", "--numeric", "--output", "v.svg", cwd=tmp_path, stdin=SIGMOID)
     assert screen.code == 0
     assert "best h = " in screen.out
     assert "</svg>" in (tmp_path / "v.svg").read_text("utf-8")
-    refused = call("derive", "-", "--numeric", "--steps", cwd=tmp_path, stdin=SIGMOID)
+    refused = call_here("derive", "-", "--numeric", "--steps", cwd=tmp_path, stdin=SIGMOID)
     assert refused.code == 2
 
 
 def test_a_difference_that_was_named_is_shown_with_its_error(tmp_path: Path) -> None:
     asked = ("--engine", "finite-difference", "--mode", "forward", "--dtype", "float32")
     scheme = ("--difference-scheme", "forward", "--difference-step", "0.01")
-    screen = call("run", "-", *asked, *scheme, cwd=tmp_path, stdin=SIGMOID)
+    screen = call_here("run", "-", *asked, *scheme, cwd=tmp_path, stdin=SIGMOID)
     assert screen.code == 0
     assert "forward difference, h = 0.01: off by" in screen.out
     assert "--difference-scheme forward --difference-step 0.01 --seed 0" in " ".join(

@@ -8,7 +8,7 @@ import pytest
 from gradcheck_cli.cli.outputs import Output, check_targets
 from gradcheck_cli.domain.errors import UsageError
 
-from .calling import call
+from .calling import call_here
 
 SPEC = "inputs: {x: 2}\nmodel: x ** 2\n"
 
@@ -78,16 +78,16 @@ def test_a_spec_and_a_layer_are_there_after_a_run_that_names_them_as_reports(
     (tmp_path / "layer.py").write_text(layer)
     for name in ("s.yaml", "layer.py"):
         before = (tmp_path / name).read_text()
-        screen = call("run", "s.yaml", flag.format(name), cwd=tmp_path)
+        screen = call_here("run", "s.yaml", flag.format(name), cwd=tmp_path)
         assert (screen.code, (tmp_path / name).read_text()) == (2, before)
         assert f"{name} is an input of this run" in screen.err
 
 
 def test_a_picture_takes_the_place_of_no_spec(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(SPEC)
-    screen = call("derive", "s.yaml", "--numeric", "--output", "s.yaml", cwd=tmp_path)
+    screen = call_here("derive", "s.yaml", "--numeric", "--output", "s.yaml", cwd=tmp_path)
     assert (screen.code, (tmp_path / "s.yaml").read_text()) == (2, SPEC)
-    screen = call("derive", "s.yaml", "--numeric", "--output", "/dev/full", cwd=tmp_path)
+    screen = call_here("derive", "s.yaml", "--numeric", "--output", "/dev/full", cwd=tmp_path)
     assert (screen.code, screen.err) == (
         2,
         "error: cannot write to /dev/full: No space left on device\n",

@@ -11,7 +11,7 @@ import pytest
 from gradcheck_cli.report.schema import report_schema
 from tests.report.validator import mistakes
 
-from .calling import assert_snapshot, call, environment
+from .calling import assert_snapshot, call, call_here, environment
 
 GOOD = "inputs: {x: 2}\nmodel: |\n  y = x**2\n  z = 2*y + 3\n"
 WRONG = """\
@@ -43,26 +43,28 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["good", "kink", "jump", "unstable", "wrong"])
 def test_whole_screens(name: str, folder: Path) -> None:
-    assert_snapshot(call("run", f"{name}.yaml", *REFERENCE, cwd=folder), f"run_{name}")
+    assert_snapshot(call_here("run", f"{name}.yaml", *REFERENCE, cwd=folder), f"run_{name}")
 
 
 def test_verbose(folder: Path) -> None:
-    screen = call("run", "good.yaml", "unstable.yaml", *REFERENCE, "-v", cwd=folder)
+    screen = call_here("run", "good.yaml", "unstable.yaml", *REFERENCE, "-v", cwd=folder)
     assert_snapshot(screen, "run_verbose")
 
 
 def test_quiet(folder: Path) -> None:
-    screen = call("run", "good.yaml", "kink.yaml", *REFERENCE, "-q", cwd=folder)
+    screen = call_here("run", "good.yaml", "kink.yaml", *REFERENCE, "-q", cwd=folder)
     assert screen.code == 0
     assert len(screen.out.splitlines()) == 1
 
 
 def test_concise(folder: Path) -> None:
-    assert_snapshot(call("run", ".", *REFERENCE, "--format", "concise", cwd=folder), "run_concise")
+    assert_snapshot(
+        call_here("run", ".", *REFERENCE, "--format", "concise", cwd=folder), "run_concise"
+    )
 
 
 def test_json_is_alone_on_standard_output(folder: Path) -> None:
-    screen = call("run", ".", *REFERENCE, "--format", "json", cwd=folder)
+    screen = call_here("run", ".", *REFERENCE, "--format", "json", cwd=folder)
     report = json.loads(screen.out)
     assert screen.code == 1
     assert list(mistakes(report, report_schema())) == []
@@ -77,7 +79,7 @@ def test_json_is_alone_on_standard_output(folder: Path) -> None:
 
 
 def test_several_reports_of_one_run(folder: Path) -> None:
-    screen = call(
+    screen = call_here(
         *("run", "wrong.yaml", *REFERENCE, "--format", "concise", "--output", "lines.txt"),
         *("--report", "json=report.json", "--report", "full=screen.txt"),
         cwd=folder,
@@ -99,7 +101,7 @@ def test_several_reports_of_one_run(folder: Path) -> None:
 def test_reports_that_cannot_be_written(
     arguments: tuple[str, ...], words: str, folder: Path
 ) -> None:
-    screen = call("run", "good.yaml", *REFERENCE, *arguments, cwd=folder)
+    screen = call_here("run", "good.yaml", *REFERENCE, *arguments, cwd=folder)
     assert (screen.code, screen.out) == (2, "")
     assert words in screen.err
 
@@ -118,20 +120,20 @@ def test_reports_that_cannot_be_written(
     ],
 )
 def test_exit_codes(file: str, arguments: tuple[str, ...], code: int, folder: Path) -> None:
-    assert call("run", file, *REFERENCE, *arguments, cwd=folder).code == code
+    assert call_here("run", file, *REFERENCE, *arguments, cwd=folder).code == code
 
 
 def test_fail_fast_stops_after_the_first_failure(folder: Path) -> None:
     files = ("wrong.yaml", *(f"late_{number}.yaml" for number in range(30)))
     for file in files[1:]:
         (folder / file).write_text(GOOD, "utf-8")
-    screen = call("run", *files, *REFERENCE, "-x", "--format", "json", cwd=folder)
+    screen = call_here("run", *files, *REFERENCE, "-x", "--format", "json", cwd=folder)
     assert screen.code == 1
     assert len(json.loads(screen.out)["results"]) < len(files)
 
 
 def test_standard_input(folder: Path) -> None:
-    screen = call("run", "-", *REFERENCE, cwd=folder, stdin=GOOD)
+    screen = call_here("run", "-", *REFERENCE, cwd=folder, stdin=GOOD)
     assert screen.code == 0
     assert "z = 11, dz/dx = 8" in screen.out
 
@@ -185,7 +187,7 @@ def test_code_of_users_is_refused_where_that_is_asked_for(tmp_path: Path) -> Non
         "inputs: {x: 2}\nimplementations: {torch: layer.py:f}\n", "utf-8"
     )
     (tmp_path / "b.yaml").write_text(GOOD, "utf-8")
-    screen = call("run", ".", *REFERENCE, cwd=tmp_path, env={"GRADCHECK_NO_USER_CODE": "1"})
+    screen = call_here("run", ".", *REFERENCE, cwd=tmp_path, env={"GRADCHECK_NO_USER_CODE": "1"})
     assert screen.code == 2
     assert "a.yaml:2:26" in screen.out
     assert "this run is to run no code of users" in screen.out
@@ -196,30 +198,30 @@ def test_code_of_users_is_refused_where_that_is_asked_for(tmp_path: Path) -> Non
 def test_what_is_ignored_is_said_and_is_not_ok(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("inputs: {x: 0}\nmodel: sqrt(x)\n")
     arguments = ("run", "s.yaml", "--engine", "reference", "--dtype", "float64", "--mode=reverse")
-    screen = call(*arguments, "--ignore", "GC", cwd=tmp_path)
+    screen = call_here(*arguments, "--ignore", "GC", cwd=tmp_path)
     head, *_, summary = screen.out.splitlines()
     assert screen.code == 0
     assert head.startswith("part  s  value = 0, d/dx = inf  2 ignored (GC202, GC402)")
     assert "1 spec: 1 passed; 2 ignored (GC202, GC402); " in summary
-    screen = call(*arguments, "--select", "GC1", "--format", "json", cwd=tmp_path)
+    screen = call_here(*arguments, "--select", "GC1", "--format", "json", cwd=tmp_path)
     report = json.loads(screen.out)
     assert report["summary"]["ignored"] == {"GC202": 1, "GC402": 1}
     assert report["results"][0]["ignored"] == {"GC202": 1, "GC402": 1}
     with (tmp_path / "s.yaml").open("a") as file:
         file.write("allow: [{code: GC202, reason: a}, {code: GC402, reason: b}]\n")
-    head, *_ = call(*arguments, cwd=tmp_path).out.splitlines()
+    head, *_ = call_here(*arguments, cwd=tmp_path).out.splitlines()
     assert head.startswith("known s  value = 0, d/dx = inf  2 allowed")
 
 
 def test_a_folder_with_other_yaml(tmp_path: Path) -> None:
     (tmp_path / "compose.yaml").write_text("services: {}\n")
-    screen = call("run", ".", "--engine", "reference", cwd=tmp_path)
+    screen = call_here("run", ".", "--engine", "reference", cwd=tmp_path)
     assert screen.code == 5
     assert "1 YAML file skipped: " in screen.err
     (tmp_path / "s.yaml").write_text("inputs: {x: 1}\nmodel: x\n")
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / os.fsdecode(b"bad\xff.yaml")).write_text("inputs: {x: 1}\nmodel: x\n")
-    screen = call("run", ".", "--engine", "reference", cwd=tmp_path)
+    screen = call_here("run", ".", "--engine", "reference", cwd=tmp_path)
     assert (screen.code, screen.out.count("ok  ")) == (0, 2)
     assert "2 YAML files skipped: " in screen.err
 
@@ -243,13 +245,13 @@ def test_without_docstrings_there_is_a_sentence(tmp_path: Path) -> None:
 def test_a_spec_whose_engine_is_unknown_costs_no_other(folder: Path) -> None:
     (folder / "far.yaml").write_text(f"{GOOD}engines: [reference, caffe]\n", "utf-8")
     (folder / "near.yaml").write_text(f"{GOOD}engines: [reference]\n", "utf-8")
-    screen = call("run", "far.yaml", "near.yaml", "--format", "json", cwd=folder)
+    screen = call_here("run", "far.yaml", "near.yaml", "--format", "json", cwd=folder)
     report = json.loads(screen.out)
     assert screen.code == 2
     assert [(one["spec"], one["status"]) for one in report["results"]] == [("near", "passed")]
     (error,) = report["errors"]
     assert (error["path"], error["line"], error["column"]) == ("far.yaml", 5, 22)
     assert error["message"] == "unknown engine `caffe`"
-    screen = call("run", "near.yaml", "far.yaml", "--engine", "caffe", cwd=folder)
+    screen = call_here("run", "near.yaml", "far.yaml", "--engine", "caffe", cwd=folder)
     assert (screen.code, screen.out) == (2, "")
     assert screen.err.startswith("error: unknown engine `caffe`")

@@ -9,7 +9,7 @@ from gradcheck_cli.cli.run import command
 from gradcheck_cli.cli.settings import DTYPES, SETTINGS, Settings
 from gradcheck_cli.domain.dtypes import FORMATS
 
-from .calling import call
+from .calling import call_here
 
 
 def settings(*arguments: str, configuration: dict[str, Any] | None = None) -> Settings:
@@ -127,7 +127,7 @@ def test_the_spec_stands_between_environment_and_configuration(tmp_path: Path) -
 
     def dtypes(file: str, *arguments: str, **env: str) -> set[str]:
         words = ("run", file, "--engine", "reference", "--format", "json", *arguments)
-        screen = call(*words, cwd=tmp_path, env=env)
+        screen = call_here(*words, cwd=tmp_path, env=env)
         checks = json.loads(screen.out)["results"][0]["checks"]
         return {check["dtype"] for check in checks}
 

@@ -77,7 +77,9 @@ def test_arrays_of_whatever_kind() -> None:
     np.testing.assert_allclose(ran.gradients["x"], np.tile(w, 2)[None], rtol=1e-14)
 
 
-@pytest.mark.parametrize("name", ["by_column", "by_row"])
+@pytest.mark.parametrize(
+    "name", ["by_column", pytest.param("by_row", marks=pytest.mark.exhaustive)]
+)
 def test_tensors_in_and_out(name: str) -> None:
     x, w = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(3, 4))
     layer = subject(name, header="tensors.hpp", x=x, w=w, one=[1.0])
