@@ -11,8 +11,8 @@ import torch
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import High
-from gradcheck_cli.engines.torch.kernels import KERNELS
-from gradcheck_cli.engines.trace.exact_kernels import moved, on_balls
+from gradcheck_cli.engines.torch.kernels import CHOSEN, KERNELS
+from gradcheck_cli.engines.trace.exact_kernels import OfRun, moved, on_balls
 
 _AS_BITS = torch.ops.aten.view.dtype
 
@@ -101,17 +101,27 @@ class Call:
             return given
         return [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in given]
 
-    def exact(self, name: str, moves: bool) -> Callable[[Sequence[High]], list[High]] | None:
-        """The operation on arrays of `arb`; None where it has none."""
+    def exact(
+        self, name: str, moves: bool, run: Callable[[], OfRun]
+    ) -> Callable[[Sequence[High]], list[High]] | None:
+        """The operation on arrays of `arb`; None where it has none. What the run
+        chose by its numbers stays chosen."""
         if moves and self._func is not _AS_BITS:
             return partial(moved, self.wide)
-        kernel = KERNELS.get(name)
-        if kernel is None:
+        if name not in KERNELS and name not in CHOSEN:
             return None
 
         def on_given(*given: Any) -> Any:
             args, kwargs = self._filled(given)
-            return kernel(*args, **kwargs)
+            if name in CHOSEN:
+                made = CHOSEN[name](run(), *args, **kwargs)
+            else:
+                made = KERNELS[name](*args, **kwargs)
+            if not isinstance(made, tuple):
+                return made
+            return tuple(
+                [of_run if y is None else y for y, of_run in zip(made, run().results, strict=True)]
+            )
 
         return partial(on_balls, on_given)
 

@@ -28,8 +28,8 @@ _GIVES = "gradcheck slots"  # in the metadata of autograd's nodes: number of the
 class LayerRecorder(TorchRecorder):
     """Writes down a user's code. What it runs in the backward pass is code like the rest."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, composed: bool = False) -> None:
+        super().__init__(composed)
         self.written = Written(self.execution)
         self._places_of = Places(__name__, TorchRecorder.__module__)
         self._functions: list[Any] = []  # held, so that their metadata stays

@@ -18,7 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.engines.execution import Execution, Observer, Step, format_named
 from gradcheck_cli.engines.torch.calls import Call, Conversions, tensors, written
-from gradcheck_cli.engines.torch.kernels import DATA_MOVEMENT, EXACT_SELECTIONS, ZEROS
+from gradcheck_cli.engines.torch.compositions import composition
+from gradcheck_cli.engines.torch.kernels import DATA_MOVEMENT, EXACT_SELECTIONS, RANDOM, ZEROS
+from gradcheck_cli.engines.trace.exact_kernels import OfRun
 
 _TAG = "gradcheck node"  # in the metadata of autograd's nodes
 
@@ -26,7 +28,10 @@ _TAG = "gradcheck node"  # in the metadata of autograd's nodes
 class TorchRecorder(Observer):
     """`execution.Recorder` of PyTorch."""
 
-    def __init__(self) -> None:
+    def __init__(self, composed: bool = False) -> None:
+        """`composed`: what has no rows is recorded as the operations that PyTorch composes it
+        of."""
+        self._composed = composed
         self.execution = Execution(Conversions())
         self._places: dict[tuple[Any, ...], int] = {}
         self._node: int | None = None
@@ -35,7 +40,7 @@ class TorchRecorder(Observer):
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        with _Mode(self):
+        with _Mode(self, self._composed):
             yield
 
     def watch(self, array: Any) -> Any:
@@ -88,17 +93,20 @@ class TorchRecorder(Observer):
         made = list(tensors(result))
         if not made or made[0].is_meta:
             return result
-        name = func.overloadpacket.__name__
+        name = _packet(func)
         if name in ZEROS:
             for y in made:
                 self.execution.slots[self.slot(y)].structural = True
+        elif name in RANDOM:
+            for y in made:
+                self._made(y)
         elif changed or not all(_identity(y) in self._places for y in made):
             if changed:
                 name = name.removesuffix("_")
             moves = name in DATA_MOVEMENT or getattr(func, "is_view", False)
             self._add(_name(func), name, moves, slots, tuple([self._made(y) for y in made]), call)
-            for tensor, others in zip(changed, before, strict=True):
-                self._scatter(tensor, others)
+        for tensor, others in zip(changed, before, strict=True):
+            self._scatter(tensor, others)
         return result
 
     def _given(self, x: Any) -> int:
@@ -124,13 +132,17 @@ class TorchRecorder(Observer):
                 results=results,
                 low=call.low,
                 wide=call.wide,
-                exact=call.exact(name, moves),
+                exact=call.exact(name, moves, partial(self._of_run, args, results)),
                 moves=moves or name in EXACT_SELECTIONS,
                 elementwise=call.pointwise,
                 node=self._owner(),
                 phase="backward" if self._backward else "forward",
             )
         )
+
+    def _of_run(self, args: tuple[int, ...], results: tuple[int, ...]) -> OfRun:
+        values = self.execution.values
+        return OfRun([values(slot) for slot in args], [values(slot) for slot in results])
 
     def _owner(self) -> int | None:
         if not self._backward:
@@ -180,11 +192,24 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
         seconds."""
         return False
 
-    def __init__(self, recorder: TorchRecorder) -> None:
+    def __init__(
+        self, recorder: TorchRecorder, composed: bool, open: frozenset[Any] = frozenset()
+    ) -> None:
+        """`open`: the operations that are run by their parts now. A part of that name is run by
+        itself."""
         super().__init__()
         self._recorder = recorder
+        self._composed = composed
+        self._open = open
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        parts = composition(func) if self._composed and func not in self._open else None
+        if parts is None:
+            return self._recorder.run(func, args, kwargs or {})
+        with _Mode(self._recorder, True, self._open | {func}):
+            result = parts(*args, **(kwargs or {}))
+        if result is not NotImplemented:
+            return result
         return self._recorder.run(func, args, kwargs or {})
 
 
@@ -196,6 +221,13 @@ def _format_of(dtype: Any) -> FloatFormat | None:
 @cache
 def _name(func: Any) -> str:
     return str(func).removesuffix(".default")
+
+
+@cache
+def _packet(func: Any) -> str:
+    """The name of an operation of ATen; of another library's with that in front."""
+    name: str = func.overloadpacket.__name__
+    return name if func.namespace == "aten" else f"{func.namespace}::{name}"
 
 
 def _identity(tensor: Any) -> tuple[Any, ...]:

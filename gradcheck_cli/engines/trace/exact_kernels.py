@@ -7,13 +7,21 @@ A derivative's kernel is the function of its own inputs that it is, whatever it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import High
 
 Kernel = Callable[..., Any]
+
+
+class OfRun(NamedTuple):
+    """The numbers that an operation took and gave in the run that was recorded."""
+
+    args: Sequence[Array]
+    results: Sequence[Array]
 
 
 def row(name: str) -> Kernel:
@@ -46,9 +54,10 @@ def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
 
 def plain(y: Any) -> High:
     """An array of `arb` objects, or of booleans or integers."""
-    from reference_engine.arithmetic.arbs import unwrap
+    from reference_engine.arithmetic.arbs import objects, unwrap
 
-    return y if isinstance(y, np.ndarray) and y.dtype != object else unwrap(y)
+    y = y if isinstance(y, np.ndarray) else unwrap(y)
+    return objects(y) if y.dtype.kind == "f" else y
 
 
 def moved(

@@ -64,7 +64,34 @@ def _filled(torch: Any, x: Any) -> Any:
     return y + x
 
 
-@pytest.mark.parametrize("function", [_in_place, _through_a_view, _masked, _filled])
+def _part_of_a_chunk(torch: Any, x: Any) -> Any:
+    y = x * 2
+    y.chunk(2)[0].add_(x[1])
+    y.t()[1].mul_(3)
+    return y * x
+
+
+def _added_twice_to_one_place(torch: Any, x: Any) -> Any:
+    y = x * 2
+    y.index_put_((torch.tensor([1, 1]),), x, accumulate=True)
+    y[:, 0] = x[0]
+    y[y > 1.5] = 0.25
+    return y * y
+
+
+def _random(torch: Any, x: Any) -> Any:
+    torch.manual_seed(3)
+    mask = torch.empty_like(x).bernoulli_(0.5)
+    return x * mask + torch.rand_like(x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(_in_place, _through_a_view, _masked, _filled, _part_of_a_chunk),
+        *(_added_twice_to_one_place, _random),
+    ],
+)
 def test_operations_in_place(written: Callable[..., Any], function: Callable[..., Any]) -> None:
     x = np.array([[0.1, 0.9], [0.4, -2.0]])
     execution, result = written(function, x)
@@ -75,6 +102,19 @@ def test_operations_in_place(written: Callable[..., Any], function: Callable[...
     import torch
 
     np.testing.assert_allclose(_again(execution), function(torch, torch.tensor(x) + 1), rtol=1e-14)
+
+
+def test_operation_of_another_library_is_none_of_atens(written: Callable[..., Any]) -> None:
+    import torch
+
+    with torch.library._scoped_library("gradcheck_test", "FRAGMENT") as library:
+        library.define("add(Tensor x, Tensor y) -> Tensor")
+        library.impl("add", lambda x, y: x - y, "CPU")
+        execution, _ = written(
+            lambda torch, x: torch.ops.gradcheck_test.add(x, x), np.array([1.0, 2.0])
+        )
+    (step,) = execution.steps
+    assert step.exact is None
 
 
 def test_numbers_beside_arrays_are_arguments(written: Callable[..., Any]) -> None:

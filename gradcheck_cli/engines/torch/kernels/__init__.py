@@ -1,0 +1,49 @@
+"""ATen's kernels in exact arithmetic, by the name of the overload's packet, called as ATen calls
+them: with balls they say what a run should have computed, with symbols which formula it is.
+
+They are written in rows of the op table and operators; arrays of integers and booleans are plain.
+An integer result that a kernel gives as None is the one of the run. What is not here runs its
+float64 kernel. PyTorch is not needed to read this.
+"""
+
+from __future__ import annotations
+
+from gradcheck_cli.engines.torch.kernels import matrices, reductions, windows
+from gradcheck_cli.engines.torch.kernels.derivatives import DERIVATIVES
+from gradcheck_cli.engines.torch.kernels.elementwise import ELEMENTWISE
+from gradcheck_cli.engines.torch.kernels.indexing import INDEXING
+from gradcheck_cli.engines.torch.kernels.names import (
+    DATA_MOVEMENT,
+    EXACT_SELECTIONS,
+    PERMUTED_ARGS,
+    RANDOM,
+    ROWS,
+    ZEROS,
+)
+from gradcheck_cli.engines.torch.kernels.normalisation import NORMALISATION
+from gradcheck_cli.engines.trace.exact_kernels import Kernel
+
+__all__ = [
+    "CHOSEN",
+    "DATA_MOVEMENT",
+    "EXACT_SELECTIONS",
+    "KERNELS",
+    "PERMUTED_ARGS",
+    "RANDOM",
+    "ROWS",
+    "ZEROS",
+]
+
+KERNELS: dict[str, Kernel] = {
+    **ELEMENTWISE,
+    **reductions.REDUCTIONS,
+    **NORMALISATION,
+    **INDEXING,
+    **windows.WINDOWS,
+    **matrices.MATRICES,
+    **DERIVATIVES,
+}
+
+CHOSEN: dict[str, Kernel] = {**reductions.CHOSEN, **windows.CHOSEN, **matrices.CHOSEN}
+"""Kernels that are given the results of the run first: which element was chosen, which sign a
+factor has."""

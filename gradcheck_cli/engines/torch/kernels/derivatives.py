@@ -1,0 +1,100 @@
+"""The kernels of ATen's derivatives: each the function of its own arguments that it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradcheck_cli.engines.torch.kernels.elementwise import clamped
+from gradcheck_cli.engines.trace import exact_kernels as exact
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
+
+
+def _threshold(g: Any, x: Any, threshold: float) -> Any:
+    return exact.nothing_where(row("less_equal")(x, float(threshold)), g)
+
+
+def _softplus(g: Any, x: Any, beta: float, threshold: float) -> Any:
+    return exact.softplus_grad(g, x * beta)
+
+
+def _log_sigmoid(g: Any, x: Any, buffer: Any) -> Any:
+    return g * row("sigmoid")(-x)
+
+
+def _silu(g: Any, x: Any) -> Any:
+    return g * row("sigmoid")(x) * (1 + x * row("sigmoid")(-x))
+
+
+def _gelu(g: Any, x: Any, *, approximate: str = "none") -> Any:
+    if approximate != "none":
+        raise TypeError("only the derivative of the exact gelu is restated")
+    return g * (row("ndtr")(x) + x * row("normal_density")(x))
+
+
+def _elu(g: Any, alpha: float, scale: float, inner: float, from_result: bool, x: Any) -> Any:
+    """On the left g (y + alpha scale) from the result y, or g alpha scale exp(x)."""
+    left = float(alpha) * float(scale)
+    slope = x + left if from_result else left * row("exp")(x * inner)
+    return row("where")(row("less_equal")(x, 0.0), g * inner * slope, g * scale)
+
+
+def _leaky_relu(g: Any, x: Any, slope: float, from_result: bool) -> Any:
+    return row("where")(row("greater")(x, 0.0), g, g * float(slope))
+
+
+def _hardtanh(g: Any, x: Any, low: float, high: float) -> Any:
+    outside = row("less_equal")(x, float(low)) | row("greater_equal")(x, float(high))
+    return exact.nothing_where(outside, g)
+
+
+def _mse(g: Any, x: Any, y: Any, reduction: int) -> Any:
+    return 2 * (x - y) * g / (x.size if reduction == 1 else 1)
+
+
+def _huber(g: Any, x: Any, y: Any, reduction: int, delta: float) -> Any:
+    slope = clamped(x - y, -float(delta), float(delta))
+    return slope * g / (x.size if reduction == 1 else 1)
+
+
+def _layer_norm(
+    g: Any, x: Any, shape: Any, mean: Any, scale: Any, weight: Any, bias: Any, wanted: Any
+) -> Any:
+    rank = x.ndim - len(shape)
+    inner, outer = tuple(range(rank, x.ndim)), tuple(range(rank))
+    y = (x - mean) * scale
+    scaled = g if weight is None else g * weight
+    average = row("mean")(scaled, axis=inner, keepdims=True)
+    along = y * row("mean")(scaled * y, axis=inner, keepdims=True)
+    bars = (
+        scale * (scaled - average - along),
+        row("sum")(g * y, axis=outer),
+        row("sum")(g, axis=outer),
+    )
+    return tuple(bar for bar, asked in zip(bars, wanted, strict=True) if asked)
+
+
+def _cross_entropy(g: Any, p: Any, y: Any, weight: Any = None, reduction: int = 1) -> Any:
+    slope = (p - y) / (p * (1 - p))
+    slope = slope if weight is None else slope * weight
+    return g * slope / (p.size if reduction == 1 else 1)
+
+
+DERIVATIVES: dict[str, Kernel] = {
+    "binary_cross_entropy_backward": _cross_entropy,
+    "silu_backward": _silu,
+    "gelu_backward": _gelu,
+    "elu_backward": _elu,
+    "leaky_relu_backward": _leaky_relu,
+    "hardtanh_backward": _hardtanh,
+    "logit_backward": lambda g, x, eps=None: g / (x * (1 - x)),
+    "mse_loss_backward": _mse,
+    "huber_loss_backward": _huber,
+    "native_layer_norm_backward": _layer_norm,
+    "tanh_backward": exact.tanh_grad,
+    "sigmoid_backward": exact.sigmoid_grad,
+    "threshold_backward": _threshold,
+    "softplus_backward": _softplus,
+    "log_sigmoid_backward": _log_sigmoid,
+    "_softmax_backward_data": lambda g, y, dim, dtype: exact.softmax_grad(g, y, dim),
+    "_log_softmax_backward_data": lambda g, y, dim, dtype: exact.log_softmax_grad(g, y, dim),
+}

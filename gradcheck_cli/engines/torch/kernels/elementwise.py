@@ -1,0 +1,133 @@
+"""Kernels that work element by element, and the losses that average what they give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.engines.torch.kernels.names import RENAMED, SAME_NAME
+from gradcheck_cli.engines.trace import exact_kernels as exact
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
+
+
+def scaled(x: Any, alpha: Any) -> Any:
+    return x if alpha == 1 else x * alpha
+
+
+def _arithmetic(name: str) -> Kernel:
+    """A row of two numbers, where a mask counts as numbers too."""
+    return lambda a, b: row(name)(exact.as_numbers(a), exact.as_numbers(b))
+
+
+def _add(a: Any, b: Any, alpha: Any = 1) -> Any:
+    return _arithmetic("add")(a, scaled(b, alpha))
+
+
+def _sub(a: Any, b: Any, alpha: Any = 1) -> Any:
+    return row("subtract")(a, scaled(b, alpha))
+
+
+def _rsub(a: Any, b: Any, alpha: Any = 1) -> Any:
+    return row("subtract")(b, scaled(a, alpha))
+
+
+def _towards_zero(x: Any) -> Any:
+    return row("sign")(x) * row("floor")(row("abs")(x))
+
+
+def _div(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
+    quotient = row("divide")(a, b)
+    if rounding_mode is None:
+        return quotient
+    return row("floor")(quotient) if rounding_mode == "floor" else _towards_zero(quotient)
+
+
+def _fmod(a: Any, b: Any) -> Any:
+    return a - b * _towards_zero(row("divide")(a, b))
+
+
+def _round(x: Any, decimals: int = 0) -> Any:
+    if decimals == 0:
+        return row("round")(x)
+    power = 10 ** abs(decimals)
+    return row("round")(x * power) / power if decimals > 0 else row("round")(x / power) * power
+
+
+def clamped(x: Any, min: Any = None, max: Any = None) -> Any:
+    if min is not None:
+        x = row("maximum")(x, min)
+    return x if max is None else row("minimum")(x, max)
+
+
+def _softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
+    return row("softplus")(x * beta) / beta
+
+
+def _elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+    return row("elu")(x * input_scale, alpha=float(alpha)) * scale
+
+
+def _masked_fill(x: Any, mask: Any, value: Any) -> Any:
+    return row("where")(mask, float(value) if isinstance(value, int) else value, x)
+
+
+def _filled(x: Any, value: Any) -> Any:
+    value = float(value) if isinstance(value, (int, float)) else value
+    return row("where")(np.ones(x.shape, np.bool_), value, x)
+
+
+def _logit(x: Any, eps: float | None = None) -> Any:
+    return row("logit")(x if eps is None else clamped(x, eps, 1 - eps))
+
+
+def _log_sigmoid(x: Any) -> Any:
+    """And exp(-|x|), which the derivative's kernel is given."""
+    return exact.stable_log_sigmoid(x), row("exp")(-row("abs")(x))
+
+
+def _gelu(x: Any, *, approximate: str = "none") -> Any:
+    return row("gelu")(x, approximate=approximate == "tanh")
+
+
+def _averaged(x: Any, reduction: int) -> Any:
+    """ATen's codes: 0 is none, 1 the mean, 2 the sum."""
+    return x if reduction == 0 else row("mean" if reduction == 1 else "sum")(x)
+
+
+def _cross_entropy(p: Any, y: Any, weight: Any = None, reduction: int = 1) -> Any:
+    """Without the bounds that the kernel puts to its logarithms: they are its deviation."""
+    terms = -(row("xlogy")(y, p) + row("xlog1py")(1 - y, -p))
+    return _averaged(terms if weight is None else terms * weight, reduction)
+
+
+def _cross_entropy_of_logits(
+    x: Any, y: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
+) -> Any:
+    positive = y if pos_weight is None else y * pos_weight
+    terms = positive * row("softplus")(-x) + (1 - y) * row("softplus")(x)
+    return _averaged(terms if weight is None else terms * weight, reduction)
+
+
+ELEMENTWISE: dict[str, Kernel] = {
+    **{name: row(name) for name in SAME_NAME},
+    **{name: row(ours) for name, ours in RENAMED.items()},
+    "mul": _arithmetic("multiply"),
+    **{"add": _add, "sub": _sub, "rsub": _rsub, "div": _div, "fmod": _fmod},
+    **{"round": _round, "trunc": _towards_zero, "clamp": clamped},
+    "clamp_min": lambda x, min: clamped(x, min),
+    "clamp_max": lambda x, max: clamped(x, None, max),
+    **dict.fromkeys(("_to_copy", "to"), lambda x, *how, **more: exact.as_numbers(x)),
+    "fill": _filled,
+    "polygamma": lambda n, x: row("polygamma")(x, n=n),
+    "softplus": _softplus,
+    "elu": _elu,
+    "gelu": _gelu,
+    "leaky_relu": lambda x, slope=0.01: row("leaky_relu")(x, negative_slope=float(slope)),
+    "hardtanh": lambda x, low=-1, high=1: row("hardtanh")(x, min=float(low), max=float(high)),
+    "logit": _logit,
+    "masked_fill": _masked_fill,
+    "log_sigmoid_forward": _log_sigmoid,
+    "binary_cross_entropy": _cross_entropy,
+    "binary_cross_entropy_with_logits": _cross_entropy_of_logits,
+}

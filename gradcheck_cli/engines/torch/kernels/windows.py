@@ -1,0 +1,225 @@
+"""Kernels that move a window over the last axes: convolutions and pooling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.engines.torch.kernels.indexing import of_groups
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, row
+
+Windows = list[list[int]]
+"""Along one axis, for each place of the window the elements that it takes; -1 is padding."""
+
+
+def _convolution(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Any:
+    spatial = weight.ndim - 2
+    batched = x if x.ndim == weight.ndim else row("expand_dims")(x, axis=0)
+    how = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
+    inside = all(more < step for more, step in zip(output_padding, stride, strict=True))
+    if not transposed and spatial <= 2:
+        y = row(f"conv{spatial}d")(batched, weight, groups=groups, **how)
+    elif transposed and spatial == 2 and inside:
+        how["output_padding"] = tuple(output_padding)
+        y = row("conv_transpose2d")(batched, weight, groups=groups, **how)
+    else:
+        y = _by_matrices(batched, weight, groups, transposed, output_padding, **how)
+    if bias is not None:
+        y = y + row("reshape")(bias, shape=(-1, *(1,) * spatial))
+    return y if x.ndim == weight.ndim else row("squeeze")(y, axis=0)
+
+
+def _by_matrices(
+    x: Any,
+    weight: Any,
+    groups: int,
+    transposed: bool,
+    output_padding: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Any:
+    """A convolution over any number of axes: the elements under each window, times the weights."""
+    sizes, kernel = x.shape[2:], weight.shape[2:]
+    geometry = zip(sizes, kernel, stride, padding, dilation, output_padding, strict=True)
+    tables = [_transposed(*axis) if transposed else _strided(*axis[:-1]) for axis in geometry]
+    table = np.array(_joined(tables, sizes))
+    pool = row("pad")(
+        row("reshape")(x, shape=(*x.shape[:2], -1)), pad_width=((0, 0), (0, 0), (0, 1))
+    )
+    taken = row("take")(pool, table, axis=2)  # batch, channel, place, element of the window
+    grouped = row("reshape")(taken, shape=(x.shape[0], groups, -1, *table.shape))
+    if transposed:
+        per = row("reshape")(weight, shape=(groups, -1, weight.shape[1], table.shape[1]))
+        y = row("einsum")(grouped, per, subscripts="ngcpk,gcok->ngop")
+    else:
+        per = row("reshape")(weight, shape=(groups, -1, weight.shape[1], table.shape[1]))
+        y = row("einsum")(grouped, per, subscripts="ngcpk,gock->ngop")
+    return row("reshape")(y, shape=(x.shape[0], -1, *(len(windows) for windows in tables)))
+
+
+def _strided(size: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> Windows:
+    places = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    return _starting([i * stride - padding for i in range(places)], size, kernel, dilation)
+
+
+def _starting(starts: Sequence[int], size: int, kernel: int, dilation: int) -> Windows:
+    """-1 where the window stands over what is no element."""
+    reach = [dilation * k for k in range(kernel)]
+    return [[i + k if 0 <= i + k < size else -1 for k in reach] for i in starts]
+
+
+def _transposed(
+    size: int, kernel: int, stride: int, padding: int, dilation: int, output_padding: int
+) -> Windows:
+    """The element that comes to a place through each of the weights."""
+    places = (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1
+    windows = []
+    for i in range(places):
+        steps = [divmod(i + padding - dilation * k, stride) for k in range(kernel)]
+        windows.append([q if rest == 0 and 0 <= q < size else -1 for q, rest in steps])
+    return windows
+
+
+def _joined(axes: Sequence[Windows], sizes: Sequence[int]) -> Windows:
+    """The windows over all axes, in places of the array of these sizes, flattened."""
+    joined: Windows = [[0]]
+    for windows, size in zip(axes, sizes, strict=True):
+        joined = [
+            [-1 if a < 0 or b < 0 else a * size + b for a, b in product(before, window)]
+            for before, window in product(joined, windows)
+        ]
+    return joined
+
+
+def _pooled(x: Any, tables: Sequence[Windows], reduce: str) -> Any:
+    """What the windows take, reduced; padding is left out."""
+    spatial = len(tables)
+    outer, sizes = x.shape[: x.ndim - spatial], x.shape[x.ndim - spatial :]
+    windows = [[i for i in window if i >= 0] for window in _joined(tables, sizes)]
+    y = of_groups(row("reshape")(x, shape=(*outer, math.prod(sizes))), windows, reduce)
+    return row("reshape")(y, shape=(*outer, *(len(windows) for windows in tables)))
+
+
+def _per_axis(value: Sequence[int], spatial: int) -> list[int]:
+    return list(value) * spatial if len(value) == 1 else list(value)
+
+
+def _pool_starts(
+    size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool
+) -> list[int]:
+    """Where the windows begin. No window begins in the padding after the last element."""
+    rest = size + 2 * padding - dilation * (kernel - 1) - 1
+    places = (rest + (stride - 1 if ceil_mode else 0)) // stride + 1
+    if ceil_mode and (places - 1) * stride >= size + padding:
+        places -= 1
+    return [i * stride - padding for i in range(places)]
+
+
+def _max_pool(spatial: int) -> Kernel:
+    def kernel(
+        x: Any,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        dilation: Sequence[int] = (1,),
+        ceil_mode: bool = False,
+    ) -> Any:
+        """The maxima, and where they stand."""
+        how = [
+            _per_axis(v, spatial) for v in (kernel_size, stride or kernel_size, padding, dilation)
+        ]
+        if spatial == 2 and x.ndim == 4 and not ceil_mode and set(how[3]) == {1}:
+            size, step, around = (tuple(v) for v in how[:3])
+            return row("max_pool2d")(x, kernel_size=size, stride=step, padding=around), None
+        tables = [
+            _starting(_pool_starts(n, k, s, p, d, ceil_mode), n, k, d)
+            for n, k, s, p, d in zip(x.shape[-spatial:], *how, strict=True)
+        ]
+        return _pooled(x, tables, "max"), None
+
+    return kernel
+
+
+def _avg_pool(spatial: int) -> Kernel:
+    def kernel(
+        x: Any,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Any:
+        how = [_per_axis(v, spatial) for v in (kernel_size, stride or kernel_size, padding)]
+        if spatial == 2 and x.ndim == 4 and not ceil_mode and divisor_override is None:
+            size, step, around = (tuple(v) for v in how)
+            return row("avg_pool2d")(
+                x,
+                kernel_size=size,
+                stride=step,
+                padding=around,
+                count_include_pad=count_include_pad,
+            )
+        tables, counts = [], []
+        for n, k, s, p in zip(x.shape[-spatial:], *how, strict=True):
+            starts = _pool_starts(n, k, s, p, 1, ceil_mode)
+            tables.append(_starting(starts, n, k, 1))
+            counts.append([min(i + k, n + p) - i for i in starts])
+        if not count_include_pad and divisor_override is None:
+            return _pooled(x, tables, "mean")
+        divisors = np.array([math.prod(one) for one in product(*counts)], np.float64)
+        if divisor_override is not None:
+            divisors[:] = divisor_override
+        return _pooled(x, tables, "sum") / divisors.reshape([len(one) for one in counts])
+
+    return kernel
+
+
+def _adaptive(spatial: int, reduce: str) -> Kernel:
+    def kernel(x: Any, output_size: Sequence[int]) -> Any:
+        tables = [
+            [list(range(i * n // m, -(-(i + 1) * n // m))) for i in range(m)]
+            for n, m in zip(x.shape[-spatial:], _per_axis(output_size, spatial), strict=True)
+        ]
+        y = _pooled(x, tables, reduce)
+        return (y, None) if reduce == "max" else y
+
+    return kernel
+
+
+def _taken_at(spatial: int) -> Callable[..., Any]:
+    def kernel(run: OfRun, x: Any, *how: Any) -> Any:
+        """The elements that the run chose, at the places that it gave."""
+        places = run.results[1]
+        outer = x.shape[: x.ndim - spatial]
+        flat = row("reshape")(x, shape=(*outer, -1))
+        y = row("take_along_axis")(flat, places.reshape(*outer, -1), axis=-1)
+        return row("reshape")(y, shape=places.shape), None
+
+    return kernel
+
+
+WINDOWS: dict[str, Kernel] = {
+    "convolution": _convolution,
+    **{f"max_pool{n}d_with_indices": _max_pool(n) for n in (2, 3)},
+    **{f"avg_pool{n}d": _avg_pool(n) for n in (2, 3)},
+    **{f"_adaptive_avg_pool{n}d": _adaptive(n, "mean") for n in (2, 3)},
+    **{f"adaptive_max_pool{n}d": _adaptive(n, "max") for n in (2, 3)},
+}
+
+CHOSEN: dict[str, Kernel] = {f"fractional_max_pool{n}d": _taken_at(n) for n in (2, 3)}
