@@ -61,7 +61,7 @@ class _Module:
             raise CannotSay(node.op)
         match lowering:
             case str():
-                return self._named(node, lowering, arrays, keywords)
+                return self._called(lowering, arrays, _stated(node.op, keywords))
             case Renamed():
                 return self._renamed(lowering, arrays, keywords)
             case Loss():
@@ -70,14 +70,6 @@ class _Module:
                 return self._helper(node.op, lowering.function, arrays, keywords)
             case _:
                 return self._helper(node.op, lowering, arrays, keywords)
-
-    def _named(
-        self, node: Node, name: str, arrays: Sequence[str], keywords: Mapping[str, Any]
-    ) -> str:
-        if keywords and not self.dialect.keywords:
-            raise CannotSay(node.op)
-        stated = {k: v for k, v in keywords.items() if v != _defaults(node.op)[k]}
-        return self._called(name, arrays, stated)
 
     def _renamed(
         self, lowering: Renamed, arrays: Sequence[str], keywords: Mapping[str, Any]
@@ -127,10 +119,20 @@ def _globals(function: Callable[..., Any]) -> set[str]:
     return {one.argval for one in used if one.opname == "LOAD_GLOBAL" and one.argval in known}
 
 
-def _defaults(op: str) -> Mapping[str, Any]:
+_USUAL = {"axis": None, "keepdims": False}
+
+
+def _stated(op: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that a call has to state. Frameworks have the same defaults as the row for
+    `axis=None` and `keepdims=False` only: jax.nn.gelu approximates, jax.nn.logsumexp sums all."""
     from reference_engine.traced import ROWS
 
-    return ROWS[op].keywords  # type: ignore[no-any-return]
+    defaults = ROWS[op].keywords
+    return {
+        name: value
+        for name, value in keywords.items()
+        if not (name in _USUAL and value is defaults[name] is _USUAL[name])
+    }
 
 
 class _Writer(Printer):

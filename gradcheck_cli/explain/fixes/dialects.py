@@ -49,11 +49,7 @@ class Dialect:
     constant: str
     custom: Callable[[Custom], Iterator[str]]
     called: Callable[[str], str]
-    keywords: bool = False  # whether its names take the keywords of the rows
     short: tuple[tuple[str, str], ...] = ()
-
-
-_REDUCTIONS = ("sum", "mean", "max", "min", "prod")
 
 
 def _class_name(name: str) -> str:
@@ -128,15 +124,6 @@ def _torch_reduction(name: str) -> Words:
     return words
 
 
-def _tensorflow_reduction(name: str) -> Words:
-    def words(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
-        axis, keepdims = keywords.get("axis"), keywords.get("keepdims", False)
-        rest = "" if axis is None else f", axis={axis!r}"
-        return f"tf.{name}({arrays[0]}{rest}{', keepdims=True' if keepdims else ''})"
-
-    return words
-
-
 def _torch_logsumexp(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
     axis = keywords.get("axis", -1)
     dim = f"tuple(range({arrays[0]}.ndim))" if axis is None else repr(axis)
@@ -155,10 +142,6 @@ def _norm(call: str, axis_word: str, keep_word: str) -> Words:
         return f"{call}({arrays[0]}{rest}{f', {keep_word}=True' if keepdims else ''})"
 
     return words
-
-
-def _along(call: str, word: str) -> Words:
-    return lambda arrays, keywords: f"{call}({arrays[0]}, {word}={keywords.get('axis', -1)!r})"
 
 
 def _listed(call: str, word: str) -> Words:
@@ -211,8 +194,6 @@ _TORCH: Mapping[str, Words] = {
     "max": _torch_reduction("amax"),
     "min": _torch_reduction("amin"),
     "logsumexp": _torch_logsumexp,
-    "softmax": _along("torch.softmax", "dim"),
-    "log_softmax": _along("torch.log_softmax", "dim"),
     "norm": _norm("torch.linalg.vector_norm", "dim", "keepdim"),
     "stop_gradient": lambda arrays, keywords: f"{arrays[0]}.detach()",
     "concatenate": _listed("torch.cat", "dim"),
@@ -222,23 +203,16 @@ _TORCH: Mapping[str, Words] = {
     "transpose": _swapped("torch.t"),
     "clip": _clip,
     "solve": lambda arrays, keywords: f"torch.linalg.solve({', '.join(arrays)})",
-    "slogdet_logabs": lambda arrays, keywords: f"torch.linalg.slogdet({arrays[0]}).logabsdet",
     "trace": lambda arrays, keywords: f"torch.trace({arrays[0]})",
     "bce_with_logits": _losses("torch.nn.functional.binary_cross_entropy_with_logits"),
 }
 _TENSORFLOW: Mapping[str, Words] = {
-    **{name: _tensorflow_reduction(f"reduce_{name}") for name in _REDUCTIONS},
-    "logsumexp": _tensorflow_reduction("reduce_logsumexp"),
-    "softmax": _along("tf.nn.softmax", "axis"),
-    "log_softmax": _along("tf.nn.log_softmax", "axis"),
     "norm": _norm("tf.norm", "axis", "keepdims"),
-    "stop_gradient": lambda arrays, keywords: f"tf.stop_gradient({arrays[0]})",
     "concatenate": _listed("tf.concat", "axis"),
     "stack": _listed("tf.stack", "axis"),
     "reshape": _shaped("tf.reshape"),
     "broadcast_to": _shaped("tf.broadcast_to"),
     "transpose": _swapped("tf.transpose"),
-    "slogdet_logabs": lambda arrays, keywords: f"tf.linalg.slogdet({arrays[0]})[1]",
     "trace": lambda arrays, keywords: f"tf.linalg.trace({arrays[0]})",
     "bce_with_logits": _tensorflow_logits,
 }
@@ -247,7 +221,6 @@ _JAX: Mapping[str, Words] = {
     "stack": _listed("jnp.stack", "axis"),
     "broadcast_to": _shaped("jnp.broadcast_to"),
     "solve": lambda arrays, keywords: f"jnp.linalg.solve({', '.join(arrays)})",
-    "slogdet_logabs": lambda arrays, keywords: f"jnp.linalg.slogdet({arrays[0]}).logabsdet",
     "trace": lambda arrays, keywords: f"jnp.trace({arrays[0]})",
     "bce_with_logits": _jax_logits,
 }
@@ -282,7 +255,6 @@ DIALECTS = (
         constant="jnp.array({value}, {example}.dtype)",
         custom=_jax_custom,
         called=lambda name: name,
-        keywords=True,
         short=(("jax.numpy.", "jnp."),),
     ),
 )

@@ -28,6 +28,8 @@ FORMULAS: list[tuple[str, dict[str, Any]]] = [
     ("bce_with_logits(z, y)", {"z": [3.0, -4.0], "y": [1.0, 0.5]}),
     ("-softplus(x) + log_sigmoid(x) * erfc(x) + lgamma(x)", {"x": 2.0}),
     ("logsumexp(concatenate([x[:1], x[2:]]))", {"x": [3.0, 4.0, 5.0]}),
+    ("sum(logsumexp(x) ** 2 + x[1] * slogdet(x)[1])", {"x": [[1.0, 2.0], [3.0, 0.5]]}),
+    ("sum(hardtanh(x) * x)", {"x": [3.0, 0.5, -0.5]}),
     ("minimum(x, 2) ** 2 / (reshape(x, (1, 2)) @ reshape(x, (2, 1)))", {"x": [3.0, 1.0]}),
 ]
 
@@ -101,3 +103,9 @@ def test_a_stated_derivative_is_used_in_place_of_the_frameworks_own(
 
 def test_a_framework_without_words_for_an_operation_has_no_code() -> None:
     assert set(code_of(program_of("log_ndtr(x)", {"x": -8.0}))) == {"torch", "jax"}
+
+
+def test_defaults_that_a_framework_has_otherwise_are_stated() -> None:
+    code = code_of(program_of("sum(gelu(x))", {"x": [0.5, 2.0]}))
+    assert "jax.nn.gelu(x, approximate=False)" in code["jax"]
+    assert "jnp.sum(" in code["jax"]
