@@ -18,20 +18,31 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[NAME|WORD]...")
+@click.option(
+    "--lift",
+    is_flag=True,
+    help="List the operations of each framework that are stated in these, in layers.",
+)
 @color_option
-def command(words: tuple[str, ...], color: str | None) -> None:
+def command(words: tuple[str, ...], lift: bool, color: str | None) -> None:
     """List the operations of the formula language: value, derivative, domain, engines.
 
     The name or alias of an operation shows its whole row; any other word lists the rows that
-    contain it.
+    contain it. With --lift, a word lists the frameworks' operations that contain it or are stated
+    in a row that does.
     """
     from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.lift import lift_lines
     from gradcheck_cli.report.ops import list_lines, page_lines
     from reference_engine.op import find, find_several
 
     prepare_streams()
     style = style_for(sys.stdout, color)
     console = make_console(sys.stdout, style)
+    if lift:
+        for framework, stated in _stated(words).items():
+            print_lines(console, lift_lines(framework, stated, style))
+        return
     engines = supports()
     if not words:
         print_lines(console, list_lines(_all(), engines, style))
@@ -62,6 +73,31 @@ def supports() -> dict[str, Support]:
         if support.has:
             told[name] = support
     return told
+
+
+def _stated(words: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """By framework, what is stated in rows and has one of the words, without importing it; raises
+    UsageError where nothing has."""
+    from gradcheck_cli.engines.registry import engines
+    from gradcheck_cli.engines.trace.kernel_rows import stated_in_rows
+
+    found: dict[str, dict[str, str]] = {}
+    for name, one in engines().items():
+        if one.engine is not None and one.engine.capabilities.kernels:
+            stated = stated_in_rows(one.engine.capabilities.kernels)
+            chosen = {
+                op: rows
+                for op, rows in stated.items()
+                if not words or any(word.lower() in f"{op} {rows}".lower() for word in words)
+            }
+            if chosen:
+                found[name] = chosen
+    if not found:
+        raise UsageError(
+            f"no operation of a framework is called `{words[0]}`, or stated in such a row",
+            "`gradcheck ops --lift` lists all of them",
+        )
+    return found
 
 
 def _all() -> list[Op | Several]:

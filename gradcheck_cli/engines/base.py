@@ -76,7 +76,8 @@ class Capabilities:
     installed counts; an engine that is part of gradcheck itself has none). `modes` are first-order;
     `orders` says up to which order they nest. `install` is the line that a user types. An engine
     that is not `by_default` runs only where it is named. `layers`: it takes layers that users wrote
-    in its framework.
+    in its framework. `kernels` is the module
+    that states operations of the framework in rows of the op table (`trace/kernel_rows.py`).
     """
 
     name: str
@@ -90,6 +91,7 @@ class Capabilities:
     by_default: bool = True
     remark: str = ""
     layers: bool = False
+    kernels: str = ""
 
 
 @runtime_checkable

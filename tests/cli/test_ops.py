@@ -34,6 +34,15 @@ def test_a_mistyped_operation(tmp_path: Path) -> None:
     assert_snapshot(call("ops", "tahn", cwd=tmp_path), "ops_unknown")
 
 
+def test_operations_of_frameworks_that_are_stated_in_rows(tmp_path: Path) -> None:
+    assert_snapshot(call("ops", "--lift", "erfc", cwd=tmp_path), "ops_lift")
+    everything = call("ops", "--lift", cwd=tmp_path).out
+    assert [line.split()[0] for line in everything.splitlines() if line[0] != " "] == [
+        *("torch", "tensorflow", "jax")
+    ]
+    assert call("ops", "--lift", "tahn", cwd=tmp_path).code == 2
+
+
 def test_an_engine_that_does_not_tell_its_operations_is_left_out_and_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,7 +36,12 @@ class JaxEngine(LoweredEngine):
     """JAX, on the CPU or on a GPU, one operation after the other, as it runs outside `jax.jit`."""
 
     capabilities = Capabilities(
-        name="jax", distributions=("jax",), install=_INSTALL, layers=True, devices=_DEVICES
+        name="jax",
+        distributions=("jax",),
+        install=_INSTALL,
+        layers=True,
+        devices=_DEVICES,
+        kernels="gradcheck_cli.engines.jax.kernels",
     )
     table = TABLE
 

@@ -32,7 +32,7 @@ def _convolution(
     how = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
     inside = all(more < step for more, step in zip(output_padding, stride, strict=True))
     if not transposed and spatial <= 2:
-        y = row(f"conv{spatial}d")(batched, weight, groups=groups, **how)
+        y = row("conv1d" if spatial == 1 else "conv2d")(batched, weight, groups=groups, **how)
     elif transposed and spatial == 2 and inside:
         how["output_padding"] = tuple(output_padding)
         y = row("conv_transpose2d")(batched, weight, groups=groups, **how)
