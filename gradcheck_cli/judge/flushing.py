@@ -45,7 +45,7 @@ def flushed_finding(case: Case, evaluation: Evaluation) -> Finding | None:
         f"{words}: {evaluation.engine} treats numbers below {tiny:.3g} as 0, "
         "and returns what is right at 0"
     )
-    return finding(case, Codes.UNDEFINED_DERIVATIVE, message, evaluation=evaluation, input=names[0])
+    return finding(case, Codes.UNDEFINED_DERIVATIVE, message, evaluation=evaluation)
 
 
 def _alike(case: Case, one: Evaluation, other: Evaluation) -> bool:

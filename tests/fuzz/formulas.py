@@ -41,6 +41,9 @@ ACCUSING = ("GC101", "GC102", "GC103", "GC104", "GC105", "GC106", "GC301", "GC30
 BROKEN = ("GC701", "GC702", "GC703", "GC704", "GC706")
 """Codes that no formula deserves."""
 
+_REFUSED = ("Input is not invertible",)
+"""What frameworks raise by design: TensorFlow for the derivative of det at a singular matrix."""
+
 _UPHOLDABLE = " of a right formula"
 _ORACLE_S = 5.0  # of this process; polygamma far left of 0 would take mpmath for ever
 _ENTRIES = 3  # of a block that are compared: mpmath takes a second for some
@@ -153,7 +156,9 @@ class Formulas:
 
     def _unearned(self, result: SpecResult, known: _Oracle) -> Iterator[str]:
         for finding in result.findings:
-            if finding.code in BROKEN:
+            if finding.code == "GC701" and any(words in finding.message for words in _REFUSED):
+                self.counted["points that a framework refuses"] += 1
+            elif finding.code in BROKEN:
                 yield f"{finding.code}: {finding.engine} {finding.dtype}: {finding.message}"
             elif finding.code in ACCUSING:
                 self.counted["accusations"] += 1

@@ -84,6 +84,17 @@ def test_a_row_that_is_wrong_alone_upholds_accusations_of_every_order(
     assert not fuzzer._wrong_kernel(SINE, "torch", [faults[0].replace("reference", "torch")])
 
 
+@pytest.mark.parametrize(
+    ("words", "is_fault"), [("Input is not invertible. [Op:MatrixInverse]", False), ("no", True)]
+)
+def test_what_a_framework_refuses_is_counted(
+    fuzzer: Formulas, result: SpecResult, words: str, is_fault: bool
+) -> None:
+    raised = Finding("GC701", "error", f"InvalidArgumentError: {words}", SPAN)
+    faults = list(fuzzer._unearned(replace(result, findings=(raised,), readings=()), _Oracle(SINE)))
+    assert bool(faults) == is_fault
+
+
 def test_a_wrong_truth_of_a_finding_is_found(fuzzer: Formulas, result: SpecResult) -> None:
     entry = Entry((1, 1), 2.0, 0.25, 1e-9, None, None, 9.0)
     faults = list(fuzzer._unearned(_accused(result, entry), _Oracle(SINE)))

@@ -9,6 +9,7 @@ import pytest
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.judge import flushed, judge
+from gradcheck_cli.judge.gate import unexplained
 from tests.judge.making import answer, block, case
 
 TINY = 1e-40  # below the normal numbers of float32
@@ -58,3 +59,20 @@ def test_which_inputs_are_flushed() -> None:
     made = at_tiny(0.0, 0.0, kept=(0.0, 0.0), zero=(0.0, 0.0))
     assert flushed(made) == {"x": 0.0}
     assert flushed(case([], None, inputs={"x": [0.0, 1.0], "n": 3})) == {}
+
+
+def test_the_last_gate_knows_of_all_inputs() -> None:
+    """What an engine takes for 0 in one input may be seen in the derivative by another."""
+    inputs = {"x": TINY, "y": 2.0}
+    slopes = {"x": INF, "y": 3.0}
+    made = case(
+        [answer(slopes, output=-INF, engine="jax")],
+        {"x": block(1e30), "y": block(5.0)},
+        output=-92.1,
+        inputs=inputs,
+        kept={"reverse": answer({"x": 1e30, "y": 5.0}, output=-92.1, engine="reference")},
+        zero={"reverse": answer(slopes, output=-INF, engine="reference")},
+    )
+    checks, findings = judge(made)
+    assert {check.input for check in checks} == {"x", "y"}
+    assert list(unexplained(checks, findings)) == []
