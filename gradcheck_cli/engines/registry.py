@@ -6,23 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 
+from gradcheck_cli.domain.engines import SHIPPED
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.base import EVERY_DTYPE, Capabilities, Engine, make
 from gradcheck_cli.engines.entry_points import REFERENCE, claims, targets
 from gradcheck_cli.version import VERSION
-
-_FIRST = (
-    "torch",
-    "tensorflow",
-    "jax",
-    "jax-jit",
-    "eigen",
-    "symbolic",
-    "finite-difference",
-    "numpy",
-)
-
 
 _PARTS = ("capabilities", *sorted(n for n in vars(Engine) if not n.startswith("_")))
 
@@ -136,8 +125,8 @@ class _Registry(Mapping[str, Registered]):
     @cached_property
     def _targets(self) -> dict[str, str]:
         found = targets()
-        order = [name for name in _FIRST if name in found]
-        order += sorted(name for name in found if name not in _FIRST)
+        order = [name for name in SHIPPED if name in found]
+        order += sorted(name for name in found if name not in SHIPPED)
         return {"reference": REFERENCE, **{n: found[n] for n in order if n != "reference"}}
 
     def __getitem__(self, name: str) -> Registered:

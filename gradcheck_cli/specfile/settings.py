@@ -9,6 +9,7 @@ from typing import Any
 from pydantic_core import ValidationError
 
 from gradcheck_cli.domain.codes import CODES, Codes, Families
+from gradcheck_cli.domain.engines import SHIPPED
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import Program
@@ -19,17 +20,6 @@ from gradcheck_cli.specfile.inputs import Inputs
 from gradcheck_cli.specfile.model import validator
 
 RESERVED = frozenset(keyword.kwlist)
-_OURS = (
-    "reference",
-    "torch",
-    "tensorflow",
-    "jax",
-    "jax-jit",
-    "eigen",
-    "symbolic",
-    "finite-difference",
-    "numpy",
-)
 _ENGINE_SYNONYMS = {
     "pytorch": "torch",
     "tf": "tensorflow",
@@ -109,8 +99,8 @@ def _once(names: Iterable[str], path: Path, collector: Collector) -> None:
 
 def check_engine(name: str, path: Path, collector: Collector, *, at_key: bool = False) -> None:
     """Engines are plug-ins: whether one is here, the run knows. A typo is reported here."""
-    near = _ENGINE_SYNONYMS.get(name.lower()) or nearest(name, _OURS)
-    if name in _OURS or near is None:
+    near = _ENGINE_SYNONYMS.get(name.lower()) or nearest(name, SHIPPED)
+    if name in SHIPPED or near is None:
         return
     from importlib.metadata import entry_points  # slow, and needed for suspects only
 

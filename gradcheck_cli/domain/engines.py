@@ -1,0 +1,14 @@
+"""The engines that come with gradcheck."""
+
+SHIPPED = (
+    "reference",
+    "torch",
+    "tensorflow",
+    "jax",
+    "jax-jit",
+    "eigen",
+    "symbolic",
+    "finite-difference",
+    "numpy",
+)
+"""Their names, in the order in which they are listed."""
