@@ -25,6 +25,7 @@ from gradcheck_cli.specfile.kinds import KINDS, Kind
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.casts import Cast
     from gradcheck_cli.engines.layer.held import Held
+    from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
 
 SECOND = "second derivatives along the kind of an input are not checked"
@@ -161,6 +162,9 @@ class Admissible:
 
     def casts(self) -> Sequence[Cast]:
         return self._subject.casts()
+
+    def lift(self) -> Lifted:
+        return self._subject.lift()
 
     def functions(self) -> Sequence[CustomCall]:
         return self._subject.functions()

@@ -17,7 +17,9 @@ from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.checks.failures import modes_of
 from gradcheck_cli.checks.large import Projected
 from gradcheck_cli.checks.layer_case import Gradients
-from gradcheck_cli.checks.model import Model, ModelProducts
+from gradcheck_cli.checks.lifted import lifted_truth
+from gradcheck_cli.checks.model import Model
+from gradcheck_cli.checks.program_truth import ProgramProducts, ProgramTruth
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
@@ -239,7 +241,8 @@ class _Examination:
         if other:
             yield from layer.doubt()
         # what computes something else is compared with what it does compute
-        exact = None if other or self._has_own_derivative() else model
+        stated = None if other else model
+        exact = None if self._has_own_derivative() else stated or self._lifted(layer)
         answer = yield from self._against(exact, layer)
         if wrong is None:
             return answer
@@ -251,13 +254,19 @@ class _Examination:
         declared = self._design is not None and self._design.any
         return declared or bool(kinds_of(self._problem.spec.points[self._problem.point]))
 
-    def _against(self, model: Model | None, layer: BoundLayer) -> Steps[LayerAnswer]:
-        """Judged against the certified truth of a formula, or against differences."""
+    def _lifted(self, layer: BoundLayer) -> ProgramTruth | None:
+        """The forward of the layer as a program; None where it cannot be one, or is too large."""
+        if not is_small(layer.narrow):
+            return None
+        return lifted_truth(layer)
+
+    def _against(self, program: ProgramTruth | None, layer: BoundLayer) -> Steps[LayerAnswer]:
+        """Judged against the certified truth of a program, or against differences."""
         examined: Gradients
         if is_small(layer.narrow):
-            examined = Whole(layer, model, self._uncast)
-        elif model and "reverse" in self._problem.modes:
-            examined = ModelProducts(layer, model)
+            examined = Whole(layer, program, self._uncast)
+        elif program and "reverse" in self._problem.modes:
+            examined = ProgramProducts(layer, program)
         else:
             return (yield from self._projected(layer))
         yield from examined.steps()

@@ -10,12 +10,14 @@ from gradcheck_cli.checks.admissible import Admissible
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.bounds import with_guards
 from gradcheck_cli.checks.layer_case import Evaluations, Gradients
-from gradcheck_cli.checks.model import Model
+from gradcheck_cli.checks.lifted import LiftedTruth
+from gradcheck_cli.checks.program_truth import ProgramTruth
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.shape import moving_size, output_shape, output_size
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
+from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge import suspects
 from gradcheck_cli.truth.of_layers import CallableTruth, ulp_perturbed
@@ -34,13 +36,14 @@ def is_small(subject: Subject) -> bool:
 
 
 class Whole(Gradients):
-    """One problem whose Jacobian is small. Its truth is that of `model`, where there is one, else
-    what differences confirm. `uncast`: `highest` is the layer without its casts."""
+    """One problem whose Jacobian is small. Its truth is that of a `program`, where there is one
+    that is sure, else what differences confirm. `uncast`: `highest` is the layer without its
+    casts."""
 
-    def __init__(self, layer: BoundLayer, model: Model | None, uncast: bool) -> None:
+    def __init__(self, layer: BoundLayer, program: ProgramTruth | None, uncast: bool) -> None:
         super().__init__(layer)
         problem = layer.problem
-        self._model = model
+        self._program = program
         self._uncast = uncast
         self._truth = CallableTruth(layer.highest, layer.bounds, problem.dtype, problem.seed)
         self.evaluate()
@@ -64,12 +67,25 @@ class Whole(Gradients):
         if layer.highest is not layer.narrow:
             wide[layer.name, "reverse"] = self._wide()
             wide |= self.pushed_again(layer.highest) if costs else {}
-        model = self._model
-        truth = model.truth(projections, costs) if model else self._truth.truth(modes, costs)
+        truth = self._certified(projections, costs) or self._truth.truth(modes, costs)
         self.notes += [f"{layer.name}: {words}" for words in self._truth.notes]
         if costs and isinstance(layer.highest, Admissible):
             truth = layer.highest.costing(truth)
         return layer.case(projections, self.evaluations, truth, wide)
+
+    def _certified(self, projections: Mapping[Mode, Projection], costs: bool) -> Truth | None:
+        """The truth about the program. A lifted one that is not sure throughout, or that
+        differences contradict where they are taken, is given up."""
+        program = self._program
+        if program is None:
+            return None
+        truth = program.truth(projections, costs)
+        if isinstance(program, LiftedTruth):
+            sure = program.is_sure(truth)
+            if not sure or (costs and not program.agrees(truth, self._truth.differences())):
+                self._program = None
+                return None
+        return truth
 
     def cost_of_rounding(self) -> Steps[Case]:
         case = yield from super().cost_of_rounding()

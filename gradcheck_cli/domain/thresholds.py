@@ -157,6 +157,15 @@ JUMPS: Final = 1.9
 """Ratio of slopes at steps that halve. Between 2^0.9 and 2, which is a jump; sqrt and cube root are
 at 1.41 and 1.59. Used by: truth."""
 
+SAME_STEP: Final = 2.0**-26
+"""Part of the largest number of a result. An operation whose rows agree with what it gave to half
+of float64's digits is that operation; its own rounding may be larger than theirs. Used by: checks,
+engines."""
+
+LIFTED_NOISE: Final = 16.0
+"""Times the largest of three differences between a layer and its program when all is rounded anew.
+A farther one is no rounding. Used by: checks."""
+
 SAME_LIMIT_BITS: Final = 40
 """Bits in which two limits of a derivative agree that are the same one. Used by: truth."""
 

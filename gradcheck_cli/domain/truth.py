@@ -164,6 +164,7 @@ class Truth:
     fallback: str = (
         ""  # in a sentence, why differences stand in for a certified truth, where they do
     )
+    origin: str = ""  # of the program that was enclosed, where the spec does not state it
     output_certified: bool = False  # whether all of the value was enclosed
     output_cost: Cost | None = None  # None until `TruthRequest.conditioning` asks
     forward: int = 0

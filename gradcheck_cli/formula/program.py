@@ -25,13 +25,13 @@ class Builder:
     def input(self, name: str, shape: Shape, kind: str, span: Span) -> int:
         """An input of the program."""
         node = Node(INPUT, (), {}, span, name, name=name, shape=shape, kind=kind)
-        self.inputs[name] = self._append(node)
+        self.inputs[name] = self.append(node)
         return self.inputs[name]
 
     def constant(self, value: bool | int | float, span: Span, text: str) -> int:
         """A number."""
         kind = {bool: "bool", int: "int", float: "float"}[type(value)]
-        return self._append(Node(CONSTANT, (), {}, span, text, value=value, kind=kind))
+        return self.append(Node(CONSTANT, (), {}, span, text, value=value, kind=kind))
 
     def op(
         self, row: Op, args: Sequence[int], keywords: Mapping[str, Any], span: Span, text: str
@@ -55,7 +55,7 @@ class Builder:
             kind=kind,
             wants=wanted_kinds(row, kinds, kind),
         )
-        return self._append(node)
+        return self.append(node)
 
     def custom(
         self, rule: CustomGradient, op: str, args: Sequence[int], span: Span, text: str
@@ -74,7 +74,7 @@ class Builder:
             kind=output.kind,
             wants=tuple(inner.nodes[i].kind for i in inner.inputs.values()),
         )
-        return self._append(node)
+        return self.append(node)
 
     def call_it(self, index: int, name: str) -> None:
         """Gives the node the name that it is assigned to, unless it has one."""
@@ -100,7 +100,8 @@ class Builder:
         ends = tuple(None if output is None else moved[output] for output in outputs)
         return Program(nodes, inputs, ends, text)
 
-    def _append(self, node: Node) -> int:
+    def append(self, node: Node) -> int:
+        """The node as it is; its index."""
         self.nodes.append(node)
         return len(self.nodes) - 1
 

@@ -27,7 +27,7 @@ def judge_approximation(case: Case, evaluation: Evaluation) -> tuple[list[Check]
         known = block.kind == PointKind.SMOOTH
         worst = float(np.max(ulps[known])) if np.any(known) else None
         off = ~accepted(g, block, FORMATS[case.dtype], case.spec.tolerance)
-        checks.append(_check(case, evaluation, name, worst, source_of(block), off))
+        checks.append(_check(case, evaluation, name, worst, source_of(case, block), off))
         if not np.any(off):
             continue
         entries, more = entries_of(case, evaluation.mode, name, block, np.argwhere(off), g, ulps)
@@ -40,7 +40,7 @@ def judge_approximation(case: Case, evaluation: Evaluation) -> tuple[list[Check]
                 input=name,
                 entries=entries,
                 more=more,
-                truth_source=source_of(block),
+                truth_source=source_of(case, block),
             )
         )
     return checks, findings

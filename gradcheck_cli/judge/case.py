@@ -270,7 +270,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
                 name,
                 "failed" if bad else "passed",
                 _max_ulps(judged, block),
-                source_of(block),
+                source_of(case, block),
                 _widest_bar(block, fmt),
                 [one for one in passes if not (bad and one.rule == "none")],
             )
@@ -347,14 +347,14 @@ def _judge_missing(
                 what,
                 evaluation=evaluation,
                 input=name,
-                truth_source=source_of(block),
+                truth_source=source_of(case, block),
             )
         )
     of_point = Judged(np.zeros(block.kind.shape, np.int64), np.zeros(block.kind.shape))
     _merge_point(got, evaluation.mode, name, block, of_point)
     status: Status = "failed" if missing else "passed"
     passed_by = () if missing else [Pass("no gradient", int(block.value.size))]
-    source = source_of(block)
+    source = source_of(case, block)
     got.checks.append(_check(case, evaluation, name, status, None, source, None, passed_by))
 
 

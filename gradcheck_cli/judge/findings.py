@@ -143,7 +143,7 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def source_of(block: TruthBlock, places: Array | None = None) -> str:
+def source_of(case: Case, block: TruthBlock, places: Array | None = None) -> str:
     """Where the truth of a block comes from, or that of its entries at `places` (k, 2). Nothing is
     confirmed but by a finite bar."""
     at = (slice(None), slice(None)) if places is None else (places[:, 0], places[:, 1])
@@ -151,7 +151,8 @@ def source_of(block: TruthBlock, places: Array | None = None) -> str:
     if np.all(kind == PointKind.UNDECIDED):
         return "undecided"
     if np.any(block.certified[at]):
-        return "certified"
+        assert case.truth is not None
+        return f"certified, {case.truth.origin}" if case.truth.origin else "certified"
     if np.any(block.confirmed[at] & ~open_ & (kind == PointKind.SMOOTH)):
         return "confirmed"
     if np.all(np.isin(kind, (PointKind.KINK, PointKind.UNDEFINED, PointKind.JUMP))):
@@ -189,7 +190,7 @@ def engine_findings(
             span=documented.span if documented and verdict is Verdict.DOCUMENTED else None,
             entries=entries,
             more=more,
-            truth_source=source_of(block, places),
+            truth_source=source_of(case, block, places),
         )
 
 
@@ -254,7 +255,7 @@ def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Itera
                 input=name,
                 entries=entries,
                 more=more,
-                truth_source=source_of(block, places),
+                truth_source=source_of(case, block, places),
             )
 
 
@@ -283,6 +284,6 @@ def guard_findings(case: Case) -> Iterable[Finding]:
                 span=guard.span,
                 entries=entries,
                 more=more,
-                truth_source=source_of(block, places),
+                truth_source=source_of(case, block, places),
             )
             yield replace(found, place=guard.place)

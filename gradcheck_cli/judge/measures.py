@@ -268,7 +268,7 @@ def of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     with np.errstate(all="ignore"):
         felt = size >= 2.0 ** -(DECIDABLE * finer.bits) * np.fmax(block.scale, 1.0)
     usual = 2.0 ** (finer.max_exponent * USUAL_EXPONENT)
-    return np.asarray(felt & (size <= usual) & ~block.certified)
+    return np.asarray(felt & (size <= usual))
 
 
 def repeats_in(g: Array, block: TruthBlock, wide: Again | None) -> Mask:

@@ -86,7 +86,8 @@ def moving(program: Program, wrt: Iterable[str]) -> frozenset[int]:
 def constant(node: Node, fmt: FloatFormat) -> Any:
     """The value of a constant of the formula: rounded to `fmt` where it is a floating number."""
     if node.kind == "float":
-        return fmt.round(float(node.value or 0))[()]
+        assert node.value is not None
+        return fmt.round(float(node.value))[()]
     return np.asarray(node.value)
 
 

@@ -19,7 +19,7 @@ from gradcheck_cli.report.concise import ConciseWriter
 from gradcheck_cli.report.full import FullWriter
 from gradcheck_cli.report.json_report import as_json
 from gradcheck_cli.report.style import Style
-from gradcheck_cli.truth import of_layers
+from gradcheck_cli.truth import of_formulas
 from tests.checks.making import SPAN, examined
 
 HERE = Path(__file__)
@@ -215,7 +215,7 @@ def test_a_mistake_of_gradchecks_own_is_an_error_beside_the_finding(
 
 
 def test_a_layer_whose_truth_breaks_is_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_layers, "open_at_infinity", None)
+    monkeypatch.setattr(of_formulas, "certify", None)
     answer = examined(recip, {"x": [1.0]})
     assert answer.failure is not None
     assert answer.failure.kind == "internal"

@@ -152,7 +152,7 @@ def test_what_matches_nothing_is_reported() -> None:
     assert "`Stepp` (a slip); did you mean `Step`?" in note
     (result,) = check(torch.sin, X, **WIDE, by_design=[DETACH]).results
     assert any("unused `by_design`" in note for note in result.notes)
-    assert {one.truth for one in result.checks} == {"confirmed"}
+    assert {one.truth for one in result.checks} == {"certified, from the trace"}
 
 
 def test_what_needs_no_declaration_is_said() -> None:

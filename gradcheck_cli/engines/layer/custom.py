@@ -90,6 +90,15 @@ class Unbounded:
 
 
 @dataclass(frozen=True, slots=True)
+class ForwardPass:
+    """A layer, made ready to be run without a graph: `call` makes the forward pass and gives its
+    floating outputs. `leaves` are the framework's arrays that it is handed."""
+
+    leaves: Mapping[str, Any]
+    call: Callable[[], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Passes:
     """A layer, made ready: `call` makes the forward pass and gives its floating outputs, `pull` the
     backward pass of the last call and gives a gradient (or None) for each of `wrt`. `leaves` are

@@ -15,8 +15,15 @@ from gradcheck_cli.engines.derivatives import (
     forward_over_reverse,
     reverse_over_reverse,
 )
-from gradcheck_cli.engines.errors import WrongKind
-from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Lines, Passes, Unbounded
+from gradcheck_cli.engines.errors import Unsupported, WrongKind
+from gradcheck_cli.engines.layer.custom import (
+    CustomCall,
+    ForwardPass,
+    GradientBarrier,
+    Lines,
+    Passes,
+    Unbounded,
+)
 from gradcheck_cli.engines.layer.framework_layer import VJP, FrameworkLayer
 from gradcheck_cli.engines.layer.subject import (
     Call,
@@ -27,6 +34,7 @@ from gradcheck_cli.engines.layer.subject import (
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.casts import Cast
     from gradcheck_cli.engines.layer.held import Held
+    from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
 
 
@@ -231,6 +239,19 @@ class LayerSubject(FrameworkLayer):
 
             yield Passes(leaves, wrt, call, pull, reached)
 
+    @contextmanager
+    def forward_pass(self) -> Iterator[ForwardPass]:
+        """A forward pass as in inference, ready to be watched."""
+        with self.ready({}), self.operation_by_operation():
+            inputs = self.inputs({})
+            leaves = {leaf.name: self.primal(leaf.name, inputs) for leaf in self.leaves}
+
+            def call() -> list[Any]:
+                with self.untracked():
+                    return self.call(inputs)
+
+            yield ForwardPass(leaves, call)
+
     @property
     def ones(self) -> Array:
         """A row of cotangents that leaves out nothing."""
@@ -238,6 +259,16 @@ class LayerSubject(FrameworkLayer):
 
     @abstractmethod
     def record(self, row: Array) -> Recording: ...
+
+    def record_forward(self) -> Recording:
+        """One forward pass, operation by operation. Raises Unsupported where the framework does
+        not show them, and `recording.TooLarge`."""
+        raise Unsupported("its operations are not seen")
+
+    def lift(self) -> Lifted:
+        from gradcheck_cli.engines.layer.lifting import lifted
+
+        return lifted(self.record_forward(), self.leaves, self.request.implementation.span)
 
     @abstractmethod
     def casts(self) -> Sequence[Cast]: ...

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.casts import Cast
     from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Lines, Unbounded
     from gradcheck_cli.engines.layer.held import Held
+    from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
 
 Layout = Literal["contiguous", "transposed", "expanded", "sliced"]
@@ -198,6 +199,11 @@ class Subject(Protocol):
     def record(self, row: Array) -> Recording:
         """One forward and one backward pass (row @ J), operation by operation. Raises Unsupported,
         and `recording.TooLarge`."""
+        ...
+
+    def lift(self) -> Lifted:
+        """The forward, as it runs at the leaves' own values, as a program of the op table. Raises
+        Unsupported, `recording.TooLarge` and `lifting.NotLifted`."""
         ...
 
     def casts(self) -> Sequence[Cast]:

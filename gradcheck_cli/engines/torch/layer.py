@@ -329,6 +329,12 @@ class TorchSubject(LayerSubject):
         with self.passes(row) as passes:
             return record(passes, self.request.implementation.span)
 
+    def record_forward(self) -> Recording:
+        from gradcheck_cli.engines.torch.layer_recorder import record_forward
+
+        with self.forward_pass() as forward:
+            return record_forward(forward, self.request.implementation.span)
+
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.torch.casts import watched
 

@@ -15,7 +15,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.engines.layer.custom import Passes
+from gradcheck_cli.engines.layer.custom import ForwardPass, Passes
 from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.kernels import PERMUTED_ARGS, ROWS
@@ -99,6 +99,15 @@ def record(passes: Passes, place: Span) -> Recording:
         bars = [None if grad is None else recorder.slot_of(grad) for grad in passes.pull()]
     gradients = dict(zip(passes.wrt, bars, strict=True))
     return as_recording(recorder.written, slots, gradients, made, _row_of, place)
+
+
+def record_forward(forward: ForwardPass, place: Span) -> Recording:
+    """One forward pass. Raises TooLarge, and what the user's code raises."""
+    recorder = LayerRecorder()
+    with recorder.recording():
+        slots = {name: recorder.slot(tensor) for name, tensor in forward.leaves.items()}
+        made = [recorder.slot(output) for output in forward.call()]
+    return as_recording(recorder.written, slots, {}, made, _row_of, place)
 
 
 def _row_of(name: str) -> Row | None:

@@ -43,7 +43,7 @@ def elementwise(row: str | None) -> bool:
 
 
 def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
-    """The kernel's results on arrays of `arb` objects; other arrays and numbers are as they are."""
+    """The kernel's results on arrays of `arb` objects; other arrays, numbers and symbols stay."""
     from reference_engine.arithmetic.balls import Ball
 
     found = kernel(
@@ -52,10 +52,17 @@ def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
     return [plain(y) for y in (found if isinstance(found, tuple) else (found,))]
 
 
+def is_symbol(x: Any) -> bool:
+    """Whether it is a `symbols.Symbol`: an array of a program that is being written."""
+    return hasattr(x, "writer")
+
+
 def plain(y: Any) -> High:
-    """An array of `arb` objects, or of booleans or integers."""
+    """An array of `arb` objects, or of booleans or integers, or a symbol."""
     from reference_engine.arithmetic.arbs import objects, unwrap
 
+    if is_symbol(y):
+        return y
     y = y if isinstance(y, np.ndarray) else unwrap(y)
     return objects(y) if y.dtype.kind == "f" else y
 
@@ -70,6 +77,9 @@ def moved(
     """
     from reference_engine.arithmetic.ball_choices import NOTHING
 
+    symbol = next((x for x in args if is_symbol(x)), None)
+    if symbol is not None:
+        return list(symbol.writer.moved(move, args))
     if not any(isinstance(x, np.ndarray) and x.dtype == object for x in args):
         return list(move(args))  # indices, or a mask
     pool: list[Any] = [NOTHING]
@@ -118,8 +128,8 @@ def structural(values: High) -> High:
 
 
 def as_numbers(x: Any) -> Any:
-    """Balls as they are; of integers and booleans, numbers. False is nothing: a mask."""
-    if not isinstance(x, np.ndarray) or x.dtype == object:
+    """Floats as they are; of integers and booleans, numbers. False is nothing: a mask."""
+    if not isinstance(x, np.ndarray) or x.dtype.kind in "fO":
         return x
     from reference_engine.arithmetic.arbs import objects
     from reference_engine.arithmetic.balls import Ball

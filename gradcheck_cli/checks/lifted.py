@@ -1,0 +1,129 @@
+"""The certified truth about a layer: its forward, lifted into a program, and held against the layer
+itself before anything is believed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.program_truth import ProgramTruth
+from gradcheck_cli.checks.subjects import where_it_runs
+from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.layer import word_of
+from gradcheck_cli.domain.scale import scale_of
+from gradcheck_cli.domain.thresholds import LIFTED_NOISE, OPERATIONS, SAME_STEP, SHOWS, Step
+from gradcheck_cli.domain.truth import PointKind, Truth
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
+from gradcheck_cli.engines.layer.recording import TooLarge
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.tracebacks import raise_if_internal
+from gradcheck_cli.truth.blocks import Differences
+from gradcheck_cli.truth.numerics.noise import from_size
+from gradcheck_cli.truth.of_layers import stirred, ulp_perturbed
+from gradcheck_cli.truth.plain import PlainFunction
+from gradcheck_cli.truth.safe_values import values_of
+
+Values = Mapping[str, Array]
+
+STIRS = 3  # points a few ulps away, where all is rounded anew
+DRAWS = 2  # of random directions, both ways along each
+NEAR: Step = 2.0**-20  # of every number: what is missing shows beside 2^-50 of rounding
+
+
+class LiftedTruth(ProgramTruth):
+    """The truth about the forward of a layer as it ran.
+
+    Raises NotLifted where the program is not the layer's function at points nearby, and what
+    `Subject.lift` raises.
+    """
+
+    origin = "from the trace"
+
+    def __init__(self, layer: BoundLayer) -> None:
+        subject = layer.highest
+        if subject.digits != "float64":
+            raise NotLifted(f"its values have the digits of {subject.digits}")
+        lifted = subject.lift()
+        _compare(subject, lifted, layer.problem.seed)
+        super().__init__(layer, lifted.program, lifted.constants)
+
+    def is_sure(self, truth: Truth) -> bool:
+        """Whether every entry is certified: what is not may be a kink of the layer that its program
+        at this point does not have."""
+        return all(bool(np.all(block.certified)) for block in truth.blocks.values())
+
+    def agrees(self, truth: Truth, found: Mapping[str, Differences]) -> bool:
+        """Whether no difference contradicts the truth of reverse mode, where both are known."""
+        for name, taken in found.items():
+            block = truth.blocks["reverse", name]
+            with np.errstate(all="ignore"):
+                apart = np.abs(taken.value - block.value) > SHOWS * taken.error + block.error
+            seen = np.isfinite(taken.error) & (taken.kind == PointKind.SMOOTH) & ~taken.vouched
+            if np.any(apart & seen):
+                return False
+        return True
+
+
+def lifted_truth(layer: BoundLayer) -> LiftedTruth | None:
+    """The truth about the forward of a layer; None where it is not lifted, as where it does not run
+    while it is watched. Raises what the layer raised once and not again: that is no matter of being
+    watched."""
+    try:
+        return LiftedTruth(layer)
+    except (NotLifted, TooLarge, Unsupported):
+        return None
+    except Exception as error:
+        raise_if_internal(error)
+        if where_it_runs(layer.highest.lift, None) is not None:
+            raise
+        return None
+
+
+def _compare(subject: Subject, lifted: Lifted, seed: int) -> None:
+    """Raises NotLifted where the program and the layer differ at a point nearby by more than their
+    rounding does. Their difference at the point is rounding, too: each step was compared there."""
+    rng = np.random.default_rng([seed, 41])
+    stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
+    near = [_moved(subject, rng, way) for _ in range(DRAWS) for way in (NEAR, -NEAR)]
+    off = _deviations(subject, lifted, [{}, *stirs, *near])
+    with np.errstate(all="ignore"):
+        moved = np.abs(off[1:] - off[0])
+        output = subject.value({})
+        noise = from_size(output, OPERATIONS) + np.max(moved[:STIRS], axis=0)
+        size = np.max(np.abs(output), initial=0.0, where=np.isfinite(output))
+    if not np.all(noise <= SAME_STEP * size):
+        raise NotLifted("its values next to the point have lost half of their digits, or jump")
+    if not np.all(moved[STIRS:] <= LIFTED_NOISE * noise):
+        raise NotLifted("the operations that ran at this point are not its function nearby")
+
+
+def _moved(subject: Subject, rng: np.random.Generator, part: float) -> dict[str, Array]:
+    """Values of the leaves, each number moved by this part of itself, a zero of the leaf's size."""
+    moved = {}
+    for leaf in subject.leaves:
+        if leaf.differentiable:
+            size = np.where(leaf.value == 0, scale_of(leaf.value), np.abs(leaf.value))
+            there = leaf.inside(leaf.value + part * signs(rng, leaf.value.shape) * size)
+            moved[leaf.name] = there if leaf.holds(there) else stirred(leaf, 0.0, rng)
+    return moved
+
+
+def _deviations(subject: Subject, lifted: Lifted, points: Sequence[Values]) -> Array:
+    """The layer less its program, (k, m); 0 where both are the same infinity or no number."""
+    program = PlainFunction(lifted.program, "float64")
+    own = {leaf.name: leaf.value for leaf in subject.leaves}
+    mine = [
+        program(
+            {word_of(name): value for name, value in {**own, **point}.items()}
+            | dict(lifted.constants)
+        ).reshape(-1)
+        for point in points
+    ]
+    there = values_of(subject, points, mine[0].size)
+    with np.errstate(all="ignore"):
+        same = (there == mine) | (np.isnan(there) & np.isnan(mine))
+        return np.where(same, 0.0, there - np.array(mine))

@@ -1,0 +1,137 @@
+"""The forward of a layer, as it ran, as a program of the op table (a lift).
+
+What was recorded runs once more on symbols (`trace.symbols`): each operation is written down in the
+rows that restate it. A step on which no differentiated leaf has an influence is a constant of the
+point. So is an index: what is taken by it is the same nearby, or the point is on a jump or a kink,
+which whoever uses the program must find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.layer import Leaf, word_of
+from gradcheck_cli.domain.place import Place, Span
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.thresholds import SAME_STEP
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.execution import Execution, Step
+from gradcheck_cli.engines.layer.recording import Recording
+from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
+from reference_engine.errors import ShapeError
+from reference_engine.traced import ROWS
+
+
+class NotLifted(EngineFault):
+    """The forward cannot be stated in rows. The message names the operation, `place` its line."""
+
+    def __init__(self, message: str, place: Place | None = None) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """The program. Its inputs are the leaves, by their words (`domain.layer.word_of`), and the
+    `constants` of the point, by name. Several outputs are one vector, one after the other."""
+
+    program: Program
+    constants: Mapping[str, Array]
+
+
+def lifted(recording: Recording, leaves: Sequence[Leaf], place: Span) -> Lifted:
+    """The recorded forward as a program; `place` stands for what has none in a file. Raises
+    NotLifted."""
+    return _Lifting(recording, place).run(leaves)
+
+
+class _Lifting:
+    def __init__(self, recording: Recording, place: Span) -> None:
+        self._execution: Execution = recording.execution
+        self._outputs = recording.outputs
+        self._leaves = {
+            name: recording.slots[index] for name, index in recording.program.inputs.items()
+        }
+        self._place = place
+        self._writer = ProgramWriter(place)
+        self._symbols: dict[int, Symbol] = {}
+
+    def run(self, leaves: Sequence[Leaf]) -> Lifted:
+        for leaf in leaves:
+            slot = self._leaves.get(leaf.name)
+            value = leaf.value if slot is None else self._execution.values(slot)
+            symbol = self._writer.input(word_of(leaf.name), value)
+            if slot is not None and leaf.differentiable:
+                self._symbols[slot] = symbol
+        for place in self._execution.needed(self._outputs):
+            self._step(self._execution.steps[place])
+        parts = [self._at(slot) for slot in self._outputs]
+        if len(parts) > 1:
+            flat = [ROWS["reshape"](part, shape=(-1,)) for part in parts]
+            parts = [ROWS["concatenate"](*flat, axis=0)]
+        output = parts[0]
+        if not isinstance(output, Symbol):
+            raise NotLifted("no output depends on a leaf")
+        return Lifted(self._writer.program(output), self._writer.constants)
+
+    def _at(self, slot: int) -> Any:
+        """The symbol of a slot, or the constant that it is."""
+        found = self._symbols.get(slot)
+        if found is not None:
+            return found
+        native = self._execution.slots[slot].native
+        return native if isinstance(native, (bool, int, float)) else self._execution.values(slot)
+
+    def _step(self, step: Step) -> None:
+        if self._symbols.keys().isdisjoint(step.args):
+            return
+        numbers = [s for s in step.results if self._execution.values(s).dtype.kind not in "iu"]
+        if not numbers or (step.exact is None and self._is_choice(step)):
+            return  # indices, or a mask of masks
+        self._write_at(step.place, step.name)
+        for slot, value in zip(step.results, self._restated(step), strict=True):
+            if slot in numbers and isinstance(value, Symbol):
+                self._symbols[slot] = self._checked(step, slot, value)
+
+    def _is_choice(self, step: Step) -> bool:
+        return all(self._execution.slots[slot].format is None for slot in step.results)
+
+    def _restated(self, step: Step) -> Sequence[Any]:
+        if step.exact is None:
+            raise NotLifted(f"`{step.name}` is not stated in rows", step.place)
+        try:
+            return step.exact([self._at(slot) for slot in step.args])
+        except (ShapeError, TypeError, ValueError) as error:
+            message = f"`{step.name}` is not stated in rows for these arguments: {error}"
+            raise NotLifted(message, step.place) from error
+
+    def _checked(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
+        """The symbol at the value of the run. Raises NotLifted where its rows gave another one."""
+        there = self._execution.values(slot)
+        if symbol.shape != there.shape or not _agree(np.asarray(symbol.value), there):
+            raise NotLifted(f"`{step.name}` is not what its rows compute", step.place)
+        return Symbol(self._writer, there, symbol.node)
+
+    def _write_at(self, place: Place | None, name: str) -> None:
+        writer = self._writer
+        if place is None:
+            writer.span, writer.text, writer.source = self._place, name, None
+        else:
+            writer.span, writer.text, writer.source = place.span, place.text, place.source
+
+
+def _agree(mine: Array, theirs: Array) -> bool:
+    """Whether all numbers are the same to half of float64's digits, beside the largest of them."""
+    if theirs.dtype.kind == "b":
+        return bool(np.array_equal(mine.astype(np.bool_), theirs))
+    finite = np.isfinite(theirs)
+    if not np.array_equal(np.isfinite(mine), finite):
+        return False
+    size = np.max(np.abs(theirs), where=finite, initial=0.0)
+    off = np.abs(np.where(finite, mine - theirs, 0.0))
+    return bool(np.all(off <= SAME_STEP * size))

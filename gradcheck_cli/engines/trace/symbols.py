@@ -1,0 +1,151 @@
+"""Symbols: values of one point that know which node of a program gives them.
+
+What runs on symbols is written down as a `Program`, row by row. Every symbol also holds the float64
+value of the point, so that shapes, indices and choices of the code are those of the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.program import Node, Program
+from gradcheck_cli.formula.program import Builder
+from gradcheck_cli.formula.shapes import KINDS, wanted_kinds
+from reference_engine.traced import ROWS, Traced, Value, new_level, shape_of
+
+
+class Symbol(Traced):
+    """An array: `value` (float64, int64 or bool) at the point, and the `node` that gives it."""
+
+    __slots__ = ("node", "writer")
+
+    def __init__(self, writer: ProgramWriter, value: Array, node: int) -> None:
+        self.level = writer.level
+        self.value = value
+        self.node = node
+        self.writer = writer
+
+    def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
+        return self.writer.row(op, args, keywords)
+
+
+class ProgramWriter:
+    """Appends a node for every row that is called with a symbol. `span`, `text` and `source` are
+    the place of the nodes that follow. `constants` has the arrays that are inputs of the program
+    and not of the layer, by name."""
+
+    def __init__(self, span: Span) -> None:
+        self.level = new_level()
+        self.span, self.text = span, ""
+        self.source: Source | None = None
+        self.constants: dict[str, Array] = {}
+        self._builder = Builder({})
+        self._numbers: dict[str, int] = {}  # by their repr: 0.0 is not -0.0
+        self._arrays: dict[int, tuple[Any, int]] = {}  # by identity, which they keep while held
+
+    def input(self, name: str, value: Array) -> Symbol:
+        """An input of the program, at its value."""
+        return Symbol(self, value, self._builder.input(name, value.shape, _kind(value), self.span))
+
+    def row(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Symbol:
+        """The row of the arguments, as a node. Raises what the row raises."""
+        args = [_exact(x) for x in args]
+        values = [x.value if isinstance(x, Symbol) else x for x in args]
+        with np.errstate(all="ignore"):
+            value = op.on_arrays(values, keywords)
+        places = tuple(x.node if isinstance(x, Symbol) else self._constant(x) for x in args)
+        kinds = [self._builder.nodes[i].kind for i in places]
+        node = Node(
+            op.name,
+            places,
+            dict(keywords),
+            self.span,
+            self.text or op.name,
+            shape=value.shape,
+            kind=_kind(value),
+            wants=wanted_kinds(op, kinds, _kind(value)),
+            source=self.source,
+        )
+        return Symbol(self, value, self._builder.append(node))
+
+    def moved(
+        self, move: Callable[[Sequence[Array]], Sequence[Array]], args: Sequence[Value]
+    ) -> list[Symbol]:
+        """An operation that only moves numbers. It is run on their places: then each of its results
+        is taken from all numbers that it was given, one after the other, behind a zero."""
+        pool, places, end = [np.zeros(1)], [], 1
+        for x in args:
+            if _is_float(x):
+                size = math.prod(shape_of(x))
+                numbers = np.arange(end, end + size, dtype=np.float64)
+                places.append(numbers.reshape(shape_of(x)))
+                pool.append(ROWS["reshape"](x, shape=(size,)))
+                end += size
+            else:  # indices, or a mask
+                places.append(x.value if isinstance(x, Symbol) else x)
+        return [self._taken(pool, np.asarray(y)) for y in move(places)]
+
+    def _taken(self, pool: Sequence[Value], places: Array) -> Symbol:
+        """The numbers of the pool at the places, as an array of their shape."""
+        only = self._only_one(pool, places)
+        if only is not None:
+            return only
+        where = places.astype(np.int64).reshape(-1)
+        flat = ROWS["take"](ROWS["concatenate"](*pool, axis=0), where, axis=0)
+        found: Symbol = ROWS["reshape"](flat, shape=places.shape)
+        return found
+
+    def _only_one(self, pool: Sequence[Value], places: Array) -> Symbol | None:
+        """What is taken from one array of the pool alone; None where it is from several."""
+        start = 0
+        for part in pool:
+            size = math.prod(shape_of(part))
+            inside = places.size and np.all((places >= start) & (places < start + size))
+            if inside and isinstance(part, Symbol):
+                where = (places.reshape(-1) - start).astype(np.int64)
+                if not np.array_equal(where, np.arange(size)):
+                    part = ROWS["take"](part, where, axis=0)
+                found: Symbol = ROWS["reshape"](part, shape=places.shape)
+                return found
+            start += size
+        return None
+
+    def _constant(self, value: Any) -> int:
+        """The node of a number, or of an array as one more input."""
+        if isinstance(value, (bool, int, float)):
+            number = value if isinstance(value, (bool, int)) else float(value)
+            text = repr(number)
+            if text not in self._numbers:
+                self._numbers[text] = self._builder.constant(number, self.span, text)
+            return self._numbers[text]
+        if id(value) not in self._arrays:
+            name, array = f"constant{len(self.constants) + 1}", np.asarray(value)
+            self.constants[name] = array
+            self._arrays[id(value)] = value, self.input(name, array).node
+        return self._arrays[id(value)][1]
+
+    def program(self, output: Symbol) -> Program:
+        """What the output needs of all that was written."""
+        return self._builder.program([output.node], "")
+
+
+def _exact(x: Value) -> Value:
+    """Balls that a kernel made of integers or a mask, as the numbers that they are."""
+    from reference_engine.arithmetic.balls import Ball, midpoints
+
+    return midpoints(x) if isinstance(x, Ball) else x
+
+
+def _is_float(x: Value) -> bool:
+    dtype = getattr(x, "dtype", None)
+    return dtype is not None and dtype.kind == "f"
+
+
+def _kind(value: Array) -> str:
+    return KINDS[value.dtype.kind]

@@ -1,0 +1,122 @@
+"""A recorded forward becomes a program that computes the layer, or is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch import nn
+
+from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.domain.layer import word_of
+from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.torch import kernels
+from gradcheck_cli.truth.plain import PlainFunction
+from tests.checks.making import layer_problem, torch_engine
+
+X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6]])
+
+
+def subject_of(layer: Any, **inputs: npt.ArrayLike) -> Subject:
+    return Subjects(torch_engine(), layer_problem(layer, inputs)).bound("float64")
+
+
+def value_of(lifted: Lifted, subject: Subject, **moved: npt.ArrayLike) -> Any:
+    own = {word_of(leaf.name): leaf.value for leaf in subject.leaves}
+    given = {name: np.asarray(value, np.float64) for name, value in moved.items()}
+    return PlainFunction(lifted.program, "float64")({**own, **given, **lifted.constants})
+
+
+def cut(x: Any) -> Any:
+    y = x * 2 if x.sum() > 0 else x
+    return y[:, 1:].reshape(-1)
+
+
+def looped(x: Any) -> Any:
+    for _ in range(3):
+        x = torch.sin(x) + 0.1 * x.mean()
+    return x
+
+
+class Stated(torch.autograd.Function):
+    """Its backward is wrong, which its forward does not care about."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return torch.exp(-x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        torch.exp,
+        cut,
+        looped,
+        Stated.apply,
+        lambda x: torch.stack([x[0], x[1] * x[0]]).softmax(-1).log(),
+        lambda x: (x.T @ x).flatten()[:4] / x.norm(),
+        lambda x: torch.where(x > 0, x, x.exp() - 1).cumsum(0),
+        lambda x: (torch.relu(x), x.mean(0)),
+        lambda x: torch.nn.functional.layer_norm(x, (3,)),
+    ],
+)
+def test_the_program_computes_the_layer_here_and_nearby(layer: Callable[..., Any]) -> None:
+    subject = subject_of(layer, x=X)
+    lifted = subject.lift()
+    there = X + 1e-3
+    np.testing.assert_allclose(
+        value_of(lifted, subject).ravel(), subject.value({}), rtol=1e-13, atol=1e-15
+    )
+    np.testing.assert_allclose(
+        value_of(lifted, subject, x=there).ravel(),
+        subject.value({"x": there}),
+        rtol=1e-13,
+        atol=1e-15,
+    )
+
+
+def test_parameters_are_inputs_by_their_words() -> None:
+    torch.manual_seed(0)
+    subject = subject_of(nn.Sequential(nn.Linear(3, 2), nn.Tanh()), x=X)
+    lifted = subject.lift()
+    assert set(lifted.program.inputs) >= {"x", word_of("0.weight"), word_of("0.bias")}
+    moved = {"0.bias": np.array([1.0, -1.0])}
+    np.testing.assert_allclose(
+        value_of(lifted, subject, **{word_of("0.bias"): moved["0.bias"]}).ravel(),
+        subject.value(moved),
+        rtol=1e-13,
+    )
+
+
+def test_a_node_has_the_line_of_the_user() -> None:
+    lifted = subject_of(looped, x=X).lift()
+    node = next(node for node in lifted.program.nodes if node.op == "sin")
+    assert node.source is not None
+    assert "torch.sin(x)" in node.source.line(node.span.line)
+
+
+def test_an_operation_without_rows_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(kernels.KERNELS, "sin")
+    with pytest.raises(NotLifted, match="sin` is not stated in rows") as refused:
+        subject_of(looped, x=X).lift()
+    assert refused.value.place is not None
+
+
+def test_rows_that_compute_something_else_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(kernels.KERNELS, "sin", kernels.KERNELS["cos"])
+    with pytest.raises(NotLifted, match="sin` is not what its rows compute"):
+        subject_of(looped, x=X).lift()
+
+
+def test_a_layer_of_constants_has_no_program() -> None:
+    with pytest.raises(NotLifted, match="no output depends on a leaf"):
+        subject_of(lambda x: torch.ones(2) + 0, x=X).lift()

@@ -1,0 +1,72 @@
+"""What runs on symbols is written down as a program, at the values of one point."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
+from gradcheck_cli.truth.plain import PlainFunction
+from reference_engine.traced import ROWS
+
+PLACE = Span(1, 1, 1, 1)
+
+
+def value_of(writer: ProgramWriter, output: Symbol, **inputs: np.ndarray) -> np.ndarray:
+    return PlainFunction(writer.program(output), "float64")({**inputs, **writer.constants})
+
+
+def test_rows_and_operators_are_nodes_and_have_the_values_of_the_point() -> None:
+    writer = ProgramWriter(PLACE)
+    x = writer.input("x", np.array([1.0, 2.0]))
+    y = ROWS["exp"](-x) + 2 * x
+    assert isinstance(y, Symbol)
+    np.testing.assert_allclose(y.value, np.exp([-1.0, -2.0]) + np.array([2.0, 4.0]))
+    there = np.array([0.3, -0.5])
+    np.testing.assert_allclose(value_of(writer, y, x=there), np.exp(-there) + 2 * there)
+
+
+def test_arrays_that_are_no_symbols_are_constants_once_each() -> None:
+    writer = ProgramWriter(PLACE)
+    x, given = writer.input("x", np.ones(3)), np.array([1.0, 2.0, 3.0])
+    y = x * given + given
+    assert list(writer.constants) == ["constant1"]
+    np.testing.assert_array_equal(value_of(writer, y, x=np.ones(3)), 2 * given)
+
+
+def test_zero_and_minus_zero_are_two_numbers() -> None:
+    writer = ProgramWriter(PLACE)
+    x, z = writer.input("x", np.array(-1.0)), writer.input("z", np.array(-1.0))
+    y = ROWS["atan2"](0.0, x) - ROWS["atan2"](-0.0, z)
+    there = {"x": x.value, "z": z.value}
+    np.testing.assert_allclose(value_of(writer, y, **there), 2 * np.pi)
+
+
+def test_moved_numbers_come_from_where_they_were_and_zeros_from_nowhere() -> None:
+    writer = ProgramWriter(PLACE)
+    x, y = writer.input("x", np.arange(6.0).reshape(2, 3)), writer.input("y", np.array([7.0]))
+
+    def move(arrays: list[np.ndarray]) -> list[np.ndarray]:
+        a, b = arrays
+        return [np.concatenate([a.T[::-1].ravel(), [0.0], b])]
+
+    (moved,) = writer.moved(move, [x, y])
+    expected = [2.0, 5.0, 1.0, 4.0, 0.0, 3.0, 0.0, 7.0]
+    np.testing.assert_array_equal(moved.value, expected)
+    there = value_of(writer, moved, x=x.value + 1, y=y.value)
+    np.testing.assert_array_equal(there, [3.0, 6.0, 2.0, 5.0, 1.0, 4.0, 0.0, 7.0])
+
+
+def test_a_mask_that_moves_is_one_of_the_point() -> None:
+    writer = ProgramWriter(PLACE)
+    x = writer.input("x", np.array([1.0, -2.0, 3.0]))
+    (kept,) = writer.moved(lambda arrays: [arrays[0][arrays[1]]], [x, x > 0])
+    np.testing.assert_array_equal(kept.value, [1.0, 3.0])
+
+
+def test_what_no_output_needs_is_not_in_the_program() -> None:
+    writer = ProgramWriter(PLACE)
+    x = writer.input("x", np.array(1.0))
+    y = ROWS["sin"](x)
+    ROWS["cos"](x)
+    assert [node.op for node in writer.program(y).nodes] == ["input", "sin"]
