@@ -204,4 +204,3 @@ def where_it_runs(look: Callable[[], T], nothing: T) -> T:
     except Exception as error:
         raise_if_internal(error)
         return nothing
-    raise once

@@ -18,6 +18,7 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.layer.custom import ForwardPass, Passes
 from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
 from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.torch.compositions import unfused
 from gradcheck_cli.engines.torch.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.torch.recorder import TorchRecorder
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
@@ -102,9 +103,10 @@ def record(passes: Passes, place: Span) -> Recording:
 
 
 def record_forward(forward: ForwardPass, place: Span) -> Recording:
-    """One forward pass. Raises TooLarge, and what the user's code raises."""
-    recorder = LayerRecorder()
-    with recorder.recording():
+    """One forward pass, as far as can be in operations that have rows. Raises TooLarge, and what
+    the user's code raises."""
+    recorder = LayerRecorder(composed=True)
+    with unfused(), recorder.recording():
         slots = {name: recorder.slot(tensor) for name, tensor in forward.leaves.items()}
         made = [recorder.slot(output) for output in forward.call()]
     return as_recording(recorder.written, slots, {}, made, _row_of, place)
