@@ -1,0 +1,115 @@
+"""Rows of the op table (`ops`) that move elements about: shapes, indices, order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradcheck_cli.engines.kit.axes import axes_of, from_the_start, new_axes, restored, widths_of
+
+# Arrays that are made of nothing but their shape
+
+
+def eye(torch: Any, n: int, m: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    columns = n if m is None else m
+    if k == 0:
+        return torch.eye(n, columns, dtype=dtype)
+    return (torch.arange(columns) - torch.arange(n)[:, None] == k).to(dtype)
+
+
+# Taking arrays apart and putting them together
+
+
+def getitem(torch: Any, x: Any, index: tuple[Any, ...]) -> Any:
+    """PyTorch's slices have positive steps only: a negative one flips that axis first."""
+    used = sum(part is not None and part is not Ellipsis for part in index)
+    axis = 0
+    parts: list[Any] = []
+    for part in index:
+        if part is Ellipsis:
+            axis += x.ndim - used
+        elif isinstance(part, slice) and part.step is not None and part.step < 0:
+            size = x.shape[axis]
+            taken = range(*part.indices(size))
+            x = torch.flip(x, (axis,))
+            first = size - 1 - taken.start
+            part = slice(first, first + len(taken) * -part.step, -part.step)
+            axis += 1
+        elif part is not None:
+            axis += 1
+        parts.append(part)
+    return x[tuple(parts)]
+
+
+def take(torch: Any, x: Any, indices: Any, axis: int | None = None) -> Any:
+    return x[(*(slice(None),) * ((axis or 0) % x.ndim), indices)]
+
+
+def take_along_axis(torch: Any, x: Any, indices: Any, axis: int = -1) -> Any:
+    return torch.take_along_dim(x, from_the_start(torch, indices, x.shape[axis]), dim=axis)
+
+
+def scatter_add(torch: Any, x: Any, indices: Any, updates: Any, axis: int = -1) -> Any:
+    return torch.scatter_add(x, axis, from_the_start(torch, indices, x.shape[axis]), updates)
+
+
+def one_hot(torch: Any, indices: Any, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
+    """torch.nn.functional.one_hot refuses indices outside the classes, and gives integers."""
+    place = axis % (indices.ndim + 1)
+    classes = torch.arange(num_classes).reshape(-1, *(1,) * (indices.ndim - place))
+    return (indices.unsqueeze(place) == classes).to(dtype)
+
+
+# Elements by their size
+
+
+def median(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """torch.median takes the lower of two middle elements; their mean comes from sorting."""
+    axes = axes_of(axis, x.ndim)
+    kept = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    moved = torch.movedim(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
+    ordered = torch.sort(moved.flatten(len(kept)) if axes else moved[None], dim=-1).values
+    n = ordered.shape[-1]
+    y = 0.5 * ordered[..., (n - 1) // 2] + 0.5 * ordered[..., n // 2]
+    last = ordered[..., -1]
+    y = torch.where(torch.isnan(last), last, y)
+    return y.reshape(restored(x.shape, axes)) if keepdims else y.reshape(kept)
+
+
+# Other shapes for the same elements
+
+
+def expand_dims(torch: Any, x: Any, axis: Any) -> Any:
+    for dim in new_axes(axis, x.ndim):
+        x = torch.unsqueeze(x, dim)
+    return x
+
+
+def squeeze(torch: Any, x: Any, axis: Any = None) -> Any:
+    return torch.squeeze(x) if axis is None else torch.squeeze(x, dim=axes_of(axis, x.ndim))
+
+
+def transpose(torch: Any, x: Any, axes: Any = None) -> Any:
+    return torch.permute(x, tuple(reversed(range(x.ndim))) if axes is None else tuple(axes))
+
+
+def flip(torch: Any, x: Any, axis: Any = None) -> Any:
+    return torch.flip(x, axes_of(axis, x.ndim))
+
+
+def repeat(torch: Any, x: Any, repeats: Any, axis: int | None = None) -> Any:
+    times = repeats if isinstance(repeats, int) else torch.tensor(repeats, dtype=torch.int64)
+    return torch.repeat_interleave(x, times, dim=axis)
+
+
+def pad(torch: Any, x: Any, pad_width: Any, value: float = 0.0) -> Any:
+    """torch.nn.functional.pad counts the axes from the last."""
+    widths = reversed(widths_of(pad_width, x.ndim))
+    flat = [width for pair in widths for width in pair]
+    return torch.nn.functional.pad(x, flat, value=value)
+
+
+def trace(torch: Any, x: Any, offset: int = 0) -> Any:
+    """torch.trace takes the main diagonal of one matrix."""
+    if x.ndim == 2 and offset == 0:
+        return torch.trace(x)
+    return torch.diagonal(x, offset, -2, -1).sum(-1)
