@@ -135,7 +135,7 @@ def torch_says(check: Check) -> Outcome:
 
 def gradcheck_says(engine: TorchEngine, check: Check) -> Outcome:
     started = time.perf_counter()
-    answer = examine(engine, _problem(check))
+    answer = examine(engine, problem(check))
     seconds = time.perf_counter() - started
     if answer.failure is not None:
         return Outcome(answer.failure.message, seconds)
@@ -147,7 +147,7 @@ def _words(found: Finding) -> str:
     return f"{found.code} {found.message}"
 
 
-def _problem(check: Check) -> LayerProblem:
+def problem(check: Check) -> LayerProblem:
     implementation = Implementation("torch", check.name, "", HERE, live=check.function)
     inputs = {
         f"x{i}": Input(f"x{i}", tensor.numpy().copy(), True)

@@ -11,7 +11,7 @@ import torch
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import High
-from gradcheck_cli.engines.torch.kernels import CHOSEN, KERNELS
+from gradcheck_cli.engines.torch.kernels import CHOSEN, FOURIER, KERNELS
 from gradcheck_cli.engines.trace.exact_kernels import OfRun, moved, on_balls
 
 _AS_BITS = torch.ops.aten.view.dtype
@@ -26,11 +26,16 @@ class Conversions:
     def numpy(self, array: Any) -> Array:
         if array.dtype is torch.bfloat16:  # NumPy has none
             array = array.float()
+        if array.is_complex():
+            array = pairs(array)
         plain: Array = array.numpy(force=True)
         return np.asarray(plain, np.float64) if plain.dtype.kind == "f" else plain
 
     def native(self, values: Array, like: Any) -> Any:
-        return as_tensor(values).to(like.device, like.dtype)
+        tensor = (
+            torch.view_as_complex(as_tensor(values)) if like.is_complex() else as_tensor(values)
+        )
+        return tensor.to(like.device, like.dtype)
 
 
 class Call:
@@ -69,6 +74,10 @@ class Call:
         """Whether it is about shapes alone."""
         return any(isinstance(x, torch.Tensor) and x.is_meta for x in self.given)
 
+    def is_complex(self) -> bool:
+        """Whether it is given complex numbers."""
+        return any(isinstance(x, torch.Tensor) and x.is_complex() for x in self.given)
+
     def _filled(self, given: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         args, kwargs = list(self._args), dict(self._kwargs)
         for (place, k), x in zip(self._holes, given, strict=True):
@@ -88,12 +97,13 @@ class Call:
         if self._func is _AS_BITS:  # of the dtypes that they were
             narrow = [as_tensor(x).to(y.dtype) for x, y in zip(given, self.given, strict=True)]
             return [y.numpy(force=True) for y in self.low(narrow)]
-        numbers = [x if isinstance(x, (int, float)) else as_tensor(x) for x in given]
+        numbers = [_like(x, y) for x, y in zip(given, self.given, strict=True)]
         args, kwargs = self._filled(self._spared(numbers))
         args = [_widened(x) for x in args]
         kwargs = {name: _widened(x) for name, x in kwargs.items()}
         with torch.no_grad():
-            return [y.numpy(force=True) for y in tensors(self._func(*args, **kwargs))]
+            made = tensors(self._func(*args, **kwargs))
+            return [(pairs(y) if y.is_complex() else y).numpy(force=True) for y in made]
 
     def _spared(self, given: Sequence[Any]) -> Sequence[Any]:
         """Copies for an operation that writes to what it is given."""
@@ -109,6 +119,8 @@ class Call:
         if moves and self._func is not _AS_BITS:
             return partial(moved, self.wide)
         if name not in KERNELS and name not in CHOSEN:
+            return None
+        if self.is_complex() and name not in FOURIER:
             return None
 
         def on_given(*given: Any) -> Any:
@@ -132,6 +144,23 @@ def as_tensor(values: Any) -> Any:
     if not (values.flags.c_contiguous and values.flags.writeable):
         values = np.array(values, order="C")
     return torch.from_numpy(values)
+
+
+def pairs(array: Any) -> Any:
+    """Complex numbers as pairs along a last axis."""
+    return torch.view_as_real(array.resolve_conj().resolve_neg())
+
+
+def _like(values: Any, native: Any) -> Any:
+    """The numbers in place of what the call was given."""
+    if isinstance(values, (int, float)):
+        return values
+    tensor = as_tensor(values)
+    return (
+        torch.view_as_complex(tensor)
+        if getattr(native, "dtype", tensor.dtype).is_complex
+        else tensor
+    )
 
 
 def tensors(result: Any) -> Iterator[Any]:
@@ -172,4 +201,6 @@ def written(func: Any) -> tuple[int, ...]:
 
 
 def _widened(x: Any) -> Any:
+    if isinstance(x, torch.dtype) and x.is_complex:
+        return torch.complex128
     return torch.float64 if isinstance(x, torch.dtype) and x.is_floating_point else x

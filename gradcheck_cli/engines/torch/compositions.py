@@ -7,20 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
 
-from gradcheck_cli.engines.torch.kernels import CHOSEN, DATA_MOVEMENT, KERNELS, RANDOM, ZEROS
+from gradcheck_cli.engines.torch.kernels import (
+    CHOSEN,
+    DATA_MOVEMENT,
+    FOURIER,
+    KERNELS,
+    RANDOM,
+    ZEROS,
+)
 
 _KNOWN = DATA_MOVEMENT.union(ZEROS, RANDOM, KERNELS, CHOSEN)
+_OF_PAIRS = DATA_MOVEMENT.union(ZEROS, RANDOM, FOURIER)
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 
 
+def composition(func: Any, args: Any, kwargs: Any) -> Callable[..., Any] | None:
+    """The operation as a function that runs others; None where it is to run by itself: it has rows,
+    or PyTorch has no parts of it."""
+    tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    if any(x.is_complex() for x in tensors):
+        return _of_complex(func, all(type(x).__name__ != "ComplexTensor" for x in tensors))
+    return _of_real(func)
+
+
 @cache
-def composition(func: Any) -> Callable[..., Any] | None:
-    """The operation as a function that runs others; None where it is to run by itself."""
+def _of_real(func: Any) -> Callable[..., Any] | None:
     if not isinstance(func, torch._ops.OpOverload):
         return None
     if func.namespace == "prims":  # what decompositions call: each is an operation of ATen
@@ -32,6 +49,28 @@ def composition(func: Any) -> Callable[..., Any] | None:
     if func in _table():
         return _table()[func]
     return func.decompose if func.has_kernel_for_dispatch_key(_COMPOSITE) else None
+
+
+@cache
+def _of_complex(func: Any, interleaved: bool) -> Callable[..., Any] | None:
+    """On the real and the imaginary parts, by PyTorch's `ComplexTensor`; `interleaved`: no argument
+    is one yet."""
+    from torch._subclasses.complex_tensor import ComplexTensor
+    from torch._subclasses.complex_tensor._ops.common import lookup_complex
+
+    name = func.overloadpacket.__name__
+    parts: Callable[..., Any] | None = lookup_complex(func)
+    if not interleaved or parts is None:
+        return parts
+    if name in _OF_PAIRS or (func.is_view and name not in ("_conj", "_neg_view")):
+        return None
+    split = partial(
+        tree_map_only,
+        torch.Tensor,
+        lambda x: ComplexTensor.from_interleaved(x) if x.is_complex() else x,
+    )
+    joined = partial(tree_map_only, ComplexTensor, ComplexTensor.as_interleaved)
+    return lambda *args, **kwargs: joined(parts(*split(args), **split(kwargs)))
 
 
 @contextmanager

@@ -66,7 +66,10 @@ class LayerRecorder(TorchRecorder):
         return hook
 
     def _new(self, tensor: Any) -> int:
-        self.written.count(tensor.numel(), tensor.dtype)
+        if self.composed and tensor.is_complex():  # pairs
+            self.written.count(2 * tensor.numel(), tensor.dtype.to_real())
+        else:
+            self.written.count(tensor.numel(), tensor.dtype)
         return super()._new(tensor)
 
     def _add(self, *call: Any) -> None:

@@ -31,7 +31,7 @@ class TorchRecorder(Observer):
     def __init__(self, composed: bool = False) -> None:
         """`composed`: what has no rows is recorded as the operations that PyTorch composes it
         of."""
-        self._composed = composed
+        self.composed = composed
         self.execution = Execution(Conversions())
         self._places: dict[tuple[Any, ...], int] = {}
         self._node: int | None = None
@@ -40,7 +40,7 @@ class TorchRecorder(Observer):
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        with _Mode(self, self._composed):
+        with _Mode(self, self.composed):
             yield
 
     def watch(self, array: Any) -> Any:
@@ -103,7 +103,7 @@ class TorchRecorder(Observer):
         elif changed or not all(_identity(y) in self._places for y in made):
             if changed:
                 name = name.removesuffix("_")
-            moves = name in DATA_MOVEMENT or getattr(func, "is_view", False)
+            moves = name in DATA_MOVEMENT or (getattr(func, "is_view", False) and name != "_conj")
             self._add(_name(func), name, moves, slots, tuple([self._made(y) for y in made]), call)
         for tensor, others in zip(changed, before, strict=True):
             self._scatter(tensor, others)
@@ -203,19 +203,22 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
         self._open = open
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        parts = composition(func) if self._composed and func not in self._open else None
+        kwargs = kwargs or {}
+        parts = None
+        if self._composed and func not in self._open:
+            parts = composition(func, args, kwargs)
         if parts is None:
-            return self._recorder.run(func, args, kwargs or {})
+            return self._recorder.run(func, args, kwargs)
         with _Mode(self._recorder, True, self._open | {func}):
-            result = parts(*args, **(kwargs or {}))
-        if result is not NotImplemented:
-            return result
-        return self._recorder.run(func, args, kwargs or {})
+            result = parts(*args, **kwargs)
+        return self._recorder.run(func, args, kwargs) if result is NotImplemented else result
 
 
 @cache
 def _format_of(dtype: Any) -> FloatFormat | None:
-    return format_named(str(dtype).removeprefix("torch."))
+    """Of complex numbers, the format of their parts."""
+    real = dtype.to_real() if dtype.is_complex else dtype
+    return format_named(str(real).removeprefix("torch."))
 
 
 @cache
@@ -231,7 +234,8 @@ def _packet(func: Any) -> str:
 
 
 def _identity(tensor: Any) -> tuple[Any, ...]:
-    return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+    key = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+    return (*key, tensor.is_conj()) if tensor.is_complex() else key
 
 
 def _memory(tensor: Any) -> int:

@@ -232,6 +232,28 @@ MATRICES: dict[str, Function] = {
         torch.ormqr(x, y[0], y, left=False, transpose=True),
     ],
 }
+FOURIER: dict[str, Function] = {
+    "_fft_r2c": lambda torch, x, y: [
+        torch.view_as_real(torch.fft.rfft(_image(x, 2, 5), norm="ortho")),
+        torch.fft.fft(_image(x, 8)).imag,
+        torch.fft.rfftn(_image(x, 3, 2, 4), dim=(2, 0)).abs(),
+    ],
+    "_fft_c2c": lambda torch, x, y: [
+        torch.fft.fft2(torch.complex(x, y)).real,
+        torch.fft.ifftn(torch.complex(_image(x, 4, 6), _image(y, 4, 6)), norm="ortho").imag,
+    ],
+    "_fft_c2r": lambda torch, x, y: [
+        torch.fft.irfft(torch.complex(x, y), n=5),
+        torch.fft.hfft(torch.complex(x, y), n=4),
+        torch.fft.irfft2(torch.complex(x, y)),
+    ],
+    "complex": lambda torch, x, y: [
+        (torch.complex(x, y[0]) * torch.complex(y, x).conj()).real,
+        torch.polar(x, y).imag,
+        (torch.complex(x, y).exp() / torch.complex(y, x + 3)).abs(),
+        torch.complex(x, y)[1:].t().reshape(-1).sum().real,
+    ],
+}
 WITHOUT_ENCLOSURE = {"_linalg_svd", "_linalg_eigh"}
 """Whose rows balls do not enclose."""
 
@@ -242,6 +264,7 @@ EXAMPLES = {
     **WINDOWS,
     **NORMALISATION,
     **MATRICES,
+    **FOURIER,
 }
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from gradcheck_cli.engines.torch.kernels import matrices, reductions, windows
 from gradcheck_cli.engines.torch.kernels.derivatives import DERIVATIVES
 from gradcheck_cli.engines.torch.kernels.elementwise import ELEMENTWISE
+from gradcheck_cli.engines.torch.kernels.fourier import FOURIER
 from gradcheck_cli.engines.torch.kernels.indexing import INDEXING
 from gradcheck_cli.engines.torch.kernels.names import (
     DATA_MOVEMENT,
@@ -27,6 +28,7 @@ __all__ = [
     "CHOSEN",
     "DATA_MOVEMENT",
     "EXACT_SELECTIONS",
+    "FOURIER",
     "KERNELS",
     "PERMUTED_ARGS",
     "RANDOM",
@@ -41,6 +43,7 @@ KERNELS: dict[str, Kernel] = {
     **INDEXING,
     **windows.WINDOWS,
     **matrices.MATRICES,
+    **FOURIER,
     **DERIVATIVES,
 }
 

@@ -77,6 +77,14 @@ def _filled(x: Any, value: Any) -> Any:
     return row("where")(np.ones(x.shape, np.bool_), value, x)
 
 
+def _cast(x: Any, *how: Any, dtype: Any = None, **more: Any) -> Any:
+    """Of a real number that becomes a complex one, the pair."""
+    x = exact.as_numbers(x)
+    if "complex" in str(dtype):
+        return row("stack")(x, np.zeros(x.shape), axis=-1)
+    return x
+
+
 def _logit(x: Any, eps: float | None = None) -> Any:
     return row("logit")(x if eps is None else clamped(x, eps, 1 - eps))
 
@@ -117,7 +125,7 @@ ELEMENTWISE: dict[str, Kernel] = {
     **{"round": _round, "trunc": _towards_zero, "clamp": clamped},
     "clamp_min": lambda x, min: clamped(x, min),
     "clamp_max": lambda x, max: clamped(x, None, max),
-    **dict.fromkeys(("_to_copy", "to"), lambda x, *how, **more: exact.as_numbers(x)),
+    **dict.fromkeys(("_to_copy", "to"), _cast),
     "fill": _filled,
     "polygamma": lambda n, x: row("polygamma")(x, n=n),
     "softplus": _softplus,
