@@ -46,7 +46,6 @@ gradcheck_cli/explain/fixes/dialects.py
 gradcheck_cli/report/blocks.py
 gradcheck_cli/run/process.py
 gradcheck_cli/run/worker.py
-gradcheck_cli/specfile/model.py
 gradcheck_cli/testing/formulas.py
 gradcheck_cli/testing/layers.py
 gradcheck_cli/truth/bisect_entries.py

@@ -14,8 +14,8 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.specfile import values
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant
+from gradcheck_cli.specfile.input_model import INFINITE
 from gradcheck_cli.specfile.kinds import KINDS, wrong_shape, wrong_value
-from gradcheck_cli.specfile.model import INFINITE
 
 _WORDS = {"f": "float", "i": "int", "b": "bool"}
 _ONLY_ONCE = ("dtype", "requires_grad", "domain", "kind")

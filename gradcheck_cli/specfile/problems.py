@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails, ValidationError
 
-from gradcheck_cli.specfile import model
+from gradcheck_cli.specfile import input_model, model
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, nearest
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree
 
@@ -141,7 +141,7 @@ def _input(path: Path, collector: Collector) -> None:
         collector.add(
             f"unknown distribution: {shown(choice)}",
             (*path, "distribution"),
-            help=_choice_help(choice, model.DISTRIBUTIONS),
+            help=_choice_help(choice, input_model.DISTRIBUTIONS),
         )
     elif not any(nearest(key, ["distribution", "value"]) for key in strange):
         missing = "`distribution` is missing" if "shape" in tree.keys else "the value is missing"
@@ -152,7 +152,7 @@ def _recipe_keys() -> list[str]:
     """Every key that an input written as a mapping may have."""
     inputs = model.spec_schema()["fields"]["inputs"]["schema"]["values_schema"]
     keys: dict[str, None] = {}
-    for form in ("value", "kind", *model.DISTRIBUTIONS):
+    for form in ("value", "kind", *input_model.DISTRIBUTIONS):
         keys.update(dict.fromkeys(_fields(_inner(inputs["choices"][form]))))
     return list(keys)
 
@@ -207,7 +207,7 @@ def _bad_name(path: Path, kind: str, collector: Collector) -> None:
         message, help = not_a_name(path[-1])
     else:
         message = f"`{path[-1]}` is not a dtype"
-        help = _choice_help(path[-1], model.FLOAT_TYPES)
+        help = _choice_help(path[-1], input_model.FLOAT_TYPES)
     collector.add(message, path, at_key=True, help=help)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.specfile.collect import Collector, Path, locate
-from gradcheck_cli.specfile.model import MAX_AXES, WORDS
+from gradcheck_cli.specfile.input_model import MAX_AXES, WORDS
 from gradcheck_cli.specfile.problems import shown, text_help
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree
 

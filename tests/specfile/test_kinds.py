@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.specfile import model
+from gradcheck_cli.specfile import input_model
 from gradcheck_cli.specfile.kinds import KINDS, wrong_shape, wrong_value
 from tests.specfile.writing import mistakes, spec
 
@@ -14,7 +14,7 @@ CASES = [(kind, shape) for kind in KINDS.values() for shape in SHAPES[kind.axes]
 
 
 def test_the_schema_has_them_all() -> None:
-    assert tuple(KINDS) == model.KINDS
+    assert tuple(KINDS) == input_model.KINDS
 
 
 @pytest.mark.parametrize(("kind", "shape"), CASES)

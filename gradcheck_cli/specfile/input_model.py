@@ -1,0 +1,191 @@
+"""The shape of an input of a spec: a number, a list, a value with its kind, or a recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import PydanticCustomError
+from pydantic_core import core_schema as core
+
+from gradcheck_cli.specfile.model_parts import (
+    anything,
+    finite,
+    key,
+    list_of,
+    positive,
+    table,
+    words,
+)
+
+FLOAT_TYPES = ("float16", "bfloat16", "float32", "float64")
+INPUT_TYPES = (*FLOAT_TYPES, "int64", "bool")
+DISTRIBUTIONS = ("normal", "uniform", "log_uniform", "integers")
+KINDS = ("rotation", "orthogonal", "symmetric", "positive_definite", "simplex", "unit_vector")
+INFINITE = {"inf": float("inf"), "+inf": float("inf"), "-inf": float("-inf")}
+WORDS = {**INFINITE, "nan": float("nan")}
+"""Text that stands for a number where a number is expected, as the JSON report writes it."""
+
+MAX_AXES = 16
+_EXACT = 2**53  # whole numbers up to here are float64 numbers
+
+# What JSON Schema says about numbers is for editors; ragged lists are found where they are read.
+NUMBER_JSON = {"anyOf": [{"type": "number"}, {"type": "boolean"}, {"enum": sorted(WORDS)}]}
+_LIST_JSON = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"anyOf": [*NUMBER_JSON["anyOf"], {"type": "array", "minItems": 1}]},
+}
+_VALUE_JSON = {"anyOf": [*NUMBER_JSON["anyOf"], _LIST_JSON]}
+_BOUND_JSON = {"anyOf": [{"type": "number"}, {"enum": sorted(INFINITE)}]}
+
+
+def _bound(value: Any) -> float:
+    if isinstance(value, str) and value in INFINITE:
+        return INFINITE[value]
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise PydanticCustomError("bound", "a bound is a number, `.inf` or `-.inf`")
+    return float(value)
+
+
+def _rising(bounds: list[float]) -> list[float]:
+    if not bounds[0] < bounds[1]:
+        raise PydanticCustomError("order", "the low bound must be below the high bound")
+    return bounds
+
+
+def _range(recipe: dict[str, Any]) -> dict[str, Any]:
+    if recipe["low"] > recipe["high"]:
+        raise PydanticCustomError("order", "`low` must not be above `high`")
+    return recipe
+
+
+def _about() -> dict[str, Any]:
+    """The keys that every input written as a mapping may have."""
+    bound = core.no_info_after_validator_function(_bound, anything(_BOUND_JSON))
+    domain = core.no_info_after_validator_function(
+        _rising, list_of(bound, min_length=2, max_length=2)
+    )
+    return {
+        "dtype": key(
+            words(*INPUT_TYPES),
+            "What the numbers are: `int64` and `bool` are not differentiated; a floating dtype "
+            "rounds the value to that format first. Default: floating, but bool for true and "
+            "false, and int64 for the distribution `integers`.",
+        ),
+        "requires_grad": key(
+            core.bool_schema(strict=True),
+            "false: this input is data, and its gradient is not checked. Default: true.",
+        ),
+        "domain": key(
+            domain, "[low, high]: where the function is defined. Nothing is evaluated outside."
+        ),
+    }
+
+
+def _recipe(distribution: str, parameters: dict[str, Any], description: str) -> Any:
+    fields = {
+        "shape": _shape(),
+        "distribution": key(words(distribution), description, required=True),
+        **parameters,
+        "seed": _seed(),
+        **_about(),
+    }
+    recipe = table(fields, distribution, description)
+    if "low" not in parameters:
+        return recipe
+    return core.no_info_after_validator_function(_range, recipe)
+
+
+def _kind() -> Any:
+    return key(
+        words(*KINDS),
+        "What the value is, and stays wherever a layer is called: its gradient is compared along "
+        "the directions that keep it so.",
+    )
+
+
+def _of_a_kind() -> Any:
+    """A value that is drawn of its kind."""
+    about = _about()
+    fields = {
+        "kind": {**_kind(), "required": True},
+        "shape": _shape(),
+        "seed": _seed(),
+        "dtype": key(words(*FLOAT_TYPES), "Rounds the value to that format first."),
+        "requires_grad": about["requires_grad"],
+    }
+    return table(fields, "kind", "A random value of a kind.")
+
+
+def _shape() -> Any:
+    size = core.int_schema(ge=1, strict=True)
+    return key(
+        list_of(size, max_length=MAX_AXES),
+        "The size of every axis; [] is one number.",
+        required=True,
+    )
+
+
+def _seed() -> Any:
+    return key(
+        core.int_schema(ge=0, le=2**63 - 1, strict=True),
+        "The same seed gives the same numbers for ever. They come from NumPy's "
+        "`rng = default_rng([seed, *name.encode()])`, so every input has its own stream. "
+        "Default: the seed of the run.",
+    )
+
+
+def _ends(schema: Any) -> dict[str, Any]:
+    return {
+        "low": key(schema, "The lower end.", required=True),
+        "high": key(schema, "The upper end.", required=True),
+    }
+
+
+def input_form(value: Any) -> str | None:
+    """Which of its forms an input is written in; None where it is none of them."""
+    if isinstance(value, dict):
+        if "value" in value:
+            return "value"
+        if "kind" in value and "distribution" not in value:
+            return "kind"
+        distribution = value.get("distribution")
+        return distribution if distribution in DISTRIBUTIONS else None
+    if isinstance(value, list):
+        return "list"
+    number = isinstance(value, bool | int | float) or (isinstance(value, str) and value in WORDS)
+    return "number" if number else None
+
+
+def input_schema() -> Any:
+    value = key(anything(_VALUE_JSON), "A number or a nested list of numbers.", required=True)
+    normal = {
+        "mean": key(finite(), "The mean. Default: 0."),
+        "std": key(positive(), "The standard deviation. Default: 1."),
+    }
+    whole = core.int_schema(ge=-_EXACT, le=_EXACT, strict=True)
+    return core.tagged_union_schema(
+        {
+            "number": anything(NUMBER_JSON),
+            "list": anything(_LIST_JSON),
+            "value": table(
+                {"value": value, "kind": _kind(), **_about()},
+                "value",
+                "An input that is written out.",
+            ),
+            "kind": _of_a_kind(),
+            "normal": _recipe("normal", normal, "mean + std * rng.standard_normal(shape)"),
+            "uniform": _recipe(
+                "uniform", _ends(finite()), "low + (high - low) * rng.random(shape)"
+            ),
+            "log_uniform": _recipe(
+                "log_uniform", _ends(positive()), "low * (high / low) ** rng.random(shape)"
+            ),
+            "integers": _recipe(
+                "integers",
+                _ends(whole),
+                "rng.integers(low, high, shape, endpoint=True): both ends included",
+            ),
+        },
+        discriminator=input_form,
+    )
