@@ -78,13 +78,13 @@ def unfused() -> Iterator[None]:
     """Inside the block, recurrent cells and attention run the operations that they consist of."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    fused = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH):
+        with torch.backends.mkldnn.flags(enabled=False), sdpa_kernel(SDPBackend.MATH):
             yield
     finally:
-        torch._C._set_mkldnn_enabled(fused)
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 @cache

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.engines.execution import Execution, Observer, Step, format_named
-from gradcheck_cli.engines.torch.calls import Call, Conversions, tensors, written
+from gradcheck_cli.engines.torch.calls import Call, Conversions, pairs, tensors, written
 from gradcheck_cli.engines.torch.compositions import composition
 from gradcheck_cli.engines.torch.kernels import DATA_MOVEMENT, EXACT_SELECTIONS, RANDOM, ZEROS
 from gradcheck_cli.engines.trace.exact_kernels import OfRun
@@ -165,22 +165,41 @@ class TorchRecorder(Observer):
         return others
 
     def _scatter(self, part: Any, others: list[tuple[Any, int]]) -> None:
-        """What was written into a view stands in the arrays around it. Those of other layouts are
-        taken as they are from here on."""
+        """What was written into a tensor stands in all that share its memory, whatever their
+        layout; those that lie elsewhere in it are what they were."""
+        written = _offsets(part)
         for tensor, slot in others:
-            offset = part.storage_offset() - tensor.storage_offset()
-            inside = tensor.is_contiguous() and offset >= 0 and tensor.numel() > part.numel()
-            if inside:
-                geometry = tuple(part.shape), tuple(part.stride()), offset
-                args = (slot, self.slot(part))
-                call = Call(partial(_into, geometry), (tensor, part), {})
-                self._add("copy_", "copy_", True, args, (self._made(tensor),), call)
+            around = _offsets(tensor)
+            if not torch.isin(around, written).any():
+                self.execution.slots[slot].native = tensor
+                self._places[_identity(tensor)] = slot
+                continue
+            args = (slot, self.slot(part))
+            first = torch.minimum(around.min(), written.min())
+            call = Call(partial(_into, around - first, written - first), (tensor, part), {})
+            self._add("copy_", "copy_", True, args, (self._made(tensor),), call)
 
 
-def _into(geometry: tuple[Any, ...], around: Any, part: Any) -> Any:
-    whole = around.contiguous().clone()
-    whole.as_strided(*geometry).copy_(part)
-    return whole
+def _offsets(tensor: Any) -> Any:
+    """Where in its memory each real number of a tensor lies."""
+    tensor = _real(tensor)
+    offsets = torch.tensor(tensor.storage_offset())
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        offsets = offsets[..., None] + stride * torch.arange(size)
+    return offsets
+
+
+def _real(tensor: Any) -> Any:
+    return pairs(tensor) if tensor.is_complex() else tensor
+
+
+def _into(around: Any, written: Any, tensor: Any, part: Any) -> Any:
+    """The tensor, after the part was written to its own offsets."""
+    values = _real(tensor)
+    memory = values.new_zeros(int(max(around.max(), written.max())) + 1)
+    memory[around] = values
+    memory[written] = _real(part).to(memory.dtype)
+    return torch.view_as_complex(memory[around]) if tensor.is_complex() else memory[around]
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]

@@ -61,3 +61,12 @@ def test_recurrent_cell_and_attention_are_not_fused(names: Callable[..., list[st
     assert "aten._safe_softmax" in found or "aten._softmax" in found
     assert "aten.tanh" in found
     assert not [name for name in found if "mkldnn" in name or "attention" in name]
+
+
+def test_encoder_in_inference_is_not_fused(names: Callable[..., list[str]]) -> None:
+    import torch
+
+    encoder = torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).double().eval()
+    with torch.no_grad():
+        assert "aten.native_layer_norm" in names(lambda x: encoder(x[None]))
+    assert torch.backends.mha.get_fastpath_enabled()

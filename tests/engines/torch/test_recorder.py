@@ -71,6 +71,21 @@ def _part_of_a_chunk(torch: Any, x: Any) -> Any:
     return y * x
 
 
+def _in_every_part(torch: Any, x: Any) -> Any:
+    first, second = (x * 2).unsafe_split(1)
+    first.sigmoid_()
+    second.tanh_()
+    return first * second
+
+
+def _seen_through_a_view(torch: Any, x: Any) -> Any:
+    y = x * 2
+    turned, row = y.t(), y[1]
+    y.mul_(3)
+    turned[0, 0].add_(x[1, 1])
+    return turned * row + y
+
+
 def _added_twice_to_one_place(torch: Any, x: Any) -> Any:
     y = x * 2
     y.index_put_((torch.tensor([1, 1]),), x, accumulate=True)
@@ -89,6 +104,7 @@ def _random(torch: Any, x: Any) -> Any:
     "function",
     [
         *(_in_place, _through_a_view, _masked, _filled, _part_of_a_chunk),
+        *(_in_every_part, _seen_through_a_view),
         *(_added_twice_to_one_place, _random),
     ],
 )
