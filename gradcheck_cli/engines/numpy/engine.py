@@ -32,6 +32,7 @@ class NumpyEngine(AnsweringEngine):
         remark="runs a forward and a backward of NumPy functions that somebody wrote, under "
         "`implementations`; no formulas",
         layers=True,
+        kernels="gradcheck_cli.engines.numpy.kernels",
     )
 
     def load(self) -> str:

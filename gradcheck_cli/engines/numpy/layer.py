@@ -239,25 +239,35 @@ class NumpySubject(LayerSubject):
         from gradcheck_cli.engines.numpy.layer_recorder import record
 
         with self.ready({}):
-            pair, inputs = self._running, self.inputs({})
-            captured = {capture.name: array for capture, _, array in self._captures}
-            own = {name: get(pair.owner, place) for name, place in self._places.items()}
-            ran: list[Run] = []
-
-            def forward(noted: Mapping[str, Array]) -> list[Array]:
-                for name, place in self._places.items():
-                    put(pair.owner, place, noted[name])
-                for capture, _, _ in self._captures:
-                    capture.put(noted[capture.name])
-                arrays = self.call({name: noted[name] for name in inputs})
-                ran.append(self._ran)
-                return arrays
+            pair = self._running
 
             def backward() -> dict[str, Any]:
-                return self._backward(pair, ran[0], self.cotangents(row))
+                return self._backward(pair, self._ran, self.cotangents(row))
 
-            leaves = {**captured, **own, **inputs}
-            return record(leaves, forward, backward, self.request.implementation.span)
+            span = self.request.implementation.span
+            return record(self._reached(), self._forward_of, backward, span)
+
+    def record_forward(self) -> Recording:
+        from gradcheck_cli.engines.numpy.layer_recorder import record_forward
+
+        with self.ready({}):
+            span = self.request.implementation.span
+            return record_forward(self._reached(), self._forward_of, span)
+
+    def _reached(self) -> dict[str, Array]:
+        """Every array that the pair computes with: captured, its object's own, its inputs."""
+        owner = self._running.owner
+        captured = {capture.name: array for capture, _, array in self._captures}
+        own = {name: get(owner, place) for name, place in self._places.items()}
+        return {**captured, **own, **self.inputs({})}
+
+    def _forward_of(self, arrays: Mapping[str, Array]) -> list[Array]:
+        """The outputs for these in the places of the arrays that the pair computes with."""
+        for name, place in self._places.items():
+            put(self._running.owner, place, arrays[name])
+        for capture, _, _ in self._captures:
+            capture.put(arrays[capture.name])
+        return self.call({name: arrays[name] for name in self._names})
 
     def casts(self) -> Sequence[Cast]:
         before, self._kind = self._kind, Kind(self.dtype, self.request.uncast)

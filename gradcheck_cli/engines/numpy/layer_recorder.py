@@ -6,21 +6,23 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.recording import Recording, as_recording
 from gradcheck_cli.engines.numpy.recording_array import NumpyRecorder, row_of
 
 Arrays = Mapping[str, Any]
+Forward = Callable[[Arrays], list[Any]]
+"""Is given the leaves, as arrays that are written down, and gives its outputs."""
 
 
 def record(
     leaves: Arrays,
-    forward: Callable[[Arrays], list[Any]],
+    forward: Forward,
     backward: Callable[[], Arrays],
     place: Span,
 ) -> Recording:
-    """One forward and one backward pass. `forward` is given the leaves, as arrays that are written
-    down, and gives its outputs; `backward` gives gradients by leaf. Raises TooLarge, and what the
-    user's code raises."""
+    """One forward and one backward pass, which gives gradients by leaf. Raises TooLarge, and what
+    the user's code raises."""
     recorder = NumpyRecorder()
     noted = {name: recorder.noted(array) for name, array in leaves.items()}
     slots = {name: array.slot for name, array in noted.items()}
@@ -30,3 +32,17 @@ def record(
         gradients = {name: recorder.slot_of(grad) for name, grad in backward().items()}
     made = [slot for slot in outputs if slot is not None]
     return as_recording(recorder.written, slots, gradients, made, row_of, place)
+
+
+def record_forward(leaves: Arrays, forward: Forward, place: Span) -> Recording:
+    """One forward pass. Raises Unsupported where an output was computed unseen, TooLarge, and what
+    the user's code raises."""
+    recorder = NumpyRecorder()
+    noted = {name: recorder.noted(array) for name, array in leaves.items()}
+    slots = {name: array.slot for name, array in noted.items()}
+    with recorder.recording():
+        outputs = [recorder.slot_of(array) for array in forward(noted)]
+    made = [slot for slot in outputs if slot is not None]
+    if len(made) < len(outputs):
+        raise Unsupported("its operations are not seen")
+    return as_recording(recorder.written, slots, {}, made, row_of, place)

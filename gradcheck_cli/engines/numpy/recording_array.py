@@ -19,37 +19,36 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.layer.recording import Row, Written
 from gradcheck_cli.engines.layer.source_lines import Places
-from gradcheck_cli.engines.trace.exact_kernels import as_numbers, elementwise, moved, on_balls, row
-
-Kernel = Callable[[Sequence[Any]], Sequence[Any]]
-
-_REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
-_RENAMED = {
-    **{"absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min", "dot": "matmul"},
-    **{"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"},
-    **{"arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "float_power": "power"},
-}
-_SAME = frozenset(  # besides ufuncs: functions that are a row with its keywords
-    ["sum", "prod", "mean", "max", "min", "cumsum", "cumprod", "where", "clip", "matmul"]
+from gradcheck_cli.engines.numpy.kernels import (
+    ACCUMULATED,
+    DATA_MOVEMENT,
+    EXACT_SELECTIONS,
+    KERNELS,
+    REDUCED,
+    RENAMED,
 )
-_ALONG = frozenset([*_SAME, "var", "std"]) - {"where", "clip", "matmul"}
-_MOVES = frozenset(
-    [
-        *("reshape", "transpose", "ravel", "flatten", "squeeze", "swapaxes", "moveaxis", "copy"),
-        *("expand_dims", "broadcast_to", "concatenate", "stack", "vstack", "hstack", "flip"),
-        *("roll", "repeat", "tile", "take", "getitem", "setitem", "diagonal", "tril", "triu"),
-    ]
+from gradcheck_cli.engines.numpy.shared_memory import overwritten, same_numbers, shared_places
+from gradcheck_cli.engines.trace.exact_kernels import (
+    Kernel,
+    as_numbers,
+    elementwise,
+    moved,
+    on_balls,
 )
-_HANDED_ON = frozenset(["negative", "abs", "maximum", "minimum", "max", "min", "where", "clip"])
+
 _METHODS = (
     *("sum", "prod", "mean", "var", "std", "max", "min", "cumsum", "cumprod", "dot", "clip"),
     *("reshape", "transpose", "ravel", "flatten", "squeeze", "swapaxes", "copy", "repeat", "take"),
     *("diagonal", "trace", "astype"),
 )
+_LIKE = frozenset(["zeros_like", "ones_like", "full_like", "empty_like"])
 _MADE = ("zeros", "ones", "full", "empty", "eye", "array", "asarray", "ascontiguousarray")
 """Functions of NumPy that do not ask an argument for its class."""
 
 _asarray = np.asarray  # NumPy's own, also while ours stand in
+
+
+Run = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +88,9 @@ class _Call:
     def wide(self, values: Sequence[Any]) -> list[Array]:
         return self.low([_widened(value) for value in values])
 
-    def exact(self, name: str, values: Sequence[High]) -> list[High]:
-        kernel = _Call(row(name), self.args, self.keywords)
-        return on_balls(lambda *xs: kernel(xs), values)
+    def exact(self, kernel: Kernel, values: Sequence[High]) -> list[High]:
+        call = _Call(kernel, self.args, self.keywords)
+        return on_balls(lambda *xs: call(xs), values)
 
 
 class NumpyRecorder:
@@ -102,6 +101,9 @@ class NumpyRecorder:
         self.written = Written(self.execution)
         self.backward = False
         self._places = Places(__name__)
+        self._writes: list[
+            tuple[Array, int]
+        ] = []  # memory that was written to, and what stood there
 
     def noted(self, array: Any, slot: int | None = None) -> Any:
         """The array in our class, of a slot of its own where it has none yet."""
@@ -123,10 +125,29 @@ class NumpyRecorder:
             return self.execution.add_slot(value, None)
         plain = _asarray(value)
         if isinstance(value, Noted) and value.slot is not None:
-            known = self.execution.slots[value.slot].native
-            if known.dtype == plain.dtype and known.tobytes() == plain.tobytes():
-                return value.slot
+            known = self._since_written(value.slot, plain)
+            if known is not None:
+                return known
         return self._new(plain)
+
+    def _since_written(self, slot: int, plain: Array) -> int | None:
+        """The slot of an array that had this one, after what was written to its memory since; None
+        where that does not give its numbers."""
+        now = slot
+        for memory, part in self._writes:
+            if same_numbers(self.execution.slots[now].native, plain):
+                return now
+            if part > slot and np.may_share_memory(memory, plain):
+                now = self._overwritten(now, part, shared_places(plain, memory))
+        return now if same_numbers(self.execution.slots[now].native, plain) else None
+
+    def _overwritten(self, slot: int, part: int, places: tuple[Array, Array]) -> int:
+        """The array of a slot with some numbers of another one in its places."""
+        call = _Call(overwritten, (_Slot(0), *places, _Slot(1)), {})
+        slots = [slot, part]
+        made = self._new(call([self.execution.slots[i].native for i in slots]))
+        self._add("written", False, call, slots, [made])
+        return made
 
     def _taken(self, tree: Any, found: list[Any], numbers: bool) -> Any:
         """The arguments with slots in the places of arrays, which go to `found`; with `numbers`, in
@@ -166,25 +187,28 @@ class NumpyRecorder:
         made = [self._new(_asarray(part)) for part in parts]
         self._add(name, is_ufunc, call, slots, made)
         if target is not None:
+            self._writes.append((_asarray(target), made[0]))
             target.recorder, target.slot = self, made[0]
             return target
         noted = [
             self.noted(part, slot) if np.ndim(part) or part.dtype.kind == "f" else part
             for part, slot in zip(parts, made, strict=True)
         ]
-        return type(result)(noted) if several else noted[0]
+        return getattr(type(result), "_make", type(result))(noted) if several else noted[0]
 
     def _add(
         self, name: str, is_ufunc: bool, call: _Call, slots: list[int], made: list[int]
     ) -> None:
-        known = row_of(name) if is_ufunc or _RENAMED.get(name, name) in _SAME else None
+        known = row_of(name) if is_ufunc or name in KERNELS else None
         shapes = [np.shape(self.execution.slots[slot].native) for slot in (*slots[:1], made[0])]
-        wide: Kernel = call.wide
-        exact: Kernel | None = None if known is None else partial(call.exact, known.name)
+        wide: Run = call.wide
+        exact: Run | None = None
         if name == "astype":
             wide = exact = _as_it_is
-        elif name in _MOVES:
+        elif name in DATA_MOVEMENT:
             exact = partial(moved, call.low)
+        elif name in KERNELS:
+            exact = partial(call.exact, KERNELS[name])
         step = Step(
             name=name,
             args=tuple(slots),
@@ -192,7 +216,7 @@ class NumpyRecorder:
             low=call.low,
             wide=wide,
             exact=exact,
-            moves=name in _MOVES or (known is not None and known.name in _HANDED_ON),
+            moves=name in DATA_MOVEMENT or (known is not None and known.name in EXACT_SELECTIONS),
             place=self._places.running(),
             elementwise=(known is not None and elementwise(known.name))
             or (name in ("astype", "copy", "reshape") and shapes[0] == shapes[-1]),
@@ -212,7 +236,10 @@ class NumpyRecorder:
             if make.__name__.endswith("array"):
                 if isinstance(args[0], Noted):
                     return args[0].astype(found.dtype)
-                return self.noted(found)
+                if _recorder(_leaves(args[0])) is None:
+                    return self.noted(found)
+                stacked = self.call("array", _stacked, (_arrays(args[0]),), {})
+                return stacked.astype(found.dtype)
             noted = self.noted(found)
             self.execution.slots[noted.slot].structural = True
             return noted
@@ -241,6 +268,12 @@ def making(made: Callable[[Callable[..., Any], Any, Mapping[str, Any]], Any]) ->
             setattr(np, name, before[name])
 
 
+_WAYS: Mapping[str, Mapping[str, str]] = {
+    **{"__call__": {}, "outer": {}, "reduce": REDUCED, "accumulate": ACCUMULATED},
+}
+"""How a ufunc is run over arrays, and what it is called then, where that has a name."""
+
+
 class Noted(np.ndarray[Any, Any]):
     """An array that its recorder knows by `slot`; None where it came about unseen."""
 
@@ -255,19 +288,26 @@ class Noted(np.ndarray[Any, Any]):
     ) -> Any:
         recorder = _recorder([*inputs, *(out or ())])
         target = out[0] if out and isinstance(out[0], Noted) else None
-        if recorder is None or (out and target is None) or method not in ("__call__", "reduce"):
+        if method == "at" and recorder is not None and isinstance(inputs[0], Noted):
+            return recorder.call(f"{ufunc.__name__}.at", partial(_at, ufunc), inputs, {}, inputs[0])
+        if recorder is None or (out and target is None) or method not in _WAYS:
             plain = {} if out is None else {"out": tuple(map(_plain, out))}
             given = [_plain(value) for value in inputs]
             return getattr(ufunc, method)(*given, **plain, **_plainly(keywords))
         if method == "__call__":
             return recorder.call(ufunc.__name__, ufunc, inputs, keywords, target)
-        name = _REDUCED.get(ufunc.__name__, f"{ufunc.__name__}.reduce")
-        return recorder.call(name, ufunc.reduce, inputs, {"axis": 0, **keywords}, target)
+        name = _WAYS[method].get(ufunc.__name__, f"{ufunc.__name__}.{method}")
+        how = keywords if method == "outer" else {"axis": 0, **keywords}
+        return recorder.call(name, getattr(ufunc, method), inputs, how, target)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         recorder = _recorder([self])
         if recorder is None or kwargs.get("out") is not None:
             return func(*_plainly(args), **_plainly(kwargs))
+        if func.__name__ in _LIKE:
+            made = recorder.noted(func(*_plainly(args), **_plainly(kwargs)))
+            recorder.execution.slots[made.slot].structural = True
+            return made
         return recorder.call(func.__name__, func, args, kwargs)
 
     def __getitem__(self, index: Any) -> Any:
@@ -298,8 +338,6 @@ def _method(name: str) -> Callable[..., Any]:
     def called(self: Noted, *args: Any, **keywords: Any) -> Any:
         if self.recorder is None or keywords.get("out") is not None:
             return plain(_asarray(self), *_plainly(args), **_plainly(keywords))
-        if name in _ALONG and args:
-            args, keywords = args[1:], {"axis": args[0], **keywords}
         return self.recorder.call(name, plain, (self, *args), keywords)
 
     return called
@@ -313,7 +351,7 @@ def row_of(name: str) -> Row | None:
     """The row that an operation is called by."""
     from reference_engine.op import TABLE
 
-    ours = _RENAMED.get(name, name)
+    ours = RENAMED.get(name, name)
     return Row(ours) if ours in TABLE else None
 
 
@@ -325,6 +363,30 @@ def _setitem(array: Array, index: Any, value: Any) -> Array:
     made = array.copy()
     made[index] = value
     return made
+
+
+def _at(ufunc: np.ufunc, array: Array, *args: Any) -> Array:
+    made = array.copy()
+    ufunc.at(made, *args)
+    return made
+
+
+def _stacked(parts: Any) -> Array:
+    return np.stack([_stacked(p) if isinstance(p, list) else _asarray(p) for p in parts])
+
+
+def _leaves(tree: Any) -> list[Any]:
+    """What is in nested lists and tuples."""
+    if not isinstance(tree, list | tuple):
+        return [tree]
+    return [leaf for part in tree for leaf in _leaves(part)]
+
+
+def _arrays(tree: Any) -> Any:
+    """Nested lists of numbers and arrays, with arrays in the places of numbers."""
+    if isinstance(tree, list | tuple):
+        return [_arrays(part) for part in tree]
+    return tree if isinstance(tree, np.ndarray) else np.float64(tree)
 
 
 def _recorder(values: Sequence[Any]) -> NumpyRecorder | None:

@@ -1,0 +1,211 @@
+"""Functions of NumPy, and ufuncs of SciPy, in rows of the op table, by name: called as NumPy calls
+them. What is not here, or raises TypeError, has its float64 value alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, row
+
+DATA_MOVEMENT = frozenset(
+    [
+        *("reshape", "transpose", "ravel", "flatten", "squeeze", "swapaxes", "moveaxis", "copy"),
+        *("expand_dims", "broadcast_to", "concatenate", "stack", "vstack", "hstack", "flip"),
+        *("roll", "repeat", "tile", "take", "getitem", "setitem", "diagonal", "tril", "triu"),
+        *("take_along_axis", "sliding_window_view", "atleast_1d", "atleast_2d", "atleast_3d"),
+        *("dstack", "column_stack", "split", "array_split", "vsplit", "hsplit", "fliplr"),
+        *("flipud", "rot90", "rollaxis", "diag", "broadcast_arrays", "written", "array"),
+    ]
+)
+"""They take numbers to other places, and put zeros where none come to."""
+
+EXACT_SELECTIONS = frozenset(["negative", "abs", "maximum", "minimum", "max", "min", "where"])
+"""They round nothing either, but are more than a change of places."""
+
+REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
+"""What a ufunc's `reduce` is called."""
+
+ACCUMULATED = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
+"""What a ufunc's `accumulate` is called."""
+
+RENAMED = {
+    **{"absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min", "dot": "matmul"},
+    **{"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"},
+    **{"arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "float_power": "power"},
+    **{"rint": "round", "fmax": "maximum", "fmin": "minimum"},
+    **{"expit": "sigmoid", "log_expit": "log_sigmoid", "gammaln": "lgamma", "psi": "digamma"},
+}
+"""The row of the op table that a function is, where it has another name there."""
+
+SAME_NAME = (
+    *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "cbrt", "square", "abs"),
+    *("reciprocal", "sign", "sin", "cos", "tan", "sinh", "cosh", "tanh", "floor", "ceil"),
+    *("add", "subtract", "multiply", "divide", "negative", "power", "remainder", "hypot"),
+    *("logaddexp", "maximum", "minimum", "less", "less_equal", "greater", "greater_equal"),
+    *("equal", "not_equal", "logical_and", "logical_or", "logical_not", "matmul", "where"),
+    *("clip", "outer", "kron", "inv", "det", "cholesky", "matrix_power", "sinc", "digamma"),
+    *("erf", "erfc", "erfcx", "erfinv", "ndtr", "log_ndtr", "ndtri", "xlogy", "xlog1py", "logit"),
+    *("entr", "i0", "i1", "i0e", "i1e"),
+)
+"""Functions that are a row with its keywords."""
+
+
+def _reduction(name: str) -> Kernel:
+    def kernel(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+        return row(name)(x, axis=axis, keepdims=keepdims)
+
+    return kernel
+
+
+def _running(name: str) -> Kernel:
+    def kernel(x: Any, axis: Any = None, dtype: Any = None) -> Any:
+        if axis is None:
+            return row(name)(row("reshape")(x, shape=(-1,)), axis=0)
+        return row(name)(x, axis=axis)
+
+    return kernel
+
+
+def _spread(name: str) -> Kernel:
+    def kernel(
+        x: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, keepdims: bool = False
+    ) -> Any:
+        return row(name)(x, axis=axis, correction=ddof, keepdims=keepdims)
+
+    return kernel
+
+
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    of_matrices = isinstance(axis, tuple) or (axis is None and x.ndim == 2)
+    if of_matrices and ord not in (None, "fro"):
+        raise TypeError("only the Frobenius norm of a matrix is restated")
+    ord = 2 if ord in (None, "fro") else ord
+    return row("norm")(x, ord=ord, axis=axis, keepdims=keepdims)
+
+
+def _pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
+    if mode != "constant" or np.ndim(constant_values):
+        raise TypeError("only a constant around an array is restated")
+    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    return row("pad")(x, pad_width=tuple(map(tuple, widths)), value=float(constant_values))
+
+
+def _einsum(subscripts: str, *xs: Any, optimize: Any = False) -> Any:
+    return row("einsum")(*map(as_numbers, xs), subscripts=subscripts)
+
+
+def _dot(a: Any, b: Any) -> Any:
+    if not (a.ndim and b.ndim):
+        return a * b
+    if max(a.ndim, b.ndim) <= 2:
+        return row("matmul")(a, b)
+    return row("tensordot")(a, b, axes=([-1], [max(b.ndim - 2, 0)]))
+
+
+def _inner(a: Any, b: Any) -> Any:
+    return row("tensordot")(a, b, axes=([-1], [-1])) if a.ndim and b.ndim else a * b
+
+
+def _vdot(a: Any, b: Any) -> Any:
+    return row("sum")(row("reshape")(a, shape=(-1,)) * row("reshape")(b, shape=(-1,)))
+
+
+def _trace(x: Any, offset: int = 0) -> Any:
+    return row("trace")(x, offset=offset)
+
+
+def _append(x: Any, more: Any, axis: int | None = None) -> Any:
+    parts = [y if hasattr(y, "ndim") else np.asarray(y, np.float64) for y in (x, more)]
+    if axis is None:
+        parts, axis = [row("reshape")(y, shape=(-1,)) for y in parts], 0
+    return row("concatenate")(*parts, axis=axis)
+
+
+def _diff(x: Any, n: int = 1, axis: int = -1) -> Any:
+    for _ in range(n):
+        before = [slice(None)] * x.ndim
+        after = list(before)
+        before[axis], after[axis] = slice(0, -1), slice(1, None)
+        x = row("getitem")(x, index=tuple(after)) - row("getitem")(x, index=tuple(before))
+    return x
+
+
+def _solve(a: Any, b: Any) -> Any:
+    if b.ndim > 1:
+        return row("solve")(a, b)
+    if a.ndim > 2:
+        raise TypeError("a vector for many matrices is not restated")
+    return row("squeeze")(row("solve")(a, row("expand_dims")(b, axis=-1)), axis=-1)
+
+
+def _slogdet(a: Any) -> Any:
+    return row("slogdet_sign")(a), row("slogdet_logabs")(a)
+
+
+def _eigenvalues(a: Any, uplo: str = "L") -> Any:
+    return row("eigvalsh")(a)
+
+
+def _singular_values(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    if compute_uv:
+        raise TypeError("only the singular values are restated")
+    return row("svdvals")(a)
+
+
+def _sort(x: Any, axis: int | None = -1, kind: Any = None) -> Any:
+    if axis is None:
+        return row("sort")(row("reshape")(x, shape=(-1,)), axis=0)
+    return row("sort")(x, axis=axis)
+
+
+def _add_at(x: Any, index: Any, values: Any) -> Any:
+    places = np.arange(x.size).reshape(x.shape)[index]
+    flat = row("broadcast_to")(as_numbers(values), shape=places.shape)
+    flat = row("reshape")(flat, shape=(-1,))
+    y = row("scatter_add")(row("reshape")(x, shape=(-1,)), places.ravel(), flat, axis=0)
+    return row("reshape")(y, shape=x.shape)
+
+
+def _select(conditions: Any, choices: Any, default: Any = 0.0) -> Any:
+    y = float(default) if isinstance(default, int) else default
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        y = row("where")(condition, choice, y)
+    return y
+
+
+def _heaviside(x: Any, at_zero: Any) -> Any:
+    return row("where")(row("equal")(x, 0.0), at_zero, row("where")(row("less")(x, 0.0), 0.0, 1.0))
+
+
+def _rounded(x: Any, decimals: int = 0) -> Any:
+    power = 10.0**decimals
+    return row("round")(x) if decimals == 0 else row("round")(x * power) / power
+
+
+KERNELS: dict[str, Kernel] = {
+    **{name: row(name) for name in SAME_NAME},
+    **{name: row(ours) for name, ours in RENAMED.items()},
+    **{name: _reduction(name) for name in ("sum", "prod", "mean", "max", "min")},
+    **{name: _running(name) for name in ACCUMULATED.values()},
+    **{"amax": _reduction("max"), "amin": _reduction("min")},
+    **{"var": _spread("var"), "std": _spread("std"), "norm": _norm, "pad": _pad},
+    **{
+        "dot": _dot,
+        "append": _append,
+        "einsum": _einsum,
+        "inner": _inner,
+        "vdot": _vdot,
+        "trace": _trace,
+        "diff": _diff,
+    },
+    "tensordot": lambda a, b, axes=2: row("tensordot")(a, b, axes=axes),
+    **{"solve": _solve, "slogdet": _slogdet, "eigvalsh": _eigenvalues, "svd": _singular_values},
+    **{"sort": _sort, "add.at": _add_at, "select": _select, "heaviside": _heaviside},
+    "ptp": lambda x, axis=None: row("max")(x, axis=axis) - row("min")(x, axis=axis),
+    "median": lambda x, axis=None: row("median")(x, axis=axis),
+    "positive": lambda x: x,
+    **{"around": _rounded, "round": _rounded},
+    "multiply.outer": lambda a, b: row("tensordot")(a, b, axes=0),
+}

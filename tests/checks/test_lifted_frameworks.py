@@ -1,0 +1,50 @@
+"""Layers of the other frameworks are judged by the certified derivative of their forward, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.checks.examination import examine
+from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.numpy.engine import NumpyEngine
+from tests.checks.making import layer_problem
+
+X = np.array([0.3, -1.2, 0.7])
+FROM_THE_TRACE = "certified, from the trace"
+
+
+def examined(engine: Engine, layer: Any) -> LayerAnswer:
+    engine.load()
+    problem = layer_problem(layer, {"x": X}, modes=("reverse",))
+    implementation = replace(problem.implementation, engine=engine.capabilities.name)
+    return examine(engine, replace(problem, implementation=implementation))
+
+
+def of_numpy(off: float) -> Any:
+    def backward(up: Any, x: Any) -> Any:
+        return up * (off - np.exp(-x))
+
+    return SimpleNamespace(forward=lambda x: np.exp(-x), backward=backward)
+
+
+LAYERS = [pytest.param(NumpyEngine(), of_numpy, id="numpy")]
+
+
+@pytest.mark.parametrize(("engine", "layer"), LAYERS)
+def test_a_right_layer_is_certified(engine: Engine, layer: Any) -> None:
+    answer = examined(engine, layer(0.0))
+    assert not answer.findings
+    assert {check.truth for check in answer.checks} == {FROM_THE_TRACE}
+
+
+@pytest.mark.parametrize(("engine", "layer"), LAYERS)
+def test_a_backward_that_is_wrong_beside_its_forward_is_wrong(engine: Engine, layer: Any) -> None:
+    findings = examined(engine, layer(1e-7)).findings
+    assert {finding.code for finding in findings} == {"GC101"}
+    assert {finding.truth_source for finding in findings} == {FROM_THE_TRACE}

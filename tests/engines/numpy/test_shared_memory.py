@@ -1,0 +1,34 @@
+"""What is written to one array stands in the others that lie in its memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.numpy.shared_memory import overwritten, same_numbers, shared_places
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        (np.s_[1], np.s_[:]),
+        (np.s_[:, ::2], np.s_[1:, ::-1]),
+        (np.s_[::2, 1:], np.s_[2]),
+        (np.s_[0, :2], np.s_[1:]),
+    ],
+)
+def test_what_is_written_through_one_view_is_put_into_another(part: Array, other: Array) -> None:
+    array = np.arange(12.0).reshape(3, 4)
+    seen, written = array[other], array[part]
+    before = seen.copy()
+    written += 100
+    after = overwritten(before, *shared_places(seen, written), written.copy())
+    np.testing.assert_array_equal(after, seen)
+
+
+def test_numbers_are_the_same_to_their_signs_and_dtypes() -> None:
+    zero = np.array([0.0])
+    assert same_numbers(zero, zero.copy())
+    assert not same_numbers(zero, -zero)
+    assert not same_numbers(zero, zero.astype(np.float32))
