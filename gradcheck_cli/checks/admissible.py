@@ -18,7 +18,12 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Lines, Unbounded
+from gradcheck_cli.engines.layer.custom import (
+    CustomCall,
+    GradientBarrier,
+    Lines,
+    UnclippedGradients,
+)
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.specfile.kinds import KINDS, Kind
 
@@ -181,10 +186,10 @@ class Admissible:
             for cut in cuts
         ]
 
-    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+    def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
         return [
             replace(one, gradients=self._pulled(one.gradients, {}))
-            for one in self._subject.unbounded(rows)
+            for one in self._subject.unclipped_gradients(rows)
         ]
 
     def hold(self, held: Held) -> None:

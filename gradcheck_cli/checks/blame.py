@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.checks.traced_entry import Sought
+from gradcheck_cli.checks.traced_entry import TracedEntry
 from gradcheck_cli.domain.codes import UNSTABLE, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import TraceRequest
@@ -42,7 +42,7 @@ LOSSES: tuple[CauseKind, ...] = (
 SECONDS: Seconds = 20.0
 """For one layer at one point in one dtype: a dozen findings of small layers, one of a large one."""
 
-Find = Callable[[Finding], Sought | None]
+Find = Callable[[Finding], TracedEntry | None]
 """From a finding to the entry that it is about."""
 
 
@@ -120,11 +120,11 @@ class Blame:
         """Whether the entry is as far off in the highest precision."""
         if self._highest is self._subject:
             return True
-        sought, worst = self._find(finding), finding.entries[0]
-        if sought is None or worst.truth is None or worst.computed is None:
+        traced, worst = self._find(finding), finding.entries[0]
+        if traced is None or worst.truth is None or worst.computed is None:
             return False
-        found = self._highest.run(Call(cotangents=sought.row[None])).gradients.get(sought.leaf)
-        there = 0.0 if found is None else sought.of(found[0])
+        found = self._highest.run(Call(cotangents=traced.row[None])).gradients.get(traced.leaf)
+        there = 0.0 if found is None else traced.of(found[0])
         return abs(there - worst.truth) >= SAME_ERROR * abs(worst.computed - worst.truth)
 
     def _is_no_rounding(self, finding: Finding) -> bool:
@@ -149,8 +149,8 @@ class Blame:
             with np.errstate(all="ignore"):
                 if finding.code in OF_THE_OUTPUT:
                     return self._of_the_output(finding.code)
-                sought = self._find(finding)
-                return None if sought is None else self._of_an_entry(finding, sought)
+                traced = self._find(finding)
+                return None if traced is None else self._of_an_entry(finding, traced)
         except EngineFault as fault:
             self.notes[str(fault)] = None
         except Exception as error:
@@ -178,12 +178,12 @@ class Blame:
         request = TraceRequest(output=place, output_target=target)
         return self._blamed(replace(recording, execution=execution), code, request, 0.0, target)
 
-    def _of_an_entry(self, finding: Finding, sought: Sought) -> Cause | None:
+    def _of_an_entry(self, finding: Finding, traced: TracedEntry) -> Cause | None:
         worst = finding.entries[0]
-        recording = self._recording(sought.row)
-        slot = recording.gradients.get(sought.leaf)
-        execution = replace(recording.execution, target=slot, place=sought.flat)
-        request = TraceRequest(input=sought.leaf, column=sought.flat, target=worst.truth)
+        recording = self._recording(traced.row)
+        slot = recording.gradients.get(traced.leaf)
+        execution = replace(recording.execution, target=slot, place=traced.flat)
+        request = TraceRequest(input=traced.leaf, column=traced.flat, target=worst.truth)
         entry = 0.0 if worst.computed is None else worst.computed
         recording = replace(recording, execution=execution)
         return self._blamed(recording, finding.code, request, entry, worst.truth)

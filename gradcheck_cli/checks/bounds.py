@@ -11,7 +11,7 @@ from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.truth import Guard, PointKind
-from gradcheck_cli.engines.layer.custom import Unbounded
+from gradcheck_cli.engines.layer.custom import UnclippedGradients
 from gradcheck_cli.engines.layer.subject import Subject
 
 
@@ -36,8 +36,8 @@ def with_guards(case: Case, subject: Subject) -> Case:
         return case
     rows = np.eye(sum(output.size for output in subject.outputs))
     guards = []
-    none: Sequence[Unbounded] = ()
-    for one in where_it_runs(lambda: subject.unbounded(rows), none):
+    none: Sequence[UnclippedGradients] = ()
+    for one in where_it_runs(lambda: subject.unclipped_gradients(rows), none):
         without = _without(zero, one.gradients)
         if without:
             program = case.spec.program

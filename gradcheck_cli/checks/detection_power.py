@@ -11,7 +11,7 @@ from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import SHOWS
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import SQUARE, smallest, smallest_single
-from gradcheck_cli.truth.numerics.verify_first import Look
+from gradcheck_cli.truth.numerics.verify_first import Probe
 from gradcheck_cli.truth.of_large_layers import TARGET, Projections
 
 
@@ -19,7 +19,7 @@ class Promise:
     """Of the `looks` by number of their direction. `squares` (2,) are the mean squares of the
     norms of cotangent @ J, scaled by leaf and by entry."""
 
-    def __init__(self, truth: Projections, looks: Mapping[int, Look | None]) -> None:
+    def __init__(self, truth: Projections, looks: Mapping[int, Probe | None]) -> None:
         self._truth = truth
         self._looks = looks
         self.squares: Float = np.zeros(2)

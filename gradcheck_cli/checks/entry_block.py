@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.shape import output_shape
-from gradcheck_cli.checks.traced_entry import Sought
+from gradcheck_cli.checks.traced_entry import TracedEntry
 from gradcheck_cli.checks.unfilled_entries import never_filled, stating_zero, suspicious
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
@@ -130,7 +130,7 @@ class JudgedPart:
     found are kinks and the like that are taken care of."""
 
     findings: list[Finding] = field(default_factory=list)
-    sought: dict[Finding, Sought] = field(default_factory=dict)
+    traced: dict[Finding, TracedEntry] = field(default_factory=dict)
     passed: dict[str, tuple[Pass, ...]] = field(default_factory=dict)
 
     @property
@@ -160,7 +160,7 @@ def judged_part(layer: BoundLayer, part: Part, more: bool, many: int | None = No
         if finding.entries:
             row, column = finding.entries[0].index
             flat = part.columns[finding.input].flat[column]
-            judged.sought[told] = Sought(part.rows[row], finding.input, flat)
+            judged.traced[told] = TracedEntry(part.rows[row], finding.input, flat)
     return judged
 
 

@@ -28,7 +28,7 @@ from gradcheck_cli.checks.small import Whole, is_small
 from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside, where_it_runs
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
-from gradcheck_cli.checks.traced_entry import sought_in
+from gradcheck_cli.checks.traced_entry import traced_entry_of
 from gradcheck_cli.checks.wrong_gradient_causes import WRONG, WrongGradients
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
@@ -280,7 +280,7 @@ class _Examination:
             findings = tuple(
                 finding for finding in findings if finding.code != Codes.MODES_DISAGREE
             )
-        findings = self._blamed(findings, partial(sought_in, examined.case), layer)
+        findings = self._blamed(findings, partial(traced_entry_of, examined.case), layer)
         return LayerAnswer(
             checks=checks,
             findings=(*findings, *examined.mistakes),
@@ -293,7 +293,7 @@ class _Examination:
         projected = Projected(layer)
         checks, findings = yield from projected.judged()
         self._notes.update(dict.fromkeys(projected.notes))
-        findings = self._blamed(findings, projected.sought.get, layer)
+        findings = self._blamed(findings, projected.traced.get, layer)
         return LayerAnswer(checks=checks, findings=findings, notes=tuple(self._notes))
 
     def _blamed(

@@ -16,7 +16,7 @@ from gradcheck_cli.checks.entry_block import JudgedPart, Part, judged_part, outp
 from gradcheck_cli.checks.large_forward import Forward
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.rounding import Rounding
-from gradcheck_cli.checks.traced_entry import Sought
+from gradcheck_cli.checks.traced_entry import TracedEntry
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
@@ -33,7 +33,7 @@ from gradcheck_cli.judge.gate import merged
 from gradcheck_cli.truth.bisect_entries import Search
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS, dot
-from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, Look
+from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, Probe
 from gradcheck_cli.truth.of_large_layers import Moving, Projections
 from gradcheck_cli.truth.of_layers import ulp_perturbed
 
@@ -63,8 +63,8 @@ class Projected:
         self._missing: set[str] = set()
         self._strange: dict[str, Array] = {}
         self._findings: list[Finding] = []
-        self.sought: dict[Finding, Sought] = {}  # the entries that findings are about
-        self._looks: dict[int, Look | None] = {}
+        self.traced: dict[Finding, TracedEntry] = {}  # the entries that findings are about
+        self._looks: dict[int, Probe | None] = {}
         self._moved: dict[int, Moving] = {}  # what did at each look
         self._expected: dict[int, Float] = {}
         self._promise = Promise(self._truth, self._looks)
@@ -131,7 +131,7 @@ class Projected:
                 self._sweep(range(done, count), compare=False)
         return True
 
-    def _keep(self, number: int, found: Look | None) -> None:
+    def _keep(self, number: int, found: Probe | None) -> None:
         self._looks[number] = found
         self._moved[number] = self._truth.moving()
 
@@ -206,7 +206,7 @@ class Projected:
             return False
         return (yield from self._locate(number, found, expected))
 
-    def _allow_for_rounding(self, number: int, found: Look, expected: Float) -> None:
+    def _allow_for_rounding(self, number: int, found: Probe, expected: Float) -> None:
         """Widens the bars of what is off by less than half of its digits by what rounding leaves
         open of the gradient: how far it moves when all numbers move by a few ulps and the
         cotangent, of which it is linear, is another part of itself."""
@@ -221,7 +221,7 @@ class Projected:
 
     # What is wrong
 
-    def _locate(self, number: int, found: Look, expected: Float) -> Steps[bool]:
+    def _locate(self, number: int, found: Probe, expected: Float) -> Steps[bool]:
         """Names the entries; whether nothing but kinks was in the way."""
         yield from self.layer.doubt()
         apart = found.estimate.value - expected
@@ -262,12 +262,12 @@ class Projected:
     def _kept(self, judged: JudgedPart) -> list[Finding]:
         """The findings about a part; which entries they are about, and by which rules others
         passed, is kept."""
-        self.sought |= judged.sought
+        self.traced |= judged.traced
         for name, passes in judged.passed.items():
             self._passed[name] += passes
         return judged.findings
 
-    def _only_in_float64(self, found: Look, part: Part) -> bool:
+    def _only_in_float64(self, found: Probe, part: Part) -> bool:
         """Whether the gradient is wrong in the highest precision alone: differences decide then."""
         if self.layer.narrow is self.layer.highest or not part.columns:
             return False
@@ -279,7 +279,7 @@ class Projected:
         self._findings.append(self._undecided(reason))
         return True
 
-    def _unlocated(self, number: int, k: int, found: Look, expected: Float) -> Iterator[Finding]:
+    def _unlocated(self, number: int, k: int, found: Probe, expected: Float) -> Iterator[Finding]:
         """By leaf, as far as one is wrong by itself."""
         truth, row = self._truth, self._truth.rows[k]
         gradient = truth.pulled(row)

@@ -21,7 +21,7 @@ from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
-from gradcheck_cli.truth.numerics.verify_first import Look
+from gradcheck_cli.truth.numerics.verify_first import Probe
 from gradcheck_cli.truth.of_large_layers import Moving, Projections
 from gradcheck_cli.truth.of_layers import ulp_perturbed
 
@@ -37,11 +37,11 @@ class Forward:
     layer: BoundLayer
     truth: Projections
     state: State = "checked"
-    looks: dict[int, Look | None] = field(default_factory=dict)
+    looks: dict[int, Probe | None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def findings(
-        self, looks: Mapping[int, Look | None], moved: Mapping[int, Moving]
+        self, looks: Mapping[int, Probe | None], moved: Mapping[int, Moving]
     ) -> Iterator[Finding]:
         """What is wrong along the first direction that shows something; `moved` says what moved
         at each look."""
@@ -64,7 +64,7 @@ class Forward:
                 yield from found
                 return
 
-    def _along(self, number: int, seen: Look, along: Mapping[str, Float]) -> Iterator[Finding]:
+    def _along(self, number: int, seen: Probe, along: Mapping[str, Float]) -> Iterator[Finding]:
         truth, highest = self.truth, self.truth.subject
         pushed = self._pushed(self.layer.narrow, along)
         odd = ~np.isfinite(pushed)
@@ -90,7 +90,9 @@ class Forward:
         known = 0.0 if pushed is None else pushed
         return np.where(np.any(self.truth.rows != 0, axis=0), known, 0.0)
 
-    def _widened(self, seen: Look, along: Mapping[str, Float], mine: Float, pushed: Float) -> Look:
+    def _widened(
+        self, seen: Probe, along: Mapping[str, Float], mine: Float, pushed: Float
+    ) -> Probe:
         """With what rounding leaves open of J @ direction, where it is off by less than half of its
         digits: how far it moves when all numbers move by a few ulps."""
         highest, rows = self.truth.subject, self.truth.rows
@@ -117,7 +119,7 @@ class Forward:
     # The messages
 
     def _wrong(
-        self, number: int, seen: Look, k: int, along: Mapping[str, Float]
+        self, number: int, seen: Probe, k: int, along: Mapping[str, Float]
     ) -> Iterator[Finding]:
         """The leaves along which it is wrong by itself; where there are none, all together."""
         row, highest = self.truth.rows[k], self.truth.subject

@@ -31,7 +31,7 @@ KEPT = 32  # entries of one product that are judged: the ones that are off most
 
 
 @dataclass
-class Off:
+class RoundingOutliers:
     """Entries of one product row @ J by one leaf that are off in the dtype of the problem."""
 
     row: int
@@ -52,7 +52,7 @@ class Rounding:
         self._narrow = narrow
         self._truth = truth
         self._leaves = {leaf.name: leaf for leaf in truth.leaves}
-        self.off: list[Off] = []
+        self.off: list[RoundingOutliers] = []
         self.ulps: dict[str, float] = dict.fromkeys(self._leaves, 0.0)
         self.explained: dict[str, list[Pass]] = {name: [] for name in self._leaves}
         self.backward = 0
@@ -131,7 +131,9 @@ class Rounding:
         size = np.where(np.isnan(ulps[places]), np.inf, ulps[places])
         worst = places[np.argsort(-size, kind="stable")[:KEPT]]
         leaf = self._leaves[name]
-        self.off.append(Off(k, leaf, worst, mine[worst], right[worst], cost[worst], places.size))
+        self.off.append(
+            RoundingOutliers(k, leaf, worst, mine[worst], right[worst], cost[worst], places.size)
+        )
 
     def _noise(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
         """How far the rounding of the highest precision moves row @ J: the largest change of

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.report import Finding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sought:
+class TracedEntry:
     """An entry of row @ J: that of place `flat` of a leaf, or its sum along a `direction` (n,).
     `row` (m,) is the cotangent of the flattened outputs."""
 
@@ -28,7 +28,7 @@ class Sought:
         return float(gradient[self.flat])
 
 
-def sought_in(case: Case, finding: Finding) -> Sought | None:
+def traced_entry_of(case: Case, finding: Finding) -> TracedEntry | None:
     """The worst entry of a finding of this case; None for one that is not about an entry of a first
     derivative."""
     if not finding.entries or finding.input is None or finding.mode not in FIRST_ORDER:
@@ -49,7 +49,7 @@ def sought_in(case: Case, finding: Finding) -> Sought | None:
     else:
         row = np.zeros(int(np.prod(output, dtype=np.int64)))
         row[_flat(left, output)] = 1.0
-    return Sought(row, name, flat, direction)
+    return TracedEntry(row, name, flat, direction)
 
 
 def _flat(index: tuple[int, ...], shape: tuple[int, ...]) -> int:

@@ -160,21 +160,21 @@ class WrongGradients:
         """The call without which the entry would be right."""
         if finding.code == Codes.MISSING_GRADIENT:
             return self._missing(finding)
-        sought = self._find(finding)
+        traced = self._find(finding)
         worst = finding.entries[0] if finding.entries else None
-        if sought is None or worst is None or worst.truth is None or worst.computed is None:
+        if traced is None or worst is None or worst.truth is None or worst.computed is None:
             return None
-        key = sought.row.tobytes()
+        key = traced.row.tobytes()
         if key not in self._of_row:
-            self._of_row[key] = self._subject.uncut(sought.row)
+            self._of_row[key] = self._subject.uncut(traced.row)
         plain, cuts = self._of_row[key]
         off = abs(worst.computed - worst.truth)
 
         def differs(gradients: Mapping[str, Array | None] | None, right: float) -> float:
-            gradient = (gradients or {}).get(sought.leaf)
+            gradient = (gradients or {}).get(traced.leaf)
             if gradient is None:
                 return float("inf") if gradients is None else abs(right)
-            return abs(sought.of(gradient) - right)
+            return abs(traced.of(gradient) - right)
 
         if not differs(plain, worst.computed) <= SAME_ERROR * off:
             return None  # another precision has another error: it is a matter of rounding

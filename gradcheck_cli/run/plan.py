@@ -36,7 +36,7 @@ TRUTH_TIMEOUT_S = 60.0  # the truth of a spec is not cut short by a small limit 
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PointPlan:
     """One spec at one point in one dtype: the problems for every engine, and the truth they face.
 
     `case` is what is known before any is solved: its evaluations are the answers of engines that
@@ -64,7 +64,7 @@ class Plan:
     seed: int
     placement: Placement
     without: frozenset[str]
-    looks: tuple[Look, ...] = ()
+    looks: tuple[PointPlan, ...] = ()
     trainings: tuple[TrainingProblem, ...] = ()
     layers: tuple[LayerProblem, ...] = ()
     notes: tuple[str, ...] = ()
@@ -227,7 +227,7 @@ def _asked_modes(spec: Spec, stated: tuple[str, ...]) -> tuple[Mode, ...]:
 
 def _look(
     plan: Plan, index: int, dtype: str, engines: Mapping[str, Registered], options: RunOptions
-) -> tuple[Look, list[str]]:
+) -> tuple[PointPlan, list[str]]:
     """One look, and notes about what is left out of it."""
     spec = plan.spec
     inputs = spec.points[index]
@@ -274,7 +274,7 @@ def _look(
         projections={mode: p for mode, p in case.projections.items() if mode in used},
         seed=plan.seed,
     )
-    return Look(replace(case, evaluations=tuple(refused)), problems, truth), notes
+    return PointPlan(replace(case, evaluations=tuple(refused)), problems, truth), notes
 
 
 def _problem(case: Case, mode: Mode, options: RunOptions) -> Problem:

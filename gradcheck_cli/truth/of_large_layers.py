@@ -25,7 +25,7 @@ from gradcheck_cli.truth.numerics.verify_first import (
     LEVELS,
     RELATIVE,
     Line,
-    Look,
+    Probe,
     descend,
     even,
     first_look,
@@ -273,7 +273,7 @@ class Projections:
 
     # Looks
 
-    def confirmed(self, number: int, expected: Float, level: int = FIRST_LEVEL) -> Look | None:
+    def confirmed(self, number: int, expected: Float, level: int = FIRST_LEVEL) -> Probe | None:
         """What differences along direction `number` say about the products (k,) of the gradient
         with it; noise is measured where they seem to contradict each other, or to agree on short
         steps alone: what was float32 on its way is a flight of stairs."""
@@ -289,12 +289,12 @@ class Projections:
                     found = descend(again, expected, relative, level)
         return found
 
-    def at_once(self, number: int, expected: Float) -> tuple[Look | None, bool]:
+    def at_once(self, number: int, expected: Float) -> tuple[Probe | None, bool]:
         """A look at long steps that confirms the products; without one, whether two looks with
         narrow bars contradict them and not each other: no kink or pole does that."""
         with np.errstate(all="ignore"):
             line = self.along(number)
-            found: list[Look] = []
+            found: list[Probe] = []
             for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
                 one = first_look(line, expected, self._relative(), level)
                 if one is None or not narrow(one, line, expected, RELATIVE):

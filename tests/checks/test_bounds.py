@@ -76,7 +76,7 @@ def test_nothing_is_done_twice_where_every_entry_counts(monkeypatch) -> None:
     def never(self, rows):
         raise AssertionError("looked for bounds")
 
-    monkeypatch.setattr(TorchSubject, "unbounded", never)
+    monkeypatch.setattr(TorchSubject, "unclipped_gradients", never)
     assert found(lambda x: torch.log(x.clamp(1e-7, 1.0)), [0.5, 0.25]) == []
 
 

@@ -16,7 +16,7 @@ import torch
 from jax import lax
 
 from gradcheck_cli.checks.blame import Blame
-from gradcheck_cli.checks.traced_entry import Sought
+from gradcheck_cli.checks.traced_entry import TracedEntry
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.engines.base import Engine
@@ -48,7 +48,7 @@ def unexplained(made: Engine, layer: Callable[[Any], Any], x: np.ndarray) -> lis
     seen = float(gradient[0][0])
     entry = Entry((0,), seen, seen * 1.001 + 1e-5, None, None, None, None)
     finding = Finding("GC301", "error", "", SPAN, mode="reverse", input="x", entries=(entry,))
-    blame = Blame(subject, subject, "float32", lambda _: Sought(row, "x", 0))
+    blame = Blame(subject, subject, "float32", lambda _: TracedEntry(row, "x", 0))
     blame.explained([finding, Finding("GC303", "warning", "", SPAN, mode="reverse")])
     return [*blame.notes, *blame.faults]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.eigen.writing import Written
+from gradcheck_cli.engines.eigen.writing import GeneratedCode
 from gradcheck_cli.engines.errors import EngineFault
 
 
@@ -25,7 +25,7 @@ def pointer(array: Array | None) -> ctypes.c_void_p:
 class Library:
     """A compiled program, loaded."""
 
-    def __init__(self, library: ctypes.CDLL, written: Written, dtype: str, size: int) -> None:
+    def __init__(self, library: ctypes.CDLL, written: GeneratedCode, dtype: str, size: int) -> None:
         self._call = getattr(library, f"gradcheck_{dtype}")
         self._call.restype = ctypes.c_int
         self._written = written

@@ -41,7 +41,7 @@ REALS = {"float32": "float", "float64": "double"}
 
 
 @dataclass(slots=True)
-class Written:
+class GeneratedCode:
     """`text` is a translation unit. Line `n` of it (from 1) is about node `nodes[n]`. `places` are
     where inputs begin among all that float; maps, constants and flags are passed along."""
 
@@ -54,7 +54,7 @@ class Written:
     flags: Array
 
 
-def write(program: Program, values: Mapping[str, Array], dtype: str) -> Written:
+def write(program: Program, values: Mapping[str, Array], dtype: str) -> GeneratedCode:
     """The program in one dtype. `values` are needed of inputs that are whole numbers or masks.
 
     Raises NodeFault from Unsupported, naming an operation that is missing.
@@ -73,7 +73,7 @@ def write(program: Program, values: Mapping[str, Array], dtype: str) -> Written:
     unit.operations(body)
     output = body.array(program.output, "float")
     unit.function("std::vector<T>", "program", ", const std::vector<T>& inputs", body, output)
-    return Written(
+    return GeneratedCode(
         text=unit.text + _ENTRY.format(dtype=dtype, real=REALS[dtype]),
         nodes=unit.nodes,
         places=places,

@@ -19,7 +19,7 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax.walk import CALLS, STOP, Walk
 from gradcheck_cli.engines.jax.wide import inner_of
-from gradcheck_cli.engines.layer.custom import MOST_BOUNDS, NEAR_POLES, Unbounded
+from gradcheck_cli.engines.layer.custom import MOST_BOUNDS, NEAR_POLES, UnclippedGradients
 from gradcheck_cli.engines.layer.source_lines import Places
 
 BOUNDS = frozenset(["max", "min", "clamp"])
@@ -103,12 +103,12 @@ class _Bounds(Walk):
         self._after.update((id(y), after) for y in results)
 
 
-def unbounded(
+def unclipped_gradients(
     call: Callable[..., list[Any]],
     leaves: Mapping[str, Any],
     wrt: Sequence[str],
     rows: Sequence[list[Any]],
-) -> list[Unbounded]:
+) -> list[UnclippedGradients]:
     """The gradients with each bound lifted that stands by a pole. `call` takes the `leaves` in
     order; `rows` has the cotangents of each backward pass."""
     arrays = list(leaves.values())
@@ -130,7 +130,7 @@ def unbounded(
             name: np.stack([np.asarray(g).astype(np.float64).reshape(-1) for g in parts])
             for name, parts in zip(wrt, passes, strict=True)
         }
-        found.append(Unbounded(bound.pole, bound.place, gradients))
+        found.append(UnclippedGradients(bound.pole, bound.place, gradients))
     return found
 
 

@@ -19,7 +19,7 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
 from gradcheck_cli.engines.layer.capture import of_a_library
-from gradcheck_cli.engines.layer.custom import CustomCall
+from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall
 from gradcheck_cli.engines.layer.source_lines import Places
 
 # that are looked at; a layer that calls one function in a long loop has more. Where that is a scan,
@@ -31,31 +31,6 @@ _KINDS = (jax.custom_vjp, jax.custom_jvp)
 
 class _Enough(Exception):
     """There have been as many calls as are looked at."""
-
-
-class Alone:
-    """One function, called as it was in the run but for some of its arguments.
-
-    It has no attributes by which its arguments could be taken for what it captured.
-    """
-
-    __slots__ = ("__name__", "_call")
-
-    def __init__(self, call: _Call, places: Sequence[int]) -> None:
-        structure = jax.tree.structure((call.args, call.kwargs))
-
-        def alone(given: Sequence[Any]) -> Any:
-            filled = list(call.values)
-            for place, array in zip(places, given, strict=True):
-                filled[place] = array
-            args, kwargs = jax.tree.unflatten(structure, filled)
-            return call.function(*args, **kwargs)
-
-        self._call = alone
-        self.__name__ = _name_of(call.function)
-
-    def __call__(self, *arrays: Any) -> Any:
-        return self._call(arrays)
 
 
 @dataclass(slots=True)
@@ -71,6 +46,11 @@ class _Call:
     names: list[str] = field(default_factory=list)
     indices: list[int] = field(default_factory=list)
     through: list[set[str]] = field(default_factory=list)
+
+    def again(self, *values: Any) -> Any:
+        structure = jax.tree.structure((self.args, self.kwargs))
+        args, kwargs = jax.tree.unflatten(structure, values)
+        return self.function(*args, **kwargs)
 
 
 def custom_calls(
@@ -201,7 +181,7 @@ def _described(call: _Call) -> CustomCall | None:
     stated = None if of_a_library(getattr(stated, "__module__", None)) else stated
     return CustomCall(
         name=_name_of(call.function),
-        live=Alone(call, places),
+        live=IsolatedCall(_name_of(call.function), call.again, call.values, places),
         values={names[place]: _floats(call.values[place]) for place in places},
         moving=tuple(names[place] for place in places if call.through[place]),
         reaches=frozenset[str]().union(*(call.through[place] for place in places)),

@@ -33,7 +33,7 @@ from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Unbounded
+    from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, UnclippedGradients
     from gradcheck_cli.engines.layer.recording import Recording
 
 
@@ -349,11 +349,13 @@ class JaxSubject(LayerSubject):
             cuts = uncut(call, leaves, self.wrt, bars)
         return plain, cuts
 
-    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
-        from gradcheck_cli.engines.jax.bounds import unbounded
+    def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
+        from gradcheck_cli.engines.jax.bounds import unclipped_gradients
 
         with self._opened() as (call, leaves, _):
-            return unbounded(call, leaves, self.wrt, [self.cotangents(row) for row in rows])
+            return unclipped_gradients(
+                call, leaves, self.wrt, [self.cotangents(row) for row in rows]
+            )
 
     def held_call(self, held: Held) -> Callable[[dict[str, Any]], list[Any]]:
         from gradcheck_cli.engines.jax.held import HeldRun

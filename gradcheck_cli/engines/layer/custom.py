@@ -12,6 +12,32 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import Step
 
+MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loop has more
+
+
+class IsolatedCall:
+    """`call(*args)`, as it was in the run but for the arguments at these `places`.
+
+    It has no attributes by which its arguments could be taken for what it captured.
+    """
+
+    __slots__ = ("__name__", "_call")
+
+    def __init__(
+        self, name: str, call: Callable[..., Any], args: Sequence[Any], places: Sequence[int]
+    ) -> None:
+        def isolated(arrays: Sequence[Any]) -> Any:
+            filled = list(args)
+            for place, array in zip(places, arrays, strict=True):
+                filled[place] = array
+            return call(*filled)
+
+        self._call = isolated
+        self.__name__ = name
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self._call(arrays)
+
 
 @dataclass(frozen=True, slots=True)
 class CustomCall:
@@ -80,7 +106,7 @@ smaller; a floor of 1e-2 is a choice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unbounded:
+class UnclippedGradients:
     """A bound that keeps a number away from the `pole` of an operation, and the layer's `gradients`
     (k, n) by leaf (None: none at all) where the number goes on as it was."""
 

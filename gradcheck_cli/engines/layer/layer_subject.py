@@ -22,7 +22,7 @@ from gradcheck_cli.engines.layer.custom import (
     GradientBarrier,
     Lines,
     Passes,
-    Unbounded,
+    UnclippedGradients,
 )
 from gradcheck_cli.engines.layer.framework_layer import VJP, FrameworkLayer
 from gradcheck_cli.engines.layer.subject import (
@@ -284,7 +284,7 @@ class LayerSubject(FrameworkLayer):
         """None, where there is no graph."""
         return {}, ()
 
-    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+    def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
         """None, where bounds are not looked for."""
         return ()
 

@@ -17,7 +17,12 @@ from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.casts import Cast
-    from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Lines, Unbounded
+    from gradcheck_cli.engines.layer.custom import (
+        CustomCall,
+        GradientBarrier,
+        Lines,
+        UnclippedGradients,
+    )
     from gradcheck_cli.engines.layer.held import Held
     from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
@@ -223,7 +228,7 @@ class Subject(Protocol):
         graph."""
         ...
 
-    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
+    def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
         """rows @ J by leaf with each bound lifted that keeps a number away from a pole, as far as
         they are seen."""
         ...

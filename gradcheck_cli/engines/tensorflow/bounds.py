@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.layer.custom import MOST_BOUNDS, NEAR_POLES, Unbounded
+from gradcheck_cli.engines.layer.custom import MOST_BOUNDS, NEAR_POLES, UnclippedGradients
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.tensorflow.casts import Run, around_operations, tensors
 from gradcheck_cli.engines.tensorflow.state import numbers
@@ -86,9 +86,9 @@ class _Bounds:
         self._after.update((number, after) for number in _ids([result]))
 
 
-def unbounded(
+def unclipped_gradients(
     followed: Sequence[Any], forward: Callable[[], Any], run: Callable[[], Mapping[str, Any]]
-) -> list[Unbounded]:
+) -> list[UnclippedGradients]:
     """The gradients with each bound lifted that stands by a pole. `forward` makes a forward pass
     of what is `followed`; `run` one with backward passes, and gives the gradients by leaf."""
     seen = _Bounds(followed)
@@ -97,7 +97,7 @@ def unbounded(
     found = []
     for bound in [one for one in seen.found if one.pole][:MOST_BOUNDS]:
         with around_operations(_Bounds((), bound).handle):
-            found.append(Unbounded(bound.pole, bound.place, run()))
+            found.append(UnclippedGradients(bound.pole, bound.place, run()))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,37 +14,11 @@ from tensorflow.python.ops import custom_gradient
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.capture import of_a_library
-from gradcheck_cli.engines.layer.custom import CustomCall, Passes
+from gradcheck_cli.engines.layer.custom import MOST_CALLS, CustomCall, IsolatedCall, Passes
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.tensorflow.state import numbers
 
-MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loop has more
-
 DECORATOR = "_eager_mode_decorator"  # tensorflow/python/ops/custom_gradient.py
-
-
-class Alone:
-    """One function, called as it was in the run but for some of its arguments.
-
-    It has no attributes by which its arguments could be taken for what it captured.
-    """
-
-    __slots__ = ("__name__", "_call")
-
-    def __init__(self, call: _Call, places: Sequence[int]) -> None:
-        stated = tf.custom_gradient(call.function)
-
-        def alone(given: Sequence[Any]) -> Any:
-            filled = list(call.args)
-            for place, array in zip(places, given, strict=True):
-                filled[place] = array
-            return stated(*filled, **call.kwargs)
-
-        self._call = alone
-        self.__name__ = call.function.__name__
-
-    def __call__(self, *arrays: Any) -> Any:
-        return self._call(arrays)
 
 
 @dataclass(slots=True)
@@ -101,9 +75,10 @@ def _described(call: _Call, passes: Passes) -> CustomCall:
     names = _parameters(call.function, len(call.args))
     assert passes.reached is not None
     called = [names[i] for i in places]
+    stated = functools.partial(tf.custom_gradient(call.function), **call.kwargs)
     return CustomCall(
         name=call.function.__name__,
-        live=Alone(call, places),
+        live=IsolatedCall(call.function.__name__, stated, call.args, places),
         values={n: numbers(call.args[i]) for n, i in zip(called, places, strict=True)},
         moving=tuple(called),
         reaches=passes.reached([call.args[i] for i in places]),

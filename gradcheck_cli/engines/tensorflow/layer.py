@@ -14,7 +14,12 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.layer.casts import Cast
-from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Lines, Unbounded
+from gradcheck_cli.engines.layer.custom import (
+    CustomCall,
+    GradientBarrier,
+    Lines,
+    UnclippedGradients,
+)
 from gradcheck_cli.engines.layer.framework_layer import Written, differing
 from gradcheck_cli.engines.layer.held import Held
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
@@ -302,8 +307,8 @@ class TensorFlowSubject(LayerSubject):
 
         return uncut(run)
 
-    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
-        from gradcheck_cli.engines.tensorflow.bounds import unbounded
+    def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
+        from gradcheck_cli.engines.tensorflow.bounds import unclipped_gradients
 
         def gradients() -> Mapping[str, Array | None]:
             with eagerly(self.tf):
@@ -311,7 +316,7 @@ class TensorFlowSubject(LayerSubject):
 
         with self.passes() as passes:
             followed = [passes.leaves[name] for name in passes.wrt]
-            return unbounded(followed, passes.call, gradients)
+            return unclipped_gradients(followed, passes.call, gradients)
 
     def held_call(self, held: Held) -> Callable[[dict[str, Any]], list[Any]]:
         from gradcheck_cli.engines.tensorflow.held import holding

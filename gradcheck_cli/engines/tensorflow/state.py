@@ -29,7 +29,7 @@ class Found:
     seed: bool = False
 
 
-class Held(ABC):
+class HeldVariable(ABC):
     """One of them while the layer runs: at its value, rounded to the problem's format, or at
     another. `source` is what a tape watches, `swapped` whether it is another object than the
     user's."""
@@ -69,7 +69,7 @@ class Held(ABC):
         return self.written
 
 
-class _Variable(Held):
+class _Variable(HeldVariable):
     def __init__(self, tf: Any, found: Found, dtype: str, rounding: str) -> None:
         super().__init__(tf, found, dtype, rounding)
         self._base = self.tensor(self.value) if self.floating else None
@@ -142,7 +142,7 @@ class Swapped(_Variable):
                 put(self.found.original)
 
 
-class Constant(Held):
+class Constant(HeldVariable):
     """A tensor or a NumPy array: another stands in its place."""
 
     def __init__(self, tf: Any, found: Found, dtype: str, rounding: str) -> None:
@@ -181,7 +181,7 @@ class Constant(Held):
             put(before if self._inside else self.found.original)
 
 
-def held(tf: Any, found: Found, dtype: str, rounding: str) -> Held:
+def held(tf: Any, found: Found, dtype: str, rounding: str) -> HeldVariable:
     """What suits the object and the dtype."""
     if not isinstance(found.original, tf.Variable):
         return Constant(tf, found, dtype, rounding)

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.engines.layer.custom import MOST_BOUNDS, NEAR_POLES, Unbounded
+from gradcheck_cli.engines.layer.custom import MOST_BOUNDS, NEAR_POLES, UnclippedGradients
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.custom_functions import below
 from gradcheck_cli.engines.torch.detached import asks, in_a_function
@@ -96,7 +96,7 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
                     bound.pole = bound.pole or name.strip("_")
 
 
-def unbounded(run: Callable[[], Mapping[str, Any]]) -> list[Unbounded]:
+def unclipped_gradients(run: Callable[[], Mapping[str, Any]]) -> list[UnclippedGradients]:
     """The gradients with each bound lifted that stands by a pole. `run` makes a forward pass and
     backward passes, and gives the gradients by leaf."""
     with _Mode() as seen:
@@ -105,7 +105,7 @@ def unbounded(run: Callable[[], Mapping[str, Any]]) -> list[Unbounded]:
     for bound in [one for one in seen.bounds if one.pole][:MOST_BOUNDS]:
         try:
             with _Mode(bound):
-                found.append(Unbounded(bound.pole, bound.place, run()))
+                found.append(UnclippedGradients(bound.pole, bound.place, run()))
         except RuntimeError:  # it does not run without the bound: nothing is known
             continue
     return found

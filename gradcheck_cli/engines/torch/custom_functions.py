@@ -13,33 +13,10 @@ from torch.autograd.function import once_differentiable
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.layer.custom import CustomCall, Passes
+from gradcheck_cli.engines.layer.custom import MOST_CALLS, CustomCall, IsolatedCall, Passes
 from gradcheck_cli.engines.layer.source_lines import FRAMEWORKS, Places
 
 _ONCE = once_differentiable(lambda ctx: None).__code__  # that of every such backward
-MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loop has more
-
-
-class Alone:
-    """One function, called as it was in the run but for some of its arguments.
-
-    It has no attributes by which its arguments could be taken for what it captured.
-    """
-
-    __slots__ = ("__name__", "_call")
-
-    def __init__(self, cls: Any, args: Sequence[Any], places: Sequence[int]) -> None:
-        def call(given: Sequence[Any]) -> Any:
-            filled = list(args)
-            for place, array in zip(places, given, strict=True):
-                filled[place] = array
-            return cls.apply(*filled)
-
-        self._call = call
-        self.__name__ = cls.__name__
-
-    def __call__(self, *arrays: Any) -> Any:
-        return self._call(arrays)
 
 
 @dataclass(slots=True)
@@ -110,8 +87,15 @@ def _watched(cls: Any, calls: list[_Call]) -> Iterator[None]:
             calls.append(_Call(cls, given, number, places.running()))
         return forward(*args)
 
+    with replaced_forward(cls, watched):
+        yield
+
+
+@contextmanager
+def replaced_forward(cls: Any, forward: Callable[..., Any]) -> Iterator[None]:
+    """The class has this forward meanwhile."""
     own = cls.__dict__.get("forward")
-    cls.forward = staticmethod(watched)
+    cls.forward = staticmethod(forward)
     try:
         yield
     finally:
@@ -146,7 +130,7 @@ def _described(
     own = call.cls.__dict__.get("vjp", call.cls.backward)
     return CustomCall(
         name=call.cls.__name__,
-        live=Alone(call.cls, call.args, places),
+        live=IsolatedCall(call.cls.__name__, call.cls.apply, call.args, places),
         values={n: numpy(call.args[i]) for n, i in zip(called, places, strict=True)},
         moving=tuple(n for n, i in zip(called, places, strict=True) if call.args[i].requires_grad),
         reaches=frozenset(name for key, name in names.items() if key in reached),

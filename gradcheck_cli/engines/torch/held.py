@@ -15,7 +15,11 @@ from torch.utils._pytree import tree_leaves, tree_map
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.held import Given, Held, NotHeld, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
-from gradcheck_cli.engines.torch.custom_functions import is_separate, parameters_of
+from gradcheck_cli.engines.torch.custom_functions import (
+    is_separate,
+    parameters_of,
+    replaced_forward,
+)
 from gradcheck_cli.engines.torch.detached import AS_NUMBERS, asks, in_a_function, is_cut, name_of
 
 Numpy = Callable[[Any], Array]
@@ -69,7 +73,7 @@ def holding(held: Held, classes: Collection[Any], numpy: Numpy) -> Iterator[None
 
 @contextmanager
 def _patched(cls: Any, held: Held, which: int, numpy: Numpy) -> Iterator[None]:
-    forward, own = cls.forward, cls.__dict__.get("forward")
+    forward = cls.forward
     separate, names = is_separate(cls), parameters_of(cls)
     places = Places(__name__)
 
@@ -92,14 +96,8 @@ def _patched(cls: Any, held: Held, which: int, numpy: Numpy) -> Iterator[None]:
                 raise NotHeld(held.found[which].design, UNDER_TRANSFORMS) from error
             raise
 
-    cls.forward = staticmethod(patched_or_why)
-    try:
+    with replaced_forward(cls, patched_or_why):
         yield
-    finally:
-        if own is None:
-            del cls.forward
-        else:
-            cls.forward = own
 
 
 def _given(names: Sequence[str], args: Sequence[Any], numpy: Numpy) -> Given:

@@ -16,7 +16,12 @@ from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.layer.casts import Cast
-from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Lines, Unbounded
+from gradcheck_cli.engines.layer.custom import (
+    CustomCall,
+    GradientBarrier,
+    Lines,
+    UnclippedGradients,
+)
 from gradcheck_cli.engines.layer.framework_layer import VJP, Written
 from gradcheck_cli.engines.layer.held import Held
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
@@ -305,10 +310,10 @@ class TorchSubject(LayerSubject):
 
     # What is inside
 
-    def unbounded(self, rows: Array) -> Sequence[Unbounded]:
-        from gradcheck_cli.engines.torch.bounds import unbounded
+    def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
+        from gradcheck_cli.engines.torch.bounds import unclipped_gradients
 
-        return unbounded(lambda: self.run(Call(cotangents=rows)).gradients)
+        return unclipped_gradients(lambda: self.run(Call(cotangents=rows)).gradients)
 
     def held_call(self, held: Held) -> Callable[[dict[str, Any]], list[Any]]:
         from gradcheck_cli.engines.torch.custom_functions import classes_of

@@ -20,7 +20,7 @@ Made = Callable[[Array], Any]
 
 
 @dataclass(slots=True)
-class Held:
+class HeldVariable:
     """A tensor of the layer. `data` is what it holds at a call that has no other value for it, in
     the dtype of the subject; `trained`, whether it asks for gradients."""
 
@@ -38,9 +38,9 @@ class State:
         self._torch = torch
         self._device = torch.device(device)
         self._rounded, self._floats = rounded, floats
-        self.named: dict[str, Held] = {}
+        self.named: dict[str, HeldVariable] = {}
         self.notes: list[str] = []
-        self._counters: list[Held] = []
+        self._counters: list[HeldVariable] = []
         self._modules: list[Any] = []
         self._streams = _streams(torch, self._device)
         self._random = [stream.start(seed) for stream in self._streams]
@@ -54,9 +54,9 @@ class State:
         module = module.to(self._device, self._floats)
         for name, tensor in module.named_parameters():
             tensor.grad = None
-            self.named[name] = Held(tensor, tensor.data, "parameter", tensor.requires_grad)
+            self.named[name] = HeldVariable(tensor, tensor.data, "parameter", tensor.requires_grad)
         for name, tensor in module.named_buffers():
-            self.named[name] = Held(tensor, tensor.data, "buffer", False)
+            self.named[name] = HeldVariable(tensor, tensor.data, "buffer", False)
         self._modules.append(module)
         self._note_padding(module)
         return module
@@ -84,12 +84,14 @@ class State:
 
     def _lend(self, name: str, tensor: Any) -> None:
         if not tensor.is_floating_point():
-            self._counters.append(Held(tensor, tensor.data.to(self._device), "captured", False))
+            self._counters.append(
+                HeldVariable(tensor, tensor.data.to(self._device), "captured", False)
+            )
         elif tensor.requires_grad and not tensor.is_leaf:
             self.notes.append(f"`{name}`, which the layer captured, is no leaf: not checked")
         else:
             data = tensor.detach().to(self._rounded).to(self._device, self._floats)
-            self.named[name] = Held(tensor, data, "captured", tensor.requires_grad)
+            self.named[name] = HeldVariable(tensor, data, "captured", tensor.requires_grad)
 
     def settle(self, values: Mapping[str, Array], made: Made) -> None:
         """What the request gives some of the tensors."""

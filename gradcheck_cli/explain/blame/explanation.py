@@ -40,23 +40,23 @@ OF_THE_OUTPUT = (Codes.NON_FINITE_OUTPUT, Codes.UNSTABLE_OUTPUT)
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class Symptom:
     """What kind of bad number a finding speaks of, and where it is looked for first."""
 
     bad: Bad
     backward_first: bool = False
 
 
-def sought(code: str, traces: Traces) -> Sought | None:
+def symptom_of(code: str, traces: Traces) -> Symptom | None:
     """What is looked for; None for a finding that no operation is to blame for."""
     return {
-        Codes.NAN_GRADIENT: Sought(not_finite),
-        Codes.INFINITE_GRADIENT: Sought(not_finite),
-        Codes.NON_FINITE_OUTPUT: Sought(not_finite),
-        Codes.PRECISION_LOSS: Sought(lossy(traces.fmt)),
-        Codes.UNDERFLOW_TO_ZERO: Sought(vanished, backward_first=True),
-        Codes.UNSTABLE_OUTPUT: Sought(lossy(traces.fmt)),
-        Codes.ILL_CONDITIONED: Sought(lossy(traces.fmt)),
+        Codes.NAN_GRADIENT: Symptom(not_finite),
+        Codes.INFINITE_GRADIENT: Symptom(not_finite),
+        Codes.NON_FINITE_OUTPUT: Symptom(not_finite),
+        Codes.PRECISION_LOSS: Symptom(lossy(traces.fmt)),
+        Codes.UNDERFLOW_TO_ZERO: Symptom(vanished, backward_first=True),
+        Codes.UNSTABLE_OUTPUT: Symptom(lossy(traces.fmt)),
+        Codes.ILL_CONDITIONED: Symptom(lossy(traces.fmt)),
     }.get(code)
 
 
@@ -82,7 +82,7 @@ def _executed(traces: Traces, code: str) -> _Executed:
 
 def blame(traces: Traces, code: str) -> Cause | None:
     """The operation that is to blame for a finding with this code, or None where none is found."""
-    wanted = sought(code, traces)
+    wanted = symptom_of(code, traces)
     if wanted is None:
         return None
     executed = _executed(traces, code)

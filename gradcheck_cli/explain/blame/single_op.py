@@ -15,7 +15,7 @@ from gradcheck_cli.truth.plain import elementwise
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class SingleOp:
     """`program` is one call whose arguments are the inputs a0, a1, ...; `wrt` are the floating
     ones."""
 
@@ -24,7 +24,7 @@ class Alone:
     wrt: tuple[str, ...]
 
 
-def alone(node: Node, args: Sequence[Array]) -> Alone:
+def single_op(node: Node, args: Sequence[Array]) -> SingleOp:
     """The call `node` with these arrays as its arguments."""
     names = [f"a{k}" for k in range(len(args))]
     inputs = [
@@ -43,7 +43,7 @@ def alone(node: Node, args: Sequence[Array]) -> Alone:
     program = Program(
         (*inputs, call), {n: k for k, n in enumerate(names)}, (len(names),), node.text
     )
-    return Alone(program, values, wrt)
+    return SingleOp(program, values, wrt)
 
 
 @dataclass(frozen=True, slots=True)

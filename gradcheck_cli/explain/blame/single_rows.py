@@ -18,7 +18,7 @@ from gradcheck_cli.domain.evaluation import Mode, Operation, Phase, Projection
 from gradcheck_cli.domain.program import Node
 from gradcheck_cli.domain.thresholds import NOTE_BITS, Cost
 from gradcheck_cli.explain.blame.first_bad_op import UNNAMED
-from gradcheck_cli.explain.blame.single_op import Alone, alone
+from gradcheck_cli.explain.blame.single_op import SingleOp, single_op
 from gradcheck_cli.explain.blame.traces import Traces
 from gradcheck_cli.explain.blame.values import element
 from reference_engine.op import Op
@@ -54,7 +54,7 @@ def _is_known(row: Op, node: Node) -> bool:
     return row.elementwise and not row.keywords and row.arity in (len(node.args), -1)
 
 
-def _request(traces: Traces, call: Alone, mode: Mode, projection: Projection) -> TruthRequest:
+def _request(traces: Traces, call: SingleOp, mode: Mode, projection: Projection) -> TruthRequest:
     dtype = traces.fmt.name
     return TruthRequest(call.program, call.values, {}, call.wrt, dtype, {mode: projection})
 
@@ -65,7 +65,7 @@ def _value(traces: Traces, index: int, node: Node, args: Sequence[Array]) -> Ope
     y = np.asarray(traces.narrow.values[index])
     if y.dtype.kind != "f" or not _finite(y, *args):
         return None
-    exact = certify_output(_request(traces, alone(node, args), "reverse", Projection()), BUDGET)
+    exact = certify_output(_request(traces, single_op(node, args), "reverse", Projection()), BUDGET)
     if exact.value.shape != y.shape:
         return None
     return _unlike(traces, "forward", index, args, y, exact.value, exact.sure)
@@ -81,7 +81,7 @@ def _derivative(
     dots = {f"a{k}": np.asarray(derivatives.get(i, 0.0)) for k, i in enumerate(node.args)}
     if index not in derivatives or not _finite(derivatives[index], *args, *dots.values()):
         return
-    call, y_dot = alone(node, args), np.asarray(derivatives[index])
+    call, y_dot = single_op(node, args), np.asarray(derivatives[index])
     if traces.forward_mode:
         columns = {n: np.broadcast_to(dots[n], np.shape(call.values[n]))[None] for n in call.wrt}
         blocks = certify(

@@ -11,7 +11,7 @@ from gradcheck_cli.domain.program import CUSTOM, Node
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.domain.thresholds import DIFFERENT_GRADIENTS
 from gradcheck_cli.engines.kit.walker import rounded
-from gradcheck_cli.explain.blame.single_op import alone
+from gradcheck_cli.explain.blame.single_op import single_op
 from gradcheck_cli.explain.blame.values import apart
 
 Both = dict[str, tuple[Array, Array]]
@@ -57,7 +57,7 @@ def _compare(
     index: int, node: Node, args: list[Array], along: Projection, dtype: str
 ) -> Cause | None:
     assert node.custom is not None
-    call = alone(node, args)
+    call = single_op(node, args)
     mode: Mode = "reverse" if along.columns is None else "forward"
     program = rounded(call.program, dtype)
     request = TruthRequest(program, call.values, {}, call.wrt, dtype, {mode: along})

@@ -33,7 +33,7 @@ FLOOR: Enough = 32.0
 
 
 @dataclass(slots=True)
-class Look:
+class Probe:
     """What a few steps say: the estimate (k,) with its bars, what the point is, and whether the
     expected derivative lies within every bar. Where one-sided quotients stay `apart` as steps
     shrink, and are no kink, these steps are too few to say what the point is. `level` is where the
@@ -79,7 +79,7 @@ class Line:
         return np.stack([self.known[float(step)] for step in steps])
 
 
-def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Look | None:
+def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Probe | None:
     """`levels` central differences, from one level of `climb` down; None where a step leaves the
     domain or a value is not finite."""
     steps = FIRST_STEP * line.scale * np.ldexp(1.0, -np.arange(level, level + levels))
@@ -95,10 +95,10 @@ def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Look 
     agrees = np.abs(estimate.value - expected) <= estimate.error
     apart = _bends(ladder)
     sides = classify(ladder) if apart else even(estimate)
-    return Look(estimate, sides, steepest_of(ladder), agrees, apart, level, levels)
+    return Probe(estimate, sides, steepest_of(ladder), agrees, apart, level, levels)
 
 
-def first_look(line: Line, expected: Float, relative: float, level: int) -> Look | None:
+def first_look(line: Line, expected: Float, relative: float, level: int) -> Probe | None:
     """A look at LEVELS steps; without the longest of them where bars are as narrow as is wanted
     even so."""
     found = None
@@ -124,24 +124,24 @@ def even(estimate: Estimate) -> Sides:
     return Sides(smooth, estimate, estimate, np.zeros(estimate.value.size, dtype=np.bool_))
 
 
-def narrow(found: Look, line: Line, expected: Float, relative: float) -> bool:
+def narrow(found: Probe, line: Line, expected: Float, relative: float) -> bool:
     """Whether the bars say enough: beside the slope, or as much as rounding lets any say."""
     last = FIRST_STEP * line.scale * 2.0 ** (1 - found.level - found.levels)
     enough = np.maximum(relative * _size(found, expected), FLOOR * line.noise / last)
     return bool(np.all(found.estimate.error <= enough))
 
 
-def _size(found: Look, expected: Float) -> Float:
+def _size(found: Probe, expected: Float) -> Float:
     """How large the slope is on any step, (k,)."""
     return np.maximum(np.abs(expected), found.steepest)
 
 
-def descend(line: Line, expected: Float, relative: float, level: int = FIRST_LEVEL) -> Look | None:
+def descend(line: Line, expected: Float, relative: float, level: int = FIRST_LEVEL) -> Probe | None:
     """Looks at ever smaller steps until bars are narrow and hold what is expected, until two looks
     in a row contradict it and not each other, or until rounding is larger than all contradictions.
     Kinks that are near, but not at the point, are left behind like this. None: no look was
     possible."""
-    last: Look | None = None
+    last: Probe | None = None
     while level < DEEPEST:
         found = first_look(line, expected, relative, level)
         level += LEVELS
@@ -161,7 +161,7 @@ def descend(line: Line, expected: Float, relative: float, level: int = FIRST_LEV
     return last
 
 
-def same_story(one: Look, other: Look) -> bool:
+def same_story(one: Probe, other: Probe) -> bool:
     """Both contradict what was expected, and their bars meet, where either does."""
     off = ~(one.agrees & other.agrees)
     gap = np.abs(one.estimate.value - other.estimate.value)

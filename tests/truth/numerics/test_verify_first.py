@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.truth import PointKind
-from gradcheck_cli.truth.numerics.verify_first import LEVELS, RELATIVE, Line, Look, descend
+from gradcheck_cli.truth.numerics.verify_first import LEVELS, RELATIVE, Line, Probe, descend
 
 U = 2.0**-53
 
@@ -29,7 +29,7 @@ class Counted:
         self.evaluations += len(steps)
         return np.stack([self._both(t) for t in steps])
 
-    def look(self, expected: np.ndarray | None = None) -> Look:
+    def look(self, expected: np.ndarray | None = None) -> Probe:
         found = descend(self.line, self.slope if expected is None else expected, RELATIVE)
         assert found is not None
         return found
