@@ -1,7 +1,8 @@
 """Kinks of a layer that show along no axis: differences next to the point, where no tie is left.
 
 At a tie of three or more numbers, as in a median, every partial derivative may exist and say
-nothing of the function. Where a gradient contradicts them, slopes are taken a little way off in
+nothing of the function; and where there is a kink along an axis, too, its two sides need not be all
+limits. Where a gradient contradicts them, slopes are taken a little way off in
 directions drawn at random: those that stay apart as the way becomes shorter are limits of the
 gradient, and their hull is Clarke's generalised gradient.
 """
@@ -38,11 +39,15 @@ def cornered(
     seed: int,
 ) -> Merged:
     """The block of leaf `name` where smooth entries (m, n) that contradict the `gradient` turn out
-    to be kinks: between their limits, or without bounds where not every limit was met twice.
-    `several` are the outputs (k, m) at several inputs."""
+    to be kinks: between their limits, or without bounds where not every limit was met twice. At
+    kinks that contradict it, the limits that were met widen the bounds. `several` are the outputs
+    (k, m) at several inputs."""
     with np.errstate(all="ignore"):
         apart = np.abs(gradient - found.value) > found.error
-    off = (merged.kind == PointKind.SMOOTH) & ~merged.confirmed & np.isfinite(gradient) & apart
+        outside = np.fmax(merged.lower - gradient, gradient - merged.upper) > merged.error
+    kinks = (merged.kind == PointKind.KINK) & outside
+    off = (merged.kind == PointKind.SMOOTH) & ~merged.confirmed & apart | kinks
+    off &= np.isfinite(gradient)
     columns = np.flatnonzero(np.any(off, axis=0))
     if not 0 < len(columns) <= MOST:
         return merged
@@ -66,10 +71,11 @@ def cornered(
     lower, upper = merged.lower.copy(), merged.upper.copy()
     for row, column in np.argwhere(rough):
         place = int(np.searchsorted(columns, column))
-        limits = np.append(near[:, row, place], found.value[row, column])
+        own = (lower, upper) if kinks[row, column] else (found.value, found.value)
+        limits = [*near[:, row, place], *(side[row, column] for side in own)]
         met = _met(near[:, row, place], CORNER_ALIKE * float(largest[row, 0]))
         lower[row, column], upper[row, column] = (
-            (np.min(limits), np.max(limits)) if met else (-np.inf, np.inf)
+            (np.min(limits), np.max(limits)) if met or kinks[row, column] else (-np.inf, np.inf)
         )
     slack = CORNER_ALIKE * np.broadcast_to(largest, off.shape)
     return replace(

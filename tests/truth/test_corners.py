@@ -110,6 +110,46 @@ def test_a_tie_of_three_is_a_kink_and_a_wrong_gradient_stays_wrong(
     assert codes(layer, x) == {code}
 
 
+class Sparsemax(torch.autograd.Function):
+    """The projection on the simplex, by its threshold. What is at the threshold counts as support:
+    one of the limits."""
+
+    factor = 1.0
+
+    @staticmethod
+    def forward(ctx: Any, z: Any) -> Any:
+        ordered = torch.sort(z, descending=True).values
+        means = (ordered.cumsum(0) - 1) / torch.arange(1, len(z) + 1, dtype=z.dtype)
+        threshold = means[int((ordered > means).sum()) - 1]
+        ctx.save_for_backward((z >= threshold).to(z.dtype))
+        return (z - threshold).clamp(min=0)
+
+    @classmethod
+    def pulled(cls, ctx: Any, y_bar: Any) -> Any:
+        (support,) = ctx.saved_tensors
+        return cls.factor * support * (y_bar - (y_bar * support).sum() / support.sum())
+
+    @staticmethod
+    def backward(ctx: Any, y_bar: Any) -> Any:
+        return Sparsemax.pulled(ctx, y_bar)
+
+
+class TooSteep(Sparsemax):
+    factor = 1.2
+
+    @staticmethod
+    def backward(ctx: Any, y_bar: Any) -> Any:
+        return TooSteep.pulled(ctx, y_bar)
+
+
+@pytest.mark.parametrize("z", [[1.0, 0.0, 0.0], [0.5, 0.5, -0.5], [0.25, 1.25, 0.25, 0.25]])
+def test_limits_beside_a_kink_along_an_axis_are_right(z: list[float]) -> None:
+    """Along z[1] the slopes at (1, 0, 0) are 0 and 1/2; with three numbers in the support it is
+    2/3."""
+    assert codes(Sparsemax.apply, z) <= {"GC401", "GC501"}
+    assert "GC101" in codes(TooSteep.apply, z)
+
+
 def entropy(logits: Any) -> Any:
     log_p = torch.log_softmax(logits, -1)
     return -(torch.exp(log_p) * log_p).sum()
