@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradcheck_cli.checks.traced_entry import Sought
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
@@ -81,6 +82,19 @@ def difference(
             break
         last, step = estimate, step / 4
     return best, bar
+
+
+def entry_by_differences(subject: Subject, sought: Sought) -> tuple[float, float]:
+    """The sought entry of the Jacobian, and an error bar."""
+    leaf = next(leaf for leaf in subject.leaves if leaf.name == sought.leaf)
+    size = scale_of(leaf.value)
+    along: Array = np.zeros(leaf.size)
+    along[sought.flat] = 1.0
+    if sought.direction is not None:
+        along = sought.direction
+    moved = size * along.reshape(leaf.value.shape)
+    found, bar = difference(subject, leaf.name, leaf.value, moved, sought.row)
+    return found / size, bar / size
 
 
 def _factor(pairs: list[tuple[float, float]]) -> float | None:

@@ -16,14 +16,19 @@ import numpy as np
 
 from gradcheck_cli.checks.blame import Find
 from gradcheck_cli.checks.by_design import declared_in
-from gradcheck_cli.checks.products import Product, difference, wrong_products
+from gradcheck_cli.checks.products import (
+    Product,
+    difference,
+    entry_by_differences,
+    wrong_products,
+)
 from gradcheck_cli.checks.small import is_small
 from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.implementation import ByDesign, Implementation
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
@@ -33,6 +38,7 @@ from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR, Seconds
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier
+from gradcheck_cli.engines.layer.held import Held, NotHeld
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import is_internal, one_line
@@ -128,10 +134,35 @@ class WrongGradients:
                 one = _of_the_layer(one.call, finding)
             if one.call.live is None and finding.code not in WRONG:
                 continue  # digits may be lost in a right derivative
-            if finding.input is None or finding.input in one.call.reaches:
-                return _as_wrong(finding, one)
+            if finding.input is not None and finding.input not in one.call.reaches:
+                continue
+            reaches = one.call.live is None or self._reaches(one.call, finding)
+            if reaches is not False:
+                return _as_wrong(finding, one, shown=bool(reaches))
         cut = self._cut(finding)
         return finding if cut is None else replace(finding, cause=cut)
+
+    def _reaches(self, call: CustomCall, finding: Finding) -> bool | None:
+        """Whether the wrong derivative of this function reaches the entry: differences of the layer
+        change where the function moves as its backward says. A layer may never use the gradient of
+        an argument for which it is wrong, as of a buffer that it overwrites. None where that cannot
+        be seen."""
+        sought, worst = self._find(finding), finding.entries[0] if finding.entries else None
+        if sought is None or worst is None or worst.truth is None or worst.computed is None:
+            return True  # it is wrong, and no entry speaks against it
+        if finding.mode != "reverse" or self._designs:
+            return True  # what is held follows one backward, and one declaration
+        subject = Subjects(self._engine, self._problem).bound(self._subject.dtype)
+        try:
+            held = Held({0: ByDesign("", finding.span, function=call.name)}, {}, {})
+            subject.hold(held)
+            found, bar = entry_by_differences(subject, sought)
+        except NotHeld:
+            return None
+        finally:
+            subject.close()
+        least = SAME_ERROR * abs(worst.computed - worst.truth)
+        return None if not bar <= least else abs(found - worst.truth) > least
 
     def _wrong(self, mode: Mode) -> list[tuple[_Wrong, ...]]:
         """The first wrong call of each function, by its arguments."""
@@ -287,10 +318,14 @@ def _pattern(finding: Finding, one: _Wrong) -> str | None:
     return f"{one.pattern}, in `{one.call.name}` for `{one.name}`"
 
 
-def _as_wrong(finding: Finding, one: _Wrong) -> Finding:
+def _as_wrong(finding: Finding, one: _Wrong, shown: bool) -> Finding:
     """The finding as one of a wrong rule: what a wrong derivative gives is not lost by rounding,
-    even if it is nearly right, or zero."""
-    found = replace(finding, cause=_stated_wrong(finding, one), pattern=_pattern(finding, one))
+    even if it is nearly right, or zero. `shown`: differences show that it reaches the entry."""
+    cause = _stated_wrong(finding, one)
+    if not shown:
+        proof = f"{cause.proof}; that this makes the entry wrong could not be shown"
+        cause = replace(cause, proven=False, proof=proof)
+    found = replace(finding, cause=cause, pattern=_pattern(finding, one))
     if finding.code in WRONG:
         return found
     many = finding.message.partition(": ")[0]

@@ -13,7 +13,9 @@ from torch import nn
 
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.engines.layer.held import Held, NotHeld
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
+from gradcheck_cli.engines.torch.layer import TorchSubject
 from tests.checks.making import examined, layer_problem
 
 
@@ -257,3 +259,66 @@ def test_a_pair_of_numpy_functions_is_told_by_what_it_returns() -> None:
         "wrong rule",
         "x.T @ (g * (1 - y))",
     )
+
+
+class Assign(torch.autograd.Function):
+    """Writes to a copy of a buffer. Its gradient for the buffer ignores what was overwritten, which
+    matters only where the buffer depends on an input."""
+
+    @staticmethod
+    def forward(ctx: Any, buffer: Any, value: Any) -> Any:
+        return torch.cat([value, buffer[value.numel() :]])
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g, g[:2]
+
+
+class Half(Sin):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return Sin.backward(ctx, g) / 2
+
+
+def harmless_and_half(x: Any) -> Any:
+    return Assign.apply(torch.zeros_like(x) * x, x[:2].exp()) + Half.apply(x)
+
+
+def harmless_and_detached(x: Any) -> Any:
+    return Assign.apply(torch.zeros_like(x) * x, x[:2].exp()) * x.detach()
+
+
+def written_and_detached(x: Any) -> Any:
+    return Assign.apply(x.cos(), x[:2].exp())
+
+
+@pytest.mark.parametrize(
+    ("layer", "op"),
+    [
+        (harmless_and_half, Half.__qualname__),
+        (harmless_and_detached, "detach()"),
+        (written_and_detached, Assign.__qualname__),
+    ],
+)
+def test_a_wrong_function_that_nothing_depends_on_is_not_named(layer: Any, op: str) -> None:
+    answer = examined(layer, {"x": [0.3, 1.2, 0.7]}, modes=("reverse",))
+    (finding,) = answer.findings
+    assert finding.code == "GC101"
+    assert finding.cause is not None
+    assert finding.cause.op == op
+    assert finding.cause.proven
+
+
+def test_a_function_that_cannot_be_held_is_a_possible_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(self: TorchSubject, held: Held) -> None:
+        raise NotHeld(held.found[0].design, "is called another number of times nearby")
+
+    monkeypatch.setattr(TorchSubject, "hold", refused)
+    answer = examined(lambda x: Half.apply(x) * x.sum(), {"x": [0.3, 1.2]}, modes=("reverse",))
+    (finding,) = answer.findings
+    assert finding.cause is not None
+    assert finding.cause.op == Half.__qualname__
+    assert not finding.cause.proven
+    assert "could not be shown" in finding.cause.proof
