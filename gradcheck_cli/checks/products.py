@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradcheck_cli.checks.traced_entry import Sought
+from gradcheck_cli.checks.traced_entry import TracedEntry
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
@@ -84,7 +84,7 @@ def difference(
     return best, bar
 
 
-def entry_by_differences(subject: Subject, sought: Sought) -> tuple[float, float]:
+def entry_by_differences(subject: Subject, sought: TracedEntry) -> tuple[float, float]:
     """The sought entry of the Jacobian, and an error bar."""
     leaf = next(leaf for leaf in subject.leaves if leaf.name == sought.leaf)
     size = scale_of(leaf.value)
