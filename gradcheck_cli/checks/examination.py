@@ -256,9 +256,7 @@ class _Examination:
 
     def _lifted(self, layer: BoundLayer) -> ProgramTruth | None:
         """The forward of the layer as a program; None where it cannot be one, or is too large."""
-        if not is_small(layer.narrow):
-            return None
-        return lifted_truth(layer)
+        return lifted_truth(layer, self._notes) if is_small(layer.narrow) else None
 
     def _against(self, program: ProgramTruth | None, layer: BoundLayer) -> Steps[LayerAnswer]:
         """Judged against the certified truth of a program, or against differences."""

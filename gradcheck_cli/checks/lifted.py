@@ -68,19 +68,27 @@ class LiftedTruth(ProgramTruth):
         return True
 
 
-def lifted_truth(layer: BoundLayer) -> LiftedTruth | None:
+def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | None:
     """The truth about the forward of a layer; None where it is not lifted, as where it does not run
-    while it is watched. Raises what the layer raised once and not again: that is no matter of being
-    watched."""
+    while it is watched. `notes` is given the sentence that names what has no rows. Raises what the
+    layer raised once and not again: that is no matter of being watched."""
     try:
         return LiftedTruth(layer)
-    except (NotLifted, TooLarge, Unsupported):
-        return None
+    except NotLifted as refusal:
+        where = "" if refusal.place is None else f" (line {refusal.place.span.line})"
+        notes[by_differences(layer, f"{refusal}{where}")] = None
+    except (TooLarge, Unsupported):
+        pass  # nothing was promised
     except Exception as error:
         raise_if_internal(error)
         if where_it_runs(layer.highest.lift, None) is not None:
             raise
-        return None
+    return None
+
+
+def by_differences(layer: BoundLayer, reason: str) -> str:
+    """Why finite differences stand in for a certified truth, in a sentence."""
+    return f"{layer.name}: no certified truth ({reason}); finite differences decide"
 
 
 def _compare(subject: Subject, lifted: Lifted, seed: int) -> None:

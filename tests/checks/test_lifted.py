@@ -60,8 +60,12 @@ def test_a_branch_is_followed_and_its_edge_is_not() -> None:
     def on_the_edge(x: Any) -> Any:
         return (x - 0.3) * 2 if x[0] > 0.3 else (x - 0.3) * 3
 
-    assert lifted_truth(bound(branching)) is not None
-    assert lifted_truth(bound(on_the_edge)) is None
+    notes: dict[str, None] = {}
+    assert lifted_truth(bound(branching), notes) is not None
+    assert not notes
+    assert lifted_truth(bound(on_the_edge), notes) is None
+    (note,) = notes
+    assert "jump); finite differences decide" in note
 
 
 def test_a_tie_of_a_maximum_is_left_to_differences() -> None:

@@ -44,6 +44,17 @@ class Lifted:
     constants: Mapping[str, Array]
 
 
+@dataclass(frozen=True, slots=True)
+class LiftedLayer:
+    """The layer of one engine at the first point of its spec. `leaves` are the program's inputs,
+    beside its constants."""
+
+    engine: str
+    target: str
+    leaves: tuple[Leaf, ...]
+    lifted: Lifted
+
+
 def lifted(recording: Recording, leaves: Sequence[Leaf], place: Span) -> Lifted:
     """The recorded forward as a program; `place` stands for what has none in a file. Raises
     NotLifted."""

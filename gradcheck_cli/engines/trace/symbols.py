@@ -15,9 +15,10 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Node, Program
+from gradcheck_cli.engines.trace.moves import taken
 from gradcheck_cli.formula.program import Builder
 from gradcheck_cli.formula.shapes import KINDS, wanted_kinds
-from reference_engine.traced import ROWS, Traced, Value, new_level, shape_of
+from reference_engine.traced import Traced, Value, new_level, shape_of
 
 
 class Symbol(Traced):
@@ -76,45 +77,21 @@ class ProgramWriter:
 
     def moved(
         self, move: Callable[[Sequence[Array]], Sequence[Array]], args: Sequence[Value]
-    ) -> list[Symbol]:
-        """An operation that only moves numbers. It is run on their places: then each of its results
-        is taken from all numbers that it was given, one after the other, behind a zero."""
-        pool, places, end = [np.zeros(1)], [], 1
+    ) -> list[Value]:
+        """An operation that only moves numbers. It is run on their places: each of its results is
+        taken from all numbers that it was given, one after the other, behind a zero."""
+        parts: list[Value] = [np.zeros(1)]
+        places, end = [], 1
         for x in args:
             if _is_float(x):
                 size = math.prod(shape_of(x))
                 numbers = np.arange(end, end + size, dtype=np.float64)
                 places.append(numbers.reshape(shape_of(x)))
-                pool.append(ROWS["reshape"](x, shape=(size,)))
+                parts.append(x)
                 end += size
             else:  # indices, or a mask
                 places.append(x.value if isinstance(x, Symbol) else x)
-        return [self._taken(pool, np.asarray(y)) for y in move(places)]
-
-    def _taken(self, pool: Sequence[Value], places: Array) -> Symbol:
-        """The numbers of the pool at the places, as an array of their shape."""
-        only = self._only_one(pool, places)
-        if only is not None:
-            return only
-        where = places.astype(np.int64).reshape(-1)
-        flat = ROWS["take"](ROWS["concatenate"](*pool, axis=0), where, axis=0)
-        found: Symbol = ROWS["reshape"](flat, shape=places.shape)
-        return found
-
-    def _only_one(self, pool: Sequence[Value], places: Array) -> Symbol | None:
-        """What is taken from one array of the pool alone; None where it is from several."""
-        start = 0
-        for part in pool:
-            size = math.prod(shape_of(part))
-            inside = places.size and np.all((places >= start) & (places < start + size))
-            if inside and isinstance(part, Symbol):
-                where = (places.reshape(-1) - start).astype(np.int64)
-                if not np.array_equal(where, np.arange(size)):
-                    part = ROWS["take"](part, where, axis=0)
-                found: Symbol = ROWS["reshape"](part, shape=places.shape)
-                return found
-            start += size
-        return None
+        return [taken(parts, np.asarray(y)) for y in move(places)]
 
     def _constant(self, value: Any) -> int:
         """The node of a number, or of an array as one more input."""

@@ -1,0 +1,131 @@
+"""`gradcheck lift`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
+from gradcheck_cli.domain.errors import UsageError
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.report import SpecError
+    from gradcheck_cli.domain.spec import Spec
+
+
+@click.command()
+@click.argument("target", metavar="TARGET")
+@click.option(
+    "--engine",
+    metavar="ENGINE",
+    help="What the layer is written in; default: torch, or all layers of a spec.",
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An input of the layer, as a spec states it: x=[0.5, 1], 'x={shape: [2, 3], "
+    "distribution: normal}'. Once for each.",
+)
+@click.option(
+    "--arg",
+    "args",
+    multiple=True,
+    metavar="VALUE",
+    help="An argument of the constructor, where the layer is a class. In their order.",
+)
+@click.option("--seed", type=int, default=0, help="Seed of random numbers; default: 0.")
+@color_option
+def command(
+    target: str,
+    engine: str | None,
+    inputs: tuple[str, ...],
+    args: tuple[str, ...],
+    seed: int,
+    color: str | None,
+) -> int:
+    """Write the formula that a layer is, as a spec.
+
+    TARGET is a layer (layers.py:Net, torch.nn:LSTMCell) or a spec that has one. The layer runs in
+    this process, at the inputs that are given; the formula is that of the branches which it takes
+    there.
+    """
+    from gradcheck_cli.cli.exits import NOTHING_CHECKED, PASSED, USAGE
+    from gradcheck_cli.report.blocks import error_block
+    from gradcheck_cli.report.console import make_console, print_lines
+
+    prepare_streams()
+    if not _is_spec(target):
+        specs, mistakes = _read(_stated(target, engine or "torch", inputs, args))
+    elif inputs or args:
+        raise click.UsageError("--input and --arg are about a layer; a spec states its own.")
+    else:
+        specs, mistakes = _read_files(target)
+    style = style_for(sys.stderr, color)
+    for mistake in mistakes:
+        print_lines(make_console(sys.stderr, style), error_block(mistake, style))
+    if mistakes:
+        return USAGE
+    written = [text for spec in specs for text in _lifted(spec, engine, seed)]
+    click.echo("---\n".join(written), nl=False)
+    return PASSED if written else NOTHING_CHECKED
+
+
+def _lifted(spec: Spec, engine: str | None, seed: int) -> list[str]:
+    """Each layer of the spec as a spec of its own. Raises UsageError."""
+    from gradcheck_cli.engines.errors import EngineFault
+    from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
+    from gradcheck_cli.report.lifted import spec_text
+    from gradcheck_cli.run.lift import lift
+
+    if not spec.implementations:
+        return []
+    try:
+        layers = lift(spec, engine, seed)
+    except UsageError:
+        raise
+    except EngineFault as fault:
+        raise UsageError(f"`{spec.name}` is not lifted: {fault}") from fault
+    except Exception as error:
+        raise_if_internal(error)
+        raise UsageError(f"`{spec.name}` raised {one_line(error)}") from error
+    names = [spec.name if len(layers) == 1 else f"{spec.name}_{one.engine}" for one in layers]
+    return [spec_text(name, layer) for name, layer in zip(names, layers, strict=True)]
+
+
+def _read(text: str) -> tuple[list[Spec], list[SpecError]]:
+    from gradcheck_cli import specfile
+
+    return specfile.read("command line", text)
+
+
+def _read_files(path: str) -> tuple[list[Spec], list[SpecError]]:
+    from gradcheck_cli import specfile
+
+    files, mistakes, _ = specfile.expand([path])
+    read = [specfile.read(file) for file in files]
+    specs = [spec for found, _ in read for spec in found]
+    return specs, [*mistakes, *(mistake for _, found in read for mistake in found)]
+
+
+def _is_spec(target: str) -> bool:
+    return target == "-" or target.endswith((".yaml", ".yml"))
+
+
+def _stated(target: str, engine: str, inputs: Sequence[str], args: Sequence[str]) -> str:
+    """The spec that the command line states. Raises UsageError."""
+    lines = []
+    for given in inputs:
+        name, separator, value = given.partition("=")
+        if not separator:
+            raise UsageError(f"--input {given!r} has no value", "write NAME=VALUE: x=[0.5, 1]")
+        lines.append(f"  {name}: {value}")
+    if not lines:
+        raise UsageError("the layer needs an input to run", "--input x=[0.5, 1]")
+    name = target.rpartition(":")[2] or target
+    layer = f"  {engine}: {{target: '{target}', args: [{', '.join(args)}]}}"
+    return "\n".join([f"name: {name}", "inputs:", *lines, "implementations:", layer]) + "\n"
