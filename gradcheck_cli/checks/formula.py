@@ -74,18 +74,18 @@ class Formula(CaseExamination):
         seen: dict[str, dict[Any, Evaluation]] = {
             name: {} for name in ("traced", "wide", "kept", "zero")
         }
-        asked: dict[tuple[str, Any], Ask] = {}  # by what it is for in the case
+        requested: dict[tuple[str, Any], Ask] = {}  # by what it is for in the case
         for suspect in found:
             engine, mode = key = suspect.engine, suspect.mode
             problem = next(p for p in self._problems[engine] if p.mode == mode)
             traced = replace(problem, trace=suspect.trace)
-            asked["traced", key] = Ask(engine, traced)
-            asked["wide", key] = Ask(engine, replace(traced, dtype=other))
+            requested["traced", key] = Ask(engine, traced)
+            requested["wide", key] = Ask(engine, replace(traced, dtype=other))
             if zeros:
-                asked.setdefault(("kept", mode), Ask(None, problem))
-                asked.setdefault(("zero", mode), Ask(None, replace(problem, values=zeros)))
-        answers = yield list(asked.values())
-        for (name, key), answer in zip(asked, answers, strict=True):
+                requested.setdefault(("kept", mode), Ask(None, problem))
+                requested.setdefault(("zero", mode), Ask(None, replace(problem, values=zeros)))
+        answers = yield list(requested.values())
+        for (name, key), answer in zip(requested, answers, strict=True):
             if answer.failure is None:  # the first look stays as it is
                 seen[name][key] = answer
         return replace(case, **seen)  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ class Hessian:
 
     def blocks(self, subject: Subject, mode: Mode) -> Given:
         """d(ds/da)/db along the directions of b; None where there is none."""
-        asked = (
+        requested = (
             subject.hvp_forward_over_reverse
             if mode == FORWARD
             else subject.hvp_reverse_over_reverse
@@ -56,7 +56,7 @@ class Hessian:
         found: dict[tuple[str, str], Array | None] = {}
         for second in self.leaves:
             columns = [
-                asked(self.row, {second.name: along.reshape(second.value.shape)})
+                requested(self.row, {second.name: along.reshape(second.value.shape)})
                 for along in self.directions[second.name]
             ]
             for first in self.leaves:

@@ -95,8 +95,8 @@ class Projected:
             self._findings += forward.findings(self._looks, self._moved)
             self.notes += forward.notes
             self._forward = forward
-        asked = (None, *problem.modes)
-        self._findings = [finding for finding in self._findings if finding.mode in asked]
+        requested = (None, *problem.modes)
+        self._findings = [finding for finding in self._findings if finding.mode in requested]
         if self._findings or self._truth.unsure:
             yield from layer.doubt()
         checks = tuple(self._checks(time.perf_counter() - started))

@@ -84,16 +84,16 @@ def difference(
     return best, bar
 
 
-def entry_by_differences(subject: Subject, sought: TracedEntry) -> tuple[float, float]:
-    """The sought entry of the Jacobian, and an error bar."""
-    leaf = next(leaf for leaf in subject.leaves if leaf.name == sought.leaf)
+def entry_by_differences(subject: Subject, traced: TracedEntry) -> tuple[float, float]:
+    """The traced entry of the Jacobian, and an error bar."""
+    leaf = next(leaf for leaf in subject.leaves if leaf.name == traced.leaf)
     size = scale_of(leaf.value)
     along: Array = np.zeros(leaf.size)
-    along[sought.flat] = 1.0
-    if sought.direction is not None:
-        along = sought.direction
+    along[traced.flat] = 1.0
+    if traced.direction is not None:
+        along = traced.direction
     moved = size * along.reshape(leaf.value.shape)
-    found, bar = difference(subject, leaf.name, leaf.value, moved, sought.row)
+    found, bar = difference(subject, leaf.name, leaf.value, moved, traced.row)
     return found / size, bar / size
 
 

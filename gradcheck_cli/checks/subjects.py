@@ -86,7 +86,7 @@ class Subjects:
         return None
 
     def left_out(self, error: Exception) -> str | None:
-        """Why a dtype that nobody asked for is passed over, where the layer that cannot be bound in
+        """Why a dtype that nobody requested is passed over, where the layer that cannot be bound in
         it can be in another one; None where `error` stands."""
         mine = self._problem.dtype
         if self._problem.named_dtype or isinstance(error, EngineFault | BadSpec):

@@ -25,11 +25,11 @@ class TrainingPaths(Examination):
 
     def steps(self) -> Steps[None]:
         problem = self._problem
-        asked = [engine for engine, path in self._paths.items() if path is None]
+        requested = [engine for engine, path in self._paths.items() if path is None]
         exact = Ask(None, replace(problem, dtype="float64"))
-        asks = [*(Ask(engine, problem) for engine in asked), exact, Ask(None, problem)]
+        asks = [*(Ask(engine, problem) for engine in requested), exact, Ask(None, problem)]
         *found, exact_path, near = yield asks
-        self._paths |= zip(asked, found, strict=True)
+        self._paths |= zip(requested, found, strict=True)
         with self.ours("the training could not be judged"):
             self.checks, self.findings = judge_training(
                 TrainingCase(

@@ -147,8 +147,8 @@ class WrongGradients:
         change where the function moves as its backward says. A layer may never use the gradient of
         an argument for which it is wrong, as of a buffer that it overwrites. None where that cannot
         be seen."""
-        sought, worst = self._find(finding), finding.entries[0] if finding.entries else None
-        if sought is None or worst is None or worst.truth is None or worst.computed is None:
+        traced, worst = self._find(finding), finding.entries[0] if finding.entries else None
+        if traced is None or worst is None or worst.truth is None or worst.computed is None:
             return True  # it is wrong, and no entry speaks against it
         if finding.mode != "reverse" or self._designs:
             return True  # what is held follows one backward, and one declaration
@@ -156,7 +156,7 @@ class WrongGradients:
         try:
             held = Held({0: ByDesign("", finding.span, function=call.name)}, {}, {})
             subject.hold(held)
-            found, bar = entry_by_differences(subject, sought)
+            found, bar = entry_by_differences(subject, traced)
         except NotHeld:
             return None
         finally:

@@ -144,5 +144,5 @@ def _outcome(
     name = Path(path).name
     if not any(result.checks or result.findings for result in results) and not errors:
         return Outcome(name, expected, found, None, "the engine that it needs is not installed")
-    asked = notes if CODES[expected].severity == "note" and not grave else grave
-    return Outcome(name, expected, found, asked == {expected})
+    requested = notes if CODES[expected].severity == "note" and not grave else grave
+    return Outcome(name, expected, found, requested == {expected})

@@ -63,7 +63,7 @@ class Case:
     float64 already: an error that does not care for the precision is no rounding error. Where
     inputs are subnormal, `kept` has what the reference engine, which takes them as they are, gives
     at them in `dtype`, and `zero` what it gives at 0 in their places, by mode. `named`
-    are the engines that the user asked for by name, `named_modes` likewise: there GC705 is an
+    are the engines that the user requested by name, `named_modes` likewise: there GC705 is an
     error, elsewhere a note. `no_truth` says why there is none. `unweighed`: what rounding may
     cost was requested and could not be computed.
     """

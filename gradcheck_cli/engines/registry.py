@@ -115,8 +115,8 @@ def _fault(name: str, engine: object) -> str:
 
 
 class _Registry(Mapping[str, Registered]):
-    """Makes an engine when it is first asked for, which reads its table of operations; and scans
-    the entry points when it is first asked for another than the reference engine, which is always
+    """Makes an engine when it is first requested, which reads its table of operations; and scans
+    the entry points when another is first requested than the reference engine, which is always
     here."""
 
     def __init__(self) -> None:

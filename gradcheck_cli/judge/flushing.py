@@ -53,9 +53,9 @@ def _alike(case: Case, one: Evaluation, other: Evaluation) -> bool:
     whose output is lost nothing is asked."""
     if not np.all(_close(case, one.output, other.output)):
         return False
-    asked = ~lost_rows(case, one)
+    requested = ~lost_rows(case, one)
     return all(
-        np.all(_close(case, gradient.values, other.gradients[name].values) | ~asked)
+        np.all(_close(case, gradient.values, other.gradients[name].values) | ~requested)
         for name, gradient in one.gradients.items()
         if name in other.gradients
     )

@@ -90,14 +90,14 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
         if dtype not in FORMATS:
             raise UsageError(f"unknown dtype `{dtype}`", _nearest(dtype, list(FORMATS)))
     modes = options.modes.resolve(spec.modes, ())
-    asked = _asked_modes(spec, modes)
+    requested = _asked_modes(spec, modes)
     plan = Plan(
         spec=spec,
         engines=engines,
         named=named,
         dtypes=tuple(dtypes),
-        modes=asked,
-        named_modes=frozenset(asked) if modes else frozenset(),
+        modes=requested,
+        named_modes=frozenset(requested) if modes else frozenset(),
         timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
         memory=options.memory.resolve(spec.memory, usual_limit()),
         seed=options.seed,
@@ -254,7 +254,7 @@ def _look(
         )
         without: dict[str, list[str]] = {}
         for mode, (reason, left_out) in reasons.items():
-            # whoever named an engine asked for something: not every mode can be left out
+            # whoever named an engine requested something: not every mode can be left out
             named = plan.named_modes or (name in plan.named and not (left_out and problems[name]))
             if reason and named:
                 failure = Failure("unsupported", reason)

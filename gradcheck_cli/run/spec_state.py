@@ -138,7 +138,7 @@ class Work:
 
 
 def _training(plan: Plan, problem: TrainingProblem) -> TrainingPaths:
-    """Engines that do not compute on the device are silent, unless somebody asked for them."""
+    """Engines that do not compute on the device are silent, unless somebody requested them."""
     paths: dict[str, Training | None] = {}
     for name in plan.engines:
         if name not in plan.without:

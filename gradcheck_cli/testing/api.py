@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.testing.call_args import Asked
+from gradcheck_cli.testing.call_args import CheckRequest
 from gradcheck_cli.testing.formulas import check_formula
 from gradcheck_cli.testing.layers import check_layer
 from gradcheck_cli.testing.report import CheckReport, GradientError
@@ -93,7 +93,7 @@ def check(
         "device": device,
         "matmul_precision": matmul_precision,
     }
-    asked = Asked(
+    request = CheckRequest(
         layer=layer,
         inputs=inputs,
         named=named,
@@ -112,9 +112,9 @@ def check(
     )
     try:
         if isinstance(layer, str):
-            return check_formula(asked)
+            return check_formula(request)
         _no_slip(layer, named)
-        return check_layer(asked)
+        return check_layer(request)
     except UsageError as error:
         if error.help:
             error.add_note(f"help: {error.help}")

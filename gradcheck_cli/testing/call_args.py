@@ -11,7 +11,7 @@ Domain = Mapping[str, tuple[float, float]] | tuple[float, float] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckRequest:
     """The arguments of `api.check`. `settings` has what a spec may state as well, by its key."""
 
     layer: Any

@@ -15,32 +15,32 @@ from gradcheck_cli.domain.events import Finished
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.run import session
-from gradcheck_cli.testing.call_args import Asked
+from gradcheck_cli.testing.call_args import CheckRequest
 from gradcheck_cli.testing.report import CheckReport, mistakes_screen, with_calls
 from gradcheck_cli.testing.values import as_array
 
 _PATH = "formula"  # what reports show in place of a file
 
 
-def check_formula(asked: Asked) -> CheckReport:
+def check_formula(request: CheckRequest) -> CheckReport:
     """`api.check` where the layer is a formula. Engines run in processes of their own."""
-    if asked.by_design:
+    if request.by_design:
         raise UsageError("`by_design` is about layers: a formula says `stop_gradient` itself")
-    if asked.kinds:
+    if request.kinds:
         raise UsageError("`kinds` are about layers: a formula has a derivative everywhere around")
-    spec = _spec(_text(asked))
-    *_, last = session.run([spec], RunOptions(seed=asked.seed))
+    spec = _spec(_text(request))
+    *_, last = session.run([spec], RunOptions(seed=request.seed))
     assert isinstance(last, Finished)
     if last.report.interrupted:
         raise KeyboardInterrupt
-    formula = asked.layer.strip()
+    formula = request.layer.strip()
     called = spec.name if "\n" in formula else json.dumps(formula)
     return CheckReport(
         version=last.report.version,
         engines=last.report.engines,
-        seed=asked.seed,
+        seed=request.seed,
         duration_s=last.report.duration_s,
-        results=tuple(with_calls(result, called, asked.seed) for result in last.report.results),
+        results=tuple(with_calls(result, called, request.seed) for result in last.report.results),
     )
 
 
@@ -52,24 +52,26 @@ def _spec(text: str) -> Spec:
     return specs[0]
 
 
-def _text(asked: Asked) -> str:
+def _text(request: CheckRequest) -> str:
     """The formula first, so that the lines of a report are its own."""
     for key in ("backward", "model", "surrogate", "args"):
-        if getattr(asked, key):
+        if getattr(request, key):
             raise UsageError(f"`{key}` is for layers, not for a formula")
-    if asked.inputs:
+    if request.inputs:
         raise UsageError("a formula has its inputs by name", 'check("1 / exp(x)", x=100.0)')
-    values = {**asked.kwargs, **asked.named}
+    values = {**request.kwargs, **request.named}
     asking = [key for key, value in values.items() if getattr(value, "requires_grad", False)]
     rest: dict[str, Any] = {
-        "name": asked.name or "formula",
-        "inputs": {key: _input(key, value, asked.bounds(key)) for key, value in values.items()},
+        "name": request.name or "formula",
+        "inputs": {key: _input(key, value, request.bounds(key)) for key, value in values.items()},
         **({"wrt": asking} if asking else {}),
-        **asked.settings,
+        **request.settings,
     }
-    if asked.engine is not None:
-        rest["engines"] = [asked.engine] if isinstance(asked.engine, str) else list(asked.engine)
-    body = textwrap.indent(textwrap.dedent(asked.layer).strip("\n"), "  ")
+    if request.engine is not None:
+        rest["engines"] = (
+            [request.engine] if isinstance(request.engine, str) else list(request.engine)
+        )
+    body = textwrap.indent(textwrap.dedent(request.layer).strip("\n"), "  ")
     lines = [f"{key}: {json.dumps(value)}" for key, value in rest.items()]
     return "\n".join(["model: |", body, *lines, ""])
 

@@ -55,7 +55,7 @@ _RUNNER = pytest.StashKey[Runner]()
 
 
 def runner(config: pytest.Config) -> Runner:
-    """The one of this session, made when it is first asked for."""
+    """The one of this session, made when it is first requested."""
     if _RUNNER not in config.stash:
         config.stash[_RUNNER] = Runner(config.rootpath)
     return config.stash[_RUNNER]

@@ -20,7 +20,7 @@ from gradcheck_cli.run.in_process import run_here
 from gradcheck_cli.run.plan import DTYPES
 from gradcheck_cli.specfile.kinds import KINDS, wrong_shape, wrong_value
 from gradcheck_cli.specfile.settings import checked_settings
-from gradcheck_cli.testing.call_args import Asked
+from gradcheck_cli.testing.call_args import CheckRequest
 from gradcheck_cli.testing.place import name_of, place_of
 from gradcheck_cli.testing.report import CheckReport, with_calls
 from gradcheck_cli.testing.trees import opened
@@ -28,70 +28,74 @@ from gradcheck_cli.testing.values import Given, engine_of, given, gpu_of
 from gradcheck_cli.version import VERSION
 
 
-def check_layer(asked: Asked) -> CheckReport:
+def check_layer(request: CheckRequest) -> CheckReport:
     """`api.check` where the layer is no formula."""
     started = time.perf_counter()
-    live = _live(asked)
-    chosen = _registered(asked, live)
-    live, found, fixed = _given(live, asked, chosen.name)
-    spec = _spec(asked, live, found, fixed, chosen.name)
+    live = _live(request)
+    chosen = _registered(request, live)
+    live, found, fixed = _given(live, request, chosen.name)
+    spec = _spec(request, live, found, fixed, chosen.name)
     if spec.device is None:
-        spec = replace(spec, device=gpu_of(asked.layer, [*asked.inputs, *asked.named.values()]))
-    result = run_here(spec, RunOptions(seed=asked.seed))
+        spec = replace(
+            spec, device=gpu_of(request.layer, [*request.inputs, *request.named.values()])
+        )
+    result = run_here(spec, RunOptions(seed=request.seed))
     return CheckReport(
         version=VERSION,
         engines={chosen.name: chosen.version or ""},
-        seed=asked.seed,
+        seed=request.seed,
         duration_s=time.perf_counter() - started,
-        results=(with_calls(result, spec.name, asked.seed),),
+        results=(with_calls(result, spec.name, request.seed),),
     )
 
 
-def _spec(asked: Asked, live: Any, found: Given, fixed: Mapping[str, Any], engine: str) -> Spec:
-    called = asked.name or name_of(asked.layer if asked.backward else live)
-    source, span = place_of(asked.layer)
+def _spec(
+    request: CheckRequest, live: Any, found: Given, fixed: Mapping[str, Any], engine: str
+) -> Spec:
+    called = request.name or name_of(request.layer if request.backward else live)
+    source, span = place_of(request.layer)
     implementation = Implementation(
         engine=engine,
         target=called,
         folder="",
         span=span,
-        args=tuple(asked.args),
+        args=tuple(request.args),
         kwargs=fixed,
-        surrogates=_surrogates(asked.surrogate, span),
+        surrogates=_surrogates(request.surrogate, span),
         live=live,
     )
     shapes = {key: array.shape for key, array in found.arrays.items()}
-    model = None if asked.model is None else Model(asked.model, lambda start, end: span)
+    model = None if request.model is None else Model(request.model, lambda start, end: span)
     spec = Spec(
         name=called,
         source=source,
         span=span,
         program=as_program(implementation, shapes, ()),
-        points=(_inputs(found, asked),),
+        points=(_inputs(found, request),),
         wrt=(),
         dtypes=_dtypes(found),
         implementations=(implementation,),
-        by_design=tuple(_designs(asked.by_design, span)),
+        by_design=tuple(_designs(request.by_design, span)),
         model=model,
     )
-    return replace(spec, **checked_settings(asked.settings))
+    return replace(spec, **checked_settings(request.settings))
 
 
-def _given(live: Any, asked: Asked, engine: str) -> tuple[Any, Given, Mapping[str, Any]]:
+def _given(live: Any, request: CheckRequest, engine: str) -> tuple[Any, Given, Mapping[str, Any]]:
     """The layer, its inputs, and the keyword arguments: of the constructor where it is a class."""
     if isinstance(live, type) and not _is_function(live):
-        return live, given(live, asked.inputs, asked.named), asked.kwargs
-    named = {**asked.kwargs, **asked.named}
-    trees = opened(live, asked.inputs, named) if engine in ("jax", "jax-jit") else None
+        return live, given(live, request.inputs, request.named), request.kwargs
+    named = {**request.kwargs, **request.named}
+    trees = opened(live, request.inputs, named) if engine in ("jax", "jax-jit") else None
     if trees is not None:
         return *trees, {}
-    found = given(live, asked.inputs, named)
+    found = given(live, request.inputs, named)
     return live, found, found.fixed
 
 
-def _live(asked: Asked) -> Any:
+def _live(request: CheckRequest) -> Any:
     """The object as engines know it: the class of an `apply`, a pair of NumPy functions."""
-    layer, backward = asked.layer, asked.backward
+    layer, backward = request.layer, request.backward
     if backward is not None:
         if not callable(layer) or not callable(backward):
             raise UsageError("`backward` goes with a function: check(forward, x, backward=...)")
@@ -111,9 +115,9 @@ def _is_function(found: type) -> bool:
     return hasattr(found, "forward") and hasattr(found, "backward") and hasattr(found, "apply")
 
 
-def _registered(asked: Asked, live: Any) -> Registered:
-    values = [*asked.inputs, *asked.named.values(), *asked.kwargs.values()]
-    name = asked.engine or ("numpy" if asked.backward else engine_of(live, values))
+def _registered(request: CheckRequest, live: Any) -> Registered:
+    values = [*request.inputs, *request.named.values(), *request.kwargs.values()]
+    name = request.engine or ("numpy" if request.backward else engine_of(live, values))
     if not isinstance(name, str):
         raise UsageError("a layer has one engine", "engine='torch'")
     found = engines().get(name)
@@ -125,26 +129,26 @@ def _registered(asked: Asked, live: Any) -> Registered:
     return found
 
 
-def _inputs(found: Given, asked: Asked) -> dict[str, Input]:
-    domain = asked.domain if isinstance(asked.domain, Mapping) else {}
-    for key, names in (("domain", domain), ("kinds", asked.kinds)):
+def _inputs(found: Given, request: CheckRequest) -> dict[str, Input]:
+    domain = request.domain if isinstance(request.domain, Mapping) else {}
+    for key, names in (("domain", domain), ("kinds", request.kinds)):
         for name in names:
             if name not in found.arrays:
                 raise UsageError(f"`{key}` names `{name}`", f"inputs: {', '.join(found.arrays)}")
-    asking = asked.settings.get("wrt") or found.asking
+    asking = request.settings.get("wrt") or found.asking
     made = {}
     for name, array in found.arrays.items():
-        low, high = asked.bounds(name) or (float("-inf"), float("inf"))
+        low, high = request.bounds(name) or (float("-inf"), float("inf"))
         if not low < high:
             raise UsageError(f"the domain of `{name}` is ({low}, {high})", "(low, high)")
         moves = array.dtype.kind == "f" and (not asking or name in asking)
-        kind = _kind(name, array, asked)
+        kind = _kind(name, array, request)
         made[name] = Input(name, array, moves, float(low), float(high), kind=kind)
     return made
 
 
-def _kind(name: str, array: Array, asked: Asked) -> str:
-    kind = asked.kinds.get(name, "")
+def _kind(name: str, array: Array, request: CheckRequest) -> str:
+    kind = request.kinds.get(name, "")
     if not kind:
         return ""
     if kind not in KINDS:

@@ -33,9 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """A run that names nothing collects the specs that the configuration names, too."""
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
-    asked = [config.invocation_params.dir / arg for arg in config.args]
+    requested = [config.invocation_params.dir / arg for arg in config.args]
     for path in _named(config):
-        if not any(path.is_relative_to(folder) for folder in asked):
+        if not any(path.is_relative_to(folder) for folder in requested):
             config.args.append(str(path))
 
 
@@ -69,7 +69,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile |
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, None]:
-    """A wrong gradient is shown by its report, and the line that asked for it."""
+    """A wrong gradient is shown by its report, and the line that requested it."""
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
     ours = sys.modules.get("gradcheck_cli.testing.report")  # not imported: nothing of ours was run

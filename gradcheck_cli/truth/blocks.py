@@ -116,7 +116,7 @@ def merge(
     `structural` entries hang on an operation that stands exactly on a kink of its own, where the
     gradient is a convention; on `stairs` it is the slope of one side, so that a difference which
     contradicts it has met several steps of the stairs, and is no truth either. `ulp` is
-    that of the judged dtype around the gradient; `rounding` gives C and R in float64, asked for
+    that of the judged dtype around the gradient; `rounding` gives C and R in float64, requested
     only where they matter.
     """
     structural = np.broadcast_to(np.asarray(structural, np.bool_), gradient.shape)

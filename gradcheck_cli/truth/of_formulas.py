@@ -59,7 +59,7 @@ def compute(request: TruthRequest) -> Truth:
 
 
 def _lacks_differences(truth: Truth) -> bool:
-    """Whether a block was certified, and no second opinion asked for."""
+    """Whether a block was certified, and no second opinion requested."""
     return any(
         np.any(block.certified) and bool(np.all(np.isnan(block.difference)))
         for block in truth.blocks.values()

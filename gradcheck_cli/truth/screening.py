@@ -49,29 +49,31 @@ DOMAIN_POINTS = 64
 def screen(request: FixRequest) -> Screened:
     """The best candidates, with the points and what they must give there."""
     engine = _reference()
-    asked = replace(
+    requested = replace(
         request.truth,
         program=rounded(request.truth.program, request.dtype),
         projections={mode: request.truth.projections[mode] for mode in request.modes},
     )
-    failing = failing_point(asked, request.known)
+    failing = failing_point(requested, request.known)
     alive: list[Trial] = []
     for candidate in request.candidates:
-        worst = worst_error(asked, candidate.program, failing, engine)
+        worst = worst_error(requested, candidate.program, failing, engine)
         if worst is not None:
             alive.append(Trial(candidate, (), worst))
     if not alive:
         return Screened(())
-    points = [failing, *_fresh(asked)]
+    points = [failing, *_fresh(requested)]
     if len(points) <= LEAST:
         return Screened((), untried=True)
-    excused = [worst_error(asked, request.truth.program, point, engine) is None for point in points]
+    excused = [
+        worst_error(requested, request.truth.program, point, engine) is None for point in points
+    ]
     trials: list[Trial] = []
     for trial in sorted(alive, key=_merit)[:TRIED]:
-        tried = _tried(asked, trial.candidate, points, excused, engine)
+        tried = _tried(requested, trial.candidate, points, excused, engine)
         if tried is not None:
             trials.append(tried)
-    return Screened(tuple(_complete(asked, trial) for trial in _varied(trials)))
+    return Screened(tuple(_complete(requested, trial) for trial in _varied(trials)))
 
 
 def _varied(trials: Sequence[Trial]) -> list[Trial]:

@@ -149,7 +149,7 @@ class _Unit:
 
     def _custom(self, body: Body, index: int, node: Node) -> str:
         """The value of the forward, with the derivatives that are stated: by the jvp where there is
-        one, else by the vjp, asked for every entry of the value."""
+        one, else by the vjp for every entry of the value."""
         rule = node.custom
         assert rule is not None
         _check_shapes(rule)

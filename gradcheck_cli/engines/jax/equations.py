@@ -23,7 +23,7 @@ from gradcheck_cli.engines.kit.startup import replaces
 _OTHERWISE = {"custom_jvp_call", "custom_vjp_call"}
 
 # To trace takes as long as two runs of a small `jax.vjp`, and as eight of a `jax.jvp`. What is
-# asked for no more than twice as often is run as it is, or a fix, which is tried at nine points,
+# requested no more than twice as often is run as it is, or a fix, which is tried at nine points,
 # would be traced for the last of them; nothing takes much more than twice what it might.
 _RUNS = 16
 

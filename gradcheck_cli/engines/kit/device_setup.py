@@ -79,7 +79,7 @@ def _precision(torch: Any) -> str | None:
 @contextmanager
 def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
     """All that this thread makes is made there; products and convolutions in the precision that was
-    asked for."""
+    requested."""
     kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
     with _unless_told("TF_FORCE_GPU_ALLOW_GROWTH", "true"):  # else it takes all there is
         found = tf.config.list_logical_devices(kind)

@@ -206,8 +206,10 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
         untraced = Closure(_Nodes(prepared, name, (program.output,)), plain)
         traced = Closure(_Nodes(prepared, name, (program.output, *floating)), plain)
         for i, column in enumerate(_directions(columns.get(name), tuple(plain[name].shape))):
-            asked = trace and trace.input in (name, None) and trace.column == i and not answer.trace
-            function = traced if asked else untraced
+            requested = (
+                trace and trace.input in (name, None) and trace.column == i and not answer.trace
+            )
+            function = traced if requested else untraced
             (y, *_), (tangent, *others), values = fw.jvp(
                 function, [plain[name]], [fw.array(column)]
             )
@@ -216,7 +218,7 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
             shape = tuple(y.shape)
             if answer.output is None:
                 answer.output = fw.numpy(y)
-            if asked:
+            if requested:
                 found = dict(zip(floating, others, strict=True))
                 answer.trace = _traced(fw, program, values, found)
         answer.gradients[name] = _gradient(fw, parts, shape, 1, name)

@@ -99,7 +99,7 @@ def _top(tf: Any, x: Any, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
     moved = moveaxis(tf, x, axis, -1)
     found = tf.math.top_k(moved if largest else -moved, k=k)
     values = found.values if largest else -found.values
-    indices = tf.cast(found.indices, tf.int64)  # asked for themselves, they break the gradient
+    indices = tf.cast(found.indices, tf.int64)  # returned unchanged, they break the gradient
     return moveaxis(tf, values, -1, axis), moveaxis(tf, indices, -1, axis)
 
 

@@ -171,8 +171,8 @@ class State:
     def asking(self, wrt: Sequence[str] | None) -> Iterator[None]:
         """Only tensors of `wrt` ask for gradients meanwhile (None: all that do)."""
         state = {} if wrt is None else self.named
-        asked = [h.tensor for n, h in state.items() if h.trained and n not in (wrt or ())]
-        silent = [tensor for tensor in asked if tensor.is_leaf]  # not those of a ScriptModule
+        requested = [h.tensor for n, h in state.items() if h.trained and n not in (wrt or ())]
+        silent = [tensor for tensor in requested if tensor.is_leaf]  # not those of a ScriptModule
         for tensor in silent:
             tensor.requires_grad_(False)
         try:
