@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from gradcheck_cli.engines.torch.kernels import (
+    CHOICES,
     CHOSEN,
     DATA_MOVEMENT,
     FOURIER,
@@ -22,7 +23,7 @@ from gradcheck_cli.engines.torch.kernels import (
     ZEROS,
 )
 
-_KNOWN = DATA_MOVEMENT.union(ZEROS, RANDOM, KERNELS, CHOSEN)
+_KNOWN = DATA_MOVEMENT.union(ZEROS, RANDOM, CHOICES, KERNELS, CHOSEN)
 _OF_PAIRS = DATA_MOVEMENT.union(ZEROS, RANDOM, FOURIER)
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 
@@ -33,7 +34,7 @@ def composition(func: Any, args: Any, kwargs: Any) -> Callable[..., Any] | None:
     tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
     if any(x.is_complex() for x in tensors):
         return _of_complex(func, all(type(x).__name__ != "ComplexTensor" for x in tensors))
-    return _of_real(func)
+    return _of_real(func) if any(x.is_floating_point() for x in tensors) else None
 
 
 @cache
@@ -41,14 +42,13 @@ def _of_real(func: Any) -> Callable[..., Any] | None:
     if not isinstance(func, torch._ops.OpOverload):
         return None
     if func.namespace == "prims":  # what decompositions call: each is an operation of ATen
-        primitive: Callable[..., Any] = func.impl_aten
-        return primitive
+        return cast(Callable[..., Any], func.impl_aten)
     name = func.overloadpacket.__name__
     if _KNOWN & {name, name.removesuffix("_")} or func.is_view:
         return None
-    if func in _table():
-        return _table()[func]
-    return func.decompose if func.has_kernel_for_dispatch_key(_COMPOSITE) else None
+    if func.has_kernel_for_dispatch_key(_COMPOSITE):
+        return cast(Callable[..., Any], func.decompose)
+    return _table().get(func)
 
 
 @cache

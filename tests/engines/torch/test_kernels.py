@@ -28,9 +28,18 @@ ELEMENT_BY_ELEMENT: dict[str, Function] = {
     "hardtanh": lambda torch, x, y: torch.nn.functional.hardtanh(x, -0.3, 0.5),
     "log_sigmoid_forward": lambda torch, x, y: torch.nn.functional.logsigmoid(x),
     "fill": lambda torch, x, y: torch.ops.aten.fill.Tensor(x, y.sum()),
-    "binary_cross_entropy_with_logits": lambda torch, x, y: (
-        torch.nn.functional.binary_cross_entropy_with_logits(x, y, pos_weight=y[0].detach())
-    ),
+    "addcmul": lambda torch, x, y: torch.addcmul(x, x, y, value=2),
+    "addcdiv": lambda torch, x, y: torch.addcdiv(x, x, y, value=0.5),
+    "lerp": lambda torch, x, y: torch.lerp(x, y, 0.3) + torch.lerp(x, y, x),
+    "glu": lambda torch, x, y: torch.nn.functional.glu(x[:, :2]),
+    "celu": lambda torch, x, y: torch.nn.functional.celu(x, 0.7),
+    "hardswish": lambda torch, x, y: torch.nn.functional.hardswish(3 * x),
+    "hardsigmoid": lambda torch, x, y: torch.nn.functional.hardsigmoid(3 * x),
+    "_prelu_kernel": lambda torch, x, y: torch.nn.functional.prelu(x, y[0]),
+    "threshold": lambda torch, x, y: torch.nn.functional.threshold(x, 0.1, 7.0),
+    "softshrink": lambda torch, x, y: torch.nn.functional.softshrink(x, 0.3),
+    "hardshrink": lambda torch, x, y: torch.nn.functional.hardshrink(x, 0.3),
+    "softplus": lambda torch, x, y: torch.nn.functional.softplus(x, 2, 0.4),
 }
 REDUCTIONS: dict[str, Function] = {
     "sum": lambda torch, x, y: x.sum([0], keepdim=True) + x[0, 0].sum(-1),
@@ -169,6 +178,33 @@ WINDOWS: dict[str, Function] = {
         _image(x, 1, 4, 5, 4), 2, (2, 3, 2)
     ),
 }
+LOSSES: dict[str, Function] = {
+    "binary_cross_entropy": lambda torch, x, y: torch.nn.functional.binary_cross_entropy(
+        x.sigmoid(), y.sigmoid(), reduction="sum"
+    ),
+    "binary_cross_entropy_with_logits": lambda torch, x, y: (
+        torch.nn.functional.binary_cross_entropy_with_logits(x, y, pos_weight=y[0].detach())
+    ),
+    "mse_loss": lambda torch, x, y: torch.nn.functional.mse_loss(x, y),
+    "huber_loss": lambda torch, x, y: torch.nn.functional.huber_loss(x, y, "sum", 0.4),
+    "smooth_l1_loss": lambda torch, x, y: torch.nn.functional.smooth_l1_loss(x, y, beta=0.4),
+    "nll_loss_forward": lambda torch, x, y: [
+        torch.nn.functional.nll_loss(
+            x, torch.tensor([0, 2, 1]), y[0].detach().abs(), ignore_index=2
+        ),
+        torch.nn.functional.nll_loss(x, torch.tensor([0, 2, 1]), reduction="none"),
+        torch.nn.functional.nll_loss(x[0], torch.tensor(1), reduction="sum"),
+    ],
+    "nll_loss2d_forward": lambda torch, x, y: torch.nn.functional.nll_loss(
+        _image(x, 1, 3, 1, 2), torch.tensor([[[2, 1]]]), y[0].detach().abs()
+    ),
+    "_ctc_loss": lambda torch, x, y: [
+        torch.nn.functional.ctc_loss(
+            _image(x, 5, 2, 4).log_softmax(2), torch.tensor(targets), (5, 4), (2, 1), blank=blank
+        )
+        for targets, blank in (([[1, 1], [2, 0]], 0), ([0, 1, 2], 3))
+    ],
+}
 NORMALISATION: dict[str, Function] = {
     "native_layer_norm": lambda torch, x, y: torch.nn.functional.layer_norm(x, (3,), y[0], y[1]),
     "native_batch_norm": lambda torch, x, y: [
@@ -263,6 +299,7 @@ EXAMPLES = {
     **INDEXING,
     **WINDOWS,
     **NORMALISATION,
+    **LOSSES,
     **MATRICES,
     **FOURIER,
 }
@@ -302,7 +339,7 @@ def reached(engine_called: Callable[[str], Engine]) -> Callable[[Function], set[
                     atol=1e-12,
                     err_msg=step.name,
                 )
-            names.add(step.name.split(".")[1].removesuffix("_"))
+            names.add(step.name.removeprefix("aten.").split(".")[0].removesuffix("_"))
         return names
 
     return reach

@@ -2,7 +2,8 @@
 them: with balls they say what a run should have computed, with symbols which formula it is.
 
 They are written in rows of the op table and operators; arrays of integers and booleans are plain.
-An integer result that a kernel gives as None is the one of the run. What is not here runs its
+A result that a kernel gives as None is the one of the run: an index, or what only a derivative
+reads. What is not here runs its
 float64 kernel. PyTorch is not needed to read this.
 """
 
@@ -13,7 +14,9 @@ from gradcheck_cli.engines.torch.kernels.derivatives import DERIVATIVES
 from gradcheck_cli.engines.torch.kernels.elementwise import ELEMENTWISE
 from gradcheck_cli.engines.torch.kernels.fourier import FOURIER
 from gradcheck_cli.engines.torch.kernels.indexing import INDEXING
+from gradcheck_cli.engines.torch.kernels.losses import LOSSES
 from gradcheck_cli.engines.torch.kernels.names import (
+    CHOICES,
     DATA_MOVEMENT,
     EXACT_SELECTIONS,
     PERMUTED_ARGS,
@@ -25,6 +28,7 @@ from gradcheck_cli.engines.torch.kernels.normalisation import NORMALISATION
 from gradcheck_cli.engines.trace.exact_kernels import Kernel
 
 __all__ = [
+    "CHOICES",
     "CHOSEN",
     "DATA_MOVEMENT",
     "EXACT_SELECTIONS",
@@ -40,6 +44,7 @@ KERNELS: dict[str, Kernel] = {
     **ELEMENTWISE,
     **reductions.REDUCTIONS,
     **NORMALISATION,
+    **LOSSES,
     **INDEXING,
     **windows.WINDOWS,
     **matrices.MATRICES,

@@ -14,7 +14,8 @@ def _threshold(g: Any, x: Any, threshold: float) -> Any:
 
 
 def _softplus(g: Any, x: Any, beta: float, threshold: float) -> Any:
-    return exact.softplus_grad(g, x * beta)
+    slope = exact.softplus_grad(g, x * beta)
+    return row("where")(row("greater")(x * beta, float(threshold)), g, slope)
 
 
 def _log_sigmoid(g: Any, x: Any, buffer: Any) -> Any:

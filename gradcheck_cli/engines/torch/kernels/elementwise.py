@@ -1,4 +1,4 @@
-"""Kernels that work element by element, and the losses that average what they give."""
+"""Kernels that work element by element."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def clamped(x: Any, min: Any = None, max: Any = None) -> Any:
 
 
 def _softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
-    return row("softplus")(x * beta) / beta
+    """Beyond the threshold x itself, as PyTorch documents."""
+    scaled = x * beta
+    return row("where")(row("greater")(scaled, float(threshold)), x, row("softplus")(scaled) / beta)
 
 
 def _elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
@@ -98,23 +100,33 @@ def _gelu(x: Any, *, approximate: str = "none") -> Any:
     return row("gelu")(x, approximate=approximate == "tanh")
 
 
-def _averaged(x: Any, reduction: int) -> Any:
-    """ATen's codes: 0 is none, 1 the mean, 2 the sum."""
-    return x if reduction == 0 else row("mean" if reduction == 1 else "sum")(x)
+def _lerp(a: Any, b: Any, weight: Any) -> Any:
+    return a + weight * (b - a)
 
 
-def _cross_entropy(p: Any, y: Any, weight: Any = None, reduction: int = 1) -> Any:
-    """Without the bounds that the kernel puts to its logarithms: they are its deviation."""
-    terms = -(row("xlogy")(y, p) + row("xlog1py")(1 - y, -p))
-    return _averaged(terms if weight is None else terms * weight, reduction)
+def _glu(x: Any, dim: int = -1) -> Any:
+    half = x.shape[dim] // 2
+    before = (slice(None),) * (dim % x.ndim)
+    gate = row("getitem")(x, index=(*before, slice(half, None)))
+    return row("getitem")(x, index=(*before, slice(0, half))) * row("sigmoid")(gate)
 
 
-def _cross_entropy_of_logits(
-    x: Any, y: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
-) -> Any:
-    positive = y if pos_weight is None else y * pos_weight
-    terms = positive * row("softplus")(-x) + (1 - y) * row("softplus")(x)
-    return _averaged(terms if weight is None else terms * weight, reduction)
+def _prelu(x: Any, weight: Any) -> Any:
+    return row("where")(row("greater")(x, 0.0), x, weight * x)
+
+
+def _threshold(x: Any, threshold: float, value: float) -> Any:
+    return row("where")(row("greater")(x, float(threshold)), x, float(value))
+
+
+def _soft_shrink(x: Any, lambd: float = 0.5) -> Any:
+    below = row("where")(row("less")(x, -float(lambd)), x + lambd, 0.0)
+    return row("where")(row("greater")(x, float(lambd)), x - lambd, below)
+
+
+def _hard_shrink(x: Any, lambd: float = 0.5) -> Any:
+    below = row("where")(row("less")(x, -float(lambd)), x, 0.0)
+    return row("where")(row("greater")(x, float(lambd)), x, below)
 
 
 ELEMENTWISE: dict[str, Kernel] = {
@@ -130,12 +142,17 @@ ELEMENTWISE: dict[str, Kernel] = {
     "polygamma": lambda n, x: row("polygamma")(x, n=n),
     "softplus": _softplus,
     "elu": _elu,
+    "celu": lambda x, alpha=1: alpha * row("elu")(x / alpha, alpha=1.0),
+    "hardsigmoid": lambda x: row("relu6")(x + 3) / 6,
+    "hardswish": lambda x: x * row("relu6")(x + 3) / 6,
+    **{"glu": _glu, "_prelu_kernel": _prelu, "threshold": _threshold},
+    **{"softshrink": _soft_shrink, "hardshrink": _hard_shrink, "lerp": _lerp},
+    "addcmul": lambda x, a, b, *, value=1: x + scaled(a * b, value),
+    "addcdiv": lambda x, a, b, *, value=1: x + scaled(row("divide")(a, b), value),
     "gelu": _gelu,
     "leaky_relu": lambda x, slope=0.01: row("leaky_relu")(x, negative_slope=float(slope)),
     "hardtanh": lambda x, low=-1, high=1: row("hardtanh")(x, min=float(low), max=float(high)),
     "logit": _logit,
     "masked_fill": _masked_fill,
     "log_sigmoid_forward": _log_sigmoid,
-    "binary_cross_entropy": _cross_entropy,
-    "binary_cross_entropy_with_logits": _cross_entropy_of_logits,
 }

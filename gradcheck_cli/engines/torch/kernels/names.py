@@ -55,6 +55,15 @@ RANDOM = frozenset(
 )
 """They draw numbers, which are constants of the run."""
 
+CHOICES = frozenset(
+    [
+        *("isnan", "isinf", "isfinite", "isposinf", "isneginf", "signbit", "any", "all", "equal"),
+        *("argmax", "argmin", "argsort", "nonzero", "searchsorted", "bucketize", "count_nonzero"),
+        *("is_nonzero", "_local_scalar_dense", "item", "isclose", "allclose"),
+    ]
+)
+"""They give indices or masks, which are constants of the run."""
+
 SAME_NAME = (
     *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "reciprocal"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh"),

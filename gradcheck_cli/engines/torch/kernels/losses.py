@@ -1,0 +1,109 @@
+"""Kernels of losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
+
+
+def _averaged(x: Any, reduction: int) -> Any:
+    """ATen's codes: 0 is none, 1 the mean, 2 the sum."""
+    return x if reduction == 0 else row("mean" if reduction == 1 else "sum")(x)
+
+
+def _cross_entropy(p: Any, y: Any, weight: Any = None, reduction: int = 1) -> Any:
+    """Without the bounds that the kernel puts to its logarithms: they are its deviation."""
+    terms = -(row("xlogy")(y, p) + row("xlog1py")(1 - y, -p))
+    return _averaged(terms if weight is None else terms * weight, reduction)
+
+
+def _cross_entropy_of_logits(
+    x: Any, y: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
+) -> Any:
+    positive = y if pos_weight is None else y * pos_weight
+    terms = positive * row("softplus")(-x) + (1 - y) * row("softplus")(x)
+    return _averaged(terms if weight is None else terms * weight, reduction)
+
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _mse(x: Any, y: Any, reduction: int = 1) -> Any:
+    return row("mse")(x, y, reduction=_REDUCTIONS[reduction])
+
+
+def _huber(x: Any, y: Any, reduction: int = 1, delta: float = 1) -> Any:
+    return row("huber")(x, y, delta=float(delta), reduction=_REDUCTIONS[reduction])
+
+
+def _smooth_l1(x: Any, y: Any, reduction: int = 1, beta: float = 1) -> Any:
+    if beta == 0:
+        return row("l1")(x, y, reduction=_REDUCTIONS[reduction])
+    return _huber(x, y, reduction, beta) / beta
+
+
+def _nll(log_p: Any, labels: Array, weight: Any, reduction: int, ignore_index: int) -> Any:
+    """And the sum of the weights, which only the derivative reads."""
+    axis = min(log_p.ndim - 1, 1)
+    kept = labels != ignore_index
+    places = np.where(kept, labels, 0)
+    chosen = row("take_along_axis")(log_p, np.expand_dims(places, axis), axis=axis)
+    weights: Any = kept.astype(np.float64)
+    if weight is not None:
+        weights = row("take")(weight, places, axis=0) * weights
+    terms = -row("reshape")(chosen, shape=labels.shape) * weights
+    if reduction == 0:
+        return terms, None
+    total = row("sum")(terms)
+    return (total / weights.sum() if reduction == 1 else total), None
+
+
+def _ctc(
+    log_p: Any,
+    targets: Array,
+    input_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    blank: int = 0,
+    zero_infinity: bool = False,
+) -> Any:
+    """Of each sequence, with the probability of every alignment added up over the time steps
+    (Graves et al., Connectionist temporal classification, 2006). The probabilities of the parts,
+    which the derivative reads, are those of the run."""
+    losses, start = [], 0
+    for n, (steps, length) in enumerate(zip(input_lengths, target_lengths, strict=True)):
+        labels = targets[n, :length] if targets.ndim == 2 else targets[start : start + length]
+        start += length
+        states = np.full(2 * length + 1, blank, np.int64)
+        states[1::2] = labels
+        sequence = row("getitem")(log_p, index=(slice(0, int(steps)), n))
+        p = row("exp")(row("take")(sequence, states, axis=1))
+        alpha = row("getitem")(p, index=0) * (np.arange(len(states)) < 2).astype(np.float64)
+        for t in range(1, int(steps)):
+            alpha = row("matmul")(alpha, _followers(states)) * row("getitem")(p, index=t)
+        ends = row("getitem")(alpha, index=slice(-2, None))
+        losses.append(-row("log")(row("sum")(ends)))
+    return row("stack")(*losses, axis=0), None
+
+
+def _followers(states: Array) -> Array:
+    """1 where the second state may come after the first: itself, the next, or over a blank to
+    another label."""
+    count = len(states)
+    may = np.eye(count) + np.eye(count, k=1)
+    for s in range(3, count, 2):
+        may[s - 2, s] = states[s] != states[s - 2]
+    return may
+
+
+LOSSES: dict[str, Kernel] = {
+    "binary_cross_entropy": _cross_entropy,
+    "binary_cross_entropy_with_logits": _cross_entropy_of_logits,
+    **{"mse_loss": _mse, "huber_loss": _huber, "smooth_l1_loss": _smooth_l1},
+    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _nll),
+    "_ctc_loss": _ctc,
+}
