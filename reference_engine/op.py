@@ -404,6 +404,9 @@ class Composite(Op):
     def __call__(self, *args: Value, **keywords: Any) -> Value:
         if len(args) != self.arity:
             args, keywords = self._bind(args, keywords)
+        for a in args:
+            if isinstance(a, Traced) and not a.composes:
+                return a.apply(self, args, keywords)
         try:
             return self._in_float32(args, keywords)
         except (ValueError, IndexError) as error:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -86,6 +86,8 @@ class Traced:
 
     level: int
     value: Value
+    composes: ClassVar[bool] = True
+    """Whether a composite row is run as the rows that it consists of, and not applied whole."""
 
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
         """Run `op`, self having the highest level among `args`."""

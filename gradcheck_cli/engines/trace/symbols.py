@@ -18,6 +18,7 @@ from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.engines.trace.moves import taken
 from gradcheck_cli.formula.program import Builder
 from gradcheck_cli.formula.shapes import KINDS, wanted_kinds
+from reference_engine.op import TABLE
 from reference_engine.traced import Traced, Value, new_level, shape_of
 
 
@@ -25,6 +26,7 @@ class Symbol(Traced):
     """An array: `value` (float64, int64 or bool) at the point, and the `node` that gives it."""
 
     __slots__ = ("node", "writer")
+    composes = False
 
     def __init__(self, writer: ProgramWriter, value: Array, node: int) -> None:
         self.level = writer.level
@@ -55,7 +57,10 @@ class ProgramWriter:
         return Symbol(self, value, self._builder.input(name, value.shape, _kind(value), self.span))
 
     def row(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Symbol:
-        """The row of the arguments, as a node. Raises what the row raises."""
+        """The row of the arguments, as a node. Raises what the row raises, and TypeError for one
+        that no formula may call."""
+        if op.name not in TABLE:
+            raise TypeError(f"formulas have no `{op.name}`")
         args = [_exact(x) for x in args]
         values = [x.value if isinstance(x, Symbol) else x for x in args]
         with np.errstate(all="ignore"):
@@ -125,4 +130,8 @@ def _is_float(x: Value) -> bool:
 
 
 def _kind(value: Array) -> str:
-    return KINDS[value.dtype.kind]
+    """Raises TypeError for numbers that no formula holds."""
+    kind = KINDS.get(value.dtype.kind)
+    if kind is None:
+        raise TypeError(f"formulas hold no {value.dtype}")
+    return kind

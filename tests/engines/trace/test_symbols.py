@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
@@ -62,6 +63,15 @@ def test_a_mask_that_moves_is_one_of_the_point() -> None:
     x = writer.input("x", np.array([1.0, -2.0, 3.0]))
     (kept,) = writer.moved(lambda arrays: [arrays[0][arrays[1]]], [x, x > 0])
     np.testing.assert_array_equal(kept.value, [1.0, 3.0])
+
+
+def test_a_composite_row_is_one_node_and_an_internal_one_is_refused() -> None:
+    writer = ProgramWriter(PLACE)
+    x = writer.input("x", np.arange(16.0).reshape(1, 1, 4, 4))
+    y = ROWS["max_pool2d"](x, kernel_size=2)
+    assert [node.op for node in writer.program(y).nodes] == ["input", "max_pool2d"]
+    with pytest.raises(TypeError, match="formulas have no `scatter`"):
+        ROWS["scatter"](x, shape=(4,), index=0)
 
 
 def test_what_no_output_needs_is_not_in_the_program() -> None:
