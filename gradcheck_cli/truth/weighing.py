@@ -65,7 +65,10 @@ def weighed(
     ulp = FORMATS[judged].ulp(own)
     merged = settle(merge(own, spread, found, True, ulp, lambda: (inner, floor)))
     if not rounding.blind:
-        merged = left_open(merged, merged.confirmed & unseen(own, found, scale, subject), UNSEEN)
+        # where the subject's own is no number, the difference is all that is known
+        known = np.where(np.isfinite(own), own, found.value)
+        believed = merged.confirmed | ~np.isfinite(own)
+        merged = left_open(merged, believed & unseen(known, found, scale, subject), UNSEEN)
     agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
     # where a difference agrees, what is left open is how the derivative was rounded
     error = merged.error
@@ -103,8 +106,8 @@ def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, ju
 
 
 def unseen(own: Array, found: Differences, scale: Array, subject: str) -> Array:
-    """Entries (m, n) of which a difference says nothing: its bar is wider than the subject's `own`
-    derivative, and than half of the digits of the steepest slope around, beside which an entry may
+    """Entries (m, n) of which a difference says nothing: its bar is wider than the derivative
+    `own`, and than half of the digits of the steepest slope around, beside which an entry may
     be as good as zero. It agrees with any number. A derivative of zero of what never changes is
     seen."""
     half = 2.0 ** (-FORMATS[subject].bits / 2)
