@@ -23,6 +23,8 @@ def taken(parts: Sequence[Value], places: Array) -> Value:
     ends = np.cumsum([math.prod(shape_of(part)) for part in parts])
     used = np.unique(np.searchsorted(ends, places.ravel(), side="right"))
     inside = places.astype(np.int64)
+    if not len(used):
+        return np.zeros(places.shape)
     if len(used) == 1:
         (which,) = used
         return _from_one(parts[which], inside - (ends[which - 1] if which else 0))

@@ -50,3 +50,9 @@ def test_numbers_of_two_arrays(move: Callable[..., Any], op: str) -> None:
     found = taken([np.zeros(1), x, y], move(*places))
     np.testing.assert_array_equal(found.value, move(X, -X))
     assert writer.program(found).nodes[-1].op == op
+
+
+def test_nothing_is_taken() -> None:
+    writer = ProgramWriter(Span(1, 1, 1, 1))
+    found = taken([np.zeros(1), writer.input("x", X)], np.zeros((0, 2)))
+    assert found.shape == (0, 2)
