@@ -152,14 +152,14 @@ class Admissible:
             }
         )
 
-    def hvp_reverse_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
+    def hvp(
+        self, mode: Mode, row: Array, tangents: Mapping[str, Array]
     ) -> Mapping[str, Array | None]:
         raise Unsupported(SECOND)
 
-    def hvp_forward_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
-    ) -> Mapping[str, Array | None]:
+    def second_tangent(
+        self, row: Array, firsts: Mapping[str, Array], tangents: Mapping[str, Array]
+    ) -> float | None:
         raise Unsupported(SECOND)
 
     def record(self, row: Array) -> Recording:

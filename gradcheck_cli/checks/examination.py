@@ -325,7 +325,10 @@ class _Examination:
             return answer
         if self._design and self._design.any:
             return replace(answer, notes=(*answer.notes, FIRST_ORDER_ONLY))
-        wrong = {f.input for f in answer.findings if f.mode == "reverse" and f.code in WRONG}
+        wrong: dict[str, set[str | None]] = {}
+        for finding in answer.findings:
+            if finding.mode and finding.code in WRONG:
+                wrong.setdefault(finding.mode, set()).add(finding.input)
         second = SecondOrder(layer, wrong)
         yield from second.steps()
         return replace(

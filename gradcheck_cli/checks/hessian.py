@@ -10,28 +10,38 @@ import numpy as np
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.shape import moving_size, output_size
 from gradcheck_cli.checks.subjects import where_it_runs
+from gradcheck_cli.domain.blocks import blocks_in
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.evaluation import Mode, modes_in
 from gradcheck_cli.domain.scale import tangent_scale
+from gradcheck_cli.domain.truth import TruthBlock
 from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.truth.of_layers import projected, transposed
 from gradcheck_cli.truth.second_order import Blocks, SecondTruth
 
-FORWARD: Mode = "forward-over-reverse"
+REVERSE: Mode = "reverse-over-reverse"
+PAIRED: Mode = "forward-over-forward"
 COLUMNS = 16  # entries of all inputs for a whole Hessian; beyond that, DIRECTIONS a leaf
 DIRECTIONS = 2  # one Gaussian, one of Rademacher
+PAIRS = 4  # entries of all inputs for a Hessian by one pass a pair; beyond that, one pair a block
 
 Given = Mapping[tuple[str, str], Array | None]
 """Blocks (first, second), d(ds/da)/db along the directions of b; None where there is none."""
 
 
 class Hessian:
-    """The Hessian of a random product of the outputs, or of an output that is one number. Of leaves
-    whose first derivative is `wrong` (None: nobody knows of which) there is no truth: differences
-    of a wrong gradient. `leaves` are the others, `moving` all."""
+    """The Hessian of a random product of the outputs, or of an output that is one number, by one
+    composition of modes. Of leaves whose first derivative is `wrong` (None: nobody knows of which)
+    there is no truth: differences of a wrong gradient. `leaves` are the others, `moving` all.
 
-    def __init__(self, layer: BoundLayer, wrong: Set[str | None]) -> None:
+    `directions` (k, n) of a leaf stand for its entries along the columns of a block; forward over
+    forward takes a pass a pair, so `firsts` (k, n) stand for them along its rows, too.
+    """
+
+    def __init__(self, layer: BoundLayer, wrong: Set[str | None], mode: Mode) -> None:
         self.layer = layer
+        self.mode = mode
         narrow, problem = layer.narrow, layer.problem
         fmt = FORMATS[problem.dtype]
         rng = np.random.default_rng([problem.seed, 29])
@@ -39,24 +49,81 @@ class Hessian:
         self.row = np.ones(1) if size == 1 else fmt.round(rng.standard_normal(size))
         self.moving = [leaf for leaf in narrow.leaves if leaf.differentiable]
         self.leaves = [leaf for leaf in self.moving if not {leaf.name, None} & wrong]
-        self.whole = moving_size(narrow) <= COLUMNS
+        self.whole = moving_size(narrow) <= (PAIRS if mode == PAIRED else COLUMNS)
+        paired = mode == PAIRED and not self.whole
         self.directions: dict[str, Array] = {}
+        self.firsts: dict[str, Array] = {}
         for leaf in self.leaves:
+            scale = tangent_scale(leaf.value)
             drawn = np.stack([direction(rng, leaf.size, turn) for turn in range(DIRECTIONS)])
-            along = np.eye(leaf.size) if self.whole else drawn * tangent_scale(leaf.value)
-            self.directions[leaf.name] = fmt.round(along)
+            drawn = fmt.round(drawn * scale)
+            self.directions[leaf.name] = np.eye(leaf.size) if self.whole else drawn
+            if paired:
+                self.firsts[leaf.name], self.directions[leaf.name] = drawn[:1], drawn[1:]
 
-    def blocks(self, subject: Subject, mode: Mode) -> Given:
-        """d(ds/da)/db along the directions of b; None where there is none."""
-        requested = (
-            subject.hvp_forward_over_reverse
-            if mode == FORWARD
-            else subject.hvp_reverse_over_reverse
+    def passes(self, mode: Mode) -> int:
+        """How many passes of a first-order mode one look takes."""
+        count = sum(len(directions) for directions in self.directions.values())
+        if self.mode == PAIRED:
+            count = len(self.keys) if self.firsts else count**2
+        return count * modes_in(self.mode).count(mode)
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """The blocks that the composition computes."""
+        names = [leaf.name for leaf in self.leaves]
+        return [(block.rows, block.columns) for block in blocks_in(self.mode, names)]
+
+    def blocks(self, subject: Subject) -> Given:
+        """d(ds/da)/db along the directions of b, and of a where there are any; None where there is
+        none."""
+        return (
+            self._by_pairs(subject) if self.mode == PAIRED else self._by_columns(subject, self.mode)
         )
+
+    def of_every_entry(self, subject: Subject) -> Given:
+        """The blocks, each with a row an entry: by reverse over reverse where the composition has
+        a row a direction."""
+        return self._by_columns(subject, REVERSE) if self.firsts else self.blocks(subject)
+
+    def along_rows(
+        self, blocks: Mapping[tuple[str, str], TruthBlock]
+    ) -> dict[tuple[str, str], TruthBlock]:
+        """The truth of what `blocks` gives, by the names of blocks."""
+        return {
+            key: transposed(projected(transposed(block), self.firsts[key[0]]))
+            if self.firsts
+            else block
+            for key, block in blocks.items()
+            if key in self.keys
+        }
+
+    def _by_pairs(self, subject: Subject) -> Given:
+        leaves = {leaf.name: leaf for leaf in self.leaves}
+        found: dict[tuple[str, str], Array | None] = {}
+        for a, b in self.keys:
+            rows = self.firsts[a] if self.firsts else np.eye(leaves[a].size)
+            parts = [
+                [
+                    subject.second_tangent(
+                        self.row,
+                        {a: first.reshape(leaves[a].value.shape)},
+                        {b: along.reshape(leaves[b].value.shape)},
+                    )
+                    for along in self.directions[b]
+                ]
+                for first in rows
+            ]
+            none = all(part is None for row in parts for part in row)
+            numbers = [[0.0 if part is None else part for part in row] for row in parts]
+            found[a, b] = None if none else np.array(numbers)
+        return found
+
+    def _by_columns(self, subject: Subject, mode: Mode) -> Given:
         found: dict[tuple[str, str], Array | None] = {}
         for second in self.leaves:
             columns = [
-                requested(self.row, {second.name: along.reshape(second.value.shape)})
+                subject.hvp(mode, self.row, {second.name: along.reshape(second.value.shape)})
                 for along in self.directions[second.name]
             ]
             for first in self.leaves:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
-from gradcheck_cli.checks.hessian import FORWARD, Given, Hessian
+from gradcheck_cli.checks.hessian import Given, Hessian
 from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.shape import moving_size, output_shape
@@ -19,7 +19,14 @@ from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Gradient, Mode, Projection
+from gradcheck_cli.domain.evaluation import (
+    SECOND,
+    Evaluation,
+    Gradient,
+    Mode,
+    Projection,
+    modes_in,
+)
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.errors import Unsupported
@@ -37,51 +44,68 @@ DRAWS = 2
 
 
 class SecondOrder:
-    """Second derivatives of a layer in the modes that its problem asks for. Leaves whose first
-    derivative is `wrong` are left out."""
+    """Second derivatives of a layer by the compositions that its problem asks for. `wrong` are the
+    leaves whose first derivative is wrong, by mode: they are left out of the compositions of that
+    mode, and those by reverse mode of all, as the truth is made of differences of the gradient."""
 
-    def __init__(self, layer: BoundLayer, wrong: Set[str | None]) -> None:
+    def __init__(self, layer: BoundLayer, wrong: Mapping[str, Set[str | None]]) -> None:
         self._layer = layer
-        self._hessian = Hessian(layer, wrong)
+        self._wrong = wrong
         self.checks: tuple[Check, ...] = ()
         self.findings: tuple[Finding, ...] = ()
         self.notes: list[str] = []
 
     def steps(self) -> Steps[None]:
         """Examines them; a note where they are not looked at."""
-        hessian, problem = self._hessian, self._layer.problem
-        checked = {leaf.name for leaf in hessian.leaves}
-        left = ", ".join(f"`{leaf.name}`" for leaf in hessian.moving if leaf.name not in checked)
-        if left:
-            self.notes.append(
-                f"{self._layer.name} {problem.dtype}: second derivatives by {left} are not "
-                "checked: the first is wrong"
-            )
-        if not checked:
-            return
+        requested = [mode for mode in SECOND if mode in self._layer.problem.modes]
         if moving_size(self._layer.narrow) > MOST:
             self.notes.append(f"second derivatives of more than {MOST} numbers are not checked")
             return
-        for mode in SECOND:
-            if mode in problem.modes:
-                yield from self._in_mode(mode)
+        left_out: dict[str, list[Mode]] = {}
+        for mode in requested:
+            reason = yield from self._in_mode(mode)
+            if reason:
+                left_out.setdefault(reason, []).append(mode)
+        for reason, modes in left_out.items():
+            names = " and ".join(mode.replace("-", " ") for mode in modes)
+            what = "second derivatives" if modes == requested else names
+            verb = "was" if what == names and len(modes) == 1 else "were"
+            self.notes.append(f"{self._layer.name}: {what} {verb} left out: {reason}")
 
-    def _in_mode(self, mode: Mode) -> Steps[None]:
+    def _in_mode(self, mode: Mode) -> Steps[str]:
+        """Examines one composition; why it is left out, where it is."""
+        wrong = frozenset[str | None]().union(
+            *(self._wrong.get(one, ()) for one in ("reverse", *modes_in(mode)))
+        )
+        hessian = Hessian(self._layer, wrong, mode)
+        self._note_wrong(hessian)
+        if not hessian.leaves:
+            return ""
         try:
-            examined = HessianCase(self._hessian, mode)
+            examined = HessianCase(hessian)
         except Unsupported as error:
-            words = "forward over reverse was" if mode == FORWARD else "second derivatives were"
-            self.notes.append(f"{self._layer.name}: {words} left out: {error}")
-            return
+            return str(error)
         except Exception as error:
             raise_if_internal(error)
-            self._not_again(error, mode)
-            return
+            if modes_in(mode)[-1] == "forward":  # a tangent need not have a derivative
+                return f"{type(error).__name__}: {one_line(error)}"
+            self._not_again(error, hessian)
+            return ""
         yield from examined.steps()
         if examined.findings:
             yield from self._layer.doubt()
         self.checks += examined.checks
         self.findings += (*map(self._forbidden, examined.findings), *examined.mistakes)
+        return ""
+
+    def _note_wrong(self, hessian: Hessian) -> None:
+        """Says by which leaves there are no second derivatives."""
+        checked = {leaf.name for leaf in hessian.leaves}
+        left = ", ".join(f"`{leaf.name}`" for leaf in hessian.moving if leaf.name not in checked)
+        words = f"second derivatives by {left} are not checked: the first is wrong"
+        note = f"{self._layer.name} {self._layer.problem.dtype}: {words}"
+        if left and note not in self.notes:
+            self.notes.append(note)
 
     def _forbidden(self, finding: Finding) -> Finding:
         """A missing second derivative, with the function whose author forbids one."""
@@ -106,8 +130,9 @@ class SecondOrder:
             self.notes.append(f"its functions could not be looked at: {one_line(error)}")
             return []
 
-    def _not_again(self, error: Exception, mode: Mode) -> None:
+    def _not_again(self, error: Exception, hessian: Hessian) -> None:
         """The backward itself could not be differentiated."""
+        mode = hessian.mode
         name, problem, point = self._layer.name, self._layer.problem, self._layer.point
         words = (str(error).strip() or type(error).__name__).splitlines()[0]
         code = Codes.WRONG_SECOND_DERIVATIVE
@@ -115,26 +140,26 @@ class SecondOrder:
             code, f"the gradient cannot be differentiated again: {words}", mode
         )
         checks = tuple(
-            Check(name, problem.dtype, mode, str(HessianBlock(a.name, b.name)), "failed", point)
-            for a in self._hessian.leaves
-            for b in self._hessian.leaves
+            Check(name, problem.dtype, mode, str(HessianBlock(*key)), "failed", point)
+            for key in hessian.keys
         )
         self.checks += checks
         self.findings += (replace(found, detail=short_traceback(error)),)
 
 
 class HessianCase(LayerCase):
-    """The Hessian by one of the two ways to it. Raises what the layer raises when its backward is
+    """The Hessian by one composition. Raises what the layer raises when its derivative is
     differentiated, and Unsupported."""
 
-    def __init__(self, hessian: Hessian, mode: Mode) -> None:
+    def __init__(self, hessian: Hessian) -> None:
         super().__init__(hessian.layer)
         self._started = time.perf_counter()
         self._hessian = hessian
-        self._mode = mode
+        self._mode = hessian.mode
         narrow, highest = self.layer.narrow, self.layer.highest
-        self._mine = hessian.blocks(narrow, mode)
-        self._right = self._mine if highest is narrow else hessian.blocks(highest, mode)
+        self._mine = hessian.blocks(narrow)
+        self._right = self._mine if highest is narrow else hessian.blocks(highest)
+        self._entries = hessian.of_every_entry(highest) if hessian.firsts else self._right
         self._truth = hessian.truth()
 
     @property
@@ -142,7 +167,7 @@ class HessianCase(LayerCase):
         return self._truth.unsure
 
     def again(self, subject: Subject) -> Evaluations:
-        blocks = where_it_runs(lambda: self._hessian.blocks(subject, self._mode), None)
+        blocks = where_it_runs(lambda: self._hessian.blocks(subject), None)
         if blocks is None:  # the truth decides alone
             return {}
         return {(self.layer.name, self._mode): self._evaluation(subject, blocks)}
@@ -150,13 +175,13 @@ class HessianCase(LayerCase):
     def elsewhere(self, mode: Mode, values: Mapping[str, Array]) -> Mapping[str, Array | None]:
         """Where JAX has nothing to differentiate it gives zeros."""
         with self.layer.elsewhere(self.layer.narrow.dtype, values) as there:
-            found = {} if there is None else self._hessian.blocks(there, mode)
+            found = {} if there is None else self._hessian.blocks(there)
         return {_block_name(key): block for key, block in found.items()}
 
     def _weights(self) -> Weights | None:
         """How far rounding moves the second derivatives, and of which entries the gradient itself
         is in doubt. None where the layer does not run at other numbers."""
-        own = self._hessian.filled(self._right)
+        own = self._hessian.filled(self._entries)
         rng = np.random.default_rng([self.layer.problem.seed, 31])
         move = move_of(self.layer.highest.dtype)
         changes = self._changes(own, move, DRAWS, rng)
@@ -191,7 +216,7 @@ class HessianCase(LayerCase):
             with self.layer.elsewhere(self.layer.highest.dtype, values) as moved:
                 if moved is None:
                     return None
-                there = self._hessian.filled(self._hessian.blocks(moved, self._mode))
+                there = self._hessian.filled(self._hessian.of_every_entry(moved))
             for key, block in own.items():
                 with np.errstate(all="ignore"):
                     change = np.abs(there[key] - block)
@@ -201,7 +226,8 @@ class HessianCase(LayerCase):
     def made(self, costs: bool = False) -> Case:
         hessian, layer, mode = self._hessian, self.layer, self._mode
         weights = self._weights() if costs else None
-        blocks, reasons = self._truth.blocks(hessian.filled(self._right), weights)
+        entries, reasons = self._truth.blocks(hessian.filled(self._entries), weights)
+        blocks = hessian.along_rows(entries)
         output = layer.highest.value({})
         rows = None if output_shape(layer.narrow) == () else hessian.row[None]
         columns = None if hessian.whole else {_plain(n): d for n, d in hessian.directions.items()}
@@ -210,7 +236,8 @@ class HessianCase(LayerCase):
             wide[layer.name, mode] = self._evaluation(layer.highest, self._right)
         evaluation = replace(
             self._evaluation(layer.narrow, self._mine),
-            backward=2 * sum(len(directions) for directions in hessian.directions.values()),
+            forward=hessian.passes("forward"),
+            backward=hessian.passes("reverse"),
             duration_s=time.perf_counter() - self._started,
         )
         found = Truth(
@@ -220,7 +247,9 @@ class HessianCase(LayerCase):
             blocks={(mode, _block_name(key)): block for key, block in blocks.items()},
             reasons={(mode, _block_name(key)): reason for key, reason in reasons.items()},
         )
-        case = layer.case({mode: Projection(rows, columns)}, (evaluation,), found, wide)
+        firsts = {_plain(n): d for n, d in hessian.firsts.items()} or None
+        projection = Projection(rows, columns, firsts)
+        case = layer.case({mode: projection}, (evaluation,), found, wide)
         return replace(
             case,
             spec=replace(case.spec, wrt=tuple(_plain(leaf.name) for leaf in hessian.leaves)),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.records import dataclass
+
+MOST_PAIRED = 4  # inputs, each paired with each where every pair takes passes of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +40,13 @@ class HessianBlock:
 def hessian_blocks(inputs: Sequence[str]) -> list[HessianBlock]:
     """All of them, row by row."""
     return [HessianBlock(rows, columns) for rows in inputs for columns in inputs]
+
+
+def blocks_in(mode: Mode, inputs: Sequence[str]) -> list[HessianBlock]:
+    """The blocks that a composition of modes computes. Forward over forward takes passes for each:
+    of many inputs, each is paired with itself and with the next alone."""
+    every = hessian_blocks(inputs)
+    if mode != "forward-over-forward" or len(inputs) <= MOST_PAIRED:
+        return every
+    after = dict(zip(inputs, [*inputs[1:], inputs[0]], strict=True))
+    return [block for block in every if block.columns in (block.rows, after[block.rows])]

@@ -14,13 +14,31 @@ from gradcheck_cli.domain.records import dataclass
 if TYPE_CHECKING:
     from gradcheck_cli.domain.dtypes import Array
 
-Mode = Literal["reverse", "forward", "reverse-over-reverse", "forward-over-reverse"]
+Mode = Literal[
+    "reverse",
+    "forward",
+    "reverse-over-reverse",
+    "forward-over-reverse",
+    "reverse-over-forward",
+    "forward-over-forward",
+]
 FIRST_ORDER: tuple[Mode, ...] = ("reverse", "forward")
-SECOND_ORDER: dict[Mode, Mode] = {
-    "reverse": "reverse-over-reverse",
-    "forward": "forward-over-reverse",
+COMPOSED: dict[Mode, tuple[Mode, Mode]] = {
+    "reverse-over-reverse": ("reverse", "reverse"),
+    "forward-over-reverse": ("forward", "reverse"),
+    "reverse-over-forward": ("reverse", "forward"),
+    "forward-over-forward": ("forward", "forward"),
 }
-SECOND: tuple[Mode, ...] = tuple(SECOND_ORDER.values())
+"""Second order by two first-order modes: the outer one differentiates what the inner one gives."""
+SECOND: tuple[Mode, ...] = tuple(COMPOSED)
+
+
+def modes_in(mode: str) -> tuple[Mode, ...]:
+    """The first-order modes of a composition, the outer one first; a first-order mode itself."""
+    for composition, parts in COMPOSED.items():
+        if mode == composition:
+            return parts
+    return tuple(one for one in FIRST_ORDER if one == mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +51,20 @@ class Projection:
 
     Second order, the Hessian of the scalar s = <rows[0], output> (the output itself where that is a
     scalar) is requested, in blocks "a.b" = d(ds/da)/db: a's entries along the rows, b's along the
-    columns, `columns[b]` in place of the identity where given.
+    columns, `columns[b]` in place of the identity where given. `firsts[a]`, where given, is in
+    place of the identity along the rows: forward over forward takes one pass a pair of directions.
     """
 
     rows: Array | None = None
     columns: Mapping[str, Array] | None = None
+    firsts: Mapping[str, Array] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
     """Keep what every node had: cotangents of `row` (reverse), tangents of `column` of `input`.
-    Second order, `row` is an entry of the input `first`: the traced entry is that of d(ds/d
-    first)/d input.
+    Second order, `row` is an entry (or a direction) of the input `first`: the traced entry is that
+    of d(ds/d first)/d input.
 
     `target` is what the entry should be, where that is known: then the operations that were
     executed are looked at one by one, and those that spoil the entry are named (`Trace`). The same

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.evaluation import modes_in
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 
@@ -49,6 +50,14 @@ def _forward_of_cut_input(implied: Finding, by: Finding) -> bool:
     return implied.mode == "forward" and _same_engine(implied, by) and _same_input(implied, by)
 
 
+def _second_by_its_first(implied: Finding, by: Finding) -> bool:
+    """A composition whose inner or outer mode has a wrong derivative by an input of the block."""
+    same = _same_engine(implied, by) and implied.dtype == by.dtype and implied.point == by.point
+    if not same or by.mode not in modes_in(implied.mode or ""):
+        return False
+    return HessianBlock.is_of(implied.input or "", by.input or "")
+
+
 def _block_of_input(implied: Finding, by: Finding) -> bool:
     """Blocks have the names of parameters without dots."""
     name = (by.input or "").replace(".", "_")
@@ -66,6 +75,12 @@ OF_A_CASE: tuple[Implication, ...] = (
         frozenset({Codes.UNDECIDED}),
         frozenset({Codes.MODES_DISAGREE, Codes.ENGINES_DISAGREE}),
         _same_input,
+    ),
+    # the derivative of a wrong derivative
+    Implication(
+        frozenset({Codes.WRONG_SECOND_DERIVATIVE}),
+        frozenset({Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT}),
+        _second_by_its_first,
     ),
 )
 

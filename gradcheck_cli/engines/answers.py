@@ -84,7 +84,11 @@ def _shape(problem: Problem, name: str) -> tuple[int, int]:
     block = None if name in problem.values else HessianBlock.named(name, problem.wrt)
     by = name if block is None else block.columns
     along = len(columns[by]) if by in columns else np.size(problem.values[by])
-    return _size(problem) if block is None else np.size(problem.values[block.rows]), along
+    if block is None:
+        return _size(problem), along
+    firsts = problem.projection.firsts or {}
+    own = np.size(problem.values[block.rows])
+    return len(firsts[block.rows]) if block.rows in firsts else own, along
 
 
 def _size(problem: Problem) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.dtypes import Array
@@ -79,6 +79,10 @@ class Derivatives(Protocol):
         whose tangent is None does not move."""
         ...
 
+    def nested(self) -> AbstractContextManager[Any]:
+        """Meanwhile a jvp can be differentiated, by a vjp or another jvp. It has no rest then."""
+        ...
+
 
 class Tape(Protocol):
     def gradient(
@@ -105,6 +109,9 @@ class TapeFramework:
     ) -> AbstractContextManager[tuple[list[Any], TangentOf]]:
         """Within the context, what is computed from the first result carries tangents."""
         raise NotImplementedError
+
+    def nested(self) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
         marked: dict[int, Any] = {}
@@ -192,3 +199,38 @@ def forward_over_reverse(
         return vjp(cotangents, again=True), None
 
     return fw.jvp(gradients, primals, tangents)[1]
+
+
+def reverse_over_forward(
+    fw: Derivatives,
+    function: Callable[..., Targets],
+    primals: Sequence[Any],
+    cotangents: Sequence[Any],
+    tangents: Sequence[Any],
+) -> list[Any]:
+    """d <cotangents, jvp(tangents)> / d primal: the same products by a third route."""
+
+    def pushed(moved: Sequence[Any], _: Any = None) -> Targets:
+        return fw.jvp(function, list(moved), tangents)[1], None
+
+    with fw.nested():
+        y_dots, _, vjp = fw.vjp(pushed, primals)
+    pairs = zip(y_dots, cotangents, strict=True)
+    return vjp([None if y_dot is None else y_bar for y_dot, y_bar in pairs])
+
+
+def forward_over_forward(
+    fw: Derivatives,
+    function: Callable[..., Targets],
+    primals: Sequence[Any],
+    firsts: Sequence[Any],
+    tangents: Sequence[Any],
+) -> list[Any]:
+    """The derivative of jvp(tangents) along `firsts`: one array a target, None where there is
+    none."""
+
+    def pushed(moved: Sequence[Any]) -> Targets:
+        return fw.jvp(function, list(moved), tangents)[1], None
+
+    with fw.nested():
+        return fw.jvp(pushed, primals, firsts)[1]

@@ -21,6 +21,8 @@ Verdicts = Mapping[tuple[Mode, str], Array]
 PAIRS: tuple[tuple[Mode, Mode], ...] = (
     ("reverse", "forward"),
     ("reverse-over-reverse", "forward-over-reverse"),
+    ("reverse-over-reverse", "reverse-over-forward"),
+    ("reverse-over-reverse", "forward-over-forward"),
 )
 
 
@@ -73,7 +75,7 @@ def _both_modes(case: Case) -> Iterable[tuple[Evaluation, Evaluation]]:
 def _same_part(case: Case, first: Mode, second: Mode) -> bool:
     """Whether both modes were requested the same numbers: not for directions of their own."""
     parts = (case.projections[first], case.projections[second])
-    return all(part.rows is None and part.columns is None for part in parts)
+    return all(part.rows is None and part.columns is None for part in parts)  # then no firsts
 
 
 def _compare_modes(

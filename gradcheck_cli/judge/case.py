@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.domain.blocks import HessianBlock, hessian_blocks
+from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
 from gradcheck_cli.domain.case import Case, Suspect
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
@@ -177,7 +177,7 @@ def _without_engine(case: Case, got: _Collected) -> list[Finding]:
 
 def _names(case: Case, evaluation: Evaluation) -> list[str]:
     if evaluation.mode in SECOND:
-        return [str(block) for block in hessian_blocks(case.spec.wrt)]
+        return [str(block) for block in blocks_in(evaluation.mode, case.spec.wrt)]
     return list(case.spec.wrt)
 
 

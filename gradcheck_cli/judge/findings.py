@@ -76,24 +76,26 @@ def _indexing(case: Case, evaluation: Evaluation | None, name: str) -> Indexing 
 
 def entry_index(case: Case, mode: str, name: str, row: int, column: int) -> tuple[int, ...]:
     """The index that a person uses: output's first (unless it is a scalar), then the input's."""
+    projection = case.projections[mode]  # type: ignore[index]
     if mode in SECOND:
         block = HessianBlock.named(name, case.spec.wrt)
         return (
-            *_place(case, mode, block.rows, row, None),
-            *_place(case, mode, block.columns, column, "columns"),
+            *_place(case, projection.firsts, block.rows, row),
+            *_place(case, projection.columns, block.columns, column),
         )
     output = case.spec.program.nodes[case.spec.program.output].shape
-    rows = case.projections[mode].rows  # type: ignore[index]
-    if rows is not None:
+    if projection.rows is not None:
         left: tuple[int, ...] = (row,)
     else:
         left = tuple(int(i) for i in np.unravel_index(row, output)) if output else ()
-    return (*left, *_place(case, mode, name, column, "columns"))
+    return (*left, *_place(case, projection.columns, name, column))
 
 
-def _place(case: Case, mode: str, name: str, flat: int, side: str | None) -> tuple[int, ...]:
-    columns = case.projections[mode].columns if side else None  # type: ignore[index]
-    if columns is not None and name in columns:
+def _place(
+    case: Case, directions: Mapping[str, Array] | None, name: str, flat: int
+) -> tuple[int, ...]:
+    """The index of an entry of an input, or the number of a direction where there are any."""
+    if directions is not None and name in directions:
         return (flat,)
     shape = np.shape(case.values[name])
     return tuple(int(i) for i in np.unravel_index(flat, shape)) if shape else ()

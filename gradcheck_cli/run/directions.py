@@ -12,14 +12,29 @@ import numpy as np
 
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
-from gradcheck_cli.domain.evaluation import Projection
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode, Projection
 from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.domain.spec import Spec
 
 FULL_ENTRIES = 4096  # of a Jacobian that is computed whole
 FULL_PASSES = 64  # of reverse mode (rows) or of forward mode (columns) for a whole Jacobian
 FULL_SECOND = 32  # entries of all inputs for a whole Hessian
+FULL_PAIRS = 16  # passes of forward over forward, one a pair of entries, for a whole Hessian
 PROBES = 4  # directions in place of a whole Jacobian: two Gaussian, two of Rademacher
+PAIRED = 1  # directions an input where each pair of them takes a pass
+
+
+def kind_of(mode: Mode, pairs_are_few: bool) -> str:
+    """Modes of one kind are requested the same numbers."""
+    if mode in FIRST_ORDER:
+        return mode
+    alone = mode == "forward-over-forward" and not pairs_are_few
+    return mode if alone else "second order"
+
+
+def pairs_are_few(spec: Spec, values: Mapping[str, Array]) -> bool:
+    """Whether forward over forward takes all pairs of entries."""
+    return sum(values[name].size for name in spec.wrt) ** 2 <= FULL_PAIRS
 
 
 def projection_of(
@@ -30,7 +45,7 @@ def projection_of(
     seed: tuple[int, int, int],
 ) -> Projection:
     """The whole Jacobian ("reverse", "forward") or Hessian ("second order") while that is small,
-    else seeded directions.
+    else seeded directions; a Hessian along pairs of directions ("forward-over-forward").
 
     The same seed gives the same directions in every dtype, up to rounding.
     """
@@ -46,10 +61,11 @@ def projection_of(
         if columns <= FULL_PASSES and rows * columns <= FULL_ENTRIES:
             return Projection()
         return Projection(columns=_tangents(spec, values, draw))
-    return Projection(
-        rows=None if output == () else draw(output, 1.0)[None],
-        columns=None if columns <= FULL_SECOND else _tangents(spec, values, draw),
-    )
+    row = None if output == () else draw(output, 1.0)[None]
+    if kind == "forward-over-forward":
+        firsts, seconds = (_tangents(spec, values, draw, PAIRED) for _ in range(2))
+        return Projection(row, seconds, firsts)
+    return Projection(row, None if columns <= FULL_SECOND else _tangents(spec, values, draw))
 
 
 class _Directions:
@@ -68,11 +84,13 @@ class _Directions:
         return self._fmt.round(direction(self._rng, shape, next(self._turns)) * scale)
 
 
-def _tangents(spec: Spec, values: Mapping[str, Array], draw: _Directions) -> dict[str, Array]:
-    """PROBES directions an input, each scaled by its input's size, so that none drowns another."""
+def _tangents(
+    spec: Spec, values: Mapping[str, Array], draw: _Directions, count: int = PROBES
+) -> dict[str, Array]:
+    """Directions of every input, each scaled by its input's size, so that none drowns another."""
     return {
         name: np.stack(
-            [draw(values[name].shape, tangent_scale(values[name])) for _ in range(PROBES)]
+            [draw(values[name].shape, tangent_scale(values[name])) for _ in range(count)]
         )
         for name in spec.wrt
     }

@@ -11,10 +11,9 @@ from dataclasses import field, replace
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
-    SECOND_ORDER,
     Failure,
-    Mode,
     Training,
+    modes_in,
 )
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.options import RunOptions
@@ -34,8 +33,6 @@ from gradcheck_cli.domain.spec import Allow, Spec
 from gradcheck_cli.judge.gate import unexplained
 from gradcheck_cli.run.designs import accepted, unmatched
 from gradcheck_cli.run.plan import Plan
-
-_BASE: dict[str, Mode] = {second: first for first, second in SECOND_ORDER.items()}
 
 
 @dataclass(slots=True)
@@ -178,9 +175,9 @@ def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
         words += ["--engine", ",".join(compared)]
     if finding.dtype:
         words += ["--dtype", finding.dtype]
-    mode = _BASE.get(finding.mode or "", finding.mode)
-    if mode in FIRST_ORDER:
-        words += ["--mode", ",".join(FIRST_ORDER) if finding.code == Codes.MODES_DISAGREE else mode]
+    if finding.mode:
+        both = FIRST_ORDER if finding.code == Codes.MODES_DISAGREE else modes_in(finding.mode)
+        words += ["--mode", ",".join(mode for mode in FIRST_ORDER if mode in both)]
     if finding.code == Codes.DIFFERENCE_ERROR:
         words += ["--difference-scheme", options.difference.scheme]
         if options.difference.step is not None:

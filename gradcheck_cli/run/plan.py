@@ -11,14 +11,15 @@ from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.evaluation import (
+    COMPOSED,
     FIRST_ORDER,
-    SECOND_ORDER,
     Evaluation,
     Failure,
     Mode,
     Problem,
     Projection,
     TrainingProblem,
+    modes_in,
 )
 from gradcheck_cli.domain.layer import POWER, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
@@ -27,7 +28,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.devices import require
 from gradcheck_cli.engines.registry import Registered, usual
-from gradcheck_cli.run.directions import projection_of
+from gradcheck_cli.run.directions import kind_of, pairs_are_few, projection_of
 from gradcheck_cli.run.memory import usual_limit
 
 DTYPES = ("float32", "float64")
@@ -221,7 +222,9 @@ def _nearest(name: str, valid: list[str]) -> str:
 
 def _asked_modes(spec: Spec, stated: tuple[str, ...]) -> tuple[Mode, ...]:
     first: list[Mode] = [mode for mode in FIRST_ORDER if mode in (stated or FIRST_ORDER)]
-    second = [SECOND_ORDER[mode] for mode in first] if spec.order >= 2 else []
+    second = [mode for mode, both in COMPOSED.items() if set(both) <= set(first)]
+    if spec.order < 2:
+        second = []
     return (*first, *second)
 
 
@@ -293,9 +296,10 @@ def _problem(case: Case, mode: Mode, options: RunOptions) -> Problem:
 def _projections(
     plan: Plan, index: int, values: Mapping[str, Array], fmt: FloatFormat
 ) -> dict[Mode, Projection]:
-    """Both ways to a second derivative go along the same directions: one truth serves both."""
+    """The ways to a second derivative go along the same directions: one truth serves them."""
     source = (plan.seed, crc32(plan.spec.name.encode()), index)
-    kinds = {mode: mode if mode in FIRST_ORDER else "second order" for mode in plan.modes}
+    together = pairs_are_few(plan.spec, values)
+    kinds = {mode: kind_of(mode, together) for mode in plan.modes}
     drawn = {
         kind: projection_of(plan.spec, kind, values, fmt, source)
         for kind in dict.fromkeys(kinds.values())
@@ -310,7 +314,6 @@ def _reason_against(
     assert found.engine is not None
     can = found.engine.capabilities
     order = 1 if mode in FIRST_ORDER else 2
-    base = next(first for first, second in SECOND_ORDER.items() if mode in (first, second))
     if not _computes(found, plan.placement):
         return (
             f"{found.name} runs on the CPU only, and not on the device `{plan.placement.device}`",
@@ -318,8 +321,9 @@ def _reason_against(
         )
     if dtype not in can.dtypes:
         return f"{found.name} has no {dtype}", False
-    if base not in can.modes:
-        return f"{found.name} has no {base} mode", True
+    for part in modes_in(mode):
+        if part not in can.modes:
+            return f"{found.name} has no {part} mode", True
     if order not in can.orders:
         return f"{found.name} has no derivatives of order {order}", False
     return found.engine.refuses(plan.spec.program, mode), True

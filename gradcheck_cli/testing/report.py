@@ -11,7 +11,7 @@ from typing import Any
 from gradcheck_cli.cli.exits import PASSED, verdict
 from gradcheck_cli.cli.streams import PLAIN_WIDTH
 from gradcheck_cli.domain.codes import CODES
-from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND_ORDER
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, modes_in
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
 
@@ -90,10 +90,11 @@ def with_calls(result: SpecResult, called: str, seed: int) -> SpecResult:
 
 
 def _call(finding: Finding, called: str, seed: int) -> str:
-    mode = next((f for f, s in SECOND_ORDER.items() if s == finding.mode), finding.mode)
     parts = [called, "..."]
     parts += [f'dtypes=["{finding.dtype}"]'] if finding.dtype else []
-    parts += [f'modes=["{mode}"]'] if mode in FIRST_ORDER else []
+    if finding.mode:
+        modes = ", ".join(f'"{mode}"' for mode in FIRST_ORDER if mode in modes_in(finding.mode))
+        parts.append(f"modes=[{modes}]")
     return f"check({', '.join([*parts, f'seed={seed}'])})"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.domain.blocks import hessian_blocks
+from gradcheck_cli.domain.blocks import blocks_in
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, Problem, Projection
@@ -84,7 +84,8 @@ def _blocks(
 
 def numbers_asked(mode: Mode, projection: Projection) -> object:
     """A key that modes share where they are requested the same numbers of one request."""
-    return mode in SECOND, id(projection.rows), id(projection.columns)
+    parts = (projection.rows, projection.columns, projection.firsts)
+    return mode in SECOND, *map(id, parts)
 
 
 def block_shapes(request: TruthRequest, mode: Mode) -> dict[str, tuple[int, int]]:
@@ -98,8 +99,10 @@ def block_shapes(request: TruthRequest, mode: Mode) -> dict[str, tuple[int, int]
         for name in request.wrt
     }
     if mode in SECOND:
-        blocks = hessian_blocks(request.wrt)
-        return {str(block): (sizes[block.rows], columns[block.columns]) for block in blocks}
+        blocks = blocks_in(mode, request.wrt)
+        firsts = {name: len(along) for name, along in (projection.firsts or {}).items()}
+        rows_of = sizes | firsts
+        return {str(block): (rows_of[block.rows], columns[block.columns]) for block in blocks}
     output = request.program.nodes[request.program.output].shape
     rows = int(np.prod(output)) if projection.rows is None else len(projection.rows)
     return {name: (rows, columns[name]) for name in request.wrt}
@@ -110,6 +113,8 @@ PARTNERS: dict[Mode, Mode] = {
     "forward": "reverse",
     "reverse-over-reverse": "forward-over-reverse",
     "forward-over-reverse": "reverse-over-reverse",
+    "reverse-over-forward": "forward-over-reverse",
+    "forward-over-forward": "forward-over-reverse",
 }
 
 
@@ -134,4 +139,4 @@ def _same_part(mode: Mode, request: TruthRequest) -> bool:
     if mode in ("reverse", "forward"):
         parts = (one.rows, one.columns, other.rows, other.columns)
         return all(part is None for part in parts)
-    return one.columns is other.columns
+    return one.columns is other.columns and one.firsts is other.firsts

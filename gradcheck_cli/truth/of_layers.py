@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -384,6 +384,11 @@ def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
     """Its values, each moved by this part of itself, up or down, and inside its domain."""
     moved = leaf.inside(leaf.value * (1 + part * signs(rng, leaf.value.shape)))
     return moved if leaf.holds(moved) else np.clip(moved, leaf.low, leaf.high)
+
+
+def transposed(block: TruthBlock) -> TruthBlock:
+    """Rows for columns."""
+    return TruthBlock(*(np.transpose(getattr(block, one.name)) for one in fields(block)))
 
 
 def projected(block: TruthBlock, directions: Array) -> TruthBlock:

@@ -131,11 +131,15 @@ def sampled(
 
 
 def _gradient_function(work: Work, projection: Projection) -> Callable[[Values], Float]:
-    """The float64 gradient of the scalarised output with respect to every input, flattened."""
+    """The float64 gradient of the scalarised output with respect to every input, flattened, or
+    along the directions that are requested of it."""
     request = work.request
     program, _ = frozen(inlined(request.program), request.values, request.dtype)
     output = request.program.nodes[request.program.output].shape
     rows = np.ones((1, *output)) if projection.rows is None else projection.rows[:1]
+    firsts = {
+        name: along.reshape(len(along), -1) for name, along in (projection.firsts or {}).items()
+    }
 
     def function(at: Values) -> Float:
         answer = work.engine.evaluate(
@@ -149,7 +153,8 @@ def _gradient_function(work: Work, projection: Projection) -> Callable[[Values],
             size = int(np.size(request.values[name]))
             missing = gradient is None or gradient.values is None
             empty = np.full(size, np.nan) if answer.failure else np.zeros(size)
-            parts.append(empty if missing else gradient.values.reshape(-1))  # type: ignore[union-attr]
+            own = empty if missing else gradient.values.reshape(-1)  # type: ignore[union-attr]
+            parts.append(own if name not in firsts else firsts[name] @ own)
         return np.concatenate(parts) if parts else np.zeros(0)
 
     return function
@@ -228,18 +233,24 @@ def _take(
     if not second:
         return by_input
     return {
-        str(block): _rows_of(request, by_input[block.columns], block.rows)
+        str(block): _rows_of(request, by_input[block.columns], block.rows, projection)
         for block in hessian_blocks(request.wrt)
         if str(block) in shapes
     }
 
 
 def _expected(work: Work, mode: Mode, name: str) -> Array:
-    """The float64 gradient's columns for one input; second order, over the rows of all inputs."""
-    true = work.gradients.true
+    """The float64 gradient's columns for one input; second order, over the rows of all inputs, and
+    zeros for blocks that are not requested."""
+    true, request = work.gradients.true, work.request
     if mode not in SECOND:
         return true[mode, name]
-    return np.concatenate([true[mode, str(HessianBlock(rows, name))] for rows in work.request.wrt])
+    columns = _columns(request, request.projections[mode].columns, name)
+    found = []
+    for first in request.wrt:
+        zeros = np.zeros((_row_count(request, request.projections[mode], first), columns))
+        found.append(true.get((mode, str(HessianBlock(first, name))), zeros))
+    return np.concatenate(found)
 
 
 def _columns(request: TruthRequest, columns: object, name: str) -> int:
@@ -248,11 +259,19 @@ def _columns(request: TruthRequest, columns: object, name: str) -> int:
     return int(np.size(request.values[name]))
 
 
-def _rows_of(request: TruthRequest, differences: Differences, name: str) -> Differences:
+def _row_count(request: TruthRequest, projection: Projection, name: str) -> int:
+    """Second order, how many rows an input has in its blocks."""
+    firsts = projection.firsts or {}
+    return len(firsts[name]) if name in firsts else int(np.size(request.values[name]))
+
+
+def _rows_of(
+    request: TruthRequest, differences: Differences, name: str, projection: Projection
+) -> Differences:
     """The rows of the flattened gradient that belong to input `name`."""
     start = 0
     for other in request.wrt:
-        size = int(np.size(request.values[other]))
+        size = _row_count(request, projection, other)
         if other == name:
             part = slice(start, start + size)
             return Differences(

@@ -1,6 +1,6 @@
 import pytest
 
-from gradcheck_cli.domain.blocks import HessianBlock, hessian_blocks
+from gradcheck_cli.domain.blocks import HessianBlock, blocks_in, hessian_blocks
 
 
 def test_a_block_is_called_by_its_rows_and_columns() -> None:
@@ -23,3 +23,10 @@ def test_a_block_is_of_its_rows_and_of_its_columns() -> None:
     assert HessianBlock.is_of("layer.weight.x", "layer.weight")
     assert HessianBlock.is_of("layer.weight.x", "x")
     assert not HessianBlock.is_of("layer.weight.x", "layer.w")
+
+
+def test_forward_over_forward_pairs_many_inputs_with_themselves_and_the_next() -> None:
+    assert len(blocks_in("forward-over-forward", "abcd")) == 16
+    found = [str(block) for block in blocks_in("forward-over-forward", "abcde")]
+    assert found == ["a.a", "a.b", "b.b", "b.c", "c.c", "c.d", "d.d", "d.e", "e.a", "e.e"]
+    assert len(blocks_in("reverse-over-forward", "abcde")) == 25

@@ -10,7 +10,12 @@ import pytest
 
 from gradcheck_cli.engines import derivatives
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.derivatives import forward_over_reverse, reverse_over_reverse
+from gradcheck_cli.engines.derivatives import (
+    forward_over_forward,
+    forward_over_reverse,
+    reverse_over_forward,
+    reverse_over_reverse,
+)
 
 X = np.array([1.0, -2.0, 0.5])
 Y = np.array([3.0, 0.25, -1.0])
@@ -52,12 +57,22 @@ def test_tangents_of_several_primals_add_up(fw: Any) -> None:
     np.testing.assert_allclose(fw.numpy(one[0]), 2 * X * Y * U, rtol=1e-15)
 
 
-@pytest.mark.parametrize("composed", [reverse_over_reverse, forward_over_reverse])
+@pytest.mark.parametrize(
+    "composed", [reverse_over_reverse, forward_over_reverse, reverse_over_forward]
+)
 def test_second_derivatives(fw: Any, composed: Callable[..., list[Any]]) -> None:
     """Of <u, x^2 y> along v in x."""
     primals = [fw.leaf(X), fw.leaf(Y)]
     found = composed(fw, two, primals, [fw.array(U), None], [fw.array(V), None])
     np.testing.assert_allclose(numbers(fw, found), [2 * Y * U * V, 2 * X * U * V], rtol=1e-15)
+
+
+def test_second_tangents(fw: Any) -> None:
+    """Of x^2 y along v in x, then along u in y."""
+    primals = [fw.array(X), fw.array(Y)]
+    found = forward_over_forward(fw, two, primals, [None, fw.array(U)], [fw.array(V), None])
+    np.testing.assert_allclose(fw.numpy(found[0]), 2 * X * U * V, rtol=1e-15)
+    assert found[1] is None or not np.any(fw.numpy(found[1]))
 
 
 def test_a_tape_says_which_sources_an_array_depends_on(

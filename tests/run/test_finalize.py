@@ -102,7 +102,8 @@ def test_repeat_is_a_command_line(spec: Read) -> None:
     finding = _found(mode="forward-over-reverse")
     (result,) = _settled(one, [finding], seed=7).findings
     assert result.repeat == (
-        f"gradcheck run {one.source.path} --engine torch --dtype float32 --mode forward --seed 7"
+        f"gradcheck run {one.source.path} --engine torch --dtype float32 --mode reverse,forward "
+        "--seed 7"
     )
     (bare,) = _settled(one, [_found(engine=None, dtype=None, mode=None)]).findings
     assert bare.repeat == f"gradcheck run {one.source.path} --seed 0"

@@ -10,6 +10,7 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Projection
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.spec import Spec
@@ -184,13 +185,28 @@ def test_probes_have_the_size_of_their_input(spec: Read) -> None:
 
 
 def test_second_order_adds_its_modes(spec: Read) -> None:
-    plan = _plan(spec("inputs: {x: [1.0, 2.0]}\nmodel: sin(x)\norder: 2\nmodes: [forward]"))
-    assert [p.mode for p in plan.looks[0].problems["torch"]] == ["forward", "forward-over-reverse"]
-    projection = plan.looks[0].case.projections["forward-over-reverse"]
+    text = "inputs: {x: [1.0, 2.0]}\nmodel: sin(x)\norder: 2"
+    assert [p.mode for p in _plan(spec(text)).looks[0].problems["torch"]] == [*FIRST_ORDER, *SECOND]
+    plan = _plan(spec(f"{text}\nmodes: [forward]"))
+    assert [p.mode for p in plan.looks[0].problems["torch"]] == ["forward", "forward-over-forward"]
+    projection = plan.looks[0].case.projections["forward-over-forward"]
     assert projection.rows is not None
     assert projection.rows.shape == (1, 2)
     assert projection.columns is None
-    assert plan.named_modes == {"forward", "forward-over-reverse"}
+    assert plan.named_modes == {"forward", "forward-over-forward"}
+
+
+def test_pairs_of_directions_stand_for_many_pairs_of_entries(spec: Read) -> None:
+    text = "inputs: {{x: {{shape: [{}], distribution: normal}}}}\nmodel: sum(x ** 3)\norder: 2"
+    few = _plan(spec(text.format(4))).looks[0].case.projections
+    assert len({id(few[mode]) for mode in SECOND}) == 1
+    many = _plan(spec(text.format(5))).looks[0].case.projections
+    assert many["reverse-over-forward"] == Projection()
+    alone = many["forward-over-forward"]
+    assert alone.firsts is not None
+    assert alone.columns is not None
+    assert alone.firsts["x"].shape == alone.columns["x"].shape == (1, 5)
+    assert not np.array_equal(alone.firsts["x"], alone.columns["x"])
 
 
 def test_large_hessians_are_probed(spec: Read) -> None:

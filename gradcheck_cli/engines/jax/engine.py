@@ -6,7 +6,7 @@ import os
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING
 
-from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.evaluation import Mode, modes_in
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
@@ -84,7 +84,7 @@ class JaxEngine(LoweredEngine):
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Forward mode through a `jax.custom_vjp` is an error in JAX; through its derivative it is
         not."""
-        if mode != "forward":
+        if modes_in(mode)[-1] != "forward":  # the inner one
             return None
         for custom in custom_gradients(program):
             if custom.jvp is None:

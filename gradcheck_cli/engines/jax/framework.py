@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from operator import call
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -177,6 +177,9 @@ class Jax:
         found: tuple[list[Any], list[Any], Any]
         found = self._equations(code, "jvp", plain, function.arrays, list(primals), list(tangents))
         return found
+
+    def nested(self) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def _known(self, function: Callable[..., Any], sources: Sequence[Any]) -> TypeGuard[Closure]:
         """Whether its derivatives can be traced: the code is known, gives all its results as such

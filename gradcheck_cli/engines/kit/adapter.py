@@ -28,6 +28,7 @@ from gradcheck_cli.engines.kit.framework import Framework
 from gradcheck_cli.engines.kit.lowerings import Table, had, reasons
 from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.kit.modes import MODES, Answer, descend
+from gradcheck_cli.engines.kit.second_order import COMPOSITIONS
 from gradcheck_cli.engines.kit.walker import OPERATORS, Prepared, prepare, rounded
 from gradcheck_cli.engines.tracebacks import as_failure
 
@@ -161,7 +162,7 @@ class ProgramEngine(AnsweringEngine):
 
     def differentiate(self, problem: Problem, answer: Answer) -> None:
         prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
-        MODES[problem.mode](*prepared, problem, answer)
+        (MODES | COMPOSITIONS)[problem.mode](*prepared, problem, answer)
 
     def descend(
         self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]

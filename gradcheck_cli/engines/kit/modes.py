@@ -1,4 +1,4 @@
-"""Reverse and forward mode, first and second order, and training: once, for every framework.
+"""Reverse and forward mode, and training: once, for every framework.
 
 A framework contributes its op table, its arrays and the derivatives of functions of them, by `vjp`
 and `jvp`; the order in which passes are run, and how their results make a Jacobian, is the same for
@@ -18,9 +18,9 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.derivatives import Closure, Mark, Targets, VJPFunction
+from gradcheck_cli.engines.derivatives import Closure, Mark, Targets
 from gradcheck_cli.engines.errors import WrongShape
-from gradcheck_cli.engines.kit.framework import Framework, scalar
+from gradcheck_cli.engines.kit.framework import Framework
 from gradcheck_cli.engines.kit.walker import Prepared, round_constant
 
 
@@ -37,7 +37,7 @@ class Answer:
     compile_s: float = 0.0
 
 
-def _inputs(fw: Framework, problem: Problem) -> dict[str, Any]:
+def arrays_of(fw: Framework, problem: Problem) -> dict[str, Any]:
     return {
         name: fw.leaf(problem.values[name])
         if name in problem.wrt
@@ -76,14 +76,14 @@ def _unit(size: int, shape: tuple[int, ...]) -> Iterator[Array]:
         yield row.reshape(shape)
 
 
-def _directions(given: Array | None, shape: tuple[int, ...]) -> Iterator[Array]:
+def directions_of(given: Array | None, shape: tuple[int, ...]) -> Iterator[Array]:
     if given is None:
         yield from _unit(int(np.prod(shape, dtype=np.int64)), shape)
     else:
         yield from given
 
 
-def _gradient(
+def stacked(
     fw: Framework, parts: Sequence[Any], shape: tuple[int, ...], along: int, what: str
 ) -> Gradient:
     """Stacks rows (along = 0) or columns (along = 1), each of `shape` or None.
@@ -108,7 +108,7 @@ def _gradient(
     return Gradient(np.stack(flat, axis=along), dtype)
 
 
-def _traced(
+def trace_of(
     fw: Framework, program: Program, values: Sequence[Any], derivative: Mapping[int, Any]
 ) -> Trace:
     return Trace(
@@ -121,7 +121,7 @@ def _traced(
 
 
 @dataclass(frozen=True, slots=True)
-class _Output:
+class OutputCode:
     """The code of a program's output by its inputs `names`; where it is traced, with the value of
     every node."""
 
@@ -135,7 +135,7 @@ class _Output:
 
 
 @dataclass(frozen=True, slots=True)
-class _Nodes:
+class NodesCode:
     """The code of the nodes `wanted` by one input."""
 
     prepared: Prepared
@@ -149,16 +149,16 @@ class _Nodes:
 
 def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
     program = prepared.program
-    inputs = _inputs(fw, problem)
+    inputs = arrays_of(fw, problem)
     sources = [inputs[name] for name in problem.wrt]
     traced = problem.trace is not None
-    code = _Output(prepared, tuple(problem.wrt), traced)
+    code = OutputCode(prepared, tuple(problem.wrt), traced)
     (y,), values, vjp = fw.vjp(Closure(code, inputs, traced), sources)
     answer.forward += 1
     answer.output = fw.numpy(y)
     passes: list[list[Any]] = []
     found: dict[int, Any] = {}
-    for i, row in enumerate(_directions(problem.projection.rows, tuple(y.shape))):
+    for i, row in enumerate(directions_of(problem.projection.rows, tuple(y.shape))):
         if problem.trace is not None and problem.trace.row == i:
             grads, found = vjp.with_marked([fw.array(row)])
         else:
@@ -167,11 +167,11 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
         answer.backward += 1
     for position, name in enumerate(problem.wrt):
         parts = [grads[position] for grads in passes]
-        answer.gradients[name] = _gradient(fw, parts, tuple(sources[position].shape), 0, name)
+        answer.gradients[name] = stacked(fw, parts, tuple(sources[position].shape), 0, name)
     if problem.trace is not None:
-        trace = _traced(fw, program, values, found)
+        trace = trace_of(fw, program, values, found)
         answer.trace = trace
-        _trace_operations(fw, prepared, problem, answer)
+        trace_operations(fw, prepared, problem, answer)
 
 
 def _with_operations(
@@ -203,9 +203,9 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
     for name in problem.wrt:
         parts: list[Any] = []
         shape: tuple[int, ...] = ()
-        untraced = Closure(_Nodes(prepared, name, (program.output,)), plain)
-        traced = Closure(_Nodes(prepared, name, (program.output, *floating)), plain)
-        for i, column in enumerate(_directions(columns.get(name), tuple(plain[name].shape))):
+        untraced = Closure(NodesCode(prepared, name, (program.output,)), plain)
+        traced = Closure(NodesCode(prepared, name, (program.output, *floating)), plain)
+        for i, column in enumerate(directions_of(columns.get(name), tuple(plain[name].shape))):
             requested = (
                 trace and trace.input in (name, None) and trace.column == i and not answer.trace
             )
@@ -220,129 +220,22 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
                 answer.output = fw.numpy(y)
             if requested:
                 found = dict(zip(floating, others, strict=True))
-                answer.trace = _traced(fw, program, values, found)
-        answer.gradients[name] = _gradient(fw, parts, shape, 1, name)
-    _trace_operations(fw, prepared, problem, answer)
+                answer.trace = trace_of(fw, program, values, found)
+        answer.gradients[name] = stacked(fw, parts, shape, 1, name)
+    trace_operations(fw, prepared, problem, answer)
 
 
-def _trace_operations(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
+def trace_operations(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
     """Adds what was executed to the trace, where there is one."""
     if answer.trace is not None:
         block = _block(problem, answer)
         answer.trace = _with_operations(fw, prepared, problem, answer.trace, block)
 
 
-_Y_BAR = ""  # the cotangent, among the inputs by their names
+Differentiate = Callable[[Framework, Prepared, Problem, Answer], None]
+"""Runs the passes of a problem, and puts what they give into the answer."""
 
-
-@dataclass(frozen=True, slots=True)
-class _First:
-    """The code of the first gradients, one a name of `wrt`, of <cotangent, output>, by all of them
-    or by the one input `along`; with them the output, and where they are traced every node's value
-    and cotangent."""
-
-    fw: Framework
-    prepared: Prepared
-    wrt: tuple[str, ...]
-    traced: bool
-    along: str | None = None
-
-    def __call__(
-        self, arrays: Mapping[str, Any], moved: Sequence[Any], _: Mark | None = None
-    ) -> Targets:
-        inputs = dict(arrays)
-        y_bar = inputs.pop(_Y_BAR)
-        if self.along is not None:
-            (inputs[self.along],) = moved
-            moved = [inputs[name] for name in self.wrt]
-        code = _Output(self.prepared, self.wrt, self.traced)
-        (y,), values, vjp = self.fw.vjp(Closure(code, inputs, self.traced), moved)
-        first = vjp([y_bar], again=True)
-        return first, (y, values, vjp.with_marked([y_bar])[1] if self.traced else None)
-
-    def closure(self, problem: Problem) -> Closure:
-        y_bar = scalar(self.fw, self.prepared.program, problem)
-        return Closure(self, {**_inputs(self.fw, problem), _Y_BAR: y_bar}, self.traced)
-
-    def told(self, rest: Any, answer: Answer) -> None:
-        y, values, cotangents = rest
-        if answer.output is None:
-            answer.output = self.fw.numpy(y)
-        if values is not None and answer.trace is None:
-            answer.trace = _traced(self.fw, self.prepared.program, values, cotangents)
-
-
-def _reverse_over_reverse(
-    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
-) -> None:
-    first = _First(fw, prepared, tuple(problem.wrt), problem.trace is not None)
-    function = first.closure(problem)
-    columns = problem.projection.columns
-    sources = [function.arrays[name] for name in problem.wrt]
-    _, rest, vjp = fw.vjp(function, sources)
-    answer.forward += 1
-    answer.backward += 1
-    first.told(rest, answer)
-    for index, (name, source) in enumerate(zip(problem.wrt, sources, strict=True)):
-        shape = tuple(source.shape)
-        given = None if columns is None else columns[name]
-        passes = _again(fw, vjp, (index, len(sources)), _directions(given, shape), answer)
-        for position, (other, array) in enumerate(zip(problem.wrt, sources, strict=True)):
-            # <ds/db, v> differentiated again: one pass gives column v of every block of b.
-            rows, by, along = (name, other, 0) if columns is None else (other, name, 1)
-            block = str(HessianBlock(rows, by))
-            parts = [grads[position] for grads in passes]
-            answer.gradients[block] = _gradient(fw, parts, tuple(array.shape), along, block)
-    _trace_operations(fw, prepared, problem, answer)
-
-
-def _again(
-    fw: Framework,
-    vjp: VJPFunction,
-    target: tuple[int, int],
-    cotangents: Iterator[Array],
-    answer: Answer,
-) -> list[list[Any]]:
-    """A pass for each cotangent of one target: its index, and how many there are."""
-    passes = []
-    index, count = target
-    for cotangent in cotangents:
-        bars = [fw.array(cotangent) if i == index else None for i in range(count)]
-        passes.append(vjp(bars))
-        answer.backward += 1
-    return passes
-
-
-def _forward_over_reverse(
-    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
-) -> None:
-    traced = problem.trace is not None
-    columns = problem.projection.columns or {}
-    for b in problem.wrt:
-        first = _First(fw, prepared, tuple(problem.wrt), traced, b)
-        function = first.closure(problem)
-        inputs = function.arrays
-        passes: list[list[Any]] = []
-        for column in _directions(columns.get(b), tuple(inputs[b].shape)):
-            _, tangents, rest = fw.jvp(function, [inputs[b]], [fw.array(column)])
-            passes.append(tangents)
-            answer.forward += 1
-            answer.backward += 1
-            first.told(rest, answer)
-        for position, a in enumerate(problem.wrt):
-            parts = [grads[position] for grads in passes]
-            shape = tuple(inputs[a].shape)
-            block = str(HessianBlock(a, b))
-            answer.gradients[block] = _gradient(fw, parts, shape, 1, block)
-    _trace_operations(fw, prepared, problem, answer)
-
-
-MODES: dict[Mode, Callable[[Framework, Prepared, Problem, Answer], None]] = {
-    "reverse": _reverse,
-    "forward": _forward,
-    "reverse-over-reverse": _reverse_over_reverse,
-    "forward-over-reverse": _forward_over_reverse,
-}
+MODES: dict[Mode, Differentiate] = {"reverse": _reverse, "forward": _forward}
 
 
 def descend(
@@ -362,7 +255,7 @@ def descend(
         for name in program.inputs
     }
 
-    code = _Output(prepared, tuple(problem.parameters), False)
+    code = OutputCode(prepared, tuple(problem.parameters), False)
     for step in range(problem.steps + 1):
         parameters = [inputs[name] for name in problem.parameters]
         (loss,), _, vjp = fw.vjp(Closure(code, inputs), parameters)

@@ -6,14 +6,16 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode, Phase, Problem, Trace, TraceRequest
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.derivatives import Mark, Targets
-from gradcheck_cli.engines.errors import EngineFault, NodeFault
+from gradcheck_cli.engines.errors import EngineFault, NodeFault, Unsupported
 from gradcheck_cli.engines.execution import Execution, Recorder
 from gradcheck_cli.engines.kit.framework import Framework, scalar
 from gradcheck_cli.engines.kit.walker import Prepared
@@ -244,6 +246,90 @@ def _forward_over_reverse(
     return _recorded(recorder, derivative, [y_bar, direction, *arrays.values()], request.row)
 
 
+def _reverse_over_forward(
+    fw: Framework, prepared: Prepared, problem: Problem, name: str
+) -> Execution:
+    """The tangent of s along a direction of `name`, differentiated by `first`."""
+    request = problem.trace
+    assert request is not None
+    first = request.first or problem.wrt[0]
+    with fw.nested():
+        recorder = fw.recorder()
+    arrays = _arrays(fw, problem, [first, name])
+
+    def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
+        tangent = _Pushed(
+            fw, recorder, prepared, dict(zip(arrays, given, strict=True)), name, along
+        )
+        with fw.nested():
+            (_, y), _, vjp = fw.vjp(partial(tangent, first), [tangent.inputs[first]])
+        recorder.derive()
+        return [y, *vjp([y_bar, None])]
+
+    y_bar = scalar(fw, prepared.program, problem)
+    direction = _column(fw, problem, name)
+    return _recorded(recorder, derivative, [y_bar, direction, *arrays.values()], request.row)
+
+
+def _forward_over_forward(
+    fw: Framework, prepared: Prepared, problem: Problem, name: str
+) -> Execution:
+    """The tangent of s along a direction of `name`, and its tangent along one of `first`."""
+    request = problem.trace
+    assert request is not None
+    first, firsts = request.first or problem.wrt[0], problem.projection.firsts or {}
+    with fw.nested():
+        recorder = fw.recorder()
+    arrays = _arrays(fw, problem, [])
+    other = _direction(firsts.get(first), request.row, tuple(arrays[first].shape))
+
+    def derivative(y_bar: Any, along: Any, other: Any, *given: Any) -> list[Any]:
+        tangent = _Pushed(
+            fw, recorder, prepared, dict(zip(arrays, given, strict=True)), name, along
+        )
+        with fw.nested():
+            (_, y), (found, _), _ = fw.jvp(
+                partial(tangent, first), [tangent.inputs[first]], [other]
+            )
+        return [y, found]
+
+    if prepared.program.nodes[prepared.program.output].shape != ():
+        raise Unsupported("a product of tangents is not written down")
+    given = [_column(fw, problem, name), fw.array(other), *arrays.values()]
+    y_bar = scalar(fw, prepared.program, problem)
+    return _recorded(recorder, derivative, [y_bar, *given], 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pushed:
+    """The tangent of the output along a direction of the input `name`, and the output, by one
+    input."""
+
+    fw: Framework
+    recorder: Recorder
+    prepared: Prepared
+    inputs: Mapping[str, Any]
+    name: str
+    along: Any
+
+    def __call__(self, by: str, moved: Sequence[Any], _: Mark | None = None) -> Targets:
+        own = {**self.inputs, by: moved[0]}
+
+        def output(duals: list[Any]) -> Targets:
+            values = _walked(self.recorder, self.prepared, {**own, self.name: duals[0]})
+            return [values[self.prepared.program.output]], None
+
+        (y,), (y_dot,), _ = self.fw.jvp(output, [own[self.name]], [self.along])
+        return [y_dot, y], None
+
+
+def _column(fw: Framework, problem: Problem, name: str) -> Any:
+    """The traced direction of an input."""
+    request, columns = problem.trace, problem.projection.columns or {}
+    assert request is not None
+    return fw.array(_direction(columns.get(name), request.column, np.shape(problem.values[name])))
+
+
 def _arrays(fw: Framework, problem: Problem, moving: Sequence[str]) -> dict[str, Any]:
     return {
         name: (fw.leaf if name in moving else fw.array)(problem.values[name])
@@ -288,6 +374,8 @@ _RUNS: dict[Mode, Callable[[Framework, Prepared, Problem, str], Execution]] = {
     "forward": _forward,
     "reverse-over-reverse": _reverse_over_reverse,
     "forward-over-reverse": _forward_over_reverse,
+    "reverse-over-forward": _reverse_over_forward,
+    "forward-over-forward": _forward_over_forward,
 }
 
 

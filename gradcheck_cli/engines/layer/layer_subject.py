@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode, modes_in
 from gradcheck_cli.engines.derivatives import (
+    forward_over_forward,
     forward_over_reverse,
+    reverse_over_forward,
     reverse_over_reverse,
 )
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
@@ -36,6 +39,13 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.held import Held
     from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
+
+
+_COMPOSED: dict[Mode, Callable[..., list[Any]]] = {
+    "reverse-over-reverse": reverse_over_reverse,
+    "forward-over-reverse": forward_over_reverse,
+    "reverse-over-forward": reverse_over_forward,
+}
 
 
 class LayerSubject(FrameworkLayer):
@@ -168,11 +178,7 @@ class LayerSubject(FrameworkLayer):
             found = evaluated(self.inputs({}), along)
             if found and all(part is None for part in found):
                 return None
-            parts = [
-                np.zeros(output.size) if part is None else self.fw.numpy(part).reshape(-1)
-                for output, part in zip(self.outputs, found, strict=True)
-            ]
-            return np.concatenate([np.zeros(0), *parts])
+            return self._joined(found)
 
     def _jvp(
         self, names: Sequence[str], inputs: Mapping[str, Any], along: Sequence[Any]
@@ -182,17 +188,44 @@ class LayerSubject(FrameworkLayer):
 
     # Second derivatives
 
-    def hvp_reverse_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
-    ) -> dict[str, Array | None]:
-        with self.ready({}):
-            return self._hvp(reverse_over_reverse, row, tangents)
+    def hvp(self, mode: Mode, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
+        forward = "forward" in modes_in(mode)
+        with self.ready({}), self.forward_mode(tuple(tangents)) if forward else nullcontext():
+            return self._hvp(_COMPOSED[mode], row, tangents)
 
-    def hvp_forward_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
-    ) -> dict[str, Array | None]:
-        with self.ready({}), self.forward_mode(tuple(tangents)):
-            return self._hvp(forward_over_reverse, row, tangents)
+    def second_tangent(
+        self, row: Array, firsts: Mapping[str, Array], tangents: Mapping[str, Array]
+    ) -> float | None:
+        names, moving = tuple(tangents), tuple(firsts)
+
+        def product(inputs: Any, along: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+            every = tuple(dict.fromkeys((*moving, *names)))
+            primals = [self.primal(name, inputs) for name in every]
+            by_name, others = (
+                dict(zip(names, along, strict=True)),
+                dict(zip(moving, other, strict=True)),
+            )
+            pairs = [[given.get(name) for name in every] for given in (others, by_name)]
+            return forward_over_forward(self.fw, self.function(every, inputs), primals, *pairs)
+
+        with self.ready({}), self.forward_mode((*names, *moving)):
+            along, other = (
+                [self.fw.array(part) for part in given.values()] for given in (tangents, firsts)
+            )
+            what = forward_over_forward.__name__
+            evaluated = self.evaluated(what, (*names, "along", *moving), product)
+            found = evaluated(self.inputs({}), along, other)
+            if all(part is None for part in found):
+                return None
+            return float(row @ self._joined(found))
+
+    def _joined(self, parts: Sequence[Any]) -> Array:
+        """One array an output, flat; zeros where there is none."""
+        flat = [
+            np.zeros(output.size) if part is None else self.fw.numpy(part).reshape(-1)
+            for output, part in zip(self.outputs, parts, strict=True)
+        ]
+        return np.concatenate([np.zeros(0), *flat])
 
     def _hvp(
         self, composed: Callable[..., list[Any]], row: Array, tangents: Mapping[str, Array]

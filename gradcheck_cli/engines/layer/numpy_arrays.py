@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ class NumpyArrays:
 
     def dtype_of(self, array: Any) -> str:
         return str(array.dtype)
+
+    def nested(self) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
         raise Unsupported(self._no_vjp)

@@ -188,17 +188,18 @@ class Subject(Protocol):
         Raises Unsupported."""
         ...
 
-    def hvp_reverse_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
+    def hvp(
+        self, mode: Mode, row: Array, tangents: Mapping[str, Array]
     ) -> Mapping[str, Array | None]:
-        """d<(row @ J), tangents>/d(leaf) by reverse over reverse. Raises Unsupported."""
+        """d<row @ J, tangents>/d(leaf), (n,) a leaf, by any composition but forward over forward,
+        which has no such array. Raises Unsupported."""
         ...
 
-    def hvp_forward_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
-    ) -> Mapping[str, Array | None]:
-        """The second derivative by forward over reverse: of row @ J, along the tangents. Raises
-        Unsupported."""
+    def second_tangent(
+        self, row: Array, firsts: Mapping[str, Array], tangents: Mapping[str, Array]
+    ) -> float | None:
+        """The derivative of <row, J @ tangents> along `firsts` by forward over forward; None where
+        no output has one. Raises Unsupported."""
         ...
 
     def record(self, row: Array) -> Recording:

@@ -16,7 +16,14 @@ import numpy as np
 
 from gradcheck_cli.domain.blocks import hessian_blocks
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import FIRST_ORDER, Gradient, Mode, Problem, TrainingProblem
+from gradcheck_cli.domain.evaluation import (
+    FIRST_ORDER,
+    Gradient,
+    Mode,
+    Problem,
+    TrainingProblem,
+    modes_in,
+)
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.errors import Unsupported
@@ -70,7 +77,7 @@ class SymbolicEngine(AnsweringEngine):
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """A formula has one derivative, and a rule may state two."""
         for custom in custom_gradients(program):
-            if mode.startswith("forward") and custom.jvp is not None:
+            if "forward" in modes_in(mode) and custom.jvp is not None:
                 return f"formulas take the vjp of `{custom.name}`, and not its jvp"
         return None
 
@@ -301,7 +308,11 @@ def _projected(matrix: list[list[Any]], problem: Problem, name: str) -> list[lis
     if problem.mode == "reverse":
         rows = problem.projection.rows
         return matrix if rows is None else products(rows.reshape(len(rows), -1).tolist(), matrix)
-    columns = (problem.projection.columns or {}).get(name.rsplit(".", 1)[-1])
+    first, _, second = name.rpartition(".")
+    firsts = (problem.projection.firsts or {}).get(first)
+    if firsts is not None:
+        matrix = products(firsts.reshape(len(firsts), -1).tolist(), matrix)
+    columns = (problem.projection.columns or {}).get(second)
     if columns is None:
         return matrix
     turned = [list(column) for column in zip(*matrix, strict=True)]

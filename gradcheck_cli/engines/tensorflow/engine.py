@@ -6,7 +6,7 @@ import os
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.evaluation import Mode, modes_in
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
@@ -86,7 +86,7 @@ class TensorFlowEngine(LoweredEngine):
         """An accumulator differentiates the operations inside a `tf.custom_gradient`, whatever its
         rule says: what it gives is not the derivative that the user states."""
         custom = next(iter(custom_gradients(program)), None)
-        if mode.startswith("forward") and custom is not None:
+        if "forward" in modes_in(mode) and custom is not None:
             return (
                 f"TensorFlow's forward mode ignores the custom gradient of `{custom.name}`: "
                 "it differentiates the operations inside it"

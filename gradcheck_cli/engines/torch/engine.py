@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Mode, Problem, TrainingProblem
+from gradcheck_cli.domain.evaluation import Mode, Problem, TrainingProblem, modes_in
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
@@ -83,14 +83,17 @@ class TorchEngine(LoweredEngine):
         super().close()
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
-        """Forward mode through a `torch.autograd.Function` needs its `jvp`."""
-        if not mode.startswith("forward"):
+        """Forward mode through a `torch.autograd.Function` needs its `jvp`, and that runs without
+        an outer forward mode (github.com/pytorch/pytorch/issues/197867)."""
+        if "forward" not in modes_in(mode):
             return None
         for custom in custom_gradients(program):
             if custom.jvp is None:
                 return (
                     f"PyTorch's forward mode needs a jvp for the custom gradient of `{custom.name}`"
                 )
+            if mode == "forward-over-forward":
+                return f"PyTorch does not differentiate the jvp of `{custom.name}` in forward mode"
         return None
 
     def subject(self, request: SubjectRequest) -> Subject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.placement import HOST
-from gradcheck_cli.engines.derivatives import TangentOf, Tape, TapeFramework
+from gradcheck_cli.engines.derivatives import TangentOf, Tape, TapeFramework, Targets
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
 from gradcheck_cli.engines.torch.startup import without_compiler, without_decompositions
@@ -31,6 +32,7 @@ class Torch(TapeFramework):
         self._calls = table
         self._device = device
         self._dtype = getattr(torch, dtype)
+        self._levels = False
         self.kinds = {"float": self._dtype, "int": torch.int64, "bool": torch.bool}
 
     def lowering(self, op: str) -> Call | Missing | None:
@@ -78,11 +80,48 @@ class Torch(TapeFramework):
                 ]
             yield duals, lambda result: forward_ad.unpack_dual(result).tangent
 
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """`torch.func` has levels of duals. `torch.autograd.forward_ad` has one, and what some
+        operations compute by it cannot be differentiated again (softmax)."""
+        before, self._levels = self._levels, True
+        try:
+            yield
+        finally:
+            self._levels = before
+
+    def jvp(
+        self,
+        function: Callable[[list[Any]], Targets],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+    ) -> tuple[list[Any], list[Any], Any]:
+        if not self._levels:
+            return super().jvp(function, primals, tangents)
+        moving = [i for i, x_dot in enumerate(tangents) if x_dot is not None]
+
+        def moved(*some: Any) -> list[Any]:
+            duals = list(primals)
+            for i, dual in zip(moving, some, strict=True):
+                duals[i] = dual
+            return function(duals)[0]
+
+        own, along = (tuple(arrays[i] for i in moving) for arrays in (primals, tangents))
+        try:
+            with without_compiler():
+                return *self._torch.func.jvp(moved, own, along), None
+        except RuntimeError as error:
+            if "setup_context" not in str(error):  # a function that `torch.func` does not take
+                raise
+            return super().jvp(function, primals, tangents)
+
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         with self._torch.no_grad():
             return (parameter - rate * gradient).requires_grad_()
 
     def recorder(self) -> Recorder:
+        if self._levels:  # its process may crash
+            raise Unsupported("no operations are written down inside `torch.func`")
         from gradcheck_cli.engines.torch.recorder import TorchRecorder
 
         return TorchRecorder()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.derivatives import Targets
@@ -301,12 +302,10 @@ class TorchSubject(LayerSubject):
                 raise Unsupported(str(error).strip().splitlines()[0]) from error
             raise
 
-    def hvp_reverse_over_reverse(
-        self, row: Array, tangents: Mapping[str, Array]
-    ) -> dict[str, Array | None]:
+    def hvp(self, mode: Mode, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
         if self._compiled:
             raise Unsupported(NO_SECOND_ORDER)
-        return super().hvp_reverse_over_reverse(row, tangents)
+        return super().hvp(mode, row, tangents)
 
     # What is inside
 

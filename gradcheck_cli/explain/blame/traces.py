@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import Trace
+from gradcheck_cli.domain.evaluation import Trace, modes_in
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import NOTE_BITS
@@ -89,7 +89,7 @@ def traces_of(
         fmt=FORMATS[dtype],
         narrow=narrow,
         wide=None if dtype == "float64" else wide,
-        forward_mode=mode == "forward",
+        forward_mode=modes_in(mode)[-1] == "forward",  # whose tangents are traced
         target=target,
     )
 

@@ -332,16 +332,9 @@ class Blocks(_Ziv):
         rows: dict[str, list[Any]] = {name: [] for name in self._wrt}
         for cotangent in self._cotangents():
             for name, x_bar in zip(self._wrt, pull(cotangent), strict=True):
-                rows[name].append(self._projected(name, x_bar.reshape(-1)))
+                columns = (self._projection.columns or {}).get(name)
+                rows[name].append(projected(x_bar.reshape(-1), columns))
         return {name: np.array(found, dtype=object) for name, found in rows.items()}
-
-    def _projected(self, name: str, gradient: Any) -> Any:
-        columns = (self._projection.columns or {}).get(name)
-        if columns is None:
-            return gradient
-        from reference_engine.arithmetic.arbs import objects
-
-        return [np.sum(gradient * objects(c).reshape(-1)) for c in columns]
 
     def _cotangents(self) -> Iterable[Array]:
         rows = self._projection.rows
@@ -388,11 +381,23 @@ class Blocks(_Ziv):
         for second, tangents in self._tangents():
             found = ball_hvp(self._function, self._xs, tangents, weights)
             for first, x_dot in zip(self._wrt, found, strict=True):
-                columns[str(HessianBlock(first, second))].append(x_dot.reshape(-1))
+                along = (self._projection.firsts or {}).get(first)
+                block = str(HessianBlock(first, second))
+                if block in columns:
+                    columns[block].append(projected(x_dot.reshape(-1), along))
         return {
             name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
             for name, found in columns.items()
         }
+
+
+def projected(balls: Any, directions: Array | None) -> Any:
+    """A flat array of balls, or its products with the directions."""
+    if directions is None:
+        return balls
+    from reference_engine.arithmetic.arbs import objects
+
+    return [np.sum(balls * objects(direction).reshape(-1)) for direction in directions]
 
 
 class _Stated(Blocks):

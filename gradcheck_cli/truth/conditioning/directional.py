@@ -97,7 +97,11 @@ class Derivatives:
                 continue
             column = seen(re.jvp(gradient, xs, tangents)[1])
             for first, part in self._split(column, 0).items():
-                columns[str(HessianBlock(first, name))].append(part)
+                if (block := str(HessianBlock(first, name))) not in columns:
+                    continue
+                along = (self._request.projections[mode].firsts or {}).get(first)
+                found = part if along is None else along.reshape(len(along), -1) @ part
+                columns[block].append(found)
         return {
             name: np.stack(found, axis=1) if found else np.zeros(shapes[name])
             for name, found in columns.items()

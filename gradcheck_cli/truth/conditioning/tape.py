@@ -176,12 +176,13 @@ class EntryTape:
         """`sensitivity_sums` of one entry; zeros where it does not depend on anything."""
         if self._mode in ("reverse", "forward"):
             gradient = self._first(row).get(name)
-            return self._sums(self._pick(gradient, name, column))
+            return self._sums(self._pick(gradient, self._projection.columns, name, column))
         first, second = name.split(".")
         if (first, row) not in self._rows:
-            part = self._pick_entry(self._first(0).get(first), row)
+            part = self._pick(self._first(0).get(first), self._projection.firsts, first, row)
             self._rows[first, row] = self._run.gradient(part, np.ones(()))
-        part = self._pick(self._rows[first, row].get(second), second, column)
+        gradient = self._rows[first, row].get(second)
+        part = self._pick(gradient, self._projection.columns, second, column)
         return self._sums(part)
 
     def _sums(self, number: Any) -> Sums:
@@ -199,11 +200,13 @@ class EntryTape:
             self._rows[row] = self._run.gradient(self._run.output, cotangent)
         return self._rows[row]
 
-    def _pick(self, gradient: Any, name: str, column: int) -> Any:
-        columns = self._projection.columns
-        if gradient is None or columns is None or name not in columns:
-            return self._pick_entry(gradient, column)
-        return (gradient * np.asarray(columns[name][column], dtype=np.float64)).sum()
+    def _pick(
+        self, gradient: Any, directions: Mapping[str, Array] | None, name: str, number: int
+    ) -> Any:
+        """An entry, or the product with a direction where there are any."""
+        if gradient is None or directions is None or name not in directions:
+            return self._pick_entry(gradient, number)
+        return (gradient * np.asarray(directions[name][number], dtype=np.float64)).sum()
 
     @staticmethod
     def _pick_entry(gradient: Any, flat: int) -> Any:

@@ -201,7 +201,7 @@ def test_stated_derivatives_are_what_is_given(bound: Callable[..., JaxSubject]) 
         wrong.jvp({"x": np.ones(2)})
     cube = bound("cube", {"x": X})
     np.testing.assert_allclose(cube.jvp({"x": np.ones(2)}), 3 * X**2, rtol=1e-14)
-    second = cube.hvp_reverse_over_reverse(np.ones(2), {"x": np.ones(2)})
+    second = cube.hvp("reverse-over-reverse", np.ones(2), {"x": np.ones(2)})
     np.testing.assert_allclose(second["x"], 6 * X, rtol=1e-14)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.evaluation import Projection, TraceRequest
+from gradcheck_cli.domain.evaluation import SECOND, Projection, TraceRequest
 from gradcheck_cli.engines.base import Engine
 
 X = np.array([0.3, -1.2, 2.1])
@@ -34,13 +34,6 @@ CLOSED: list[tuple[str, dict[str, Any], dict[str, np.ndarray]]] = [
     ("clip(x, min=0)", {"x": X}, {"x": np.diag([1.0, 0, 1])}),
     ("concatenate([x, y])", {"x": X, "y": Y}, {"x": np.eye(6)[:, :3], "y": np.eye(6)[:, 3:]}),
     ("x", {"x": X}, {"x": np.eye(3)}),
-]
-
-# second derivatives worked out by hand
-HESSIANS: list[tuple[str, dict[str, Any], dict[str, np.ndarray]]] = [
-    ("sum(x ** 3)", {"x": X}, {"x.x": np.diag(6 * X)}),
-    ("x * exp(y)", {"x": 2.0, "y": 0.5}, {"x.y": [[np.exp(0.5)]], "y.y": [[2 * np.exp(0.5)]]}),
-    ("sum(x * y)", {"x": X, "y": Y}, {"x.y": np.eye(3), "y.x": np.eye(3)}),
 ]
 
 # every operation of the language, for the agreement of the engines
@@ -99,23 +92,6 @@ def test_first_derivatives_are_the_closed_forms(
         np.testing.assert_allclose(answer.gradients[name].values, jacobian, rtol=1e-14)
 
 
-@pytest.mark.parametrize("mode", ["reverse-over-reverse", "forward-over-reverse"])
-@pytest.mark.parametrize(("text", "inputs", "blocks"), HESSIANS, ids=[row[0] for row in HESSIANS])
-def test_second_derivatives_are_the_closed_forms(
-    engine: Engine,
-    ask: Callable[..., Any],
-    text: str,
-    inputs: dict[str, Any],
-    blocks: dict[str, Any],
-    mode: str,
-) -> None:
-    answer = ask(engine, text, mode=mode, **inputs)
-    assert answer.failure is None
-    assert len(answer.gradients) == len(inputs) ** 2
-    for name, block in blocks.items():
-        np.testing.assert_allclose(answer.gradients[name].values, block, rtol=1e-14)
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["reverse", "forward"])
 @pytest.mark.parametrize("text", FORMULAS)
@@ -138,7 +114,7 @@ def test_engines_agree(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("mode", ["reverse-over-reverse", "forward-over-reverse"])
+@pytest.mark.parametrize("mode", SECOND)
 @pytest.mark.parametrize(
     "text",
     [
@@ -207,25 +183,6 @@ def test_given_columns_are_combinations_of_the_jacobian(
     wanted = (columns["x"] * np.cos(X)).T
     np.testing.assert_allclose(answer.gradients["x"].values, wanted, rtol=1e-14)
     assert answer.forward == 2
-
-
-@pytest.mark.parametrize("mode", ["reverse-over-reverse", "forward-over-reverse"])
-def test_given_columns_of_a_hessian(engine: Engine, ask: Callable[..., Any], mode: str) -> None:
-    columns = {"x": np.array([[1.0, 2.0, -1.0]]), "y": np.array([[0.5, 0.0, 3.0]])}
-    answer = ask(
-        engine, "sum(x * x * y)", mode=mode, projection=Projection(columns=columns), x=X, y=Y
-    )
-    got = {name: gradient.values for name, gradient in answer.gradients.items()}
-    np.testing.assert_allclose(got["x.x"][:, 0], 2 * Y * columns["x"][0], rtol=1e-14)
-    np.testing.assert_allclose(got["x.y"][:, 0], 2 * X * columns["y"][0], rtol=1e-14)
-    np.testing.assert_allclose(got["y.x"][:, 0], 2 * X * columns["x"][0], rtol=1e-14)
-
-
-@pytest.mark.parametrize("mode", ["reverse-over-reverse", "forward-over-reverse"])
-def test_hessian_of_a_cotangent(engine: Engine, ask: Callable[..., Any], mode: str) -> None:
-    rows = np.array([[2.0, 3.0, 5.0]])
-    answer = ask(engine, "x ** 3", mode=mode, projection=Projection(rows=rows), x=X)
-    np.testing.assert_allclose(answer.gradients["x.x"].values, np.diag(6 * X * rows[0]), rtol=1e-14)
 
 
 def test_no_path_to_an_input_is_none_not_zero(engine: Engine, ask: Callable[..., Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.evaluation import Evaluation, Projection, TraceRequest
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Projection, TraceRequest
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.kit.adapter import ProgramEngine
 
@@ -86,7 +86,11 @@ def test_culprit_is_found_where_it_is_in_every_engine(
     assert trace.repaired < 64
 
 
-SECOND = ("reverse-over-reverse", "forward-over-reverse")
+UNSEEN = (
+    ("tensorflow", "forward-over-forward"),  # computes tangents of tangents in its own functions
+    ("torch", "forward-over-forward"),
+    ("torch", "reverse-over-forward"),
+)
 
 
 @pytest.mark.parametrize("mode", SECOND)
@@ -97,6 +101,9 @@ def test_second_derivative_is_repaired_by_what_cancels(engine: Engine, ask: Ask,
     answer = ask(engine, "log(1 + exp(x))", mode=mode, dtype="float32", trace=request, x=30.0)
     assert answer.gradients["x.x"].values == 0
     trace = answer.trace
+    if (engine.capabilities.name, mode) in UNSEEN:
+        assert trace.note
+        return
     assert not trace.note
     assert trace.culprits
     assert trace.repaired < 64
@@ -110,7 +117,11 @@ def test_every_entry_of_a_hessian_is_the_one_that_is_written_down(
 ) -> None:
     x, y = np.array([0.3, -1.2]), np.array([0.7, 1.1, -0.4])
     columns = {"x": np.array([[1.0, 2.0]]), "y": np.array([[0.5, -1.0, 3.0], [1.0, 1.0, 2.0]])}
-    projection = Projection(columns=columns if directed else None)
+    firsts = {"x": np.array([[1.5, -1.0], [0.5, 2.0]]), "y": np.eye(3)}
+    paired = directed and mode == "forward-over-forward"
+    projection = Projection(
+        columns=columns if directed else None, firsts=firsts if paired else None
+    )
     for first, second in (("x", "x"), ("x", "y"), ("y", "x"), ("y", "y")):
         block = None
         for row, column in ((0, 0), (1, 0), (1, 1)):
@@ -127,6 +138,9 @@ def test_every_entry_of_a_hessian_is_the_one_that_is_written_down(
                 y=y,
             )
             block = answer.gradients[f"{first}.{second}"].values
+            if (engine.capabilities.name, mode) in UNSEEN:
+                assert answer.trace.note
+                continue
             assert answer.trace.exactly == pytest.approx(block[row, column], rel=1e-12)
 
 

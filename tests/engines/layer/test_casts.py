@@ -102,7 +102,7 @@ def test_a_layer_with_and_without_its_casts(name: str) -> None:
     if name != "numpy":
         pushed = uncast.jvp({"x": X})
         np.testing.assert_allclose(pushed, np.ravel(2 * y * (1 - y**2) * (X @ W)), rtol=1e-13)
-        again = uncast.hvp_reverse_over_reverse(ROW, {"x": X})["x"]
+        again = uncast.hvp("reverse-over-reverse", ROW, {"x": X})["x"]
         dy = (1 - y**2) * (X @ W)
         right = (ROW.reshape(2, 2) * 2 * dy * (1 - 3 * y**2)) @ W.T
         np.testing.assert_allclose(again, np.ravel(right), rtol=1e-12)

@@ -193,7 +193,7 @@ def test_forward_mode_and_the_second_derivative_agree_with_reverse() -> None:
     pushed = subject.jvp({"kernel": np.ones((2, 2)), "x": X})
     right = jacobian["kernel"].sum(axis=1) + jacobian["x"] @ X.ravel()
     assert np.allclose(pushed, right, rtol=1e-13)
-    twice = subject.hvp_reverse_over_reverse(np.ones(6), {"x": X, "kernel": np.zeros((2, 2))})
+    twice = subject.hvp("reverse-over-reverse", np.ones(6), {"x": X, "kernel": np.zeros((2, 2))})
     inner = X @ KERNEL
     along = -np.sin(inner) * inner
     assert np.allclose(twice["x"], (along @ KERNEL.T).ravel(), rtol=1e-13)

@@ -1,0 +1,252 @@
+"""Second derivatives of formulas: the four ways to compose reverse and forward mode.
+
+Each differentiates s = <cotangent, output> twice: the inner mode gives first derivatives, which the
+outer mode differentiates. What was custom in the program has a rule for each mode, so a rule may be
+wrong in one composition and right in the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.derivatives import Closure, Mark, Targets, VJPFunction
+from gradcheck_cli.engines.kit.framework import Framework, scalar
+from gradcheck_cli.engines.kit.modes import (
+    Answer,
+    Differentiate,
+    NodesCode,
+    OutputCode,
+    arrays_of,
+    directions_of,
+    stacked,
+    trace_of,
+    trace_operations,
+)
+from gradcheck_cli.engines.kit.walker import Prepared
+
+_Y_BAR = ""  # the cotangent, among the inputs by their names
+_X_DOT = "."  # the tangent
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The code of the first gradients, one a name of `wrt`, of <cotangent, output>, by all of them
+    or by the one input `along`; with them the output, and where they are traced every node's value
+    and cotangent."""
+
+    fw: Framework
+    prepared: Prepared
+    wrt: tuple[str, ...]
+    traced: bool
+    along: str | None = None
+
+    def __call__(
+        self, arrays: Mapping[str, Any], moved: Sequence[Any], _: Mark | None = None
+    ) -> Targets:
+        inputs = dict(arrays)
+        y_bar = inputs.pop(_Y_BAR)
+        if self.along is not None:
+            (inputs[self.along],) = moved
+            moved = [inputs[name] for name in self.wrt]
+        code = OutputCode(self.prepared, self.wrt, self.traced)
+        (y,), values, vjp = self.fw.vjp(Closure(code, inputs, self.traced), moved)
+        first = vjp([y_bar], again=True)
+        return first, (y, values, vjp.with_marked([y_bar])[1] if self.traced else None)
+
+    def closure(self, problem: Problem) -> Closure:
+        y_bar = scalar(self.fw, self.prepared.program, problem)
+        return Closure(self, {**arrays_of(self.fw, problem), _Y_BAR: y_bar}, self.traced)
+
+    def told(self, rest: Any, answer: Answer) -> None:
+        y, values, cotangents = rest
+        if answer.output is None:
+            answer.output = self.fw.numpy(y)
+        if values is not None and answer.trace is None:
+            answer.trace = trace_of(self.fw, self.prepared.program, values, cotangents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tangent:
+    """The code of the output's tangent along a direction of the input `along`, by the inputs
+    `moving`; with it the output."""
+
+    fw: Framework
+    prepared: Prepared
+    moving: tuple[str, ...]
+    along: str
+
+    def __call__(
+        self, arrays: Mapping[str, Any], moved: Sequence[Any], _: Mark | None = None
+    ) -> Targets:
+        inputs = {**arrays, **dict(zip(self.moving, moved, strict=True))}
+        x_dot = inputs.pop(_X_DOT)
+        output = NodesCode(self.prepared, self.along, (self.prepared.program.output,))
+        (y,), (y_dot,), _ = self.fw.jvp(Closure(output, inputs), [inputs[self.along]], [x_dot])
+        return [y_dot, y], None
+
+    def closure(self, arrays: Mapping[str, Any], x_dot: Array) -> Closure:
+        return Closure(self, {**arrays, _X_DOT: self.fw.array(x_dot)})
+
+
+def _reverse_over_reverse(
+    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
+) -> None:
+    first = _First(fw, prepared, tuple(problem.wrt), problem.trace is not None)
+    function = first.closure(problem)
+    columns = problem.projection.columns
+    sources = [function.arrays[name] for name in problem.wrt]
+    _, rest, vjp = fw.vjp(function, sources)
+    answer.forward += 1
+    answer.backward += 1
+    first.told(rest, answer)
+    for index, (name, source) in enumerate(zip(problem.wrt, sources, strict=True)):
+        shape = tuple(source.shape)
+        given = None if columns is None else columns[name]
+        passes = _again(fw, vjp, (index, len(sources)), directions_of(given, shape), answer)
+        for position, (other, array) in enumerate(zip(problem.wrt, sources, strict=True)):
+            # <ds/db, v> differentiated again: one pass gives column v of every block of b.
+            rows, by, along = (name, other, 0) if columns is None else (other, name, 1)
+            block = str(HessianBlock(rows, by))
+            parts = [grads[position] for grads in passes]
+            answer.gradients[block] = stacked(fw, parts, tuple(array.shape), along, block)
+    trace_operations(fw, prepared, problem, answer)
+
+
+def _again(
+    fw: Framework,
+    vjp: VJPFunction,
+    target: tuple[int, int],
+    cotangents: Iterator[Array],
+    answer: Answer,
+) -> list[list[Any]]:
+    """A pass for each cotangent of one target: its index, and how many there are."""
+    passes = []
+    index, count = target
+    for cotangent in cotangents:
+        bars = [fw.array(cotangent) if i == index else None for i in range(count)]
+        passes.append(vjp(bars))
+        answer.backward += 1
+    return passes
+
+
+def _forward_over_reverse(
+    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
+) -> None:
+    traced = problem.trace is not None
+    columns = problem.projection.columns or {}
+    for b in problem.wrt:
+        first = _First(fw, prepared, tuple(problem.wrt), traced, b)
+        function = first.closure(problem)
+        inputs = function.arrays
+        passes: list[list[Any]] = []
+        for column in directions_of(columns.get(b), tuple(inputs[b].shape)):
+            _, tangents, rest = fw.jvp(function, [inputs[b]], [fw.array(column)])
+            passes.append(tangents)
+            answer.forward += 1
+            answer.backward += 1
+            first.told(rest, answer)
+        for position, a in enumerate(problem.wrt):
+            parts = [grads[position] for grads in passes]
+            shape = tuple(inputs[a].shape)
+            block = str(HessianBlock(a, b))
+            answer.gradients[block] = stacked(fw, parts, shape, 1, block)
+    trace_operations(fw, prepared, problem, answer)
+
+
+def _reverse_over_forward(
+    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
+) -> None:
+    arrays, y_bar = arrays_of(fw, problem), scalar(fw, prepared.program, problem)
+    sources = [arrays[name] for name in problem.wrt]
+    columns = problem.projection.columns or {}
+    for b in problem.wrt:
+        tangent = _Tangent(fw, prepared, tuple(problem.wrt), b)
+        passes: list[list[Any]] = []
+        for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
+            with fw.nested():
+                (_, y), _, vjp = fw.vjp(tangent.closure(arrays, column), sources)
+            passes.append(vjp([y_bar, None]))
+            answer.forward += 1
+            answer.backward += 1
+            if answer.output is None:
+                answer.output = fw.numpy(y)
+        for position, a in enumerate(problem.wrt):
+            parts = [grads[position] for grads in passes]
+            block = str(HessianBlock(a, b))
+            shape = tuple(arrays[a].shape)
+            answer.gradients[block] = stacked(fw, parts, shape, 1, block)
+    _trace_tangents(fw, prepared, problem, answer)
+
+
+def _forward_over_forward(
+    fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
+) -> None:
+    """One pass for each pair of directions."""
+    arrays = {name: fw.array(problem.values[name]) for name in prepared.program.inputs}
+    y_bar = fw.numpy(scalar(fw, prepared.program, problem)).reshape(-1)
+    firsts, columns = problem.projection.firsts or {}, problem.projection.columns or {}
+    for block in blocks_in("forward-over-forward", problem.wrt):
+        a, b = block.rows, block.columns
+        tangent = _Tangent(fw, prepared, (a,), b)
+        parts: list[list[Any]] = []
+        for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
+            function = tangent.closure(arrays, column)
+            parts.append([])
+            for along in directions_of(firsts.get(a), tuple(arrays[a].shape)):
+                with fw.nested():
+                    (_, y), (found, _), _ = fw.jvp(function, [arrays[a]], [fw.array(along)])
+                answer.forward += 1
+                parts[-1].append(found)
+                if answer.output is None:
+                    answer.output = fw.numpy(y)
+        answer.gradients[str(block)] = _products(fw, y_bar, parts, problem.dtype)
+    _trace_tangents(fw, prepared, problem, answer)
+
+
+def _products(fw: Framework, y_bar: Array, parts: Sequence[Sequence[Any]], dtype: str) -> Gradient:
+    """<y_bar, y_ddot> of every pair of directions, columns first: in float64, then rounded."""
+    known = [y_ddot for column in parts for y_ddot in column if y_ddot is not None]
+    if parts and parts[0] and not known:
+        return Gradient(None)
+    values = [
+        [
+            0.0 if y_ddot is None else float(y_bar @ fw.numpy(y_ddot).reshape(-1))
+            for y_ddot in column
+        ]
+        for column in parts
+    ]
+    rounded = FORMATS[dtype].round(np.array(values, dtype=np.float64).T)
+    return Gradient(rounded, fw.dtype_of(known[0]) if known else None)
+
+
+def _trace_tangents(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
+    """Every node's value and its tangent along the traced direction, where that is requested."""
+    trace, program = problem.trace, prepared.program
+    if trace is None:
+        return
+    name = trace.input or problem.wrt[0]
+    arrays = {k: fw.array(problem.values[k]) for k in program.inputs}
+    given = (problem.projection.columns or {}).get(name)
+    columns = directions_of(given, tuple(arrays[name].shape))
+    along = next(islice(columns, trace.column, None))
+    floating = tuple(k for k, node in enumerate(program.nodes) if node.kind == "float")
+    nodes = Closure(NodesCode(prepared, name, floating), arrays)
+    _, tangents, values = fw.jvp(nodes, [arrays[name]], [fw.array(along)])
+    answer.trace = trace_of(fw, program, values, dict(zip(floating, tangents, strict=True)))
+    trace_operations(fw, prepared, problem, answer)
+
+
+COMPOSITIONS: dict[Mode, Differentiate] = {
+    "reverse-over-reverse": _reverse_over_reverse,
+    "forward-over-reverse": _forward_over_reverse,
+    "reverse-over-forward": _reverse_over_forward,
+    "forward-over-forward": _forward_over_forward,
+}
