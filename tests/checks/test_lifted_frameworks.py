@@ -6,12 +6,15 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.jax.engine import JaxEngine
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from tests.checks.making import layer_problem
 
@@ -33,7 +36,19 @@ def of_numpy(off: float) -> Any:
     return SimpleNamespace(forward=lambda x: np.exp(-x), backward=backward)
 
 
-LAYERS = [pytest.param(NumpyEngine(), of_numpy, id="numpy")]
+def of_jax(off: float) -> Any:
+    @jax.custom_vjp
+    def layer(x: Any) -> Any:
+        return jnp.exp(-x)
+
+    layer.defvjp(lambda x: (layer(x), x), lambda x, up: (up * (off - jnp.exp(-x)),))
+    return layer
+
+
+LAYERS = [
+    pytest.param(NumpyEngine(), of_numpy, id="numpy"),
+    pytest.param(JaxEngine(), of_jax, id="jax"),
+]
 
 
 @pytest.mark.parametrize(("engine", "layer"), LAYERS)

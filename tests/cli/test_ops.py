@@ -38,7 +38,7 @@ def test_operations_of_frameworks_that_are_stated_in_rows(tmp_path: Path) -> Non
     assert_snapshot(call("ops", "--lift", "erfc", cwd=tmp_path), "ops_lift")
     everything = call("ops", "--lift", cwd=tmp_path).out
     assert [line.split()[0] for line in everything.splitlines() if line[0] != " "] == [
-        *("torch", "tensorflow", "jax")
+        *("torch", "tensorflow", "jax", "numpy")
     ]
     assert call("ops", "--lift", "tahn", cwd=tmp_path).code == 2
 

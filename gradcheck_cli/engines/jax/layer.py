@@ -327,6 +327,12 @@ class JaxSubject(LayerSubject):
             span = self.request.implementation.span
             return record(call, leaves, captured, self.wrt, bars, span)
 
+    def record_forward(self) -> Recording:
+        from gradcheck_cli.engines.jax.layer_recorder import record_forward
+
+        with self._opened() as (call, leaves, _):
+            return record_forward(call, leaves, self.request.implementation.span)
+
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.jax.casts import watch
 

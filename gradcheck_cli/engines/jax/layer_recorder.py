@@ -17,7 +17,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.jax.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.jax.recorder import JaxRecorder
-from gradcheck_cli.engines.jax.walk import BAR, CUSTOM_JVP, VALUE, Walk
+from gradcheck_cli.engines.jax.walk import BAR, CUSTOM_JVP, VALUE, Tag, Walk
 from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
@@ -104,7 +104,7 @@ class LayerRecorder(JaxRecorder):
                 return slot
         return None
 
-    def told(self, walk: Walk, outputs: Sequence[int]) -> None:
+    def told(self, tags: Sequence[Tag], outputs: Sequence[int]) -> None:
         """Whose every step is, once all is written down."""
         wanted = set(outputs)
         primal: set[int] = set()
@@ -114,7 +114,7 @@ class LayerRecorder(JaxRecorder):
                 wanted.update(step.args)
                 primal.add(number)
         for number, made in enumerate(self._made):
-            tag = None if made.tag is None else walk.tags[made.tag]
+            tag = None if made.tag is None else tags[made.tag]
             step = made.step
             if number in primal or made.rule is not None:
                 stated = step.phase == "backward" or (tag and tag.name == CUSTOM_JVP)
@@ -128,6 +128,11 @@ class LayerRecorder(JaxRecorder):
             owner = None if made.tag is None else self._value_of(made.tag, 0, made.turns)
             if owner is not None:
                 self.written.owners.append((step, owner))
+
+    def starts(self, arrays: Mapping[str, Any]) -> dict[str, int]:
+        """The slots of those of the arrays that the run was given or captured."""
+        slots = {id(s.native): i for i, s in reversed(list(enumerate(self.execution.slots)))}
+        return {name: slots[id(array)] for name, array in arrays.items() if id(array) in slots}
 
 
 def record(
@@ -155,12 +160,22 @@ def record(
 
     slots = recorder.record(derivative, [*cotangents, *leaves.values()])
     known = [slot for slot in slots if slot is not None]
-    recorder.told(walk, known[:count])
-    starts = {id(s.native): i for i, s in reversed(list(enumerate(recorder.execution.slots)))}
-    named = {**leaves, **captured}
-    places = {name: starts[id(array)] for name, array in named.items() if id(array) in starts}
+    recorder.told(walk.tags, known[:count])
     gradients = dict(zip(wrt, known[count:], strict=True))
-    return as_recording(recorder.written, places, gradients, known[:count], _row_of, place)
+    starts = recorder.starts({**leaves, **captured})
+    return as_recording(recorder.written, starts, gradients, known[:count], _row_of, place)
+
+
+def record_forward(
+    call: Callable[..., list[Any]], leaves: Mapping[str, Any], place: Span
+) -> Recording:
+    """One forward pass of `call`, which takes the `leaves` in order: its branches and loops as they
+    run for these. Raises TooLarge, and what the user's code raises."""
+    recorder = LayerRecorder()
+    outputs = [slot for slot in recorder.record(call, list(leaves.values())) if slot is not None]
+    recorder.told((), outputs)
+    starts = recorder.starts(leaves)
+    return as_recording(recorder.written, starts, {}, outputs, _row_of, place)
 
 
 def _row_of(name: str) -> Row | None:

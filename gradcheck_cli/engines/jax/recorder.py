@@ -20,16 +20,16 @@ from jax.extend import core
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.jax.kernels import (
+    CHOSEN,
     DATA_MOVEMENT,
     EXACT_SELECTIONS,
     KERNELS,
     MOVED,
     POINTWISE,
     ROWS,
-    numeric,
 )
 from gradcheck_cli.engines.jax.wide import AS_THEY_WERE, as_they_were, inner_of, wide_parameters
-from gradcheck_cli.engines.trace.exact_kernels import elementwise, moved, on_balls, row
+from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, moved, on_balls
 
 SCOPE = "gradcheck_node_"
 """What the name of a node's scope begins with; its number follows."""
@@ -213,18 +213,28 @@ class JaxRecorder:
             return [self._slot(y, structural=True) for y in low([])]
         made = all(self.execution.slots[i].structural for i in args)
         wide = partial(_plainly if name in AS_THEY_WERE else _wide, equation)
+        results: list[int] = []
+
+        def chosen(*given: Any, **params: Any) -> Any:
+            run = OfRun(*[[self.execution.values(i) for i in slots] for slots in (args, results)])
+            made = CHOSEN[name](run, *given, **params)
+            made = made if isinstance(made, tuple) else (made,)
+            return tuple(own if y is None else y for y, own in zip(made, run.results, strict=True))
+
         keys = {place: self._value(slot) for place, slot in enumerate(args) if self._is_key(slot)}
         if keys:
             wide = partial(_with_keys, wide, keys)
         moves = name in DATA_MOVEMENT
-        kernel = _KERNELS.get(name)
+        kernel = KERNELS.get(name)
         exact: Callable[[Sequence[High]], list[High]] | None = None
         if moves:
             exact = partial(moved, wide)
+        elif name in CHOSEN:
+            exact = partial(on_balls, partial(chosen, **params))
         elif kernel is not None:
             exact = partial(on_balls, partial(kernel, **params))
         moves = moves or name in EXACT_SELECTIONS
-        results = self._add(name, args, low, wide, exact, moves, node, backward)
+        results += self._add(name, args, low, wide, exact, moves, node, backward)
         for slot in results:
             self.execution.slots[slot].structural = made and moves
         return results
@@ -309,36 +319,6 @@ def _chosen(going: Array, after: Array, before: Array) -> Array:
     return np.where(going.reshape(going.shape + (1,) * (after.ndim - going.ndim)), after, before)
 
 
-def _scatter_add(
-    x: Any, indices: Any, updates: Any, dimension_numbers: Any, mode: Any, **how: Any
-) -> Any:
-    """Adds in turns in which no two updates go to one place: the maximum of their numbers picks one
-    for each place."""
-    left = np.arange(1, updates.size + 1).reshape(updates.shape)
-    while True:
-        start = np.zeros(x.shape, left.dtype)
-        found = jax.lax.scatter_max(start, indices, left, dimension_numbers, mode=mode)
-        taken = np.asarray(found)
-        if not np.any(taken):
-            return x
-        x = row("add")(*numeric(x, _picked(updates, taken)))
-        left = np.where(np.isin(left, taken), 0, left)
-
-
-def _picked(x: Any, places: Any) -> Any:
-    """The elements of x by their numbers from 1 on, nothing for 0."""
-    from reference_engine.arithmetic.ball_choices import NOTHING
-    from reference_engine.arithmetic.balls import Ball
-
-    if isinstance(x, np.ndarray):
-        return np.concatenate([[0.0], x.ravel()])[places]
-    pool = np.empty(x.size + 1, dtype=object)
-    pool[0], pool[1:] = NOTHING, x.value.ravel()
-    made = np.empty(places.shape, dtype=object)
-    made[...] = pool[places]
-    return Ball(made)
-
-
 def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
     """As in the run itself, in its dtypes."""
     with jax.enable_x64(True):
@@ -351,7 +331,7 @@ def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
     another package may have its dtypes written down where only it can read them; it then runs in
     these."""
     primitive, params = equation.primitive, equation.params
-    kernel = _KERNELS.get(primitive.name, MOVED.get(primitive.name))
+    kernel = KERNELS.get(primitive.name, MOVED.get(primitive.name))
     if kernel is not None:
         try:
             return [np.asarray(kernel(*map(np.asarray, args), **params))]
@@ -364,6 +344,3 @@ def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
         return [np.asarray(y) for y in _results(primitive, wider, arrays)]
     except (TypeError, ValueError):
         return _plainly(equation, args)
-
-
-_KERNELS = {**KERNELS, "scatter-add": _scatter_add}

@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.engines.torch.kernels.elementwise import scaled
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
+from gradcheck_cli.engines.trace.window_kernels import of_groups
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
 """Of elements of an array, flattened."""
@@ -56,24 +57,6 @@ def _reduced(x: Any, places: Places, values: Any, reduce: str, with_x: bool) -> 
     groups = [group or [i] for i, group in enumerate(groups)]
     pool = row("concatenate")(_flat(x), _spread_over(values, places))
     return row("reshape")(of_groups(pool, groups, reduce), shape=x.shape)
-
-
-def of_groups(pool: Any, groups: Sequence[Sequence[int]], reduce: str) -> Any:
-    """Along the last axis each group of places reduced: "sum", "mean", "prod", "max" or "min"."""
-    counts = np.array([len(group) for group in groups])
-    longest = max(counts, default=0)
-    if reduce in ("max", "min"):  # the first one again, which changes no extreme
-        table = [[*group, *(group[0],) * (longest - len(group))] for group in groups]
-    else:
-        last = pool.shape[-1]
-        widths = (*((0, 0),) * (pool.ndim - 1), (0, 1))
-        pool = row("pad")(pool, pad_width=widths, value=1.0 if reduce == "prod" else 0.0)
-        table = [[*group, *(last,) * (longest - len(group))] for group in groups]
-    places = np.array(table, np.int64).reshape(len(groups), longest)
-    members = row("take")(pool, places, axis=-1)
-    if reduce == "mean":
-        return row("sum")(members, axis=-1) / np.maximum(counts, 1).astype(np.float64)
-    return row(reduce)(members, axis=-1)
 
 
 def _index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.engines.torch.kernels.elementwise import scaled
 from gradcheck_cli.engines.trace import exact_kernels as exact
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, row
+from gradcheck_cli.engines.trace.factor_kernels import eliminated, exchanged, towards
 
 
 def _turned(x: Any) -> Any:
@@ -88,35 +89,8 @@ def _order(pivots: Any, length: int) -> Any:
     return found.reshape(*pivots.shape[:-1], length)
 
 
-def _exchanged(x: Any, order: Any) -> Any:
-    """The rows of x in this order."""
-    places = np.broadcast_to(order[..., None], (*order.shape, x.shape[-1]))
-    batch = np.broadcast_shapes(places.shape[:-2], x.shape[:-2])
-    wide = row("broadcast_to")(x, shape=(*batch, *x.shape[-2:]))
-    return row("take_along_axis")(
-        wide, np.broadcast_to(places, (*batch, *places.shape[-2:])), axis=-2
-    )
-
-
-def _eliminated(x: Any) -> Any:
-    """Both factors of x = L U in one matrix, as LAPACK packs them. No rows are exchanged."""
-    if min(x.shape[-2:]) == 0:
-        return x
-    top = row("getitem")(x, index=(..., slice(0, 1), slice(None)))
-    if x.shape[-2] == 1:
-        return top
-    corner = row("getitem")(x, index=(..., slice(0, 1), slice(0, 1)))
-    left = row("getitem")(x, index=(..., slice(1, None), slice(0, 1))) / corner
-    if x.shape[-1] == 1:
-        return row("concatenate")(corner, left, axis=-2)
-    right = row("getitem")(top, index=(..., slice(None), slice(1, None)))
-    rest = row("getitem")(x, index=(..., slice(1, None), slice(1, None))) - left * right
-    below = row("concatenate")(left, _eliminated(rest), axis=-1)
-    return row("concatenate")(top, below, axis=-2)
-
-
 def _packed(x: Any, pivots: Any) -> Any:
-    return _eliminated(_exchanged(x, _order(pivots, x.shape[-2])))
+    return eliminated(exchanged(x, _order(pivots, x.shape[-2])))
 
 
 def _factored(run: OfRun, x: Any, packed: Any, pivots: Any) -> Any:
@@ -143,7 +117,7 @@ def _permutation(order: Any) -> Any:
 def _lu_factors(run: OfRun, x: Any, *, pivot: bool = True) -> Any:
     """P, L and U."""
     order = np.argmax(np.swapaxes(run.results[0], -1, -2), -1) if pivot else None
-    packed = _eliminated(x if order is None else _exchanged(x, order))
+    packed = eliminated(x if order is None else exchanged(x, order))
     return run.results[0], *_unpacked(packed)
 
 
@@ -175,12 +149,6 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: b
     return _solved(_turned(a) if adjoint else a, b, left)
 
 
-def _towards(x: Any, of_run: Any, axis: int) -> Any:
-    """The vectors along an axis, each with the sign that it has in the run."""
-    along = row("sum")(x * of_run, axis=axis, keepdims=True)
-    return x * row("stop_gradient")(row("sign")(along))
-
-
 def _qr(run: OfRun, x: Any, mode: str = "reduced") -> Any:
     """Of the table's factors, whose diagonal is positive, those with the signs of the run."""
     if mode == "complete" and x.shape[-2] > x.shape[-1]:
@@ -201,14 +169,14 @@ def _svd(
     if full_matrices and x.shape[-2] != x.shape[-1]:
         raise TypeError("vectors beyond the singular values are not restated")
     u, vh = run.results[0], run.results[2]
-    return _towards(row("svd_u")(x), u, -2), values, _towards(row("svd_vh")(x), vh, -1)
+    return towards(row("svd_u")(x), u, -2), values, towards(row("svd_vh")(x), vh, -1)
 
 
 def _eigh(run: OfRun, x: Any, uplo: str = "L", compute_v: bool = True) -> Any:
     values = row("eigvalsh")(x)
     if not compute_v:
         return values, np.empty(0)
-    return values, _towards(row("eigh_vectors")(x), run.results[1], -2)
+    return values, towards(row("eigh_vectors")(x), run.results[1], -2)
 
 
 def _slogdet(run: OfRun, x: Any) -> Any:

@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.engines.torch.kernels.indexing import of_groups
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, row
-
-Windows = list[list[int]]
-"""Along one axis, for each place of the window the elements that it takes; -1 is padding."""
+from gradcheck_cli.engines.trace.window_kernels import Windows, joined, pooled, starting
 
 
 def _convolution(
@@ -57,7 +54,7 @@ def _by_matrices(
     sizes, kernel = x.shape[2:], weight.shape[2:]
     geometry = zip(sizes, kernel, stride, padding, dilation, output_padding, strict=True)
     tables = [_transposed(*axis) if transposed else _strided(*axis[:-1]) for axis in geometry]
-    table = np.array(_joined(tables, sizes))
+    table = np.array(joined(tables, sizes))
     pool = row("pad")(
         row("reshape")(x, shape=(*x.shape[:2], -1)), pad_width=((0, 0), (0, 0), (0, 1))
     )
@@ -74,13 +71,7 @@ def _by_matrices(
 
 def _strided(size: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> Windows:
     places = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-    return _starting([i * stride - padding for i in range(places)], size, kernel, dilation)
-
-
-def _starting(starts: Sequence[int], size: int, kernel: int, dilation: int) -> Windows:
-    """-1 where the window stands over what is no element."""
-    reach = [dilation * k for k in range(kernel)]
-    return [[i + k if 0 <= i + k < size else -1 for k in reach] for i in starts]
+    return starting([i * stride - padding for i in range(places)], size, kernel, dilation)
 
 
 def _transposed(
@@ -93,26 +84,6 @@ def _transposed(
         steps = [divmod(i + padding - dilation * k, stride) for k in range(kernel)]
         windows.append([q if rest == 0 and 0 <= q < size else -1 for q, rest in steps])
     return windows
-
-
-def _joined(axes: Sequence[Windows], sizes: Sequence[int]) -> Windows:
-    """The windows over all axes, in places of the array of these sizes, flattened."""
-    joined: Windows = [[0]]
-    for windows, size in zip(axes, sizes, strict=True):
-        joined = [
-            [-1 if a < 0 or b < 0 else a * size + b for a, b in product(before, window)]
-            for before, window in product(joined, windows)
-        ]
-    return joined
-
-
-def _pooled(x: Any, tables: Sequence[Windows], reduce: str) -> Any:
-    """What the windows take, reduced; padding is left out."""
-    spatial = len(tables)
-    outer, sizes = x.shape[: x.ndim - spatial], x.shape[x.ndim - spatial :]
-    windows = [[i for i in window if i >= 0] for window in _joined(tables, sizes)]
-    y = of_groups(row("reshape")(x, shape=(*outer, math.prod(sizes))), windows, reduce)
-    return row("reshape")(y, shape=(*outer, *(len(windows) for windows in tables)))
 
 
 def _per_axis(value: Sequence[int], spatial: int) -> list[int]:
@@ -147,10 +118,10 @@ def _max_pool(spatial: int) -> Kernel:
             size, step, around = (tuple(v) for v in how[:3])
             return row("max_pool2d")(x, kernel_size=size, stride=step, padding=around), None
         tables = [
-            _starting(_pool_starts(n, k, s, p, d, ceil_mode), n, k, d)
+            starting(_pool_starts(n, k, s, p, d, ceil_mode), n, k, d)
             for n, k, s, p, d in zip(x.shape[-spatial:], *how, strict=True)
         ]
-        return _pooled(x, tables, "max"), None
+        return pooled(x, tables, "max"), None
 
     return kernel
 
@@ -178,14 +149,14 @@ def _avg_pool(spatial: int) -> Kernel:
         tables, counts = [], []
         for n, k, s, p in zip(x.shape[-spatial:], *how, strict=True):
             starts = _pool_starts(n, k, s, p, 1, ceil_mode)
-            tables.append(_starting(starts, n, k, 1))
+            tables.append(starting(starts, n, k, 1))
             counts.append([min(i + k, n + p) - i for i in starts])
         if not count_include_pad and divisor_override is None:
-            return _pooled(x, tables, "mean")
+            return pooled(x, tables, "mean")
         divisors = np.array([math.prod(one) for one in product(*counts)], np.float64)
         if divisor_override is not None:
             divisors[:] = divisor_override
-        return _pooled(x, tables, "sum") / divisors.reshape([len(one) for one in counts])
+        return pooled(x, tables, "sum") / divisors.reshape([len(one) for one in counts])
 
     return kernel
 
@@ -196,7 +167,7 @@ def _adaptive(spatial: int, reduce: str) -> Kernel:
             [list(range(i * n // m, -(-(i + 1) * n // m))) for i in range(m)]
             for n, m in zip(x.shape[-spatial:], _per_axis(output_size, spatial), strict=True)
         ]
-        y = _pooled(x, tables, reduce)
+        y = pooled(x, tables, reduce)
         return (y, None) if reduce == "max" else y
 
     return kernel

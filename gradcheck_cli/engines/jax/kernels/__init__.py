@@ -12,6 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.engines.jax.kernels import indexing, matrices
+from gradcheck_cli.engines.jax.kernels.indexing import INDEXING
+from gradcheck_cli.engines.jax.kernels.matrices import MATRICES
+from gradcheck_cli.engines.jax.kernels.windows import WINDOWS
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, row
 
 DATA_MOVEMENT = frozenset(
@@ -19,6 +23,7 @@ DATA_MOVEMENT = frozenset(
         *("reshape", "squeeze", "expand_dims", "transpose", "broadcast_in_dim", "slice", "rev"),
         *("dynamic_slice", "dynamic_update_slice", "concatenate", "pad", "gather", "split", "tile"),
         *("copy", "copy_p", "stop_gradient", "optimization_barrier", "scatter"),
+        *("stack", "unstack"),
     ]
 )
 """They take numbers to other places, and put zeros where none come to."""
@@ -67,6 +72,35 @@ def _running(name: str) -> Kernel:
     return kernel
 
 
+def _running_logsumexp(x: Any, axis: int, reverse: bool, **how: Any) -> Any:
+    top = row("stop_gradient")(row("max")(x, axis=axis, keepdims=True))
+    sums = _running("cumsum")(row("exp")(x - top), axis, reverse)
+    return top + row("log")(sums)
+
+
+def _towards_zero(x: Any) -> Any:
+    return row("sign")(x) * row("floor")(row("abs")(x))
+
+
+def _round(x: Any, rounding_method: Any, **how: Any) -> Any:
+    if getattr(rounding_method, "name", "") == "TO_NEAREST_EVEN":
+        return row("round")(x)
+    return row("sign")(x) * row("floor")(row("abs")(x) + 0.5)
+
+
+def _reduce_precision(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    if exponent_bits < 11 or mantissa_bits < 52:
+        raise TypeError("only float64 as it is is restated")
+    return x
+
+
+def _polygamma(n: Any, x: Any, **how: Any) -> Any:
+    orders = np.unique(n).tolist() if isinstance(n, np.ndarray) else []
+    if len(orders) != 1:
+        raise TypeError("only one order, which is a constant, is restated")
+    return row("polygamma")(x, n=int(orders[0]))
+
+
 def _logical(name: str) -> Kernel:
     def kernel(*xs: Any, **how: Any) -> Any:
         if any(x.dtype != np.bool_ for x in xs):
@@ -77,9 +111,13 @@ def _logical(name: str) -> Kernel:
 
 
 def _select(chosen: Any, *cases: Any, **how: Any) -> Any:
-    if len(cases) != 2:
-        raise TypeError("only a choice of two is restated")
-    return row("where")(np.asarray(chosen).astype(np.bool_), cases[1], cases[0])
+    y, *others = cases
+    if len(others) == 1:
+        chosen = chosen.astype(np.bool_) if isinstance(chosen, np.ndarray) else chosen
+        return row("where")(chosen, others[0], y)
+    for i, case in enumerate(others, 1):
+        y = row("where")(chosen == i, case, y)
+    return y
 
 
 def _clamp(low: Any, x: Any, high: Any, **how: Any) -> Any:
@@ -112,15 +150,6 @@ def _finite(x: Any, **how: Any) -> Any:
     from gradcheck_cli.engines.trace.shadow import is_finite
 
     return is_finite(getattr(x, "value", x))
-
-
-def _triangular_solve(a: Any, b: Any, **how: Any) -> Any:
-    if not how["left_side"] or how["unit_diagonal"]:
-        raise TypeError("only x in a x = b is restated")
-    lower, turned = how["lower"], how["transpose_a"]
-    if turned:
-        a = row("moveaxis")(a, source=-1, destination=-2)
-    return row("triangular_solve")(a, b, lower=lower != turned)
 
 
 def _broadcast_in_dim(x: Any, shape: Any, broadcast_dimensions: Any, **how: Any) -> Any:
@@ -210,7 +239,7 @@ KERNELS: dict[str, Kernel] = {
     **{name: _plain(ours) for name, ours in _RENAMED.items()},
     **{name: _numbers(ours) for name, ours in _ARITHMETIC.items()},
     **{name: _reduction(ours) for name, ours in _REDUCTIONS.items()},
-    **{"cumsum": _running("cumsum"), "cumprod": _running("cumprod")},
+    **{name: _running(name) for name in ("cumsum", "cumprod", "cummax", "cummin")},
     **{
         "and": _logical("logical_and"),
         "or": _logical("logical_or"),
@@ -222,5 +251,16 @@ KERNELS: dict[str, Kernel] = {
     "convert_element_type": _convert,
     "dot_general": _dot_general,
     "is_finite": _finite,
-    "triangular_solve": _triangular_solve,
+    "rem": lambda a, b, **how: a - b * _towards_zero(row("divide")(a, b)),
+    "round": _round,
+    "reduce_precision": _reduce_precision,
+    "polygamma": _polygamma,
+    "cumlogsumexp": _running_logsumexp,
+    **INDEXING,
+    **WINDOWS,
+    **MATRICES,
 }
+
+CHOSEN: dict[str, Kernel] = {**indexing.CHOSEN, **matrices.CHOSEN}
+"""Kernels that are given the run first: which order, which signs it had. An integer result that one
+gives as None is the one of the run."""

@@ -1,0 +1,91 @@
+"""Primitives that write to places of an array, or put elements in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, as_numbers, row
+from gradcheck_cli.engines.trace.window_kernels import of_groups
+
+
+def _destinations(
+    shape: Sequence[int], indices: Any, updates: Sequence[int], numbers: Any, mode: Any
+) -> Any:
+    """The place in an array of this shape, flattened, that each update comes to; -1 where it is
+    dropped. `numbers` are `jax.lax.ScatterDimensionNumbers`."""
+    at = np.indices(updates)
+    batch = tuple(at[d] for d in range(len(updates)) if d not in numbers.update_window_dims)
+    outside = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    inside = [d for d in range(len(shape)) if d not in outside]
+    starts, sizes = [np.zeros(updates, np.int64) for _ in shape], [1] * len(shape)
+    for k, d in enumerate(numbers.scatter_dims_to_operand_dims):
+        starts[d] += indices[(*batch, k)]
+    pairs = zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
+    for d, k in pairs:
+        starts[d] += batch[k]
+    for u, d in zip(numbers.update_window_dims, inside, strict=True):
+        sizes[d] = updates[u]
+    valid = np.ones(updates, np.bool_)
+    for d, (n, size) in enumerate(zip(shape, sizes, strict=True)):
+        if getattr(mode, "name", "") == "CLIP":
+            starts[d] = np.clip(starts[d], 0, n - size)
+        valid &= (starts[d] >= 0) & (starts[d] <= n - size)
+    for u, d in zip(numbers.update_window_dims, inside, strict=True):
+        starts[d] = starts[d] + at[u]
+    if not shape:
+        return np.zeros(updates, np.int64)
+    places = np.ravel_multi_index(tuple(starts), tuple(shape), mode="clip")
+    return np.where(valid, places, -1).reshape(-1)
+
+
+def _scatter(reduce: str) -> Kernel:
+    def kernel(
+        x: Any, indices: Any, updates: Any, dimension_numbers: Any, mode: Any, **how: Any
+    ) -> Any:
+        """Of several updates that come to one place all are taken together with what is there."""
+        if all(isinstance(one, np.ndarray) and one.dtype.kind in "biu" for one in (x, updates)):
+            raise TypeError("only updates of floating numbers are restated")
+        places = _destinations(x.shape, indices, updates.shape, dimension_numbers, mode)
+        flat, more = (row("reshape")(as_numbers(one), shape=(-1,)) for one in (x, updates))
+        if reduce == "sum":
+            kept = np.flatnonzero(places >= 0)
+            more = row("take")(more, kept, axis=0)
+            y = row("scatter_add")(flat, places[kept], more, axis=0)
+        else:
+            groups = [[i] for i in range(flat.size)]
+            for k, place in enumerate(places):
+                if place >= 0:
+                    groups[place].append(flat.size + k)
+            y = of_groups(row("concatenate")(flat, more, axis=0), groups, reduce)
+        return row("reshape")(y, shape=x.shape)
+
+    return kernel
+
+
+def _sort(run: OfRun, *xs: Any, dimension: int, num_keys: int, **how: Any) -> Any:
+    """Along an axis, in the order that the keys had in the run."""
+    if len(xs) == 1:
+        return row("sort")(xs[0], axis=dimension)
+    order = np.lexsort([np.asarray(key) for key in run.args[:num_keys][::-1]], axis=dimension)
+    return tuple(
+        None if isinstance(x, np.ndarray) else row("take_along_axis")(x, order, axis=dimension)
+        for x in xs
+    )
+
+
+def _top_k(run: OfRun, x: Any, *, k: int, axis: int = -1, **how: Any) -> Any:
+    """The largest elements, and where they stand."""
+    return row("topk_values")(x, k=k, axis=axis), None
+
+
+INDEXING: dict[str, Kernel] = {
+    "scatter-add": _scatter("sum"),
+    "scatter-mul": _scatter("prod"),
+    "scatter-max": _scatter("max"),
+    "scatter-min": _scatter("min"),
+}
+
+CHOSEN: dict[str, Kernel] = {"sort": _sort, "top_k": _top_k}

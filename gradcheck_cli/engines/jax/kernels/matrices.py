@@ -1,0 +1,72 @@
+"""Primitives of linear algebra. A factor's signs, and the rows that pivoting exchanged, are those
+of the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, row
+from gradcheck_cli.engines.trace.factor_kernels import eliminated, exchanged, towards
+
+
+def _turned(x: Any) -> Any:
+    """The transposed matrices of a stack."""
+    return row("moveaxis")(x, source=-1, destination=-2)
+
+
+def _triangular_solve(a: Any, b: Any, **how: Any) -> Any:
+    lower = how["lower"]
+    a = row("tril" if lower else "triu")(a, k=(-1 if lower else 1) * bool(how["unit_diagonal"]))
+    a = a + np.eye(a.shape[-1]) if how["unit_diagonal"] else a
+    if how["transpose_a"]:
+        a, lower = _turned(a), not lower
+    if how["left_side"]:
+        return row("triangular_solve")(a, b, lower=lower)
+    return _turned(row("triangular_solve")(_turned(a), _turned(b), lower=not lower))
+
+
+def _lu(run: OfRun, x: Any, **how: Any) -> Any:
+    """Both factors in one matrix, and which rows were exchanged."""
+    return eliminated(exchanged(x, run.results[2])), None, None
+
+
+def _qr(run: OfRun, x: Any, *, full_matrices: bool, **how: Any) -> Any:
+    if full_matrices and x.shape[-2] > x.shape[-1]:
+        raise TypeError("columns beyond those of the matrix are not restated")
+    square = row("getitem")(x, index=(..., slice(None), slice(0, x.shape[-2])))
+    signs = np.where(np.diagonal(run.results[1], axis1=-2, axis2=-1) < 0, -1.0, 1.0)
+    q = row("qr_q")(square) * signs[..., None, :]
+    return q, row("triu")(row("matmul")(_turned(q), x))
+
+
+def _svd(run: OfRun, x: Any, *, full_matrices: bool, compute_uv: bool, **how: Any) -> Any:
+    values = row("svdvals")(x)
+    if not compute_uv:
+        return values
+    if full_matrices and x.shape[-2] != x.shape[-1]:
+        raise TypeError("vectors beyond the singular values are not restated")
+    u, vh = run.results[1:]
+    return values, towards(row("svd_u")(x), u, -2), towards(row("svd_vh")(x), vh, -1)
+
+
+def _eigh(run: OfRun, x: Any, **how: Any) -> Any:
+    return towards(row("eigh_vectors")(x), run.results[0], -2), row("eigvalsh")(x)
+
+
+def _cholesky(run: OfRun, x: Any, **how: Any) -> Any:
+    """Above the factor there is what was there, where the run did not put zeros."""
+    y = row("cholesky")(x)
+    return y + row("triu")(x, k=1) if np.any(np.triu(run.results[0], 1)) else y
+
+
+MATRICES: dict[str, Kernel] = {"triangular_solve": _triangular_solve}
+
+CHOSEN: dict[str, Kernel] = {
+    "cholesky": _cholesky,
+    "lu": _lu,
+    "qr": _qr,
+    "svd": _svd,
+    "eigh": _eigh,
+}

@@ -1,0 +1,76 @@
+"""Primitives that move a window over an array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
+from gradcheck_cli.engines.trace.window_kernels import convolution, pooled, starting
+
+
+def _spread(x: Any, dilation: Sequence[int]) -> Any:
+    """Zeros between the elements along the last axes."""
+    first = x.ndim - len(dilation)
+    for axis, step in enumerate(dilation, first):
+        if step > 1:
+            places = [
+                i // step if i % step == 0 else x.shape[axis] for i in _spread_places(x, axis, step)
+            ]
+            widths = tuple((0, int(i == axis)) for i in range(x.ndim))
+            x = row("take")(row("pad")(x, pad_width=widths), np.array(places), axis=axis)
+    return x
+
+
+def _spread_places(x: Any, axis: int, step: int) -> range:
+    return range((x.shape[axis] - 1) * step + 1)
+
+
+def _convolution(
+    x: Any,
+    weight: Any,
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int],
+    rhs_dilation: Sequence[int],
+    dimension_numbers: Any,
+    feature_group_count: int,
+    batch_group_count: int,
+    **how: Any,
+) -> Any:
+    if batch_group_count != 1 or not window_strides:
+        raise TypeError("only convolutions over some axis, of one group of batches, are restated")
+    x = row("transpose")(x, axes=tuple(dimension_numbers.lhs_spec))
+    weight = row("transpose")(weight, axes=tuple(dimension_numbers.rhs_spec))
+    x = _spread(x, lhs_dilation)
+    y = convolution(x, weight, window_strides, padding, rhs_dilation, feature_group_count)
+    return row("transpose")(y, axes=tuple(np.argsort(dimension_numbers.out_spec).tolist()))
+
+
+def _reduce_window(reduce: str) -> Kernel:
+    def kernel(
+        x: Any,
+        window_dimensions: Sequence[int],
+        window_strides: Sequence[int],
+        padding: Sequence[tuple[int, int]],
+        base_dilation: Sequence[int],
+        window_dilation: Sequence[int],
+    ) -> Any:
+        if set(base_dilation) != {1}:
+            raise TypeError("only windows over an array without holes are restated")
+        tables = []
+        geometry = (window_dimensions, window_strides, padding, window_dilation)
+        for n, k, step, (before, after), wide in zip(x.shape, *geometry, strict=True):
+            places = (n + before + after - wide * (k - 1) - 1) // step + 1
+            tables.append(starting([i * step - before for i in range(places)], n, k, wide))
+        return pooled(x, tables, reduce)
+
+    return kernel
+
+
+WINDOWS: dict[str, Kernel] = {
+    "conv_general_dilated": _convolution,
+    **{f"reduce_window_{name}": _reduce_window(name) for name in ("sum", "max", "min")},
+}
