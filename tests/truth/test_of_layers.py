@@ -60,7 +60,8 @@ def normal_cdf(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_value_that_is_rounded_to_nothing_convicts_no_gradient() -> None:
-    assert codes(normal_cdf, {"x": [-8.3, 0.5]}) == []
+    """The value is lost (GC303), and its gradient is not."""
+    assert set(codes(normal_cdf, {"x": [-8.3, 0.5]})) <= {"GC303 None"}
 
 
 def divide_no_nan(x: torch.Tensor) -> torch.Tensor:
