@@ -469,3 +469,25 @@ class Subclassed(Right):
     @staticmethod
     def forward(x):
         return np.asarray(np.ma.masked_less(np.sin(x), -9.0))
+
+
+class AbsorbsATerm:
+    """Right: a term is lost in the value, and not in the gradient."""
+
+    def forward(self, x):
+        y = x + 3e15
+        y -= 3e15
+        return y + x
+
+    def backward(self, upstream):
+        return 2 * upstream
+
+
+class WrongBesideALargeNumber:
+    """GC101: the factor 3, beside a number that absorbs little."""
+
+    def forward(self, x):
+        return 2 * x + 1e9
+
+    def backward(self, upstream):
+        return 3 * upstream

@@ -866,3 +866,109 @@ def twice_of_another_function(x):
     """
     second = _twice(lambda x, g, h: (h * g, 2 * h * x), torch.square, lambda x: 2 * x)
     return second(x).sum()
+
+
+def _root(slope):
+    """The root of y^3 + y = x by bisection, with the derivative 1 / slope(y)."""
+
+    def forward(x):
+        low, high = torch.full_like(x, -9.0), torch.full_like(x, 9.0)
+        for _ in range(60):
+            middle = (low + high) / 2
+            below = middle**3 + middle < x
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return (low + high) / 2
+
+    return _rule(lambda y, g: g / slope(y), forward, saved=lambda x, y: y)
+
+
+def finds_a_root(x):
+    """Right: the implicit derivative at the root."""
+    return _root(lambda y: 3 * y**2 + 1)(x)
+
+
+def finds_a_root_of_another(x):
+    """GC101: the implicit derivative of another equation."""
+    return _root(lambda y: 3 * y**2)(x)
+
+
+def _sparsemax(part):
+    """The projection on the simplex; what is at the threshold counts as support."""
+
+    def forward(x):
+        ordered = torch.sort(x, descending=True).values
+        means = (ordered.cumsum(0) - 1) / torch.arange(1, len(x) + 1, dtype=x.dtype)
+        return (x - means[int((ordered > means).sum()) - 1]).clamp(min=0)
+
+    def saved(x, y):
+        kept = y > 0
+        return (x >= (x - y)[kept].max()).to(x.dtype)
+
+    def backward(support, g):
+        return part * support * (g - (g * support).sum() / support.sum())
+
+    return _rule(backward, forward, saved=saved)
+
+
+def projects_at_a_tie(x):
+    """Right: a tie of three, with one of the limits of the gradient.
+    inputs: {x: [1.0, 0.0, 0.0]}
+    """
+    return _sparsemax(1.0)(x)
+
+
+def projects_at_a_tie_too_steeply(x):
+    """GC101: a tie of three, with more than any limit.
+    inputs: {x: [1.0, 0.0, 0.0]}
+    """
+    return _sparsemax(1.2)(x)
+
+
+def _newton(x):
+    with torch.no_grad():
+        y = x.abs() + 1
+        for _ in range(30):
+            y = (y + x.abs() / y) / 2
+    return y
+
+
+def newton_with_one_step(x):
+    """Right: iterated without a graph, and one step with one."""
+    y = _newton(x)
+    return y - (y * y - x.abs()) / (2 * y)
+
+
+def newton_without_a_step(x):
+    """GC101 GC102: iterated without a graph."""
+    return _newton(x) + x
+
+
+class _Assign(Function):
+    """Overwrites a part of a buffer; its gradient for the buffer forgets that."""
+
+    @staticmethod
+    def forward(ctx, buffer, value):
+        return torch.cat([value, buffer[value.numel() :]])
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, g[:2]
+
+
+def assigns_to_a_constant(x):
+    """Right: nothing depends on the gradient that is wrong."""
+    return _Assign.apply(torch.zeros_like(x) * x, x[:2].exp())
+
+
+def assigns_to_a_number(x):
+    """GC101: the gradient of what was overwritten arrives."""
+    return _Assign.apply(x.cos(), x[:2].exp())
+
+
+def interpolates_at_its_knots(x):
+    """Right: the slope of one side.
+    inputs: {x: [0.0, 1.0, 0.5]}
+    """
+    knots, values = torch.tensor([[-1.0, 0.0, 1.0, 2.0], [0.0, 0.5, 2.0, 2.5]], dtype=x.dtype)
+    i = (torch.searchsorted(knots, x.detach(), right=True) - 1).clamp(0, 2)
+    return values[i] + (x - knots[i]) * (values[i + 1] - values[i]) / (knots[i + 1] - knots[i])
