@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
-from gradcheck_cli.checks.hessian import Given, Hessian
+from gradcheck_cli.checks.hessian import PAIRED, Given, Hessian
 from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.shape import moving_size, output_shape
@@ -27,6 +27,7 @@ from gradcheck_cli.domain.evaluation import (
     Projection,
     modes_in,
 )
+from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.errors import Unsupported
@@ -95,7 +96,7 @@ class SecondOrder:
         if examined.findings:
             yield from self._layer.doubt()
         self.checks += examined.checks
-        self.findings += (*map(self._forbidden, examined.findings), *examined.mistakes)
+        self.findings += (*map(self._with_function, examined.findings), *examined.mistakes)
         return ""
 
     def _note_wrong(self, hessian: Hessian) -> None:
@@ -107,28 +108,27 @@ class SecondOrder:
         if left and note not in self.notes:
             self.notes.append(note)
 
-    def _forbidden(self, finding: Finding) -> Finding:
-        """A missing second derivative, with the function whose author forbids one."""
+    def _with_function(self, finding: Finding) -> Finding:
+        """A wrong second derivative, with the function that has none, where that is known."""
+        if finding.code != Codes.WRONG_SECOND_DERIVATIVE:
+            return finding
         block = finding.input or ""
-        for call in (
-            self._once
-            if finding.code == Codes.WRONG_SECOND_DERIVATIVE and not finding.entries
-            else ()
-        ):
+        for call in self._functions:
             if any(block.startswith(f"{_plain(name)}.") for name in call.reaches):
-                by = f"`once_differentiable` forbids a second derivative of `{call.name}`"
-                place = returned(call.backward, None) or call.place
-                return replace(finding, message=f"{finding.message}: {by}", place=place)
+                by, place = _without_second(call, finding)
+                if by:
+                    message = f"{finding.message}: {by}"
+                    return replace(finding, message=message, place=place or call.place)
         return finding
 
     @cached_property
-    def _once(self) -> list[CustomCall]:
+    def _functions(self) -> Sequence[CustomCall]:
         try:
-            return [call for call in self._layer.narrow.functions() if call.once]
+            return self._layer.narrow.functions()
         except Exception as error:  # the layer does not run while it is watched
             raise_if_internal(error)
             self.notes.append(f"its functions could not be looked at: {one_line(error)}")
-            return []
+            return ()
 
     def _not_again(self, error: Exception, hessian: Hessian) -> None:
         """The backward itself could not be differentiated."""
@@ -265,6 +265,22 @@ class HessianCase(LayerCase):
             output=subject.value({}).reshape(output_shape(subject)),
             gradients={_block_name(key): Gradient(block) for key, block in blocks.items()},
         )
+
+
+def _without_second(call: CustomCall, finding: Finding) -> tuple[str, Place | None]:
+    """Why a function has no second derivative in the composition of a finding, and where; no words
+    where nothing is known against it."""
+    inner = modes_in(finding.mode or "")[-1]
+    if inner == "reverse" and call.once and not finding.entries:
+        by = f"`once_differentiable` forbids a second derivative of `{call.name}`"
+        return by, returned(call.backward, None)
+    if inner == "reverse" and call.saves:
+        by = f"`{call.name}` saves a value of its forward that is no input and no output"
+        return f"{by}: its derivative is lost", call.saves
+    if finding.mode == PAIRED and call.lone_jvp:
+        by = f"PyTorch does not differentiate the jvp of `{call.name}` in forward mode"
+        return by, None
+    return "", None
 
 
 def _plain(name: str) -> str:

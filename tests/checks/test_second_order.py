@@ -255,3 +255,35 @@ def test_differences_of_a_gradient_that_is_lost_are_no_truth(layer: Any, x: Any)
     """Where 1 - y^2 is 0, so is its difference; the second derivative that is right is not."""
     found = alarms(examined(layer, {"x": x}, modes=(*SECOND, FORWARD)))
     assert {code for _, code in found} <= {"GC501"}
+
+
+class Saving(torch.autograd.Function):
+    """exp(x)^2, whose backward reads the exponential that its forward computed on the way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        e = torch.exp(x)
+        ctx.save_for_backward(x, e)
+        return e * e
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, e = ctx.saved_tensors
+        return 2 * g * e * torch.exp(x)
+
+
+def test_a_saved_intermediate_is_named_with_its_line() -> None:
+    (found,) = examined(Saving, {"x": X}, modes=SECOND).findings
+    assert found.code == "GC106"
+    assert "`Saving` saves a value of its forward that is no input and no output" in found.message
+    assert found.place is not None
+    assert found.place.text == "ctx.save_for_backward(x, e)"
+
+
+def test_forward_mode_does_not_differentiate_a_jvp_in_pytorch() -> None:
+    """github.com/pytorch/pytorch/issues/197867"""
+    modes = ("reverse", "forward", "reverse-over-forward", "forward-over-forward")
+    layer = "compositions.py:ForwardOverReverse"
+    (found,) = examined(layer, {"x": X}, modes=modes).findings
+    assert (found.code, found.mode) == ("GC106", "forward-over-forward")
+    assert "does not differentiate the jvp of `ForwardOverReverse`" in found.message

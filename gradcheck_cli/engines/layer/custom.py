@@ -54,6 +54,9 @@ class CustomCall:
     tangent    which part of what that returns is the tangent (None: all of it)
     place      the line of the call
     once       the framework was asked to refuse derivatives of the backward
+    lone_jvp   the framework runs its jvp without an outer forward mode
+    saves      where it keeps a value of its forward that is no input and no output, and so has no
+               derivative
     """
 
     name: str
@@ -67,6 +70,8 @@ class CustomCall:
     tangent: int | None = None
     place: Place | None = None
     once: bool = False
+    lone_jvp: bool = False
+    saves: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

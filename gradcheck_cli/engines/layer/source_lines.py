@@ -112,6 +112,18 @@ def returned(function: Any, index: int | None) -> Place | None:
     return found.place(value.lineno, value.col_offset, value.end_lineno, value.end_col_offset)
 
 
+def calling(function: Any, method: str) -> Place | None:
+    """The first call of a method by this name in a function; None where there is none, or where its
+    source cannot be read."""
+    found = _read(function)
+    if found is None:
+        return None
+    for node in _own(found.tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", None) == method:
+            return found.place(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+    return None
+
+
 def ending(layer: Any) -> Place | None:
     """Where a layer returns: its last returned expression, or the line that defines it where it
     returns nothing; None where its source cannot be read."""

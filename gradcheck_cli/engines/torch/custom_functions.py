@@ -14,7 +14,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.custom import MOST_CALLS, CustomCall, IsolatedCall, Passes
-from gradcheck_cli.engines.layer.source_lines import FRAMEWORKS, Places
+from gradcheck_cli.engines.layer.source_lines import FRAMEWORKS, Places, calling
 
 _ONCE = once_differentiable(lambda ctx: None).__code__  # that of every such backward
 
@@ -139,7 +139,22 @@ def _described(
         jvp=getattr(call.cls.jvp, "__func__", call.cls.jvp),
         place=call.place,
         once=getattr(own, "__code__", None) is _ONCE,
+        lone_jvp=call.cls.jvp is not torch.autograd.Function.jvp,
+        saves=_saves(call, node),
     )
+
+
+def _saves(call: _Call, node: Any) -> Place | None:
+    """Where a function saves what it computed on the way, in no graph: inputs are equal to an
+    argument, and outputs have the function itself as their graph."""
+    given = [value for value in call.args if isinstance(value, torch.Tensor)]
+    for saved in node.saved_tensors:
+        if saved is None or not saved.is_floating_point() or saved.requires_grad:
+            continue
+        if not any(torch.equal(saved, one) for one in given if one.shape == saved.shape):
+            function = call.cls.setup_context if is_separate(call.cls) else call.cls.forward
+            return calling(function, "save_for_backward")
+    return None
 
 
 def parameters_of(cls: Any) -> list[str]:
