@@ -10,12 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.jax.engine import JaxEngine
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
+from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
 from tests.checks.making import layer_problem
 
 X = np.array([0.3, -1.2, 0.7])
@@ -45,7 +47,16 @@ def of_jax(off: float) -> Any:
     return layer
 
 
+def of_tensorflow(off: float) -> Any:
+    @tf.custom_gradient
+    def layer(x: Any) -> Any:
+        return tf.exp(-x), lambda up: up * (tf.cast(off, x.dtype) - tf.exp(-x))
+
+    return layer
+
+
 LAYERS = [
+    pytest.param(TensorFlowEngine(), of_tensorflow, id="tensorflow"),
     pytest.param(NumpyEngine(), of_numpy, id="numpy"),
     pytest.param(JaxEngine(), of_jax, id="jax"),
 ]

@@ -6,12 +6,15 @@ What is not here runs its float64 kernel. TensorFlow is not needed to read this.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.engines.trace import exact_kernels as exact
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, row
+from gradcheck_cli.engines.trace.window_kernels import convolution, of_groups, pooled, starting
 
 DATA_MOVEMENT = frozenset(
     [
@@ -20,6 +23,7 @@ DATA_MOVEMENT = frozenset(
         *("Identity", "IdentityN", "Snapshot", "StopGradient", "PreventGradient", "Pad", "PadV2"),
         *("MatrixDiagV3", "MatrixDiagPartV3", "MatrixBandPart", "MatrixSetDiagV3", "ReverseV2"),
         *("Roll", "Split", "SplitV", "DiagPart", "Diag", "ConjugateTranspose"),
+        *("TensorScatterUpdate", "DepthToSpace", "SpaceToDepth", "MirrorPad"),
     ]
 )
 """They take numbers to other places, and put zeros where none come to."""
@@ -143,15 +147,128 @@ def _sum_of(*xs: Any, **how: Any) -> Any:
     return total
 
 
-def _segment_sum(x: Any, segments: Any, count: Any, **how: Any) -> Any:
-    from reference_engine.arithmetic.balls import Ball
+def _segments(reduce: str) -> Kernel:
+    """The parts of an array that have one number, taken together; a negative number is dropped."""
 
-    rank = segments.ndim
-    made = exact.structural(exact.plain(np.zeros((int(count), *x.shape[rank:]))))
-    for index in np.ndindex(segments.shape):
-        if segments[index] >= 0:
-            made[segments[index]] = made[segments[index]] + x.value[index]
-    return Ball(made)
+    def kernel(x: Any, segments: Any, count: Any = None, **how: Any) -> Any:
+        n = int(np.max(segments, initial=-1)) + 1 if count is None else int(count)
+        inner = x.shape[segments.ndim :]
+        size = math.prod(inner)
+        flat = row("reshape")(x, shape=(-1,))
+        groups: list[list[int]] = [[] for _ in range(n * size)]
+        for part, number in enumerate(segments.ravel().tolist()):
+            for i in range(size if number >= 0 else 0):
+                groups[number * size + i].append(part * size + i)
+        if reduce in ("max", "min") and not all(groups):
+            raise TypeError("only extremes of segments that have some element are restated")
+        return row("reshape")(of_groups(flat, groups, reduce), shape=(n, *inner))
+
+    return kernel
+
+
+def _scatter_add(x: Any, indices: Any, updates: Any, **how: Any) -> Any:
+    places = np.arange(x.size).reshape(x.shape)[tuple(np.moveaxis(indices, -1, 0))]
+    flat, more = (row("reshape")(one, shape=(-1,)) for one in (x, updates))
+    y = row("scatter_add")(flat, places.ravel(), more, axis=0)
+    return row("reshape")(y, shape=x.shape)
+
+
+def _channels_first(x: Any, data_format: Any) -> Any:
+    """The channels before the axes over which a window moves."""
+    if _text(data_format).startswith("NC"):
+        return x
+    return row("moveaxis")(x, source=-1, destination=1)
+
+
+def _back(y: Any, data_format: Any) -> Any:
+    return (
+        y if _text(data_format).startswith("NC") else row("moveaxis")(y, source=1, destination=-1)
+    )
+
+
+def _text(attribute: Any) -> str:
+    return attribute.decode() if isinstance(attribute, bytes) else str(attribute)
+
+
+def _inner_of(sizes: Any, data_format: Any) -> list[int]:
+    """Of numbers for each axis those of the axes over which a window moves."""
+    inner = slice(2, None) if _text(data_format).startswith("NC") else slice(1, -1)
+    return [int(n) for n in sizes[inner]]
+
+
+def _around(
+    padding: Any, sizes: Sequence[int], window: Sequence[int], strides: Sequence[int]
+) -> list[tuple[int, int]]:
+    """What "SAME" and "VALID" put before and after an axis."""
+    if _text(padding) == "VALID":
+        return [(0, 0)] * len(sizes)
+    if _text(padding) != "SAME":
+        raise TypeError("only the paddings SAME and VALID are restated")
+    found = []
+    for n, k, step in zip(sizes, window, strides, strict=True):
+        whole = max((-(-n // step) - 1) * step + k - n, 0)
+        found.append((whole // 2, whole - whole // 2))
+    return found
+
+
+def _convolution(
+    x: Any,
+    weight: Any,
+    strides: Any,
+    padding: Any,
+    data_format: Any = "NHWC",
+    dilations: Any = None,
+    *,
+    by_channel: bool = False,
+    **how: Any,
+) -> Any:
+    x = _channels_first(x, data_format)
+    spatial = x.ndim - 2
+    steps = _inner_of(strides, data_format)
+    wide = [1] * spatial if dilations is None else _inner_of(dilations, data_format)
+    reach = [(k - 1) * d + 1 for k, d in zip(weight.shape[:spatial], wide, strict=True)]
+    groups = x.shape[1] // weight.shape[-2]
+    if by_channel:  # (*window, channels, kernels of each)
+        groups = x.shape[1]
+        weight = row("reshape")(weight, shape=(*weight.shape[:spatial], 1, -1))
+    weight = row("transpose")(weight, axes=(spatial + 1, spatial, *range(spatial)))
+    around = _around(padding, x.shape[2:], reach, steps)
+    return _back(convolution(x, weight, steps, around, wide, groups), data_format)
+
+
+def _pool(reduce: str) -> Kernel:
+    def kernel(
+        x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any = "NHWC", **how: Any
+    ) -> Any:
+        """Padding is left out, of a mean too."""
+        x = _channels_first(x, data_format)
+        window, steps = _inner_of(ksize, data_format), _inner_of(strides, data_format)
+        around = _around(padding, x.shape[2:], window, steps)
+        tables = []
+        geometry = zip(x.shape[2:], window, steps, around, strict=True)
+        for n, k, step, (before, after) in geometry:
+            places = (n + before + after - k) // step + 1
+            tables.append(starting([i * step - before for i in range(places)], n, k, 1))
+        return _back(pooled(x, tables, reduce), data_format)
+
+    return kernel
+
+
+def _sparse_cross_entropy(logits: Any, labels: Any, **how: Any) -> Any:
+    return _cross_entropy(logits, np.eye(logits.shape[-1])[labels])
+
+
+def _running_logsumexp(x: Any, axis: Any, **how: Any) -> Any:
+    along = int(np.asarray(axis)) % x.ndim
+    top = row("stop_gradient")(row("max")(x, axis=along, keepdims=True))
+    return top + row("log")(_running("cumsum", 0.0)(row("exp")(x - top), axis, **how))
+
+
+def _polygamma(n: Any, x: Any, **how: Any) -> Any:
+    orders = np.unique(n).tolist() if isinstance(n, np.ndarray) else []
+    if len(orders) != 1:
+        raise TypeError("only one order, which is a constant, is restated")
+    return row("polygamma")(x, n=int(orders[0]))
 
 
 _SAME = {
@@ -196,7 +313,9 @@ KERNELS: dict[str, Kernel] = {
     "Softmax": lambda x, **how: row("softmax")(x, axis=-1),
     "LogSoftmax": lambda x, **how: row("log_softmax")(x, axis=-1),
     "SoftmaxCrossEntropyWithLogits": _cross_entropy,
-    "LeakyRelu": lambda x, alpha=0.2, **how: row("leaky_relu")(x, negative_slope=float(alpha)),
+    "LeakyRelu": lambda x, alpha=0.2, **how: row("leaky_relu")(
+        x, negative_slope=float(np.float32(alpha))
+    ),
     "L2Loss": lambda x, **how: row("sum")(x * x) / 2,
     "Cholesky": _plain("cholesky"),
     "MatrixDeterminant": _plain("det"),
@@ -215,7 +334,22 @@ KERNELS: dict[str, Kernel] = {
     "LeakyReluGrad": _leaky_grad,
     "EluGrad": _elu_grad,
     "SeluGrad": _selu_grad,
-    "UnsortedSegmentSum": _segment_sum,
+    **{f"UnsortedSegment{name}": _segments(name.lower()) for name in ("Sum", "Max", "Min")},
+    **{f"Segment{name}": _segments(name.lower()) for name in ("Sum", "Mean", "Max", "Min")},
+    "TensorScatterAdd": _scatter_add,
+    "ScatterNd": lambda indices, updates, shape, **how: _scatter_add(
+        np.zeros(shape), indices, updates
+    ),
+    **{"Conv2D": _convolution, "Conv3D": _convolution},
+    "DepthwiseConv2dNative": lambda *xs, **how: _convolution(*xs, by_channel=True, **how),
+    **{"MaxPool": _pool("max"), "MaxPool3D": _pool("max")},
+    **{"AvgPool": _pool("mean"), "AvgPool3D": _pool("mean")},
+    "SparseSoftmaxCrossEntropyWithLogits": _sparse_cross_entropy,
+    "CumulativeLogsumexp": _running_logsumexp,
+    "Einsum": lambda *xs, equation, **how: row("einsum")(*xs, subscripts=_text(equation)),
+    "LogMatrixDeterminant": lambda a, **how: (row("slogdet_sign")(a), row("slogdet_logabs")(a)),
+    "Relu6": _plain("relu6"),
+    "Polygamma": _polygamma,
 }
 
 POINTWISE = (

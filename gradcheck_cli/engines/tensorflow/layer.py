@@ -276,6 +276,12 @@ class TensorFlowSubject(LayerSubject):
         with self.passes(row) as passes:
             return record(passes, self.request.implementation.span)
 
+    def record_forward(self) -> Recording:
+        from gradcheck_cli.engines.tensorflow.layer_recorder import record_forward
+
+        with self.forward_pass() as forward:
+            return record_forward(forward, self.request.implementation.span)
+
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.tensorflow.casts import watched
 

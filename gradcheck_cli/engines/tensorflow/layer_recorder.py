@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.execution import Step
-from gradcheck_cli.engines.layer.custom import Passes
+from gradcheck_cli.engines.layer.custom import ForwardPass, Passes
 from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.tensorflow.kernels import ROWS
@@ -112,6 +112,15 @@ def record(passes: Passes, place: Span) -> Recording:
     recorder.finish()
     gradients = dict(zip(passes.wrt, bars, strict=True))
     return as_recording(recorder.written, leaves, gradients, made, _row_of, place)
+
+
+def record_forward(forward: ForwardPass, place: Span) -> Recording:
+    """One forward pass. Raises TooLarge, and what the user's code raises."""
+    recorder = LayerRecorder()
+    with recorder.recording():
+        leaves = {name: recorder.leaf(array) for name, array in forward.leaves.items()}
+        made = [recorder.leaf(output) for output in forward.call()]
+    return as_recording(recorder.written, leaves, {}, made, _row_of, place)
 
 
 def _size(tensor: Any) -> int:

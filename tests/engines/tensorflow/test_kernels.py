@@ -1,0 +1,130 @@
+"""The forward of a layer of TensorFlow becomes a program in the rows of these kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.domain.layer import word_of
+from gradcheck_cli.engines.layer.lifting import NotLifted
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
+from gradcheck_cli.truth.plain import PlainFunction
+from tests.checks.making import layer_problem
+from tests.every import every
+
+X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6], [-0.2, 0.9, 1.6]])
+IMAGE = np.random.default_rng(0).standard_normal((1, 5, 4, 2))
+
+
+def subject_of(layer: Callable[..., Any], x: Any) -> Subject:
+    problem = layer_problem(layer, {"x": x})
+    mine = replace(problem.implementation, engine="tensorflow")
+    engine = TensorFlowEngine()
+    engine.load()
+    return Subjects(engine, replace(problem, implementation=mine)).bound("float64")
+
+
+def attention(x: Any) -> Any:
+    return tf.nn.softmax(tf.matmul(x, x, transpose_b=True) / 2.0) @ x
+
+
+def cell(x: Any) -> Any:
+    gate = tf.sigmoid(tf.concat([x, x[::-1]], 1) @ tf.concat([x, x], 0))
+    return gate * x + (1 - gate) * tf.tanh(x)
+
+
+def normalised(x: Any) -> Any:
+    mean, variance = tf.nn.moments(x, [0])
+    return tf.nn.batch_normalization(x, mean, variance, x[0], x[1], 1e-5)
+
+
+def losses(x: Any) -> Any:
+    dense = tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(x[::-1]), x)
+    return dense + tf.nn.sparse_softmax_cross_entropy_with_logits([0, 2, 1], x)
+
+
+@tf.custom_gradient
+def stated(x: Any) -> Any:
+    return tf.exp(-x), lambda g: g
+
+
+def loops(x: Any) -> Any:
+    (x,) = tf.while_loop(lambda y: tf.reduce_sum(y) < 20, lambda y: (y * y + tf.abs(y),), [x])
+    x = tf.cond(tf.reduce_sum(x) > 0, lambda: tf.cos(x), lambda: tf.tanh(x))
+    return tf.scan(lambda a, b: tf.sin(a) + b, x)
+
+
+def placed(x: Any) -> Any:
+    y = tf.tensor_scatter_nd_update(tf.reverse(x, [1]), [[0, 1]], [x[1, 1] ** 2])
+    y = tf.tensor_scatter_nd_add(y, [[0], [0]], x[:2]) * tf.scatter_nd([[2], [0]], x[1:], [3, 3])
+    return tf.where(y > 0, y, tf.math.expm1(y)) + tf.gather(x, [1, 0, 1])
+
+
+def segments(x: Any) -> Any:
+    of = [0, 0, 1]
+    ordered = tf.math.segment_sum(x, of) + tf.math.segment_mean(x, of) + tf.math.segment_max(x, of)
+    return ordered + tf.math.unsorted_segment_sum(x, [1, -1, 0], 2)
+
+
+def reduced(x: Any) -> Any:
+    y = tf.reduce_prod(x, 0) + tf.reduce_logsumexp(x, 0) + tf.math.reduce_std(x, 0)
+    return y + tf.math.cumulative_logsumexp(x)[1] + tf.norm(x, axis=1) + tf.reduce_max(x, 1)
+
+
+def matrices(x: Any) -> Any:
+    spd = x @ tf.transpose(x) + tf.eye(3, dtype=x.dtype)
+    solved = tf.linalg.solve(x, spd) + tf.linalg.cholesky_solve(tf.linalg.cholesky(spd), x)
+    return solved * tf.linalg.slogdet(spd)[1] + tf.linalg.det(x) + tf.linalg.inv(x)
+
+
+LAYERS: dict[str, Callable[..., Any]] = {
+    "dense": lambda x: tf.tanh(tf.nn.bias_add(x @ x, x[0])),
+    **{"attention": attention, "cell": cell, "normalised": normalised, "losses": losses},
+    **{"custom gradient": stated, "loops": loops, "placed": placed, "segments": segments},
+    **{"reduced": reduced, "matrices": matrices},
+    "products": lambda x: tf.einsum("ij,kj->ik", x, x) + tf.tensordot(x, x, [[1], [0]]),
+    "activations": lambda x: tf.nn.gelu(x) + tf.nn.elu(x) + tf.nn.leaky_relu(x) + tf.nn.relu6(x),
+    "special": lambda x: tf.math.lgamma(x + 2) + tf.math.polygamma(tf.ones_like(x), x + 2),
+    "drawn": lambda x: tf.nn.dropout(x, 0.5, seed=1),
+}
+OF_IMAGES: dict[str, Callable[..., Any]] = {
+    "convolution": lambda x: tf.nn.conv2d(x, tf.reshape(x[:, :3], (3, 2, 2, 2)), [2, 1], "SAME"),
+    "dilated": lambda x: tf.nn.conv2d(x, tf.reshape(x[:, :2], (2, 2, 1, 4)), 1, "VALID", None, 2),
+    "by channel": lambda x: tf.nn.depthwise_conv2d(
+        x, tf.reshape(x[:, :2], (2, 2, 2, 2)), [1, 1, 1, 1], "SAME"
+    ),
+    "volume": lambda x: tf.nn.conv3d(
+        x[..., None], tf.reshape(x[:, :2], (2, 2, 2, 1, 2)), [1, 1, 1, 1, 1], "SAME"
+    ),
+    "pooled": lambda x: (tf.nn.max_pool2d(x, 2, 2, "SAME"), tf.nn.avg_pool2d(x, 3, 2, "SAME")),
+    "rearranged": lambda x: tf.nn.space_to_depth(x[:, :4], 2),
+}
+
+
+def test_the_program_computes_the_layer_here_and_nearby() -> None:
+    layers = {name: (layer, X) for name, layer in LAYERS.items()}
+    layers |= {name: (layer, IMAGE) for name, layer in OF_IMAGES.items()}
+
+    def check(name: str) -> None:
+        layer, x = layers[name]
+        subject = subject_of(layer, x)
+        lifted = subject.lift()
+        for there in (x, x + 1e-3):
+            given = {word_of("x"): there, **lifted.constants}
+            value = PlainFunction(lifted.program, "float64")(given)
+            expected = subject.value({"x": there})
+            np.testing.assert_allclose(value.ravel(), expected, rtol=1e-11, atol=1e-13)
+
+    every(layers, check)
+
+
+def test_an_operation_without_rows_is_refused_by_name() -> None:
+    with pytest.raises(NotLifted, match="`Igamma` is not stated in rows"):
+        subject_of(lambda x: tf.math.igamma(tf.ones_like(x), tf.abs(x)), X).lift()
