@@ -55,6 +55,16 @@ def test_complex_results_are_pairs_of_real_numbers() -> None:
     assert codes(conjugated, {"x": [0.5, -1.0, 2.0]}) == []
 
 
+def with_a_record(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return (x**2).sum(), x.detach().mean()
+
+
+def test_an_output_that_does_not_require_grad_is_left_out_with_a_note() -> None:
+    answer = examine(torch_engine(), layer_problem(with_a_record, {"x": [0.5, -1.0, 2.0]}))
+    assert not answer.findings
+    assert any("y[1]" in note for note in answer.notes)
+
+
 def normal_cdf(x: torch.Tensor) -> torch.Tensor:
     return torch.special.ndtr(x)
 

@@ -90,6 +90,7 @@ class TorchSubject(LayerSubject):
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
         self._base = {name: self.fw.array(request.values[name]) for name in names}
         self.state.settle(request.values, self.fw.array)
+        self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
         self.outputs = self._first_outputs()
         self._batched = Batched(torch, self.fw.array, self.plain_value)
 
@@ -133,6 +134,8 @@ class TorchSubject(LayerSubject):
             yield Leaf(name, held.role, own, bool(held.trained))
 
     def _first_outputs(self) -> tuple[Output, ...]:
+        """The outputs of a first call. Some of several may not require grad, such as what a layer
+        hands out for the record: that says that they have no derivatives."""
         wrt = self.wrt
         with self.ready({}), nullcontext() if wrt else self.untracked():
             arrays = self.call(self.inputs({}, wrt))
@@ -140,7 +143,14 @@ class TorchSubject(LayerSubject):
         self._long = not self._compiled and has_many_operations(arrays)
         if self._compiled:
             self.notes += (NOTE,)
-        return self.described(arrays)
+        pairs = list(zip(self.output_names, arrays, strict=True))
+        apart = [name for name, array in pairs if not array.requires_grad]
+        if 0 < len(apart) < len(arrays):
+            self._apart = frozenset(apart)
+            names = ", ".join(f"`{name}`" for name in apart)
+            self.notes += (f"no derivatives of {names}: detached from what it is made of",)
+            self.output_names = [name for name in self.output_names if name not in apart]
+        return self.described([array for name, array in pairs if name not in self._apart])
 
     # State
 
@@ -229,9 +239,10 @@ class TorchSubject(LayerSubject):
         for name, tensor in self._results.read(result):
             if tensor.is_meta and self._device != "meta":
                 raise MissingOutput(f"`{name}` is a meta tensor, which has no numbers")
-            dense = tensor if tensor.layout is self.torch.strided else tensor.to_dense()
-            pairs = self.torch.view_as_real
-            found[name] = pairs(dense.resolve_conj()) if dense.is_complex() else dense
+            if name not in self._apart:
+                dense = tensor if tensor.layout is self.torch.strided else tensor.to_dense()
+                pairs = self.torch.view_as_real
+                found[name] = pairs(dense.resolve_conj()) if dense.is_complex() else dense
         self.output_names = list(found)
         return list(found.values())
 

@@ -104,7 +104,7 @@ def stops_all(x):
 
 
 def stops_one_output(x):
-    """GC102: stop_gradient on one output."""
+    """GC101 GC102: stop_gradient on one output."""
     return jnp.sin(x), jax.lax.stop_gradient(jnp.cos(x))
 
 

@@ -251,13 +251,8 @@ def detaches_all(x):
 
 
 def detaches_one_output(x):
-    """GC102: one of two outputs is detached."""
+    """Right: one of two outputs is cut, which a note says."""
     return torch.sin(x), torch.cos(x).detach()
-
-
-def returns_a_mask(x):
-    """Right: outputs that do not require grad, and do not change with the input."""
-    return torch.sin(x), (x > 0).to(x.dtype), x.argmax().to(x.dtype), torch.arange(3.0)
 
 
 def computes_in_no_grad(x):
