@@ -56,13 +56,17 @@ class LiftedTruth(ProgramTruth):
         at this point does not have."""
         return all(bool(np.all(block.certified)) for block in truth.blocks.values())
 
-    def agrees(self, truth: Truth, found: Mapping[str, Differences]) -> bool:
-        """Whether no difference contradicts the truth of reverse mode, where both are known."""
+    def agrees(
+        self, truth: Truth, gradients: Mapping[str, Array], found: Mapping[str, Differences]
+    ) -> bool:
+        """Whether no difference contradicts the truth of reverse mode, where both are known. Some
+        stand for `gradients`, which they vouch for along directions."""
         for name, taken in found.items():
             block = truth.blocks["reverse", name]
+            value = np.where(taken.vouched, gradients[name], taken.value)
             with np.errstate(all="ignore"):
-                apart = np.abs(taken.value - block.value) > SHOWS * taken.error + block.error
-            seen = np.isfinite(taken.error) & (taken.kind == PointKind.SMOOTH) & ~taken.vouched
+                apart = np.abs(value - block.value) > SHOWS * taken.error + block.error
+            seen = np.isfinite(taken.error) & (taken.kind == PointKind.SMOOTH)
             if np.any(apart & seen):
                 return False
         return True

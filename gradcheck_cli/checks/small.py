@@ -84,13 +84,19 @@ class Whole(Gradients):
         truth = program.truth(projections, costs)
         if isinstance(program, LiftedTruth):
             sure = program.is_sure(truth)
-            if not sure or (costs and not program.agrees(truth, self._truth.differences())):
+            if not sure or (costs and self._contradicted(truth)):
                 reason = truth.fallback if not sure else CONTRADICTED
                 if reason:
                     self.notes.append(by_differences(self.layer, reason))
                 self._program = None
                 return None
         return truth
+
+    def _contradicted(self, truth: Truth) -> bool:
+        """Whether differences of the layer contradict the truth about its program."""
+        assert isinstance(self._program, LiftedTruth)
+        known = self._truth
+        return not self._program.agrees(truth, known.gradients, known.differences())
 
     def cost_of_rounding(self) -> Steps[Case]:
         case = yield from super().cost_of_rounding()

@@ -102,7 +102,7 @@ def test_a_difference_contradicts_where_its_bar_leaves_out_the_truth() -> None:
     for off, agrees in ((0.0, True), (1e-3, False)):
         found = Differences.empty(3, 3)
         found.value[:], found.error[:], found.kind[:] = right + off, 1e-6, 0
-        assert program.agrees(truth, {"x": found}) is agrees
+        assert program.agrees(truth, {"x": right}, {"x": found}) is agrees
 
 
 def test_a_layer_that_raises_while_it_is_watched_is_judged_by_differences() -> None:
