@@ -19,9 +19,7 @@ def taken(parts: Sequence[Value], places: Array) -> Value:
     """An array of the shape of `places`, each its number's place in all `parts`, one after the
     other; the first part is what stands where nothing came from. In the rows that a reader would
     write where there are some: reshape, transpose, slices, broadcast_to, concatenate, stack; else
-    as indices. Raises TypeError for an array without numbers, which no formula has."""
-    if not places.size:
-        raise TypeError("an array without numbers")
+    as indices."""
     ends = np.cumsum([math.prod(shape_of(part)) for part in parts])
     used = np.unique(np.searchsorted(ends, places.ravel(), side="right"))
     inside = places.astype(np.int64)

@@ -35,12 +35,6 @@ def test_numbers_of_one_array(name: str) -> None:
     assert [node.op for node in writer.program(found).nodes[1:]] == ops
 
 
-def test_an_array_without_numbers_has_no_rows() -> None:
-    x = ProgramWriter(Span(1, 1, 1, 1)).input("x", X)
-    with pytest.raises(TypeError, match="without numbers"):
-        taken([np.zeros(1), x], np.zeros((0, 3)))
-
-
 @pytest.mark.parametrize(
     ("move", "op"),
     [
