@@ -127,6 +127,7 @@ class _Examination:
         self._surrogates: dict[str, Surrogate] = {}
         self._subjects = Subjects(engine, problem)
         self._judging = problem  # by the digits of its dtype
+        self._program: ProgramTruth | None = None  # whose truth is that of the layer
         self._casts: Casts | None = None  # where they were looked for
         self._uncast = False
         self._design: Design | None = None
@@ -268,6 +269,7 @@ class _Examination:
         else:
             return (yield from self._projected(layer))
         yield from examined.steps()
+        self._program = examined.program
         if examined.findings:
             yield from layer.doubt()
         self._notes.update(dict.fromkeys(examined.notes))
@@ -329,7 +331,7 @@ class _Examination:
         for finding in answer.findings:
             if finding.mode and finding.code in WRONG:
                 wrong.setdefault(finding.mode, set()).add(finding.input)
-        second = SecondOrder(layer, wrong)
+        second = SecondOrder(layer, wrong, self._program)
         yield from second.steps()
         return replace(
             answer,

@@ -101,7 +101,8 @@ def _compare(subject: Subject, lifted: Lifted, seed: int) -> None:
     rng = np.random.default_rng([seed, 41])
     stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
     near = [_moved(subject, rng, way) for _ in range(DRAWS) for way in (NEAR, -NEAR)]
-    off = _deviations(subject, lifted, [{}, *stirs, *near])
+    here = {leaf.name: leaf.value for leaf in subject.leaves if leaf.differentiable}
+    off = _deviations(subject, lifted, [here, *stirs, *near])
     with np.errstate(all="ignore"):
         moved = np.abs(off[1:] - off[0])
         output = subject.value({})

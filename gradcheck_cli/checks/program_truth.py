@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +11,14 @@ import numpy as np
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.layer_case import Evaluations, Gradients
 from gradcheck_cli.checks.shape import output_shape, output_size
+from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.domain.truth import Documented, Truth
+from gradcheck_cli.domain.truth import Documented, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.truth import compute
 from gradcheck_cli.truth.of_layers import projected
@@ -39,15 +40,13 @@ class ProgramTruth:
         self._constants = constants or {}
         self._words = {leaf.name: word_of(leaf.name) for leaf in layer.narrow.leaves}
         self._leaves = {word: name for name, word in self._words.items()}
-        self._known: dict[tuple[Mode, ...], Truth] = {}  # without costs
+        self._known: dict[tuple[str, ...], Truth] = {}  # by modes and leaves, without costs
+        self._moving = tuple(leaf.name for leaf in layer.narrow.leaves if leaf.differentiable)
 
     def truth(self, projections: Mapping[Mode, Projection], costs: bool = False) -> Truth:
         """The truth about the formula, in terms of the leaves; `costs`: with what rounding may
         cost."""
-        modes = tuple(projections)
-        found = compute(self._request(projections, costs, self._known.get(modes)))
-        if not costs:
-            self._known[modes] = found
+        found = self._computed(projections, self._moving, costs)
         return replace(
             found,
             origin=self.origin,
@@ -59,18 +58,50 @@ class ProgramTruth:
             documented=tuple(self._in_leaves(one) for one in found.documented),
         )
 
+    def second_order(
+        self, mode: Mode, projection: Projection, leaves: Sequence[str], costs: bool
+    ) -> tuple[Truth, dict[tuple[str, str], TruthBlock]]:
+        """The truth about the Hessian of one composition, and its blocks by pairs of `leaves`."""
+        found = self._computed({mode: projection}, tuple(leaves), costs)
+        words = self._words
+        blocks = {
+            (block.rows, block.columns): found.blocks[mode, str(named)]
+            for block in blocks_in(mode, leaves)
+            for named in (HessianBlock(words[block.rows], words[block.columns]),)
+        }
+        return replace(found, origin=self.origin), blocks
+
+    def _computed(
+        self, projections: Mapping[Mode, Projection], leaves: tuple[str, ...], costs: bool
+    ) -> Truth:
+        key = (*projections, *leaves)
+        found = compute(self._request(projections, leaves, costs, self._known.get(key)))
+        if not costs:
+            self._known[key] = found
+        return found
+
     def _in_leaves(self, one: Documented) -> Documented:
         """The documented approximation in terms of the leaves, at the place of the layer."""
         blocks = {(m, self._leaves[word]): b for (m, word), b in one.blocks.items()}
         return replace(one, blocks=blocks, span=self.layer.problem.implementation.span)
 
     def _request(
-        self, projections: Mapping[Mode, Projection], costs: bool, known: Truth | None
+        self,
+        projections: Mapping[Mode, Projection],
+        leaves: tuple[str, ...],
+        costs: bool,
+        known: Truth | None,
     ) -> TruthRequest:
         problem, words = self.layer.problem, self._words
         shape = self.program.nodes[self.program.output].shape
         entries = problem.spec.points[problem.point]
         shapes = {leaf.name: leaf.value.shape for leaf in self.layer.narrow.leaves}
+
+        def in_words(along: Mapping[str, Array] | None) -> dict[str, Array] | None:
+            if along is None:
+                return None
+            return {words[n]: a.reshape(len(a), *shapes[n]) for n, a in along.items()}
+
         return TruthRequest(
             program=self.program,
             values={
@@ -84,14 +115,13 @@ class ProgramTruth:
                 for leaf in self.layer.narrow.leaves
             }
             | dict.fromkeys(self._constants, (-np.inf, np.inf)),
-            wrt=tuple(words[leaf.name] for leaf in self.layer.narrow.leaves if leaf.differentiable),
+            wrt=tuple(words[name] for name in leaves),
             dtype=problem.dtype,
             projections={
                 mode: Projection(
                     None if p.rows is None else p.rows.reshape(len(p.rows), *shape),
-                    None
-                    if p.columns is None
-                    else {words[n]: c.reshape(len(c), *shapes[n]) for n, c in p.columns.items()},
+                    in_words(p.columns),
+                    in_words(p.firsts),
                 )
                 for mode, p in projections.items()
             },
@@ -107,6 +137,7 @@ class ProgramProducts(Gradients):
 
     def __init__(self, layer: BoundLayer, truth: ProgramTruth) -> None:
         super().__init__(layer)
+        self.program: ProgramTruth | None = truth
         self._truth = truth
         self._rows = self._drawn()
         self.evaluate()

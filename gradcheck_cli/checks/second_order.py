@@ -12,6 +12,7 @@ import numpy as np
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.hessian import PAIRED, Given, Hessian
 from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
+from gradcheck_cli.checks.program_truth import ProgramTruth
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.shape import moving_size, output_shape
 from gradcheck_cli.checks.subjects import where_it_runs
@@ -29,7 +30,8 @@ from gradcheck_cli.domain.evaluation import (
 )
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Check, Finding
-from gradcheck_cli.domain.truth import Truth
+from gradcheck_cli.domain.thresholds import OPERATIONS, SAME_STEP
+from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.source_lines import returned
@@ -40,6 +42,9 @@ from gradcheck_cli.truth.of_layers import STIR, STIRRED, stirred
 from gradcheck_cli.truth.second_order import Blocks, Weights
 from gradcheck_cli.truth.weighing import move_of
 
+ABSORBED = (
+    "the derivative is below the rounding of the function, and is off: rounding may absorb it"
+)
 MOST = 4096  # entries: a Hessian is as tall as there are
 DRAWS = 2
 
@@ -47,10 +52,17 @@ DRAWS = 2
 class SecondOrder:
     """Second derivatives of a layer by the compositions that its problem asks for. `wrong` are the
     leaves whose first derivative is wrong, by mode: they are left out of the compositions of that
-    mode, and those by reverse mode of all, as the truth is made of differences of the gradient."""
+    mode, and those by reverse mode of all, as differences of the gradient may be the truth. It is
+    the certified one about `program` where that is sure."""
 
-    def __init__(self, layer: BoundLayer, wrong: Mapping[str, Set[str | None]]) -> None:
+    def __init__(
+        self,
+        layer: BoundLayer,
+        wrong: Mapping[str, Set[str | None]],
+        program: ProgramTruth | None = None,
+    ) -> None:
         self._layer = layer
+        self._program = program
         self._wrong = wrong
         self.checks: tuple[Check, ...] = ()
         self.findings: tuple[Finding, ...] = ()
@@ -83,7 +95,7 @@ class SecondOrder:
         if not hessian.leaves:
             return ""
         try:
-            examined = HessianCase(hessian)
+            examined = HessianCase(hessian, self._program)
         except Unsupported as error:
             return str(error)
         except Exception as error:
@@ -151,8 +163,9 @@ class HessianCase(LayerCase):
     """The Hessian by one composition. Raises what the layer raises when its derivative is
     differentiated, and Unsupported."""
 
-    def __init__(self, hessian: Hessian) -> None:
+    def __init__(self, hessian: Hessian, program: ProgramTruth | None = None) -> None:
         super().__init__(hessian.layer)
+        self._program = program
         self._started = time.perf_counter()
         self._hessian = hessian
         self._mode = hessian.mode
@@ -225,10 +238,6 @@ class HessianCase(LayerCase):
 
     def made(self, costs: bool = False) -> Case:
         hessian, layer, mode = self._hessian, self.layer, self._mode
-        weights = self._weights() if costs else None
-        entries, reasons = self._truth.blocks(hessian.filled(self._entries), weights)
-        blocks = hessian.along_rows(entries)
-        output = layer.highest.value({})
         rows = None if output_shape(layer.narrow) == () else hessian.row[None]
         columns = None if hessian.whole else {_plain(n): d for n, d in hessian.directions.items()}
         wide: dict[tuple[str, str], Evaluation] = {}
@@ -240,20 +249,72 @@ class HessianCase(LayerCase):
             backward=hessian.passes("reverse"),
             duration_s=time.perf_counter() - self._started,
         )
-        found = Truth(
-            dtype=layer.problem.dtype,
-            output=output,
-            output_error=from_size(output, 16, layer.highest.dtype),
-            blocks={(mode, _block_name(key)): block for key, block in blocks.items()},
-            reasons={(mode, _block_name(key)): reason for key, reason in reasons.items()},
-        )
         firsts = {_plain(n): d for n, d in hessian.firsts.items()} or None
         projection = Projection(rows, columns, firsts)
+        found = self._certified(rows, costs) or self._by_differences(costs)
         case = layer.case({mode: projection}, (evaluation,), found, wide)
         return replace(
             case,
             spec=replace(case.spec, wrt=tuple(_plain(leaf.name) for leaf in hessian.leaves)),
             values={_plain(name): value for name, value in case.values.items()},
+        )
+
+    def _certified(self, rows: Array | None, costs: bool) -> Truth | None:
+        """The truth about the program; one that is not sure throughout is given up."""
+        hessian, program = self._hessian, self._program
+        if program is None:
+            return None
+        columns = None if hessian.whole else hessian.directions
+        projection = Projection(rows, columns, hessian.firsts or None)
+        leaves = [leaf.name for leaf in hessian.leaves]
+        truth, blocks = program.second_order(self._mode, projection, leaves, costs)
+        if not all(np.all(block.certified) for block in blocks.values()):
+            self._program = None
+            return None
+        found: dict[tuple[str, str], TruthBlock] = {}
+        reasons: dict[tuple[str, str], str] = {}
+        for key, block in blocks.items():
+            name = (self._mode, _block_name(key))
+            found[name] = self._open_where_absorbed(key, block)
+            if np.any(found[name].kind == PointKind.UNDECIDED):
+                reasons[name] = ABSORBED
+        return replace(truth, blocks=found, reasons=reasons)
+
+    def _open_where_absorbed(self, key: tuple[str, str], block: TruthBlock) -> TruthBlock:
+        """The block, open where the truth and its error are roundings of the function itself: what
+        1 - y^2 absorbs is the same wrong number in every precision, and no operation of a second
+        derivative is traced that would tell it from a wrong rule."""
+        given = self._right.get(key)
+        own = np.zeros_like(block.value) if given is None else given
+        natural = self._truth.natural_block(*key)
+        if self._hessian.firsts:
+            natural = np.abs(self._hessian.firsts[key[0]]) @ natural
+        size = OPERATIONS * FORMATS[self.layer.highest.dtype].unit_roundoff * natural
+        with np.errstate(all="ignore"):
+            truth, off = np.abs(block.value), np.abs(own - block.value)
+            lost = (truth > 0) & (off > SAME_STEP * truth) & (np.fmax(off, truth) <= size)
+        return replace(
+            block,
+            kind=np.where(lost, int(PointKind.UNDECIDED), block.kind),
+            error=np.where(lost, np.inf, block.error),
+            certified=block.certified & ~lost,
+        )
+
+    def _by_differences(self, costs: bool) -> Truth:
+        """The truth from differences of the gradient."""
+        hessian, layer, mode = self._hessian, self.layer, self._mode
+        weights = self._weights() if costs else None
+        entries, reasons = self._truth.blocks(hessian.filled(self._entries), weights)
+        output = layer.highest.value({})
+        return Truth(
+            dtype=layer.problem.dtype,
+            output=output,
+            output_error=from_size(output, 16, layer.highest.dtype),
+            blocks={
+                (mode, _block_name(key)): block
+                for key, block in hessian.along_rows(entries).items()
+            },
+            reasons={(mode, _block_name(key)): reason for key, reason in reasons.items()},
         )
 
     def _evaluation(self, subject: Subject, blocks: Given) -> Evaluation:

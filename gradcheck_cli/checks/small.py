@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from gradcheck_cli.checks.admissible import Admissible
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.bounds import with_guards
@@ -17,10 +19,12 @@ from gradcheck_cli.checks.shape import moving_size, output_shape, output_size
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
+from gradcheck_cli.domain.thresholds import BUBBLE
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge import suspects
-from gradcheck_cli.truth.of_layers import CallableTruth, ulp_perturbed
+from gradcheck_cli.truth.of_layers import CallableTruth, own_size, ulp_perturbed
+from gradcheck_cli.truth.visibility import words_of_bubbles
 
 ENTRIES = 1024  # of a Jacobian that is computed whole
 PASSES = 64  # backward, for a whole Jacobian
@@ -45,7 +49,7 @@ class Whole(Gradients):
     def __init__(self, layer: BoundLayer, program: ProgramTruth | None, uncast: bool) -> None:
         super().__init__(layer)
         problem = layer.problem
-        self._program = program
+        self.program = program
         self._uncast = uncast
         self._truth = CallableTruth(layer.highest, layer.bounds, problem.dtype, problem.seed)
         self.evaluate()
@@ -78,7 +82,7 @@ class Whole(Gradients):
     def _certified(self, projections: Mapping[Mode, Projection], costs: bool) -> Truth | None:
         """The truth about the program. A lifted one that is not sure throughout, or that
         differences contradict where they are taken, is given up."""
-        program = self._program
+        program = self.program
         if program is None:
             return None
         truth = program.truth(projections, costs)
@@ -88,15 +92,45 @@ class Whole(Gradients):
                 reason = truth.fallback if not sure else CONTRADICTED
                 if reason:
                     self.notes.append(by_differences(self.layer, reason))
-                self._program = None
+                self.program = None
                 return None
+            self._note_bubbles(truth)
+            if costs:
+                return self._with_differences(truth)
         return truth
+
+    def _note_bubbles(self, truth: Truth) -> None:
+        """Says where a derivative holds next to the point alone. Only one that is so steep that the
+        value would be another within that stretch is looked at."""
+        size = np.max(np.abs(truth.output), initial=0.0, where=np.isfinite(truth.output))
+        for leaf in self._truth.moving:
+            with np.errstate(all="ignore"):
+                rise = np.abs(truth.blocks["reverse", leaf.name].value) * own_size(leaf.value)
+            if np.any(BUBBLE * rise > size):
+                own, found = self._truth.gradients[leaf.name], self._truth.differences()[leaf.name]
+                self.notes += [
+                    f"{self.layer.name}: {words}"
+                    for words in words_of_bubbles(leaf.name, leaf.value, own, found)
+                ]
+
+    def _with_differences(self, truth: Truth) -> Truth:
+        """The truth with what differences of the layer see where none of the program was taken."""
+        blocks = dict(truth.blocks)
+        for name, found in self._truth.differences().items():
+            block = blocks["reverse", name]
+            open_ = np.isnan(block.difference) & np.isfinite(found.error) & ~found.vouched
+            blocks["reverse", name] = replace(
+                block,
+                difference=np.where(open_, found.value, block.difference),
+                difference_error=np.where(open_, found.error, block.difference_error),
+            )
+        return replace(truth, blocks=blocks)
 
     def _contradicted(self, truth: Truth) -> bool:
         """Whether differences of the layer contradict the truth about its program."""
-        assert isinstance(self._program, LiftedTruth)
+        assert isinstance(self.program, LiftedTruth)
         known = self._truth
-        return not self._program.agrees(truth, known.gradients, known.differences())
+        return not self.program.agrees(truth, known.gradients, known.differences())
 
     def cost_of_rounding(self) -> Steps[Case]:
         case = yield from super().cost_of_rounding()

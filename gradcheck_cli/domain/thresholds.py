@@ -133,7 +133,7 @@ grows by 30. Used by: truth."""
 BUBBLE: Final = 2.0**-26
 """Part of an input's size, or of 1 for a zero. A derivative that holds on no longer steps holds
 where float32 has no second number: no training meets it. A guard such as max(norm, 1e-12) makes
-one; a function that bends within 1e-6 of itself does not. Used by: truth."""
+one; a function that bends within 1e-6 of itself does not. Used by: checks, truth."""
 
 NO_DIGITS: Final = 16.0
 """Times what a small move of the inputs changes. A gradient that it changes by as much has no

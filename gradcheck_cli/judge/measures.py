@@ -267,8 +267,9 @@ def of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     size = np.abs(block.value)
     with np.errstate(all="ignore"):
         felt = size >= 2.0 ** -(DECIDABLE * finer.bits) * np.fmax(block.scale, 1.0)
+        seen = ~block.certified | (np.abs(block.difference) > block.difference_error)
     usual = 2.0 ** (finer.max_exponent * USUAL_EXPONENT)
-    return np.asarray(felt & (size <= usual))
+    return np.asarray(felt & (size <= usual) & seen)
 
 
 def repeats_in(g: Array, block: TruthBlock, wide: Again | None) -> Mask:

@@ -190,11 +190,11 @@ class SecondTruth:
         rounding = Rounding(zeros, zeros, zeros)
         if weights is not None:
             blind = self.subject.digits != self.subject.dtype
-            natural = self._natural_block(*key)
+            natural = self.natural_block(*key)
             rounding = Rounding(weights.costs[key], weights.noise[key], natural, blind)
         # an entry that cancels has no slope of its own; that of the others is its scale, or what is
         # natural for this function
-        scale = np.fmax(np.max(found.steepest, axis=0), self._natural_block(*key))
+        scale = np.fmax(np.max(found.steepest, axis=0), self.natural_block(*key))
         dtype = self.subject.dtype
         block, reason = weighed(own, found, rounding, scale, dtype, self.dtype, unconstrained)
         if weights is None or not np.any(weights.doubtful.get(key[0], False)):
@@ -222,7 +222,7 @@ class SecondTruth:
         sizes = np.fmax(np.abs(np.reshape(self.values[name], -1)), least)
         return np.asarray(self._size / np.where(sizes == 0, 1.0, sizes))
 
-    def _natural_block(self, first: str, second: str) -> Array:
+    def natural_block(self, first: str, second: str) -> Array:
         """The natural size of a second derivative, (n of first, directions of second)."""
         along = np.abs(self.directions[second]) @ self._natural(second)
         with np.errstate(all="ignore"):

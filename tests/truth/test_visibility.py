@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 import torch
 
+from gradcheck_cli.checks import examination
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.base import Engine
@@ -68,10 +69,19 @@ def answer_of(made: Callable[[], Engine], layer: Any, x: list[float]) -> LayerAn
         (JaxEngine, beside_in_jax),
     ],
 )
-def test_a_derivative_that_is_invisible_beside_the_value_is_not_confirmed(
+def test_a_derivative_that_is_invisible_beside_the_value_is_certified(
     made: Callable[[], Engine], beside: Any, large: float
 ) -> None:
     answer = answer_of(made, lambda x: beside(x, large), [0.5, 1.5])
+    assert {finding.code for finding in answer.findings} == {"GC101"}
+    assert {check.truth for check in answer.checks} == {"certified, from the trace"}
+
+
+def test_without_a_lift_a_derivative_that_is_invisible_is_not_confirmed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(examination, "lifted_truth", lambda *_: None)
+    answer = answer_of(TorchEngine, lambda x: Beside.apply(x, 1e17), [0.5, 1.5])
     assert any(UNSEEN in note for note in answer.notes)
     assert all(check.truth != "confirmed" for check in answer.checks)
 

@@ -26,6 +26,9 @@ from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
 from reference_engine.errors import ShapeError
 from reference_engine.traced import ROWS
 
+MOST_NODES = 4000
+"""A node is evaluated at some ten points, and enclosed, in 0.5 ms together: two seconds in all."""
+
 
 class NotLifted(EngineFault):
     """The forward cannot be stated in rows. The message names the operation, `place` its line."""
@@ -99,6 +102,8 @@ class _Lifting:
         return native if isinstance(native, (bool, int, float)) else self._execution.values(slot)
 
     def _step(self, step: Step) -> None:
+        if self._writer.size > MOST_NODES:
+            raise NotLifted(f"it executes operations of more than {MOST_NODES} rows")
         if self._symbols.keys().isdisjoint(step.args):
             return
         numbers = [s for s in step.results if self._execution.values(s).dtype.kind not in "iu"]

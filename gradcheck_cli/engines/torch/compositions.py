@@ -78,12 +78,14 @@ def unfused() -> Iterator[None]:
     """Inside the block, recurrent cells and attention run the operations that they consist of."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    fast = torch.backends.mha.get_fastpath_enabled()
+    fast, fused = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
+    torch._C._set_mkldnn_enabled(False)  # `mkldnn.flags` warns of what it leaves as it is
     try:
-        with torch.backends.mkldnn.flags(enabled=False), sdpa_kernel(SDPBackend.MATH):
+        with sdpa_kernel(SDPBackend.MATH):
             yield
     finally:
+        torch._C._set_mkldnn_enabled(fused)
         torch.backends.mha.set_fastpath_enabled(fast)
 
 

@@ -52,6 +52,11 @@ class ProgramWriter:
         self._numbers: dict[str, int] = {}  # by their repr: 0.0 is not -0.0
         self._arrays: dict[int, tuple[Any, int]] = {}  # by identity, which they keep while held
 
+    @property
+    def size(self) -> int:
+        """How many nodes were written."""
+        return len(self._builder.nodes)
+
     def input(self, name: str, value: Array) -> Symbol:
         """An input of the program, at its value."""
         return Symbol(self, value, self._builder.input(name, value.shape, _kind(value), self.span))

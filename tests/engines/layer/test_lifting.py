@@ -13,7 +13,7 @@ from torch import nn
 
 from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.layer import word_of
-from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
+from gradcheck_cli.engines.layer.lifting import MOST_NODES, Lifted, NotLifted
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.torch import kernels
 from gradcheck_cli.truth.plain import PlainFunction
@@ -115,6 +115,16 @@ def test_rows_that_compute_something_else_are_refused(monkeypatch: pytest.Monkey
     monkeypatch.setitem(kernels.KERNELS, "sin", kernels.KERNELS["cos"])
     with pytest.raises(NotLifted, match="sin` is not what its rows compute"):
         subject_of(looped, x=X).lift()
+
+
+def test_what_is_too_long_is_refused() -> None:
+    def long(x: Any) -> Any:
+        for _ in range(MOST_NODES + 1):
+            x = torch.sin(x)
+        return x
+
+    with pytest.raises(NotLifted, match=f"more than {MOST_NODES} rows"):
+        subject_of(long, x=X).lift()
 
 
 def test_a_layer_of_constants_has_no_program() -> None:
