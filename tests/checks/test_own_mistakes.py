@@ -79,7 +79,7 @@ PLACES = [
     (TorchSubject, "casts", halved, {}),
     (TorchSubject, "functions", halved, {}),
     (TorchSubject, "functions", clipped, {"behaviour": True}),
-    (TorchSubject, "jvp", clipped, SECOND),
+    (TorchSubject, "hvp", clipped, SECOND),
     (TorchSubject, "jvp", torch.sin, {"behaviour": True}),
     (examination, "draws_others", halved, {}),
     (subjects, "draws_others", cast, {}),
