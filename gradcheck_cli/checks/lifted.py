@@ -1,5 +1,5 @@
-"""The certified truth about a layer: its forward, lifted into a program, and held against the layer
-itself before anything is believed of it."""
+"""The certified truth about a layer: its forward, lifted into a program, which is compared with the
+layer itself before anything is believed of it."""
 
 from __future__ import annotations
 
@@ -37,16 +37,14 @@ NEAR: Step = 2.0**-20  # of every number: what is missing shows beside 2^-50 of 
 class LiftedTruth(ProgramTruth):
     """The truth about the forward of a layer as it ran.
 
-    Raises NotLifted where the program is not the layer's function at points nearby, and what
-    `Subject.lift` raises.
+    The layer has values of float64. Raises NotLifted where the program is not its function at
+    points nearby, and what `Subject.lift` raises.
     """
 
     origin = "from the trace"
 
     def __init__(self, layer: BoundLayer) -> None:
         subject = layer.highest
-        if subject.digits != "float64":
-            raise NotLifted(f"its values have the digits of {subject.digits}")
         lifted = subject.lift()
         _compare(subject, lifted, layer.problem.seed)
         super().__init__(layer, lifted.program, lifted.constants)
@@ -76,6 +74,8 @@ def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | Non
     """The truth about the forward of a layer; None where it is not lifted, as where it does not run
     while it is watched. `notes` is given the sentence that names what has no rows. Raises what the
     layer raised once and not again: that is no matter of being watched."""
+    if layer.highest.digits != "float64":
+        return None  # a note says where it casts
     try:
         return LiftedTruth(layer)
     except NotLifted as refusal:

@@ -11,7 +11,9 @@ import torch
 
 from gradcheck_cli import GradientError, specfile
 from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.report.lifted import spec_text
 from gradcheck_cli.run.in_process import run_here
+from gradcheck_cli.run.lift import lift
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "layers.md").read_text("utf-8")
 
@@ -31,12 +33,14 @@ def test_the_spec_finds_what_the_guide_shows(folder: Path) -> None:
     (spec,), errors = specfile.read(str(folder / "rms.yaml"))
     assert not errors
     result = run_here(spec, RunOptions())
-    (shown,) = blocks("text")
+    shown, formula = blocks("text")
     assert {f.code for f in result.findings if f.severity == "error"} == {"GC101"}
     assert "GC101 wrong-gradient  rms  torch float32, float64 reverse" in shown
     (cause,) = {finding.cause for finding in result.findings if finding.dtype == "float64"}
     assert cause is not None
     assert cause.detail in shown
+    (layer,) = lift(spec, None, 0)
+    assert spec_text("rms", layer) in formula
 
 
 def test_the_calls_run(folder: Path) -> None:
