@@ -47,6 +47,7 @@ else:
     def _compiled_at_first_call(cls: type, frozen: bool) -> Callable[..., None]:
         def __init__(self: Any, *arguments: Any, **named: Any) -> None:
             cls.__init__ = compiled = _compiled(cls, frozen)
+            compiled.compiled_late = True  # type: ignore[attr-defined]
             compiled(self, *arguments, **named)
 
         return __init__

@@ -114,7 +114,9 @@ class _Namespace:
         except Exception:  # arrays are not compared
             pass
         for name, before in zip(self._names, self._values, strict=True):
-            if self._space.get(name, _MISSING) is not before and _is_code(before):
+            now = self._space.get(name, _MISSING)
+            late = getattr(now, "compiled_late", False)  # by `domain.records`, at its first call
+            if now is not before and _is_code(before) and not late:
                 return f"{self.name}.{name}"
         self._keep()
         return ""
