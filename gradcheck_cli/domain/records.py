@@ -19,6 +19,7 @@ else:
     from dataclasses import MISSING, FrozenInstanceError, fields
     from operator import attrgetter
     from reprlib import recursive_repr
+    from types import FunctionType
 
     def dataclass(
         cls: type | None = None,
@@ -45,12 +46,26 @@ else:
         return made
 
     def _compiled_at_first_call(cls: type, frozen: bool) -> Callable[..., None]:
-        def __init__(self: Any, *arguments: Any, **named: Any) -> None:
-            cls.__init__ = compiled = _compiled(cls, frozen)
-            compiled.compiled_late = True  # type: ignore[attr-defined]
-            compiled(self, *arguments, **named)
+        """`__init__` of the class. Its first call replaces the code of this function and not the
+        function: who compares the attributes of a class finds that none was replaced."""
 
-        return __init__
+        def compile_now() -> None:
+            compiled = _compiled(cls, frozen)
+            names.update(compiled.__globals__)
+            initialise.__code__ = compiled.__code__
+            initialise.__defaults__ = compiled.__defaults__
+            initialise.__kwdefaults__ = compiled.__kwdefaults__
+
+        names: dict[str, Any] = {"compile_now": compile_now}
+        initialise = FunctionType(_first_call.__code__, names, "__init__")
+        initialise.__qualname__ = f"{cls.__qualname__}.__init__"
+        names["initialise"] = initialise
+        return initialise
+
+    def _first_call(self: Any, *arguments: Any, **named: Any) -> None:
+        """Its code runs with `names` of `_compiled_at_first_call` for globals."""
+        compile_now()  # noqa: F821
+        initialise(self, *arguments, **named)  # noqa: F821
 
     def _compiled(cls: type, frozen: bool) -> Callable[..., None]:
         names: dict[str, Any] = {"__put__": object.__setattr__, "__missing__": MISSING}
@@ -73,9 +88,7 @@ else:
         if len(keywords) > 1:
             positional += keywords
         exec(f"def __init__({', '.join(positional)}):\n " + "\n ".join(body), names)
-        method = names["__init__"]
-        method.__qualname__ = f"{cls.__qualname__}.__init__"
-        return method
+        return names["__init__"]
 
     @recursive_repr()
     def _repr(self: Any) -> str:

@@ -115,8 +115,7 @@ class _Namespace:
             pass
         for name, before in zip(self._names, self._values, strict=True):
             now = self._space.get(name, _MISSING)
-            late = getattr(now, "compiled_late", False)  # by `domain.records`, at its first call
-            if now is not before and _is_code(before) and not late:
+            if now is not before and _is_code(before):
                 return f"{self.name}.{name}"
         self._keep()
         return ""

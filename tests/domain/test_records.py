@@ -126,3 +126,18 @@ def test_post_init_runs_when_all_fields_are_set() -> None:
             object.__setattr__(self, "total", sum(self.terms))
 
     assert Sum((1, 2)).total == 3
+
+
+def test_the_first_instance_replaces_no_attribute_of_the_class() -> None:
+    @dataclass(frozen=True)
+    class Base:
+        size: int = 2
+
+    @dataclass(frozen=True)
+    class Derived(Base):
+        def __init__(self) -> None:
+            super().__init__(5)
+
+    before = dict(vars(Base))
+    assert (Derived().size, Base().size, Base(7).size) == (5, 2, 7)
+    assert all(vars(Base)[name] is value for name, value in before.items())
