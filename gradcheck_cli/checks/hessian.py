@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.shape import moving_size, output_size
 from gradcheck_cli.checks.subjects import where_it_runs
-from gradcheck_cli.domain.blocks import blocks_in
+from gradcheck_cli.domain.blocks import PAIRED_ENTRIES, blocks_in
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode, modes_in
@@ -24,7 +24,6 @@ REVERSE: Mode = "reverse-over-reverse"
 PAIRED: Mode = "forward-over-forward"
 COLUMNS = 16  # entries of all inputs for a whole Hessian; beyond that, DIRECTIONS a leaf
 DIRECTIONS = 2  # one Gaussian, one of Rademacher
-PAIRS = 4  # entries of all inputs for a Hessian by one pass a pair; beyond that, one pair a block
 
 Given = Mapping[tuple[str, str], Array | None]
 """Blocks (first, second), d(ds/da)/db along the directions of b; None where there is none."""
@@ -49,7 +48,7 @@ class Hessian:
         self.row = np.ones(1) if size == 1 else fmt.round(rng.standard_normal(size))
         self.moving = [leaf for leaf in narrow.leaves if leaf.differentiable]
         self.leaves = [leaf for leaf in self.moving if not {leaf.name, None} & wrong]
-        self.whole = moving_size(narrow) <= (PAIRS if mode == PAIRED else COLUMNS)
+        self.whole = moving_size(narrow) <= (PAIRED_ENTRIES if mode == PAIRED else COLUMNS)
         paired = mode == PAIRED and not self.whole
         self.directions: dict[str, Array] = {}
         self.firsts: dict[str, Array] = {}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
-from gradcheck_cli.checks.program_truth import ProgramTruth
+from gradcheck_cli.checks.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
@@ -52,7 +52,7 @@ class LiftedTruth(ProgramTruth):
     def is_sure(self, truth: Truth) -> bool:
         """Whether every entry is certified: what is not may be a kink of the layer that its program
         at this point does not have."""
-        return all(bool(np.all(block.certified)) for block in truth.blocks.values())
+        return is_certified(truth.blocks.values())
 
     def agrees(
         self, truth: Truth, gradients: Mapping[str, Array], found: Mapping[str, Differences]
@@ -73,7 +73,7 @@ class LiftedTruth(ProgramTruth):
 def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | None:
     """The truth about the forward of a layer; None where it is not lifted, as where it does not run
     while it is watched. `notes` is given the sentence that names what has no rows. Raises what the
-    layer raised once and not again: that is no matter of being watched."""
+    layer raised at one call and not at the next."""
     if layer.highest.digits != "float64":
         return None  # a note says where it casts
     try:
@@ -102,12 +102,11 @@ def _compare(subject: Subject, lifted: Lifted, seed: int) -> None:
     stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
     near = [_moved(subject, rng, way) for _ in range(DRAWS) for way in (NEAR, -NEAR)]
     here = {leaf.name: leaf.value for leaf in subject.leaves if leaf.differentiable}
-    off = _deviations(subject, lifted, [here, *stirs, *near])
+    values, off = _deviations(subject, lifted, [here, *stirs, *near])
     with np.errstate(all="ignore"):
         moved = np.abs(off[1:] - off[0])
-        output = subject.value({})
-        noise = from_size(output, OPERATIONS) + np.max(moved[:STIRS], axis=0)
-        size = np.max(np.abs(output), initial=0.0, where=np.isfinite(output))
+        noise = from_size(values[0], OPERATIONS) + np.max(moved[:STIRS], axis=0)
+        size = np.max(np.abs(values[0]), initial=0.0, where=np.isfinite(values[0]))
     if not np.all(noise <= SAME_STEP * size):
         raise NotLifted("its values next to the point have lost half of their digits, or jump")
     if not np.all(moved[STIRS:] <= LIFTED_NOISE * noise):
@@ -125,8 +124,9 @@ def _moved(subject: Subject, rng: np.random.Generator, part: float) -> dict[str,
     return moved
 
 
-def _deviations(subject: Subject, lifted: Lifted, points: Sequence[Values]) -> Array:
-    """The layer less its program, (k, m); 0 where both are the same infinity or no number."""
+def _deviations(subject: Subject, lifted: Lifted, points: Sequence[Values]) -> tuple[Array, Array]:
+    """The layer, (k, m), and the layer less its program, which is 0 where both are the same
+    infinity or no number."""
     program = PlainFunction(lifted.program, "float64")
     own = {leaf.name: leaf.value for leaf in subject.leaves}
     mine = [
@@ -139,4 +139,4 @@ def _deviations(subject: Subject, lifted: Lifted, points: Sequence[Values]) -> A
     there = values_of(subject, points, mine[0].size)
     with np.errstate(all="ignore"):
         same = (there == mine) | (np.isnan(there) & np.isnan(mine))
-        return np.where(same, 0.0, there - np.array(mine))
+        return there, np.where(same, 0.0, there - np.array(mine))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +24,11 @@ from gradcheck_cli.truth import compute
 from gradcheck_cli.truth.of_layers import projected
 
 ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
+
+
+def is_certified(blocks: Iterable[TruthBlock]) -> bool:
+    """Whether every entry of these is certified."""
+    return all(bool(np.all(block.certified)) for block in blocks)
 
 
 class ProgramTruth:

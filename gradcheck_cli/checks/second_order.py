@@ -12,7 +12,7 @@ import numpy as np
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.hessian import PAIRED, Given, Hessian
 from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
-from gradcheck_cli.checks.program_truth import ProgramTruth
+from gradcheck_cli.checks.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.shape import moving_size, output_shape
 from gradcheck_cli.checks.subjects import where_it_runs
@@ -268,7 +268,7 @@ class HessianCase(LayerCase):
         projection = Projection(rows, columns, hessian.firsts or None)
         leaves = [leaf.name for leaf in hessian.leaves]
         truth, blocks = program.second_order(self._mode, projection, leaves, costs)
-        if not all(np.all(block.certified) for block in blocks.values()):
+        if not is_certified(blocks.values()):
             self._program = None
             return None
         found: dict[tuple[str, str], TruthBlock] = {}

@@ -88,7 +88,8 @@ class Whole(Gradients):
         truth = program.truth(projections, costs)
         if isinstance(program, LiftedTruth):
             sure = program.is_sure(truth)
-            if not sure or (costs and self._contradicted(truth)):
+            own = self._truth
+            if not sure or (costs and not program.agrees(truth, own.gradients, own.differences())):
                 reason = truth.fallback if not sure else CONTRADICTED
                 if reason:
                     self.notes.append(by_differences(self.layer, reason))
@@ -125,12 +126,6 @@ class Whole(Gradients):
                 difference_error=np.where(open_, found.error, block.difference_error),
             )
         return replace(truth, blocks=blocks)
-
-    def _contradicted(self, truth: Truth) -> bool:
-        """Whether differences of the layer contradict the truth about its program."""
-        assert isinstance(self.program, LiftedTruth)
-        known = self._truth
-        return not self.program.agrees(truth, known.gradients, known.differences())
 
     def cost_of_rounding(self) -> Steps[Case]:
         case = yield from super().cost_of_rounding()

@@ -8,6 +8,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.records import dataclass
 
 MOST_PAIRED = 4  # inputs, each paired with each where every pair takes passes of its own
+PAIRED_ENTRIES = 4  # of all inputs, for a whole Hessian where every pair of entries takes a pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import PAIRED_ENTRIES
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode, Projection
@@ -19,7 +20,6 @@ from gradcheck_cli.domain.spec import Spec
 FULL_ENTRIES = 4096  # of a Jacobian that is computed whole
 FULL_PASSES = 64  # of reverse mode (rows) or of forward mode (columns) for a whole Jacobian
 FULL_SECOND = 32  # entries of all inputs for a whole Hessian
-FULL_PAIRS = 16  # passes of forward over forward, one a pair of entries, for a whole Hessian
 PROBES = 4  # directions in place of a whole Jacobian: two Gaussian, two of Rademacher
 PAIRED = 1  # directions an input where each pair of them takes a pass
 
@@ -34,7 +34,7 @@ def kind_of(mode: Mode, pairs_are_few: bool) -> str:
 
 def pairs_are_few(spec: Spec, values: Mapping[str, Array]) -> bool:
     """Whether forward over forward takes all pairs of entries."""
-    return sum(values[name].size for name in spec.wrt) ** 2 <= FULL_PAIRS
+    return sum(values[name].size for name in spec.wrt) <= PAIRED_ENTRIES
 
 
 def projection_of(

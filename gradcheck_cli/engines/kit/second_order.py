@@ -38,9 +38,9 @@ _X_DOT = "."  # the tangent
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """The code of the first gradients, one a name of `wrt`, of <cotangent, output>, by all of them
-    or by the one input `along`; with them the output, and where they are traced every node's value
-    and cotangent."""
+    """The code of the gradients of <cotangent, output> by the inputs `wrt`, as a function of all of
+    these or of the one input `along`. With them it returns the output and, where traced, the value
+    and the cotangent of every node."""
 
     fw: Framework
     prepared: Prepared
@@ -153,11 +153,7 @@ def _forward_over_reverse(
             answer.forward += 1
             answer.backward += 1
             first.told(rest, answer)
-        for position, a in enumerate(problem.wrt):
-            parts = [grads[position] for grads in passes]
-            shape = tuple(inputs[a].shape)
-            block = str(HessianBlock(a, b))
-            answer.gradients[block] = stacked(fw, parts, shape, 1, block)
+        _put_columns(fw, inputs, problem, b, passes, answer)
     trace_operations(fw, prepared, problem, answer)
 
 
@@ -178,12 +174,23 @@ def _reverse_over_forward(
             answer.backward += 1
             if answer.output is None:
                 answer.output = fw.numpy(y)
-        for position, a in enumerate(problem.wrt):
-            parts = [grads[position] for grads in passes]
-            block = str(HessianBlock(a, b))
-            shape = tuple(arrays[a].shape)
-            answer.gradients[block] = stacked(fw, parts, shape, 1, block)
+        _put_columns(fw, arrays, problem, b, passes, answer)
     _trace_tangents(fw, prepared, problem, answer)
+
+
+def _put_columns(
+    fw: Framework,
+    arrays: Mapping[str, Any],
+    problem: Problem,
+    b: str,
+    passes: Sequence[Sequence[Any]],
+    answer: Answer,
+) -> None:
+    """Puts the blocks by `b` into the answer: a pass gives one column of each of them."""
+    for position, a in enumerate(problem.wrt):
+        parts = [grads[position] for grads in passes]
+        block = str(HessianBlock(a, b))
+        answer.gradients[block] = stacked(fw, parts, tuple(arrays[a].shape), 1, block)
 
 
 def _forward_over_forward(
