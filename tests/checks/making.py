@@ -14,14 +14,19 @@ import numpy.typing as npt
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.implementation import Implementation, Surrogate
-from gradcheck_cli.domain.layer import POWER, LayerAnswer, LayerProblem
+from gradcheck_cli.domain.layer import POWER, LayerAnswer, LayerProblem, word_of
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.spec import Input, Spec
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.layer.lifting import Lifted
+from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.torch.engine import TorchEngine
+from gradcheck_cli.truth.plain import PlainFunction
 
 SPAN = Span(1, 1, 1, 2)
 PLANTED = Path(__file__).parents[2] / "specs" / "planted"
@@ -45,11 +50,12 @@ def layer_problem(
     behaviour: bool = False,
     domain: tuple[float, float] = (-np.inf, np.inf),
     power: float = POWER,
+    engine: str = "torch",
 ) -> LayerProblem:
     """`layer` is the object itself, or a target beside the planted specs."""
     target, live = (layer, None) if isinstance(layer, str) else (str(layer), layer)
     implementation = Implementation(
-        "torch", target, str(PLANTED), SPAN, tuple(args), surrogates=surrogates, live=live
+        engine, target, str(PLANTED), SPAN, tuple(args), surrogates=surrogates, live=live
     )
     arrays = {name: np.asarray(value) for name, value in inputs.items()}
     spec = Spec(
@@ -67,6 +73,27 @@ def layer_problem(
 def examined(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) -> LayerAnswer:
     """What `examine` answers to `layer_problem`."""
     return examine(torch_engine(), layer_problem(layer, inputs, **settings))
+
+
+def subject_of(engine: Engine, layer: Any, **inputs: npt.ArrayLike) -> Subject:
+    """The layer of this engine, in float64."""
+    engine.load()
+    problem = layer_problem(layer, inputs, engine=engine.capabilities.name)
+    return Subjects(engine, problem).bound("float64")
+
+
+def assert_computes(
+    lifted: Lifted,
+    subject: Subject,
+    moved: Mapping[str, Array],
+    rtol: float = 1e-12,
+    atol: float = 1e-14,
+) -> None:
+    """The program has the value of the layer where these leaves are moved."""
+    own = {leaf.name: leaf.value for leaf in subject.leaves}
+    given = {word_of(name): value for name, value in {**own, **moved}.items()}
+    value = PlainFunction(lifted.program, "float64")({**given, **lifted.constants})
+    np.testing.assert_allclose(value.ravel(), subject.value(moved), rtol=rtol, atol=atol)
 
 
 def behaviour(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) -> dict[str, str]:

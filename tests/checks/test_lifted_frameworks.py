@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,9 +25,8 @@ FROM_THE_TRACE = "certified, from the trace"
 
 def examined(engine: Engine, layer: Any) -> LayerAnswer:
     engine.load()
-    problem = layer_problem(layer, {"x": X}, modes=("reverse",))
-    implementation = replace(problem.implementation, engine=engine.capabilities.name)
-    return examine(engine, replace(problem, implementation=implementation))
+    name = engine.capabilities.name
+    return examine(engine, layer_problem(layer, {"x": X}, modes=("reverse",), engine=name))
 
 
 def of_numpy(off: float) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,26 +11,14 @@ import numpy as np
 import pytest
 from jax import lax
 
-from gradcheck_cli.checks.subjects import Subjects
-from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.engines.jax.engine import JaxEngine
 from gradcheck_cli.engines.layer.lifting import NotLifted
-from gradcheck_cli.engines.layer.subject import Subject
-from gradcheck_cli.truth.plain import PlainFunction
-from tests.checks.making import layer_problem
+from tests.checks.making import assert_computes, subject_of
 from tests.every import every
 
 X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6], [-0.2, 0.9, 1.6]])
 IMAGE = np.random.default_rng(0).standard_normal((1, 5, 4, 2))
 KERNEL = np.random.default_rng(1).standard_normal((2, 3, 2, 4))
-
-
-def subject_of(layer: Callable[..., Any], x: Any) -> Subject:
-    problem = layer_problem(layer, {"x": x})
-    mine = replace(problem.implementation, engine="jax")
-    engine = JaxEngine()
-    engine.load()
-    return Subjects(engine, replace(problem, implementation=mine)).bound("float64")
 
 
 def attention(x: Any) -> Any:
@@ -157,23 +144,19 @@ def test_the_program_computes_the_layer_here_and_nearby() -> None:
 
     def check(name: str) -> None:
         layer, x = layers[name]
-        subject = subject_of(layer, x)
+        subject = subject_of(JaxEngine(), layer, x=x)
         lifted = subject.lift()
         for there in (x, x + 1e-3):
-            own = {word_of(leaf.name): leaf.value for leaf in subject.leaves}
-            given = {**own, "x": there, **lifted.constants}
-            value = PlainFunction(lifted.program, "float64")(given)
-            expected = subject.value({"x": there})
-            np.testing.assert_allclose(value.ravel(), expected, rtol=1e-11, atol=1e-13)
+            assert_computes(lifted, subject, {"x": there}, rtol=1e-11, atol=1e-13)
 
     every(layers, check)
 
 
 def test_a_primitive_without_rows_is_refused_by_name() -> None:
     with pytest.raises(NotLifted, match="`igamma` is not stated in rows"):
-        subject_of(lambda x: jax.scipy.special.gammainc(1.5, jnp.abs(x)), X).lift()
+        subject_of(JaxEngine(), lambda x: jax.scipy.special.gammainc(1.5, jnp.abs(x)), x=X).lift()
 
 
 def test_what_is_computed_in_fewer_digits_is_refused() -> None:
     with pytest.raises(NotLifted, match="`reduce_precision` is not stated in rows for these"):
-        subject_of(lambda x: jnp.sin(lax.reduce_precision(x, 8, 7)), X).lift()
+        subject_of(JaxEngine(), lambda x: jnp.sin(lax.reduce_precision(x, 8, 7)), x=X).lift()

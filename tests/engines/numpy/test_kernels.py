@@ -10,20 +10,19 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.lifting import NotLifted
 from gradcheck_cli.engines.layer.subject import Subject
-from gradcheck_cli.truth.plain import PlainFunction
-from tests.checks.making import bound_layer
+from gradcheck_cli.engines.numpy.engine import NumpyEngine
+from tests.checks.making import assert_computes, subject_of
 
 X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6], [-0.2, 0.9, 1.6]])
 H = np.random.default_rng(0).standard_normal((3, 3))
 
 
-def subject_of(forward: Callable[..., Any], **more: Any) -> Subject:
-    pair = SimpleNamespace(forward=forward, backward=lambda *_: None)
-    return bound_layer(pair, {"x": X, **more}).highest
+def pair(forward: Callable[..., Any], **more: Any) -> Subject:
+    both = SimpleNamespace(forward=forward, backward=lambda *_: None)
+    return subject_of(NumpyEngine(), both, x=X, **more)
 
 
 def dense(x: Any, h: Any) -> Any:
@@ -110,20 +109,17 @@ LAYERS = [
 @pytest.mark.parametrize("layer", LAYERS)
 def test_the_program_computes_the_layer_here_and_nearby(layer: Callable[..., Any]) -> None:
     more = {"h": H} if layer.__code__.co_argcount == 2 else {}
-    subject = subject_of(layer, **more)
+    subject = pair(layer, **more)
     lifted = subject.lift()
     for moved in ({}, {"x": X + 1e-3}, {name: value - 1e-3 for name, value in more.items()}):
-        own = {leaf.name: leaf.value for leaf in subject.leaves}
-        given = {word_of(name): value for name, value in {**own, **moved}.items()}
-        value = PlainFunction(lifted.program, "float64")({**given, **lifted.constants})
-        np.testing.assert_allclose(value.ravel(), subject.value(moved), rtol=1e-12, atol=1e-14)
+        assert_computes(lifted, subject, moved)
 
 
 def test_a_function_without_rows_is_refused_by_name() -> None:
     with pytest.raises(NotLifted, match="`interp` is not stated in rows"):
-        subject_of(lambda x: np.interp(x, [0.0, 1.0], [0.0, 2.0])).lift()
+        pair(lambda x: np.interp(x, [0.0, 1.0], [0.0, 2.0])).lift()
 
 
 def test_an_output_that_was_computed_unseen_is_refused() -> None:
     with pytest.raises(Unsupported, match="its operations are not seen"):
-        subject_of(lambda x: float(x[0, 0]) ** 2).lift()
+        pair(lambda x: float(x[0, 0]) ** 2).lift()
