@@ -18,6 +18,7 @@ COMMANDS = {
     "run": ("run", "Check the gradients of specs."),
     "validate": ("validate", "Read specs and their formulas without running them."),
     "derive": ("derive", "Differentiate a formula by computer algebra, step by step."),
+    "curve": ("curve", "Draw the error of difference quotients against their step."),
     "lift": ("lift", "Write the formula that a layer is, as a spec."),
     "explain": ("explain", "Show what a finding code means and what to do."),
     "ops": ("ops", "List the operations of the formula language."),

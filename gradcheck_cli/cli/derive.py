@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gradcheck_cli.cli.outputs import Output, check_targets
+from gradcheck_cli.cli.one_file import no_formula, read_specs, show_mistakes
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.errors import UsageError
@@ -39,19 +39,7 @@ _BUDGET_S = 5.0  # about as long as one waits for a command without asking what 
     help="What simplification may take; default: 5.",
 )
 @click.option(
-    "--numeric",
-    is_flag=True,
-    help="Draw the error of difference quotients against their step, instead of formulas.",
-)
-@click.option(
-    "--dtype",
-    type=click.Choice(("float16", "bfloat16", "float32", "float64")),
-    help="With --numeric: the dtype of the differences; default: float64.",
-)
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False),
-    help="With --numeric: draw into this file, too, as SVG.",
+    "--numeric", is_flag=True, hidden=True, help="Names `gradcheck curve`, which draws this now."
 )
 @color_option
 def command(
@@ -60,8 +48,6 @@ def command(
     steps: bool,
     budget: float,
     numeric: bool,
-    dtype: str | None,
-    output: str | None,
     color: str | None,
 ) -> int:
     """Differentiate a spec's formula by computer algebra: value and derivatives as formulas.
@@ -72,37 +58,20 @@ def command(
 
     prepare_streams()
     if numeric:
-        if steps or written != "text":
-            raise click.UsageError("--numeric draws; --steps and --format are about formulas.")
-        return _draw(path, dtype or "float64", output, color)
-    if dtype or output:
-        raise click.UsageError("--dtype and --output are about --numeric.")
+        raise click.UsageError("--numeric is a command of its own now: `gradcheck curve SPEC`.")
     if find_spec("sympy") is None:
         raise UsageError("`gradcheck derive` needs SymPy", "pip install 'gradcheck-cli[symbolic]'")
     if steps and written == "python":
         raise click.UsageError("--steps are equations, and --format python is code.")
     style = style_for(sys.stdout, color)
-    specs, mistakes = _read(path)
+    specs, mistakes = read_specs(path)
     for number, spec in enumerate(specs):
         if number and written != "python":
             click.echo()
         mistake = _derive(spec, written, steps, budget, style)
         mistakes += [mistake] if mistake else []
-    _show(mistakes)
+    show_mistakes(mistakes)
     return USAGE if mistakes else PASSED
-
-
-def _read(path: str) -> tuple[list[Spec], list[SpecError]]:
-    from gradcheck_cli import specfile
-
-    files, unreadable, _ = specfile.expand([path])
-    specs: list[Spec] = []
-    mistakes = list(unreadable)
-    for file in files:
-        found, errors = specfile.read(file)
-        specs += found
-        mistakes += errors
-    return specs, mistakes
 
 
 def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) -> SpecError | None:
@@ -121,7 +90,7 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
     from gradcheck_cli.truth.plain import inlined
 
     if spec.implementations:
-        return _no_formula(spec)
+        return no_formula(spec)
     program = inlined(spec.program)
     values = {name: entry.value for name, entry in spec.inputs.items()}
     try:
@@ -148,46 +117,3 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
     found = derivation(formulas, "text", steps, budget)
     print_lines(make_console(sys.stdout, style), derivation_lines(spec.name, found, style))
     return None
-
-
-def _draw(path: str, dtype: str, output: str | None, color: str | None) -> int:
-    """Error against step, of every spec; one spec at most goes into a file."""
-    from gradcheck_cli.cli.exits import PASSED, USAGE
-    from gradcheck_cli.report.console import make_console, print_lines
-    from gradcheck_cli.report.curve import curve_lines, curve_svg
-    from gradcheck_cli.run.curve import curve_of
-
-    specs, mistakes = _read(path)
-    if output is not None and len(specs) > 1:
-        raise UsageError(f"{path} has {len(specs)} specs, and {output} holds one picture")
-    style = style_for(sys.stdout, color)
-    for number, spec in enumerate(specs):
-        if spec.implementations:
-            mistakes.append(_no_formula(spec))
-            continue
-        curve = curve_of(spec, dtype)
-        if number:
-            click.echo()
-        print_lines(make_console(sys.stdout, style), curve_lines(curve, style))
-        if output is not None:
-            with Output(output) as picture:
-                check_targets([picture], [path])
-                picture.put(curve_svg(curve))
-    _show(mistakes)
-    return USAGE if mistakes else PASSED
-
-
-def _no_formula(spec: Spec) -> SpecError:
-    from gradcheck_cli.domain.report import SpecError
-
-    words = f"`{spec.name}` is about functions, and has no formula to differentiate"
-    return SpecError(Codes.UNSUPPORTED_OPERATION, spec.source.path, words, spec.span, spec.source)
-
-
-def _show(mistakes: list[SpecError]) -> None:
-    from gradcheck_cli.report.blocks import error_block
-    from gradcheck_cli.report.console import make_console, print_lines
-
-    style = style_for(sys.stderr)
-    for mistake in mistakes:
-        print_lines(make_console(sys.stderr, style), error_block(mistake, style))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
+from gradcheck_cli.cli.one_file import read_specs, show_mistakes
+from gradcheck_cli.cli.streams import color_option, prepare_streams
 from gradcheck_cli.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,8 +55,6 @@ def command(
     there.
     """
     from gradcheck_cli.cli.exits import NOTHING_CHECKED, PASSED, USAGE
-    from gradcheck_cli.report.blocks import error_block
-    from gradcheck_cli.report.console import make_console, print_lines
 
     prepare_streams()
     if not _is_spec(target):
@@ -64,10 +62,8 @@ def command(
     elif inputs or args:
         raise click.UsageError("--input and --arg are about a layer; a spec states its own.")
     else:
-        specs, mistakes = _read_files(target)
-    style = style_for(sys.stderr, color)
-    for mistake in mistakes:
-        print_lines(make_console(sys.stderr, style), error_block(mistake, style))
+        specs, mistakes = read_specs(target)
+    show_mistakes(mistakes, color)
     if mistakes:
         return USAGE
     written = [text for spec in specs for text in _lifted(spec, engine, seed)]
@@ -101,15 +97,6 @@ def _read(text: str) -> tuple[list[Spec], list[SpecError]]:
     from gradcheck_cli import specfile
 
     return specfile.read("command line", text)
-
-
-def _read_files(path: str) -> tuple[list[Spec], list[SpecError]]:
-    from gradcheck_cli import specfile
-
-    files, mistakes, _ = specfile.expand([path])
-    read = [specfile.read(file) for file in files]
-    specs = [spec for found, _ in read for spec in found]
-    return specs, [*mistakes, *(mistake for _, found in read for mistake in found)]
 
 
 def _is_spec(target: str) -> bool:

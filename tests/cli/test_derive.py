@@ -49,13 +49,9 @@ def test_what_has_no_formula_is_pointed_at(tmp_path: Path) -> None:
     assert_snapshot(call("derive", "sorted.yaml", cwd=tmp_path), "derive_refused")
 
 
-def test_the_v_in_the_terminal_and_in_a_file(tmp_path: Path) -> None:
-    screen = call_here("derive", "-", "--numeric", "--output", "v.svg", cwd=tmp_path, stdin=SIGMOID)
-    assert screen.code == 0
-    assert "best h = " in screen.out
-    assert "</svg>" in (tmp_path / "v.svg").read_text("utf-8")
-    refused = call_here("derive", "-", "--numeric", "--steps", cwd=tmp_path, stdin=SIGMOID)
-    assert refused.code == 2
+def test_what_was_numeric_names_its_new_home(tmp_path: Path) -> None:
+    refused = call_here("derive", "-", "--numeric", cwd=tmp_path, stdin=SIGMOID)
+    assert (refused.code, "`gradcheck curve SPEC`" in refused.err) == (2, True)
 
 
 def test_a_difference_that_was_named_is_shown_with_its_error(tmp_path: Path) -> None:

@@ -85,9 +85,9 @@ def test_a_spec_and_a_layer_are_there_after_a_run_that_names_them_as_reports(
 
 def test_a_picture_takes_the_place_of_no_spec(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(SPEC)
-    screen = call_here("derive", "s.yaml", "--numeric", "--output", "s.yaml", cwd=tmp_path)
+    screen = call_here("curve", "s.yaml", "--output", "s.yaml", cwd=tmp_path)
     assert (screen.code, (tmp_path / "s.yaml").read_text()) == (2, SPEC)
-    screen = call_here("derive", "s.yaml", "--numeric", "--output", "/dev/full", cwd=tmp_path)
+    screen = call_here("curve", "s.yaml", "--output", "/dev/full", cwd=tmp_path)
     assert (screen.code, screen.err) == (
         2,
         "error: cannot write to /dev/full: No space left on device\n",

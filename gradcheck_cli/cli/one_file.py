@@ -1,0 +1,42 @@
+"""What commands about one spec file share: reading it, and showing the mistakes in it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gradcheck_cli.cli.streams import style_for
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.report import SpecError
+    from gradcheck_cli.domain.spec import Spec
+
+
+def read_specs(path: str) -> tuple[list[Spec], list[SpecError]]:
+    """The specs of a file, or of standard input (-), and the mistakes that were found."""
+    from gradcheck_cli import specfile
+
+    files, mistakes, _ = specfile.expand([path])
+    read = [specfile.read(file) for file in files]
+    specs = [spec for found, _ in read for spec in found]
+    return specs, [*mistakes, *(mistake for _, found in read for mistake in found)]
+
+
+def show_mistakes(mistakes: Iterable[SpecError], color: str | None = None) -> None:
+    """Prints mistakes to standard error, each with its place."""
+    from gradcheck_cli.report.blocks import error_block
+    from gradcheck_cli.report.console import make_console, print_lines
+
+    style = style_for(sys.stderr, color)
+    for mistake in mistakes:
+        print_lines(make_console(sys.stderr, style), error_block(mistake, style))
+
+
+def no_formula(spec: Spec) -> SpecError:
+    """The mistake of a spec about layers, where a formula is needed."""
+    from gradcheck_cli.domain.codes import Codes
+    from gradcheck_cli.domain.report import SpecError
+
+    words = f"`{spec.name}` is about functions, and has no formula to differentiate"
+    return SpecError(Codes.UNSUPPORTED_OPERATION, spec.source.path, words, spec.span, spec.source)
