@@ -12,14 +12,14 @@ from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinish
 if TYPE_CHECKING:
     from gradcheck_cli.cli.execution import Listener
     from gradcheck_cli.cli.outputs import Output
-    from gradcheck_cli.report import Writer
+    from gradcheck_cli.report import ReportWriter
 
 
 class Printer:
     """Feeds one report writer. A reader that goes (`| head`) ends the printing, not the run; so
     does a disk that is full, which `failure` says."""
 
-    def __init__(self, writer: Writer, output: Output) -> None:
+    def __init__(self, writer: ReportWriter, output: Output) -> None:
         self._writer = writer
         self.output = output
         self._gone = False

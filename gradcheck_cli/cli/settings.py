@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -15,6 +15,9 @@ from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.placement import DEVICES, is_device
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.report import FORMATS
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 MODES = ("reverse", "forward")
@@ -45,6 +48,28 @@ class Listed(click.ParamType[tuple[str, ...]]):
                 known = ", ".join(self.choices)
                 self.fail(f"{name!r} is not one of {known}.{hint}", param, ctx)
         return names
+
+
+class Choice(click.Choice[str]):
+    """One of a few names; a wrong one is answered with the nearest."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        known = super().get_invalid_choice_message(value, ctx)
+        return known + did_you_mean(str(value), self.choices)
+
+
+class Target(Listed):
+    """FORMAT=FILE; the shell completes the formats."""
+
+    def __init__(self) -> None:
+        super().__init__(metavar="FORMAT=FILE")
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(f"{name}=") for name in FORMATS if name.startswith(incomplete)]
 
 
 class Device(click.ParamType[str]):
@@ -117,11 +142,11 @@ SETTINGS: tuple[Setting, ...] = (
         "select", CodeList(), "Report these findings only (GC2 is all of GC2xx).", several=True
     ),
     Setting("ignore", CodeList(), "Leave these findings out.", several=True),
-    Setting("format", click.Choice(FORMATS), "Format of the results; default: full."),
+    Setting("format", Choice(tuple(FORMATS)), "Format of the results; default: full."),
     Setting("output", click.Path(), "Write results to this file, not to standard output."),
     Setting(
         "report",
-        Listed(metavar="FORMAT=FILE"),
+        Target(),
         "Write a report to a file as well; may be repeated.",
         several=True,
     ),
@@ -137,7 +162,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "fail-on",
-        click.Choice(("error", "warning")),
+        Choice(("error", "warning")),
         "Exit with 1 for findings of this severity or worse; default: error.",
     ),
     Setting(
@@ -165,7 +190,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "difference-scheme",
-        click.Choice(("forward", "central")),
+        Choice(("forward", "central")),
         "Scheme of the engine finite-difference; default: central.",
     ),
     Setting(
@@ -184,7 +209,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Where PyTorch, TensorFlow and JAX compute: cpu, cuda, or cuda:1 for the second; default: "
         "cpu.",
     ),
-    Setting("color", click.Choice(COLOR_CHOICES), "Colours; default: auto, on a terminal."),
+    Setting("color", Choice(COLOR_CHOICES), "Colours; default: auto, on a terminal."),
     Setting("quiet", click.BOOL, "Show failures only.", short="q", switch=True),
     Setting("verbose", click.BOOL, "Show every value of every engine.", short="v", switch=True),
     Setting(

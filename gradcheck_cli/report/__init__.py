@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.report import Report, SpecResult
     from gradcheck_cli.report.style import Style
 
-FORMATS = ("full", "concise", "json")
+# name: (module, what it is for). A format's class is called `Writer`.
+FORMATS = {
+    "full": ("full", "the screen: every finding with its cause and its fix"),
+    "concise": ("concise", "a line for each finding, for editors and grep"),
+    "json": ("json_report", "one object, whose schema `gradcheck schema report` prints"),
+    "jsonl": ("jsonl", "a line of JSON for each spec when it ends, then one for the run"),
+}
 
 
-class Writer(Protocol):
+class ReportWriter(Protocol):
     """Receives each spec when it is finished, and the whole report at the end."""
 
     def spec(self, result: SpecResult) -> None: ...
@@ -19,18 +26,8 @@ class Writer(Protocol):
     def finish(self, report: Report) -> None: ...
 
 
-def open_writer(name: str, stream: TextIO, style: Style) -> Writer:
+def open_writer(name: str, stream: TextIO, style: Style) -> ReportWriter:
     """The writer of one of FORMATS; only that format's code is loaded."""
-    if name == "full":
-        from gradcheck_cli.report.full import FullWriter
-
-        return FullWriter(stream, style)
-    if name == "concise":
-        from gradcheck_cli.report.concise import ConciseWriter
-
-        return ConciseWriter(stream, style)
-    if name == "json":
-        from gradcheck_cli.report.json_report import JsonWriter
-
-        return JsonWriter(stream, style)
-    raise ValueError(f"no such format: {name}")
+    module = importlib.import_module(f"gradcheck_cli.report.{FORMATS[name][0]}")
+    writer: ReportWriter = module.Writer(stream, style)
+    return writer

@@ -13,7 +13,7 @@ from gradcheck_cli.report.values import depth
 from gradcheck_cli.report.window import place
 
 
-class ConciseWriter:
+class Writer:
     """`path:line:column: CODE name engine dtype mode input[index] message`."""
 
     def __init__(self, stream: TextIO, style: Style) -> None:

@@ -16,7 +16,7 @@ from gradcheck_cli.report.style import DIM, Style
 from gradcheck_cli.report.summary import summary_line
 
 
-class FullWriter:
+class Writer:
     """Writes each spec as it is finished, then the mistakes in files, then the summary."""
 
     def __init__(self, stream: TextIO, style: Style) -> None:

@@ -24,7 +24,7 @@ from gradcheck_cli.report.summary import allowed_count, finding_counts, ignored_
 SCHEMA_VERSION = 1
 
 
-class JsonWriter:
+class Writer:
     """One object, written when the run is over."""
 
     def __init__(self, stream: TextIO, style: Style) -> None:
@@ -40,6 +40,12 @@ class JsonWriter:
 
 def as_json(report: Report) -> dict[str, Any]:
     """The report as plain lists and dictionaries, with nothing in it that JSON cannot say."""
+    results = [result_as_json(result) for result in report.results]
+    return {**run_as_json(report), "results": results}
+
+
+def run_as_json(report: Report) -> dict[str, Any]:
+    """The report without its results."""
     whole = {
         "schema_version": SCHEMA_VERSION,
         "tool": {
@@ -61,7 +67,6 @@ def as_json(report: Report) -> dict[str, Any]:
             "allowed": allowed_count(report),
             "ignored": ignored_counts(report),
         },
-        "results": [_result(result) for result in report.results],
         "errors": [_error(error) for error in report.errors],
     }
     return {key: _encodable(value) for key, value in whole.items()}
@@ -81,8 +86,9 @@ def _encodable(value: Any) -> Any:
     return value
 
 
-def _result(result: SpecResult) -> dict[str, Any]:
-    return {
+def result_as_json(result: SpecResult) -> dict[str, Any]:
+    """An element of `results`."""
+    whole = {
         "spec": result.spec,
         "path": result.source.path,
         "status": result.status,
@@ -93,6 +99,7 @@ def _result(result: SpecResult) -> dict[str, Any]:
         "by_design": [_accepted(one) for one in result.by_design],
         "duration_s": _number(result.duration_s),
     }
+    return {key: _encodable(value) for key, value in whole.items()}
 
 
 def _accepted(one: Accepted) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from gradcheck_cli.checks import blame as blaming
 from gradcheck_cli.domain.place import Source
 from gradcheck_cli.domain.report import Cause, Finding, Report, SpecResult
 from gradcheck_cli.engines.layer import recording
-from gradcheck_cli.report.concise import ConciseWriter
-from gradcheck_cli.report.full import FullWriter
+from gradcheck_cli.report import open_writer
 from gradcheck_cli.report.json_report import as_json
 from gradcheck_cli.report.style import Style
 from gradcheck_cli.truth import of_formulas
@@ -188,18 +187,18 @@ def test_reports_show_the_line_of_the_code() -> None:
     path, line = finding.cause.source, finding.cause.span.line
     assert path is not None
 
-    def written(writer: Any) -> str:
+    def written(name: str) -> str:
         stream = io.StringIO()
-        made = writer(stream, Style(width=100))
+        made = open_writer(name, stream, Style(width=100))
         made.spec(result)
         made.finish(report)
         return stream.getvalue()
 
-    screen = written(FullWriter)
+    screen = written("full")
     assert f"--> {path.path}:{line}:16" in screen
     assert f"{line} |     return 1 / torch.exp(x)\n" in screen
     assert "^^^^^^^^^^^^ overflows float32" in screen
-    assert written(ConciseWriter).startswith(f"{path.path}:{line}:16: GC201")
+    assert written("concise").startswith(f"{path.path}:{line}:16: GC201")
     (told,) = as_json(report)["results"][0]["findings"]
     assert (told["cause"]["path"], told["cause"]["line"]) == (path.path, line)
     assert told["location"]["path"] == "layer.yaml"

@@ -67,7 +67,7 @@ def test_json_is_alone_on_standard_output(folder: Path) -> None:
     screen = call_here("run", ".", *REFERENCE, "--format", "json", cwd=folder)
     report = json.loads(screen.out)
     assert screen.code == 1
-    assert list(mistakes(report, report_schema())) == []
+    assert mistakes(report, report_schema()) == []
     statuses = {result["spec"]: result["status"] for result in report["results"]}
     assert statuses == {
         "good": "passed",
@@ -95,6 +95,7 @@ def test_several_reports_of_one_run(folder: Path) -> None:
     [
         (("--report", "jsn=a"), "Did you mean `json`?"),
         (("--report", "json"), "names no file"),
+        (("--format", "jsn"), "Did you mean `json`?"),
         (("--output", "no/such/folder/a.txt"), "cannot write"),
     ],
 )

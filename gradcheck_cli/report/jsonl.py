@@ -1,0 +1,27 @@
+"""JSON lines: results while a run goes on, for programs that follow it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TextIO
+
+from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.report.json_report import result_as_json, run_as_json
+from gradcheck_cli.report.style import Style
+
+
+class Writer:
+    """A line for each spec when it ends: an element of the JSON report's `results`. The last line
+    is that report without them."""
+
+    def __init__(self, stream: TextIO, style: Style) -> None:
+        self._stream = stream
+
+    def spec(self, result: SpecResult) -> None:
+        self._line(result_as_json(result))
+
+    def finish(self, report: Report) -> None:
+        self._line(run_as_json(report))
+
+    def _line(self, value: dict[str, Any]) -> None:
+        self._stream.write(json.dumps(value, allow_nan=False) + "\n")
