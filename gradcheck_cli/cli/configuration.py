@@ -16,7 +16,7 @@ from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import SpecError
 
-_BY_NAME = {setting.name: setting for setting in SETTINGS}
+_BY_KEY = {key: setting for setting in SETTINGS for key in (setting.key, setting.name) if key}
 
 
 class ConfigurationError(UsageError):
@@ -111,7 +111,10 @@ def _parsed(source: Source) -> dict[str, Any]:
     mistakes: list[SpecError] = []
     for key, value in table.items():
         try:
-            values[key] = _checked(key, value)
+            setting = _setting(key)
+            if setting.name in values:
+                raise click.BadParameter(f"`{setting.key}` is stated twice, once as `{key}`")
+            values[setting.name] = _checked(setting, key, value)
         except click.BadParameter as error:
             mistakes.append(_mistake(source, key, error.message))
     if mistakes:
@@ -119,11 +122,14 @@ def _parsed(source: Source) -> dict[str, Any]:
     return values
 
 
-def _checked(key: str, value: Any) -> Any:
-    """`value` as the setting `key` needs it; raises click.BadParameter."""
-    if key not in _BY_NAME:
-        raise click.BadParameter(f"there is no setting `{key}`.{did_you_mean(key, _BY_NAME)}")
-    setting = _BY_NAME[key]
+def _setting(key: str) -> Setting:
+    if key not in _BY_KEY:
+        raise click.BadParameter(f"there is no setting `{key}`.{did_you_mean(key, _BY_KEY)}")
+    return _BY_KEY[key]
+
+
+def _checked(setting: Setting, key: str, value: Any) -> Any:
+    """`value` as the setting needs it, which stands under `key`; raises click.BadParameter."""
     if setting.several:
         parts = value if isinstance(value, list) else [value]
         if not all(isinstance(part, str) for part in parts):

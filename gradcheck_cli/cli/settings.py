@@ -107,7 +107,8 @@ class CodeList(Listed):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `name` is the flag without its dashes, and the key in pyproject.toml."""
+    """One setting. `name` is the flag without its dashes. `key` is what specs and pyproject.toml
+    call it, where the flag's name is another: that is a key there, too."""
 
     name: str
     type: click.ParamType[Any]
@@ -116,6 +117,7 @@ class Setting:
     several: bool = False
     switch: bool = False
     negatable: bool = False
+    key: str = ""
 
     @property
     def variable(self) -> str:
@@ -133,10 +135,21 @@ SETTINGS: tuple[Setting, ...] = (
         "Engines to check; default: all installed but those that `gradcheck engines` lists as "
         "only when named.",
         several=True,
+        key="engines",
     ),
-    Setting("dtype", Listed(DTYPES), "Dtypes; default: float32 and float64.", several=True),
     Setting(
-        "mode", Listed(MODES), "reverse, forward; default: all that an engine has.", several=True
+        "dtype",
+        Listed(DTYPES),
+        "Dtypes; default: float32 and float64.",
+        several=True,
+        key="dtypes",
+    ),
+    Setting(
+        "mode",
+        Listed(MODES),
+        "reverse, forward; default: all that an engine has.",
+        several=True,
+        key="modes",
     ),
     Setting(
         "select", CodeList(), "Report these findings only (GC2 is all of GC2xx).", several=True

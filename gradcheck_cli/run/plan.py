@@ -26,6 +26,7 @@ from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement, placement
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.domain.synonyms import synonym
 from gradcheck_cli.engines.devices import require
 from gradcheck_cli.engines.registry import Registered, usual
 from gradcheck_cli.run.directions import kind_of, pairs_are_few, projection_of
@@ -216,7 +217,8 @@ def lacking(name: str, registered: Mapping[str, Registered]) -> list[tuple[str, 
 
 
 def _nearest(name: str, valid: list[str]) -> str:
-    close = difflib.get_close_matches(name, valid, n=1)
+    other = synonym(name, valid)
+    close = [other] if other else difflib.get_close_matches(name, valid, n=1)
     return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(valid)}"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import SpecError
+from gradcheck_cli.domain.synonyms import synonym
 from gradcheck_cli.specfile.text import Lines
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree
 
@@ -99,8 +100,11 @@ def meant(word: object, choices: Iterable[str]) -> str:
 
 
 def nearest(word: object, choices: Iterable[str]) -> str | None:
-    """The choice that is most like the word, if one is like it at all."""
+    """The choice that other projects call so, or that is most like the word, if one is."""
     options = list(choices)
+    other = synonym(word, options)
+    if other is not None:
+        return other
     text = str(word)[:100].lower()
     folded = {option.lower(): option for option in options}
     found = difflib.get_close_matches(text, folded, 3, 0.6)

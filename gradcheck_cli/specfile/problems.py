@@ -11,23 +11,6 @@ from gradcheck_cli.specfile import input_model, model
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, nearest
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree
 
-_SYNONYMS = {
-    "gaussian": "normal",
-    "gauss": "normal",
-    "randn": "normal",
-    "loguniform": "log_uniform",
-    "randint": "integers",
-    "integer": "integers",
-    "int": "integers",
-    "double": "float64",
-    "float": "float32",
-    "single": "float32",
-    "half": "float16",
-    "backward": "reverse",
-    "vjp": "reverse",
-    "jvp": "forward",
-}
-
 _WANTED = {
     "int_type": "a whole number",
     "float_type": "a number",
@@ -213,8 +196,7 @@ def _bad_name(path: Path, kind: str, collector: Collector) -> None:
 
 def _choice_help(value: Tree | str | int, choices: Any) -> str:
     word = value.text if isinstance(value, Scalar) else value if isinstance(value, str) else ""
-    near = _SYNONYMS.get(word.lower())
-    guess = f"did you mean `{near}`?" if near in choices else meant(word, choices) if word else ""
+    guess = meant(word, choices) if word else ""
     valid = f"valid: {listed(choices)}"
     return f"{guess} {valid}" if guess else valid
 

@@ -20,11 +20,6 @@ from gradcheck_cli.specfile.inputs import Inputs
 from gradcheck_cli.specfile.model import validator
 
 RESERVED = frozenset(keyword.kwlist)
-_ENGINE_SYNONYMS = {
-    "pytorch": "torch",
-    "tf": "tensorflow",
-    "keras": "tensorflow",
-}
 
 
 def read_settings(
@@ -69,9 +64,9 @@ def _engine_spans(data: Mapping[str, Any], collector: Collector) -> tuple[Span, 
     return tuple(collector.span(key or tree) for key, tree in places)
 
 
-def checked_settings(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of `Spec` from keys of a spec that a program states: dtypes, modes, order, power,
-    tolerance, wrt. Raises UsageError for a value that no spec may have."""
+def checked_settings(chosen: Mapping[str, Any], span: Span) -> dict[str, Any]:
+    """Fields of `Spec` from keys of a spec that a program states at `span`: dtypes, modes, order,
+    power, tolerance, allow, wrt. Raises UsageError for a value that no spec may have."""
     plain = {k: list(v) if isinstance(v, tuple) else v for k, v in chosen.items()}
     try:
         validator().validate_python({"inputs": {"x": 1.0}, "model": "x", **plain})
@@ -82,6 +77,11 @@ def checked_settings(chosen: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
     if "tolerance" in made:
         made["tolerance"] = _tolerance(made["tolerance"])
+    if "allow" in made:
+        made["allow"] = tuple(Allow(span=span, **form) for form in made["allow"])
+        for allow in made["allow"]:
+            if allow.code not in CODES:
+                raise UsageError(f"`{allow.code}` is not the code of a finding", "GC602")
     return made
 
 
@@ -99,7 +99,7 @@ def _once(names: Iterable[str], path: Path, collector: Collector) -> None:
 
 def check_engine(name: str, path: Path, collector: Collector, *, at_key: bool = False) -> None:
     """Engines are plug-ins: whether one is here, the run knows. A typo is reported here."""
-    near = _ENGINE_SYNONYMS.get(name.lower()) or nearest(name, SHIPPED)
+    near = nearest(name, SHIPPED)
     if name in SHIPPED or near is None:
         return
     from importlib.metadata import entry_points  # slow, and needed for suspects only

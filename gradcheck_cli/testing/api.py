@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.evaluation import FIRST_ORDER
+from gradcheck_cli.engines import registry
 from gradcheck_cli.testing.call_args import CheckRequest
 from gradcheck_cli.testing.formulas import check_formula
 from gradcheck_cli.testing.layers import check_layer
 from gradcheck_cli.testing.report import CheckReport, GradientError
-from gradcheck_cli.testing.values import parameter_names
+from gradcheck_cli.testing.slips import chosen, one_by_one, refuse_strange_options
 
 __all__ = ["CheckReport", "GradientError", "UsageError", "assert_gradients", "check"]
 
@@ -23,9 +24,9 @@ def check(
     *inputs: Any,
     backward: Callable[..., Any] | None = None,
     model: str | None = None,
-    engine: str | Sequence[str] | None = None,
-    dtypes: Sequence[str] | None = None,
-    modes: Sequence[str] | None = None,
+    engines: str | Sequence[str] | None = None,
+    dtypes: Any = None,
+    modes: str | Sequence[str] | None = None,
     order: int = 1,
     wrt: Sequence[str] | None = None,
     domain: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
@@ -34,12 +35,14 @@ def check(
     surrogate: Mapping[str, str] | None = None,
     by_design: Sequence[Mapping[str, str]] = (),
     kinds: Mapping[str, str] | None = None,
+    allow: Sequence[Mapping[str, str]] = (),
     device: str | None = None,
     matmul_precision: str | None = None,
     seed: int = 0,
     name: str | None = None,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
+    engine: str | Sequence[str] | None = None,
     **named: Any,
 ) -> CheckReport:
     """Checks the gradients of a layer, or of a formula, entry by entry.
@@ -53,9 +56,11 @@ def check(
                 A layer of JAX may be given any registered tree, and keys of random numbers
     backward    the backward of a NumPy function: backward(y_bar, *inputs) gives the gradients
     model       the formula that the layer should equal
-    engine      "torch", "tensorflow", "jax", "jax-jit", "numpy"; default: what layer and inputs
-                belong to. For a formula one or several, default: all that are installed
-    dtypes      default: float32 and float64, or the half precision that the inputs have
+    engines     "torch", "tensorflow", "jax", "jax-jit", "numpy"; default: what layer and inputs
+                belong to. For a formula one or several, default: all that are installed.
+                `engine` is the same
+    dtypes      one or several, as names or as a framework's own: "float32", [torch.bfloat16];
+                default: float32 and float64, or the half precision that the inputs have
     modes       "reverse", "forward"; default: what the framework has
     order       2 checks second derivatives as well
     wrt         the inputs whose gradients are checked
@@ -66,6 +71,8 @@ def check(
                 declared to be something else than the derivative
     by_design   what is meant inside of the layer: {"function": "ATan", "reason": "..."}, or
                 {"detach": "layers.py:41", "reason": "..."}, as in a spec
+    allow       findings that are known and accepted: {"code": "GC602", "reason": "..."}, as in a
+                spec
     kinds       what inputs stay wherever the layer is called: {"R": "rotation"}, as in a spec
     device      "cpu", "cuda", "cuda:1": where PyTorch, TensorFlow or JAX compute; default: the GPU
                 that the tensors of torch are on, else what the framework does by itself
@@ -83,29 +90,30 @@ def check(
     The report has `passed`, `findings`, and as text what `gradcheck run` prints. Raises UsageError
     where the call itself is not in order; what the layer raises is a finding.
     """
-    chosen = {
-        "dtypes": dtypes,
-        "modes": modes,
+    settings = {
+        "dtypes": chosen(dtypes, FORMATS),
+        "modes": chosen(modes, FIRST_ORDER),
         "order": order,
         "wrt": wrt,
         "power": power,
         "tolerance": tolerance,
+        "allow": list(allow) or None,
         "device": device,
         "matmul_precision": matmul_precision,
     }
     request = CheckRequest(
         layer=layer,
-        inputs=inputs,
+        inputs=inputs if isinstance(layer, str) else one_by_one(layer, inputs),
         named=named,
         kwargs=kwargs or {},
         args=args,
-        settings={key: value for key, value in chosen.items() if value is not None},
+        settings={key: value for key, value in settings.items() if value is not None},
         backward=backward,
         model=model,
         surrogate=surrogate,
         by_design=by_design,
         kinds=kinds or {},
-        engine=engine,
+        engines=chosen(engine if engines is None else engines, registry.engines()) or (),
         domain=domain,
         seed=seed,
         name=name,
@@ -113,7 +121,7 @@ def check(
     try:
         if isinstance(layer, str):
             return check_formula(request)
-        _no_slip(layer, named)
+        refuse_strange_options(check, layer, named)
         return check_layer(request)
     except UsageError as error:
         if error.help:
@@ -134,13 +142,3 @@ def assert_gradients(layer: Any, /, *inputs: Any, fail_on: str = "error", **opti
     report = check(layer, *inputs, **options)
     if report.fails_on(fail_on):
         raise GradientError(report)
-
-
-def _no_slip(layer: Any, named: Mapping[str, Any]) -> None:
-    """`dtype=` is no input of the layer but a slip of the pen."""
-    own = parameter_names(layer)
-    options = [p for p in inspect.signature(check).parameters if p not in ("layer", "named")]
-    for name in named:
-        near = difflib.get_close_matches(name, options, n=1, cutoff=0.8)
-        if near and name not in own:
-            raise UsageError(f"there is no option `{name}`", f"did you mean `{near[0]}`?")

@@ -25,7 +25,7 @@ class CheckRequest:
     surrogate: Mapping[str, str] | None
     by_design: Sequence[Mapping[str, str]]
     kinds: Mapping[str, str]
-    engine: str | Sequence[str] | None
+    engines: Sequence[str]
     domain: Domain
     seed: int
     name: str | None

@@ -67,10 +67,8 @@ def _text(request: CheckRequest) -> str:
         **({"wrt": asking} if asking else {}),
         **request.settings,
     }
-    if request.engine is not None:
-        rest["engines"] = (
-            [request.engine] if isinstance(request.engine, str) else list(request.engine)
-        )
+    if request.engines:
+        rest["engines"] = list(request.engines)
     body = textwrap.indent(textwrap.dedent(request.layer).strip("\n"), "  ")
     lines = [f"{key}: {json.dumps(value)}" for key, value in rest.items()]
     return "\n".join(["model: |", body, *lines, ""])

@@ -8,12 +8,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from gradcheck_cli.domain.codes import Codes, Families
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.implementation import ByDesign, Implementation, Surrogate
 from gradcheck_cli.domain.layer import as_program
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Input, Model, Spec
 from gradcheck_cli.engines.registry import Registered, engines
 from gradcheck_cli.run.in_process import run_here
@@ -23,6 +25,7 @@ from gradcheck_cli.specfile.settings import checked_settings
 from gradcheck_cli.testing.call_args import CheckRequest
 from gradcheck_cli.testing.place import name_of, place_of
 from gradcheck_cli.testing.report import CheckReport, with_calls
+from gradcheck_cli.testing.slips import was_a_tuple_of_inputs
 from gradcheck_cli.testing.trees import opened
 from gradcheck_cli.testing.values import Given, engine_of, given, gpu_of
 from gradcheck_cli.version import VERSION
@@ -40,6 +43,7 @@ def check_layer(request: CheckRequest) -> CheckReport:
             spec, device=gpu_of(request.layer, [*request.inputs, *request.named.values()])
         )
     result = run_here(spec, RunOptions(seed=request.seed))
+    _refuse_mistakes(request, result)
     return CheckReport(
         version=VERSION,
         engines={chosen.name: chosen.version or ""},
@@ -47,6 +51,22 @@ def check_layer(request: CheckRequest) -> CheckReport:
         duration_s=time.perf_counter() - started,
         results=(with_calls(result, spec.name, request.seed),),
     )
+
+
+def _refuse_mistakes(request: CheckRequest, result: SpecResult) -> None:
+    """Raises UsageError for mistakes of the call that show when the layer runs: a formula with a
+    name that the layer does not have, a tuple that was meant as all inputs."""
+    mistakes = [one for one in result.findings if one.code.startswith(Families.SPEC)]
+    if mistakes:
+        words = dict.fromkeys(f"{one.code}: {one.message}" for one in mistakes)
+        helps = dict.fromkeys(one.detail for one in mistakes if one.detail)
+        raise UsageError("; ".join(words), "; ".join(helps))
+    raised = [one for one in result.findings if one.code == Codes.ENGINE_RAISED]
+    if len(raised) == len(result.findings) > 0 and was_a_tuple_of_inputs(request.inputs):
+        raise UsageError(
+            f"the layer was given one tuple, and raised {raised[0].message}",
+            f"inputs go one by one: check({result.spec}, *inputs)",
+        )
 
 
 def _spec(
@@ -78,7 +98,7 @@ def _spec(
         by_design=tuple(_designs(request.by_design, span)),
         model=model,
     )
-    return replace(spec, **checked_settings(request.settings))
+    return replace(spec, **checked_settings(request.settings, span))
 
 
 def _given(live: Any, request: CheckRequest, engine: str) -> tuple[Any, Given, Mapping[str, Any]]:
@@ -117,9 +137,10 @@ def _is_function(found: type) -> bool:
 
 def _registered(request: CheckRequest, live: Any) -> Registered:
     values = [*request.inputs, *request.named.values(), *request.kwargs.values()]
-    name = request.engine or ("numpy" if request.backward else engine_of(live, values))
-    if not isinstance(name, str):
-        raise UsageError("a layer has one engine", "engine='torch'")
+    if len(request.engines) > 1:
+        raise UsageError("a layer has one engine", "engines='torch'")
+    name = next(iter(request.engines), "numpy" if request.backward else None)
+    name = name or engine_of(live, values)
     found = engines().get(name)
     if found is None or found.engine is None:
         known = [n for n, e in engines().items() if e.engine and e.engine.capabilities.layers]

@@ -76,39 +76,53 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The arrays of a tuple, list or dictionary: "state[0]", "state['h']"; else what it is."""
     if isinstance(value, Mapping):
         inside = [(f"{name}[{key!r}]", part) for key, part in value.items()]
-    elif isinstance(value, tuple | list) and _numbers(value) is None:
+    elif isinstance(value, tuple | list) and _numbers(name, value) is None:
         inside = [(f"{name}[{index}]", part) for index, part in enumerate(value)]
     else:
         inside = []
-    if not any(_holds_array(part) for _, part in inside):
+    if not any(holds_array(part) for _, part in inside):
         yield name, value
         return
     for label, part in inside:
         yield from _parts(label, part)
 
 
-def _holds_array(value: Any) -> bool:
+def holds_array(value: Any) -> bool:
+    """Whether it is an array, or a tuple, list or dictionary with one somewhere inside."""
     if isinstance(value, Mapping):
-        return any(map(_holds_array, value.values()))
+        return any(map(holds_array, value.values()))
     if isinstance(value, tuple | list):
-        return any(map(_holds_array, value))
+        return any(map(holds_array, value))
     return hasattr(value, "dtype") and hasattr(value, "shape")
 
 
 def parameter_names(layer: Any) -> tuple[str, ...]:
     """What the layer calls its inputs, in order; none where it does not say."""
+    return tuple(p.name for p in _parameters(layer) if p.kind in _PLACES)
+
+
+def required_inputs(layer: Any) -> int:
+    """How many inputs the layer cannot be called without; 0 where it does not say."""
+    empty = inspect.Parameter.empty
+    return sum(p.kind in _PLACES and p.default is empty for p in _parameters(layer))
+
+
+def takes_by_name(layer: Any, name: str) -> bool:
+    """Whether the layer says that it has an argument of this name, or takes any."""
+    any_name = inspect.Parameter.VAR_KEYWORD
+    return any(p.name == name or p.kind is any_name for p in _parameters(layer))
+
+
+def _parameters(layer: Any) -> list[inspect.Parameter]:
     called, skipped = _called(layer)
     try:
-        parameters = list(inspect.signature(called).parameters.values())[skipped:]
+        return list(inspect.signature(called).parameters.values())[skipped:]
     except (TypeError, ValueError):
-        return ()
-    return tuple(parameter.name for parameter in parameters if parameter.kind in _PLACES)
+        return []
 
 
 def _takes_any(layer: Any) -> bool:
-    called, _ = _called(layer)
-    parameters = inspect.signature(called).parameters.values()
-    return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+    return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in _parameters(layer))
 
 
 def _called(layer: Any) -> tuple[Any, int]:
@@ -138,7 +152,7 @@ def as_array(name: str, value: Any) -> Array | None:
     None for what is none of these. Raises UsageError for complex numbers."""
     if isinstance(value, bool | int | str | bytes) or value is None:
         return None
-    found = _numbers(value)
+    found = _numbers(name, value)
     if found is None:
         return None
     if found.dtype.kind == "c":
@@ -152,7 +166,7 @@ def as_array(name: str, value: Any) -> Array | None:
     return found.astype(np.float64)
 
 
-def _numbers(value: Any) -> Array | None:
+def _numbers(name: str, value: Any) -> Array | None:
     if isinstance(value, float | np.ndarray | np.generic):
         found = np.asarray(value)
         return found if found.dtype.kind in "biufcV" else None
@@ -161,6 +175,11 @@ def _numbers(value: Any) -> Array | None:
     if not (hasattr(value, "dtype") and hasattr(value, "shape")):
         return None
     if hasattr(value, "detach"):  # torch: NumPy has no bfloat16, float64 holds it
+        if str(getattr(value, "layout", "torch.strided")) != "torch.strided":
+            raise UsageError(
+                f"`{name}` is a sparse tensor",
+                "hand over its values, and make the sparse tensor of them in a function",
+            )
         plain = value.detach().cpu()
         plain = plain.double() if plain.is_floating_point() else plain
         found = plain.numpy().copy()
@@ -189,7 +208,21 @@ def _of_lists(value: Sequence[Any]) -> Array | None:
 
 
 def dtype_name(value: Any) -> str:
-    return str(getattr(value, "dtype", "float64")).rpartition(".")[2].strip("'<> ")
+    """The name of an array's dtype; float64 for numbers of Python."""
+    return dtype_word(getattr(value, "dtype", "float64"))
+
+
+def dtype_word(dtype: Any) -> str:
+    """The name of a dtype of any framework: torch.float32, tf.float32, np.float32, jnp.float32."""
+    name = getattr(dtype, "name", None)
+    if isinstance(name, str):
+        return name
+    if str(dtype).startswith("torch."):
+        return str(dtype).removeprefix("torch.")
+    try:
+        return str(np.dtype(dtype).name)
+    except TypeError:
+        return str(dtype)
 
 
 def engine_of(layer: Any, values: Iterable[Any]) -> str:
@@ -205,7 +238,7 @@ def engine_of(layer: Any, values: Iterable[Any]) -> str:
         return found.pop()
     raise UsageError(
         "neither the layer nor its inputs say which framework they belong to",
-        "a NumPy function needs backward=...; otherwise name the framework: engine='torch'",
+        "a NumPy function needs backward=...; otherwise name the framework: engines='torch'",
     )
 
 

@@ -25,6 +25,11 @@ def test_the_nearest_file_counts(tmp_path: Path) -> None:
     assert load_configuration(inner) == {}
 
 
+def test_a_setting_has_the_noun_of_specs_or_of_its_flag(tmp_path: Path) -> None:
+    configured(tmp_path, '[tool.gradcheck]\nengines = ["torch"]\ndtypes = "float16"\n')
+    assert load_configuration(tmp_path) == {"engine": ("torch",), "dtype": ("float16",)}
+
+
 def test_lists_and_single_names(tmp_path: Path) -> None:
     text = '[tool.gradcheck]\nengine = "torch"\ndtype = ["float16", "float32"]\ntimeout = 3\n'
     assert load_configuration(configured(tmp_path, text)) == {
@@ -46,6 +51,8 @@ def test_lists_and_single_names(tmp_path: Path) -> None:
         ('dtype = ["float31"]', "Did you mean `float32`?"),
         ('fail-on = "eror"', "eror"),
         ("format = []", "must be one of"),
+        ('dtypes = "fp32"', "Did you mean `float32`?"),
+        ('mode = "fwd"', "Did you mean `forward`?"),
     ],
 )
 def test_what_is_refused_and_where(line: str, words: str, tmp_path: Path) -> None:
@@ -134,3 +141,10 @@ def test_a_working_folder_that_was_deleted_has_no_configuration(
     gone.rmdir()
     assert load_configuration() == {}
     monkeypatch.chdir(tmp_path)
+
+
+def test_a_setting_that_is_stated_under_both_names(tmp_path: Path) -> None:
+    configured(tmp_path, '[tool.gradcheck]\nengines = "jax"\nengine = "torch"\n')
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration(tmp_path)
+    assert "`engines` is stated twice" in caught.value.mistakes[0].message

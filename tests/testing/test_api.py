@@ -204,13 +204,6 @@ def test_a_state_in_a_tuple_is_an_input_too() -> None:
     assert {"input", "hx[0]", "hx[1]", "weight_ih"} <= {c.input for c in report.result.checks}
 
 
-def test_a_name_that_the_layer_does_not_have_is_told_with_those_that_it_has() -> None:
-    report = check(Square, torch.ones(2), wrt=["y"], **REVERSE)
-    assert not report.passed
-    assert "no gradient for `y`" in str(report)
-    assert "it has: x" in str(report)
-
-
 def test_a_layer_of_one_precision_is_checked_in_that_one() -> None:
     def layer(x):
         assert x.dtype == torch.float32, "single precision only"
