@@ -16,6 +16,8 @@ from gradcheck_cli.version import VERSION
 # name: (module, what `gradcheck --help` says). A command's function is called `command`.
 COMMANDS = {
     "run": ("run", "Check the gradients of specs."),
+    "layer": ("layer", "Check the gradients of a layer without a spec."),
+    "init": ("init", "Write a first spec, and the file of a CI service."),
     "validate": ("validate", "Read specs and their formulas without running them."),
     "derive": ("derive", "Differentiate a formula by computer algebra, step by step."),
     "curve": ("curve", "Draw the error of difference quotients against their step."),

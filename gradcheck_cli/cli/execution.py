@@ -123,6 +123,7 @@ def read_specs(
     seed: int = 0,
     device: Layered[str] | None = None,
     engines: Layered[tuple[str, ...]] | None = None,
+    texts: Mapping[str, str] | None = None,
     *,
     user_code: bool = True,
 ) -> Iterator[Spec]:
@@ -131,14 +132,14 @@ def read_specs(
     `seed` is for inputs that are drawn at random and have none of their own. Without `user_code` a
     spec that would run some is a mistake, and so is one that states a device which is not here,
     where `device` does not overrule it. With `engines`, so is one that names an engine which cannot
-    run here, where `engines` does not overrule it.
+    run here, where `engines` does not overrule it. `texts` has those of files that are none.
     """
     from gradcheck_cli import specfile
 
     overruled = device is not None and device.override is not None
 
     for file in files:
-        specs, mistakes = specfile.read(file, seed=seed)
+        specs, mistakes = specfile.read(file, (texts or {}).get(file), seed=seed)
         errors.extend(mistakes)
         for spec in specs:
             if spec.implementations and not user_code:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from gradcheck_cli.cli.layer_target import (
+    COMMAND_LINE,
+    LayerTarget,
+    is_spec,
+    layer_options,
+    spec_of,
+    written_in,
+)
 from gradcheck_cli.cli.one_file import read_specs, show_mistakes
 from gradcheck_cli.cli.streams import color_option, prepare_streams
 from gradcheck_cli.domain.errors import UsageError
@@ -21,32 +28,17 @@ if TYPE_CHECKING:
 @click.option(
     "--engine",
     metavar="ENGINE",
-    help="What the layer is written in; default: torch, or all layers of a spec.",
+    help="What the layer is written in; default: what its code imports, or all layers of a spec.",
 )
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An input of the layer, as a spec states it: x=[0.5, 1], 'x={shape: [2, 3], "
-    "distribution: normal}'. Once for each.",
-)
-@click.option(
-    "--arg",
-    "args",
-    multiple=True,
-    metavar="VALUE",
-    help="An argument of the constructor, where the layer is a class. In their order.",
-)
+@layer_options
 @click.option("--seed", type=int, default=0, help="Seed of random numbers; default: 0.")
 @color_option
 def command(
     target: str,
     engine: str | None,
-    inputs: tuple[str, ...],
-    args: tuple[str, ...],
     seed: int,
     color: str | None,
+    **given: tuple[str, ...],
 ) -> int:
     """Write the formula that a layer is, as a spec.
 
@@ -57,10 +49,11 @@ def command(
     from gradcheck_cli.cli.exits import NOTHING_CHECKED, PASSED, USAGE
 
     prepare_streams()
-    if not _is_spec(target):
-        specs, mistakes = _read(_stated(target, engine or "torch", inputs, args))
-    elif inputs or args:
-        raise click.UsageError("--input and --arg are about a layer; a spec states its own.")
+    if not is_spec(target):
+        text = spec_of(LayerTarget(target, **given), [engine or written_in(target)])
+        specs, mistakes = _read(text)
+    elif any(given.values()):
+        raise click.UsageError("--input, --arg and --kwarg are about a layer; a spec has its own.")
     else:
         specs, mistakes = read_specs(target)
     show_mistakes(mistakes, color)
@@ -96,23 +89,4 @@ def _lifted(spec: Spec, engine: str | None, seed: int) -> list[str]:
 def _read(text: str) -> tuple[list[Spec], list[SpecError]]:
     from gradcheck_cli import specfile
 
-    return specfile.read("command line", text)
-
-
-def _is_spec(target: str) -> bool:
-    return target == "-" or target.endswith((".yaml", ".yml"))
-
-
-def _stated(target: str, engine: str, inputs: Sequence[str], args: Sequence[str]) -> str:
-    """The spec that the command line states. Raises UsageError."""
-    lines = []
-    for given in inputs:
-        name, separator, value = given.partition("=")
-        if not separator:
-            raise UsageError(f"--input {given!r} has no value", "write NAME=VALUE: x=[0.5, 1]")
-        lines.append(f"  {name}: {value}")
-    if not lines:
-        raise UsageError("the layer needs an input to run", "--input x=[0.5, 1]")
-    name = target.rpartition(":")[2] or target
-    layer = f"  {engine}: {{target: '{target}', args: [{', '.join(args)}]}}"
-    return "\n".join([f"name: {name}", "inputs:", *lines, "implementations:", layer]) + "\n"
+    return specfile.read(COMMAND_LINE, text)

@@ -97,6 +97,19 @@ class Output:
             os.unlink(self._unfinished)
 
 
+def new_file(file: str, text: str) -> None:
+    """Writes a file that is not there yet, and its folders. Raises UsageError."""
+    if os.path.lexists(file):
+        raise UsageError(f"{file} is there already", "name another file, or remove this one")
+    folder = os.path.dirname(file)
+    try:
+        os.makedirs(folder or os.curdir, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {folder}: {write_reason(error)}") from error
+    with Output(file) as output:
+        output.put(text)
+
+
 def check_targets(outputs: Iterable[Output], inputs: Iterable[str]) -> None:
     """Raises UsageError where a report would take the place of an input or of another report."""
     replacing = [output for output in outputs if output.replaces]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +17,8 @@ from gradcheck_cli.cli.settings import Settings, settings_options
 from gradcheck_cli.cli.streams import is_terminal, prepare_streams, style_for, talk
 from gradcheck_cli.cli.words import did_you_mean, skipped_words
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.options import Layered
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.report import FORMATS
 
 if TYPE_CHECKING:
@@ -30,23 +34,40 @@ spec error, 3 internal error, 5 nothing checked, 130 interrupted (SIGTERM: 143).
 
 
 @click.command(epilog=EPILOG)
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
 @settings_options
 @click.pass_context
 def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:
-    """Check the gradients of specs: files, folders, globs or - (standard input)."""
+    """Check the gradients of specs: files, folders, globs or - (standard input).
+
+    Without PATH: the specs at and below the working folder, which are the files *.gradcheck.yaml
+    and the YAML files with a key `model` or `implementations`.
+    """
     from gradcheck_cli.cli.execution import Interrupts
 
     with Interrupts() as interrupts:
-        return _run(context, paths, interrupts)
+        return run(context, Job(paths or (os.curdir,)), interrupts)
 
 
-def _run(context: click.Context, paths: tuple[str, ...], interrupts: Interrupts) -> int:
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a command runs: the specs of `paths`, or `text`, which stands for the file `paths[0]`.
+    `engines` are those that it names itself; `called`: what runs it again (RunOptions)."""
+
+    paths: Sequence[str]
+    text: str | None = None
+    engines: tuple[str, ...] = ()
+    called: str = ""
+
+
+def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
+    """Runs a job with the settings of a command that has `settings_options`; the exit code."""
     from gradcheck_cli.run.launch import prewarm, prewarm_named
 
     prewarm()  # the reference engine's process starts while this one is still importing
     if context.params["device"] in (None, "cpu"):
-        prewarm_named(name for names in context.params["engine"] for name in names)
+        typed = (name for names in context.params["engine"] for name in names)
+        prewarm_named((*job.engines, *typed))
     from gradcheck_cli.cli.configuration import load_configuration
     from gradcheck_cli.cli.exits import verdict
 
@@ -55,19 +76,19 @@ def _run(context: click.Context, paths: tuple[str, ...], interrupts: Interrupts)
     settings = Settings(context, load_configuration(trusted=not wary))
     with ExitStack() as stack:
         printers = _printers(settings, stack)
-        report = _checked(paths, settings, printers, interrupts)
+        report = _checked(job, settings, printers, interrupts)
         for printer in printers:
             printer.end()
     failures = [printer.failure for printer in printers if printer.failure]
     if failures:
         raise UsageError("; ".join(failures))
     if not (report.results or report.errors or report.interrupted):
-        talk(f"nothing was checked: no spec in {', '.join(paths)}")
+        talk(f"nothing was checked: no spec in {', '.join(job.paths)}")
     return verdict(report, settings.value("fail-on", "error"), settings.value("exit-zero", False))
 
 
 def _checked(
-    paths: Sequence[str],
+    job: Job,
     settings: Settings,
     printers: Sequence[Printer],
     interrupts: Interrupts,
@@ -76,15 +97,18 @@ def _checked(
     from gradcheck_cli.cli.execution import execute, read_specs
     from gradcheck_cli.cli.listeners import Progress
 
-    files, unreadable, skipped = specfile.expand(paths)
+    texts = {} if job.text is None else {job.paths[0]: job.text}
+    files, unreadable, skipped = specfile.expand(job.paths) if not texts else ([*texts], [], 0)
     outputs = [printer.output for printer in printers]
     check_targets(outputs, files)
     errors = list(unreadable)
     told = f"gradcheck {shlex.join(sys.argv[1:])}"
-    options = settings.run_options()
+    options = replace(settings.run_options(), called=job.called)
+    if job.engines:
+        options = replace(options, engines=Layered(override=job.engines))
     user_code = not settings.value("no-user-code", False)
     specs = read_specs(
-        files, errors, options.seed, options.device, options.engines, user_code=user_code
+        files, errors, options.seed, options.device, options.engines, texts, user_code=user_code
     )
     quiet, _ = settings.verbosity()
     listeners: Sequence[Listener] = printers

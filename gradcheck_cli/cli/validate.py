@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -11,13 +12,14 @@ from gradcheck_cli.cli.words import counted, skipped_words
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
 @color_option
 @click.option("-q", "--quiet", is_flag=True, envvar="GRADCHECK_QUIET", help="Show mistakes only.")
 def command(paths: tuple[str, ...], color: str | None, quiet: bool) -> int:
     """Read specs and their formulas without running them; no framework is imported.
 
-    Exit codes: 0 all in order, 2 a mistake in a spec, 5 there was no spec.
+    Without PATH: the specs at and below the working folder. Exit codes: 0 all in order, 2 a mistake
+    in a spec, 5 there was no spec.
     """
     from rich.text import Text
 
@@ -29,6 +31,7 @@ def command(paths: tuple[str, ...], color: str | None, quiet: bool) -> int:
     prepare_streams()
     style = style_for(sys.stdout, color)
     console = make_console(sys.stdout, style)
+    paths = paths or (os.curdir,)
     files, errors, skipped = specfile.expand(paths)
     mistakes = list(errors)
     for file in files:

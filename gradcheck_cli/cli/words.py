@@ -35,5 +35,5 @@ def skipped_words(files: int) -> str:
     them = "it is" if files == 1 else "they are"
     return (
         f"{counted(files, 'YAML file')} skipped: {them} not called *.gradcheck.yaml, and without "
-        "the keys `model` and `implementations`"
+        "a formula under `model` or a key `implementations`"
     )

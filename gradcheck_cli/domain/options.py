@@ -28,7 +28,8 @@ class Layered(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of `gradcheck run` that are not about printing."""
+    """Options of `gradcheck run` that are not about printing. `called`: the command that runs the
+    specs again; empty: `gradcheck run` with the file of the spec."""
 
     engines: Layered[tuple[str, ...]] = field(default_factory=Layered)
     dtypes: Layered[tuple[str, ...]] = field(default_factory=Layered)
@@ -44,3 +45,4 @@ class RunOptions:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     show_framework_output: bool = False
+    called: str = ""

@@ -189,7 +189,8 @@ def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
         if limit.override is not None:
             words += [flag, str(limit.override)]
     words += ["--seed", str(plan.seed)]
-    return f"gradcheck run {_quoted(plan.spec.source.path)} {shlex.join(words)}"
+    called = options.called or f"gradcheck run {_quoted(plan.spec.source.path)}"
+    return f"{called} {shlex.join(words)}"
 
 
 def _quoted(path: str) -> str:

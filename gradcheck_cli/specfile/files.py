@@ -23,7 +23,10 @@ OWN_ENDINGS = (".gradcheck.yaml", ".gradcheck.yml")
 """A file of a folder that is called so is a spec, whatever is in it."""
 
 _KEYS = ("model", "implementations")
-_NAMED = re.compile(rf"^({'|'.join(_KEYS)})\s*:", re.MULTILINE)
+_TABLE = r"[ \t]*(\{|(#.*)?\n[ \t]+[\w.-]+[ \t]*:\s)"
+_NAMED = re.compile(rf"^(model\s*:(?!{_TABLE})|implementations\s*:)", re.MULTILINE)
+"""What tells a spec before it is parsed. A `model` that is a table is somebody else's."""
+_PACKAGES = frozenset(("node_modules", "site-packages", "__pycache__"))
 
 
 class Expanded(NamedTuple):
@@ -38,9 +41,10 @@ class Expanded(NamedTuple):
 def expand(paths: Iterable[str]) -> Expanded:
     """The spec files that the paths mean.
 
-    A folder means the specs in it at any depth, in the order of names, without hidden ones; it may
-    hold none, and `.` does not show in their names. They are its files *.gradcheck.yaml, and YAML
-    files with a key `model` or `implementations` at the left edge. A name with `*`, `?` or `[` that
+    A folder means the specs in it at any depth, in the order of names, without hidden ones and
+    without what was installed there; it may hold none, and `.` does not show in their names. They
+    are its files *.gradcheck.yaml, and YAML files with a formula under `model`, or with the key
+    `implementations`, at the left edge. A name with `*`, `?` or `[` that
     is not a file is a pattern (`**` crosses folders), and one that matches nothing is an error. A
     file that is named is a spec, whatever it is called. "-" is standard input.
     """
@@ -97,7 +101,7 @@ class _Search:
 
     def _yaml_files(self, folder: str) -> Iterator[str]:
         for root, folders, names in os.walk(folder, onerror=self._refused):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            folders[:] = sorted(name for name in folders if not _is_of_others(root, name))
             for name in names:
                 if name.endswith(ENDINGS) and not name.startswith("."):
                     yield os.path.normpath(os.path.join(root, name))
@@ -105,6 +109,12 @@ class _Search:
     def _refused(self, error: OSError) -> None:
         message = f"the folder cannot be read: {reason(error)}"
         self.errors.append(SpecError(Codes.UNREADABLE_FILE, str(error.filename), message))
+
+
+def _is_of_others(root: str, name: str) -> bool:
+    """Whether a folder is hidden, or holds what was installed: a virtual environment, packages."""
+    installed = name in _PACKAGES or os.path.lexists(os.path.join(root, name, "pyvenv.cfg"))
+    return name.startswith(".") or installed
 
 
 def _is_spec(path: str) -> bool:
@@ -124,9 +134,12 @@ def _is_spec(path: str) -> bool:
     if _NAMED.search(text):
         return True
     roots = (document.root for document in documents(text))
-    return any(
-        isinstance(root, Mapping) and any(key in root.values for key in _KEYS) for root in roots
-    )
+    return any(isinstance(root, Mapping) and _has_key(root) for root in roots)
+
+
+def _has_key(root: Mapping) -> bool:
+    formula, layers = (root.values.get(key) for key in _KEYS)
+    return layers is not None or not (formula is None or isinstance(formula, Mapping))
 
 
 def _missing(path: str) -> SpecError:

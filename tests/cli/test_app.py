@@ -34,7 +34,7 @@ def test_a_mistyped_flag(tmp_path: Path) -> None:
 
 
 def test_a_missing_argument(tmp_path: Path) -> None:
-    assert_snapshot(call("run", cwd=tmp_path), "missing_argument")
+    assert_snapshot(call("derive", cwd=tmp_path), "missing_argument")
 
 
 def test_completion(tmp_path: Path) -> None:

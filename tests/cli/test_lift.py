@@ -76,5 +76,5 @@ def test_what_is_no_program_is_refused_by_name(tmp_path: Path) -> None:
 def test_what_the_command_line_lacks_is_said(tmp_path: Path) -> None:
     assert "needs an input" in lifted(tmp_path, "torch:exp").err
     assert "has no value" in lifted(tmp_path, "torch:exp", "--input", "x").err
-    assert "a spec states its own" in lifted(tmp_path, "-", "--input", "x=1").err
-    assert lifted(tmp_path, "layers.py:Nat", "--input", "x=1").code == 2
+    assert "a spec has its own" in lifted(tmp_path, "-", "--input", "x=1").err
+    assert lifted(tmp_path, "layers.py:Nat", "--input", "x=1.0").code == 2

@@ -227,6 +227,19 @@ def test_a_folder_with_other_yaml(tmp_path: Path) -> None:
     assert "2 YAML files skipped: " in screen.err
 
 
+def test_without_a_path_the_project_is_run(tmp_path: Path) -> None:
+    (tmp_path / "compose.yaml").write_text("services: {}\n")
+    screen = call_here("run", "--engine", "reference", cwd=tmp_path)
+    assert screen.code == 5
+    assert "nothing was checked: no spec in .\n" in screen.err
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "s.yaml").write_text("inputs: {x: 1}\nmodel: x\n")
+    (tmp_path / "t.gradcheck.yaml").write_text("inputs: {x: 1}\nmodel: x\n")
+    screen = call_here("run", "--engine", "reference", cwd=tmp_path)
+    assert (screen.code, screen.out.count("ok  ")) == (0, 2)
+    assert "1 YAML file skipped: " in screen.err
+
+
 def test_a_working_folder_that_was_deleted(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("inputs: {x: 1}\nmodel: x\n")
     gone = tmp_path / "gone"

@@ -20,3 +20,4 @@ def test_every_mistake_of_every_file(tmp_path: Path) -> None:
 
 def test_nothing_to_validate(tmp_path: Path) -> None:
     assert call("validate", ".", cwd=tmp_path).code == 5
+    assert call("validate", cwd=tmp_path).code == 5

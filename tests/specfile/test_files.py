@@ -83,6 +83,11 @@ def test_what_is_there_is_found_beside_what_is_not(tree: Path) -> None:
         ("a.yaml", "model: [\n", True),  # broken, and meant to be one
         ("a.gradcheck.yaml", "a: 1\n", True),
         ("compose.yaml", "services:\n  db:\n    model: big\n", False),
+        ("configuration.yaml", "model:  # of a network\n  name: resnet50\nlr: 0.1\n", False),
+        ("configuration.yaml", "model: {name: resnet50}\n", False),
+        ("configuration.json.yaml", '{"model": {"name": "resnet50"}}', False),
+        ("a.yaml", "model: |\n  y: x\n", True),
+        ("a.yaml", "model:\n  y = x\n", True),
         ("list.yaml", "- model\n", False),
         ("broken.yaml", "a: [\n", False),
         ("empty.yaml", "", False),
@@ -96,6 +101,14 @@ def test_a_folder_has_specs_and_other_yaml(
     path = str(tmp_path / name)
     assert expand([str(tmp_path)]) == ([path] if spec else [], [], 0 if spec else 1)
     assert expand([path]) == ([path], [], 0)  # what is named is read, whatever it is
+
+
+def test_what_was_installed_in_a_folder_is_left_out(tmp_path: Path) -> None:
+    for name in ("venv/lib", "node_modules/some", "own"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "a.yaml").write_text("model: x\n")
+    (tmp_path / "venv" / "pyvenv.cfg").touch()
+    assert expand([str(tmp_path)]) == ([str(tmp_path / "own" / "a.yaml")], [], 0)
 
 
 def test_nothing_in_a_folder_is_waited_for(tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+"""`gradcheck init`."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from gradcheck_cli.cli.layer_target import (
+    LayerTarget,
+    layer_options,
+    spec_of,
+    written_in,
+)
+from gradcheck_cli.cli.outputs import new_file
+from gradcheck_cli.domain.errors import UsageError
+
+FORMULA = """\
+# A spec: a formula, its inputs, and what to check. `gradcheck run` checks it.
+inputs:
+  x: 100                      # a number, a list, or {shape: [2, 3], distribution: normal}
+model: 1 / exp(x)             # it looks like Python; `gradcheck ops` lists the operations
+"""
+
+LAYER = """\
+# A spec: a layer, its inputs, and what to check. `gradcheck run` checks it.
+"""
+
+SETTINGS = """
+# What may be stated besides, with examples. `gradcheck schema` has all keys.
+# dtypes: [float16, float32]  # default: float32 and float64
+# modes: [reverse]            # default: reverse and forward
+# order: 2                    # second derivatives as well
+# tolerance: {ulps: 4}        # the default needs none: it knows what rounding costs
+# allow: [{code: GC301, reason: "why this finding is accepted"}]
+"""
+ENGINES = "# engines: [torch]            # default: all that are installed\n"
+
+CI = {
+    "github": (
+        ".github/workflows/gradcheck.yml",
+        """\
+# Checks every gradient of the project: the files *.gradcheck.yaml and the specs below this folder.
+name: gradcheck
+on: [push, pull_request]
+jobs:
+  gradcheck:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.12"
+      - run: pip install "gradcheck-cli{extra}"
+      - run: gradcheck run
+""",
+    ),
+    "gitlab": (
+        ".gitlab-ci.yml",
+        """\
+# Checks every gradient of the project: the files *.gradcheck.yaml and the specs below this folder.
+gradcheck:
+  image: python:3.12
+  script:
+    - pip install "gradcheck-cli{extra}"
+    - gradcheck run
+""",
+    ),
+}
+"""The file of a CI service, and what is in it; `extra`: the frameworks that are to be installed."""
+
+_EXTRAS = ("torch", "tensorflow", "jax", "eigen")
+
+
+@click.command()
+@click.argument("target", required=False, metavar="[TARGET]")
+@click.option(
+    "--engine", metavar="ENGINE", help="What the layer is written in; default: what it imports."
+)
+@layer_options
+@click.option("--output", metavar="FILE", help="The spec's file; default: NAME.gradcheck.yaml.")
+@click.option(
+    "--ci", type=click.Choice(tuple(CI)), help="Write the file of this CI service as well."
+)
+def command(
+    target: str | None,
+    engine: str | None,
+    output: str | None,
+    ci: str | None,
+    **given: tuple[str, ...],
+) -> None:
+    """Write a first spec with comments, and the file of a CI service.
+
+    Without TARGET the spec has a formula, of which a gradient is wrong. TARGET is a layer, as for
+    `gradcheck layer`; inputs that are not given are named as in its code, and wait for their shape.
+    No file is replaced.
+    """
+    if target is None and (engine or any(given.values())):
+        raise click.UsageError("--engine, --input, --arg and --kwarg are about a TARGET.")
+    files = {}
+    if target is None:
+        file = output or "first.gradcheck.yaml"
+        files[file] = FORMULA + SETTINGS + ENGINES
+    else:
+        layer = LayerTarget(target, **given)
+        engine = engine or written_in(target)
+        file = output or f"{layer.name}.gradcheck.yaml"
+        files[file] = _layer_spec(layer, engine, os.path.dirname(file))
+    if ci:
+        place, text = CI[ci]
+        extra = f"[{engine}]" if engine in _EXTRAS else "" if target else "[all]"
+        files[place] = text.format(extra=extra)
+    for name in files:
+        if os.path.lexists(name):
+            raise UsageError(f"{name} is there already", "remove it, or --output FILE for the spec")
+    for name, text in files.items():
+        new_file(name, text)
+        click.echo(f"wrote {name}")
+    click.echo("next: gradcheck run" + ("" if output is None else f" {output}"))
+
+
+def _layer_spec(layer: LayerTarget, engine: str, folder: str) -> str:
+    shape = "{shape: [2, 3], distribution: normal}"
+    if layer.inputs:
+        return LAYER + spec_of(layer, [engine], folder=folder) + SETTINGS
+    from gradcheck_cli.specfile.signature import input_names
+
+    names = input_names(layer.target)
+    if not names:
+        raise UsageError(
+            f"the inputs of {layer.target} cannot be read from its code",
+            "--input x=2x3, once for each",
+        )
+    named = LayerTarget(
+        layer.target, tuple(f"{n}={shape}" for n in names), layer.args, layer.kwargs
+    )
+    text = spec_of(named, [engine], folder=folder)
+    return LAYER + text.replace(f"{shape}\n", f"{shape}  # put its shape here\n") + SETTINGS

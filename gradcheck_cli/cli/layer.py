@@ -1,0 +1,91 @@
+"""`gradcheck layer`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Any
+
+import click
+
+from gradcheck_cli.cli.layer_target import (
+    COMMAND_LINE,
+    LayerTarget,
+    is_spec,
+    layer_options,
+    spec_of,
+    written_in,
+)
+from gradcheck_cli.cli.run import Job, run
+from gradcheck_cli.cli.settings import settings_options
+from gradcheck_cli.domain.errors import UsageError
+
+_KEYS = {"dtype": "dtypes", "mode": "modes"}
+"""Settings that a spec may state, and its keys for them."""
+_LIMITS = ("timeout", "memory", "power", "device")
+
+
+@click.command()
+@click.argument("target", metavar="TARGET")
+@layer_options
+@click.option("--order", type=click.IntRange(1, 2), help="2 checks second derivatives as well.")
+@click.option("--save", metavar="FILE", help="Write the spec that does the same to a new file.")
+@settings_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    target: str,
+    order: int | None,
+    save: str | None,
+    **options: Any,
+) -> int:
+    """Check the gradients of a layer without a spec.
+
+    TARGET is a function, a module, a class with a custom gradient, a Keras layer: layers.py:RMSNorm
+    or package.module:RMSNorm. --engine says what it is written in, where its imports do not tell.
+    All settings of `gradcheck run` hold here too.
+    """
+    from gradcheck_cli.cli.execution import Interrupts
+
+    if is_spec(target):
+        raise click.UsageError(f"{target} is a spec: `gradcheck run {target}` checks it.")
+    layer = LayerTarget(target, *(options[name] for name in ("inputs", "args", "kwargs")))
+    engines = tuple(name for names in options["engine"] for name in names)
+    engines = engines or (written_in(target),)
+    stated = _stated(options, order)
+    with Interrupts() as interrupts:
+        if save is None:
+            text = spec_of(layer, engines, stated)
+            job = Job((COMMAND_LINE,), text, engines, _called(layer, order))
+        else:
+            _save(save, spec_of(layer, engines, stated, os.path.dirname(save)))
+            job = Job((save,), engines=engines)
+        return run(context, job, interrupts)
+
+
+def _stated(options: dict[str, Any], order: int | None) -> dict[str, Any]:
+    """The settings of this call that are keys of a spec."""
+    found: dict[str, Any] = {"order": order} if order else {}
+    for name, key in _KEYS.items():
+        if values := [value for group in options[name] for value in group]:
+            found[key] = values
+    found.update((name, options[name]) for name in _LIMITS if options[name] is not None)
+    return found
+
+
+def _called(layer: LayerTarget, order: int | None) -> str:
+    words = ["gradcheck", "layer", layer.target]
+    for flag, values in (("input", layer.inputs), ("arg", layer.args), ("kwarg", layer.kwargs)):
+        words += (word for value in values for word in (f"--{flag}", value))
+    words += ["--order", str(order)] if order else []
+    return shlex.join(words)
+
+
+def _save(file: str, text: str) -> None:
+    """Raises UsageError, also for a file that is there already."""
+    from gradcheck_cli.cli.outputs import new_file
+
+    if not is_spec(file) or file == "-":
+        raise UsageError(f"--save {file}: a spec is called *.yaml", f"--save {file}.gradcheck.yaml")
+    new_file(file, text)

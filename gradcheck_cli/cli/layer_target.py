@@ -1,0 +1,169 @@
+"""A layer that the command line names, its inputs, and the spec that they make: for `layer`, `lift`
+and `init`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.records import dataclass
+
+COMMAND_LINE = "command line"
+"""The path of a spec that the command line makes."""
+
+WRITTEN_IN = ("torch", "tensorflow", "jax", "numpy", "eigen")
+"""Engines that layers are written for."""
+
+_LIBRARIES = {
+    "torch": "torch",
+    "tensorflow": "tensorflow",
+    "keras": "tensorflow",
+    "jax": "jax",
+    "flax": "jax",
+    "equinox": "jax",
+    "haiku": "jax",
+}
+"""The engine that runs what is written with a library."""
+
+_SHAPE = re.compile(r"^\d+([xX]\d+)*$")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTarget:
+    """TARGET and its options. `inputs`, `args` and `kwargs` are as they were typed."""
+
+    target: str
+    inputs: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    kwargs: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.target.rpartition(":")[2].rpartition("/")[2].removesuffix(".py")
+
+
+def layer_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates a command with the options that complete a TARGET."""
+    for option in (
+        click.option(
+            "--kwarg",
+            "kwargs",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="An argument by name, for the constructor or else for the call: bias=false.",
+        ),
+        click.option(
+            "--arg",
+            "args",
+            multiple=True,
+            metavar="VALUE",
+            help="An argument of the constructor, where the layer is a class; of a function, one "
+            "that follows its inputs. In their order.",
+        ),
+        click.option(
+            "--input",
+            "inputs",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="An input: a shape (x=2x3, w=3), numbers (x=[0.5, 1], x=2.0), or what a spec may "
+            "say of it ('x={shape: [3], distribution: uniform}'). Once for each.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def is_spec(target: str) -> bool:
+    return target == "-" or target.endswith((".yaml", ".yml"))
+
+
+def written_in(target: str, folder: str = "") -> str:
+    """The engine that a target is written for, by what its code imports; none of it runs.
+
+    Raises UsageError where that does not tell.
+    """
+    place = target.partition(":")[0]
+    if place.endswith((".hpp", ".h", ".hh", ".hxx")):
+        return "eigen"
+    from gradcheck_cli.specfile.reached import file_of, imports, reached
+
+    file = file_of(target, folder)
+    if file is None:
+        return _the_one(target, [place.partition(".")[0]])
+    own = imports(file, folder).libraries
+    if any(library in _LIBRARIES for library in own):
+        return _the_one(target, own)
+    libraries = [
+        name for one in reached([target], folder) for name in imports(one, folder).libraries
+    ]
+    return _the_one(target, libraries)
+
+
+def _the_one(target: str, libraries: Iterable[str]) -> str:
+    found = {_LIBRARIES[name]: None for name in sorted(libraries) if name in _LIBRARIES}
+    if not found and "numpy" in libraries:
+        return "numpy"
+    if len(found) == 1:
+        return next(iter(found))
+    why = f"imports {' and '.join(found)}" if found else "imports no framework that is known"
+    raise UsageError(
+        f"{target} {why}: which one is it written in?", f"--engine {'|'.join(WRITTEN_IN)}"
+    )
+
+
+def spec_of(
+    layer: LayerTarget,
+    engines: Sequence[str],
+    settings: Mapping[str, Any] | None = None,
+    folder: str = "",
+) -> str:
+    """The spec that checks the layer, as text; `settings` are further keys of it. The target is
+    written relative to `folder`, where the spec will be. Raises UsageError."""
+    inputs = [f"  {name}: {_value(text)}" for name, text in map(_pair_of("--input"), layer.inputs)]
+    if not inputs:
+        raise UsageError(
+            "the layer needs an input to run", "--input x=2x3, or --input 'x=[0.5, 1]'"
+        )
+    kwargs = (f"{name}: {text}" for name, text in map(_pair_of("--kwarg"), layer.kwargs))
+    parts = {
+        "target": json.dumps(_relative(layer.target, folder)),
+        "args": f"[{', '.join(layer.args)}]" if layer.args else "",
+        "kwargs": f"{{{', '.join(kwargs)}}}" if layer.kwargs else "",
+    }
+    form = "{" + ", ".join(f"{key}: {text}" for key, text in parts.items() if text) + "}"
+    lines = [f"name: {json.dumps(layer.name)}", "inputs:", *inputs, "implementations:"]
+    lines += [f"  {engine}: {form}" for engine in engines]
+    lines += [f"{key}: {json.dumps(value)}" for key, value in (settings or {}).items()]
+    return "\n".join(lines) + "\n"
+
+
+def _pair_of(flag: str) -> Callable[[str], tuple[str, str]]:
+    def pair(given: str) -> tuple[str, str]:
+        name, separator, value = given.partition("=")
+        if not separator or not value.strip():
+            example = "x=2x3" if flag == "--input" else "bias=false"
+            raise UsageError(f"{flag} {given!r} has no value", f"write NAME=VALUE: {example}")
+        return name.strip(), value.strip()
+
+    return pair
+
+
+def _value(text: str) -> str:
+    """What a spec says of an input: a shape means numbers drawn from the normal distribution."""
+    if not _SHAPE.match(text):
+        return text
+    sizes = ", ".join(str(int(size)) for size in text.lower().split("x"))
+    return f"{{shape: [{sizes}], distribution: normal}}"
+
+
+def _relative(target: str, folder: str) -> str:
+    place, separator, name = target.partition(":")
+    if not os.path.isfile(os.path.expanduser(place)) or not folder:
+        return target
+    return os.path.relpath(os.path.expanduser(place), folder) + separator + name

@@ -1,0 +1,106 @@
+"""`gradcheck init` writes specs that can be run as they are."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from .calling import call_here
+
+LAYERS = """
+import numpy as np
+
+class Scale:
+    def forward(self, x, w, eps=1e-5):
+        return x * w
+
+    def backward(self, y_bar, x, w):
+        return y_bar * w, y_bar * x
+"""
+
+
+def test_the_first_bug_is_found_without_writing_anything(tmp_path: Path) -> None:
+    written = call_here("init", cwd=tmp_path)
+    assert (written.code, written.out) == (
+        0,
+        "wrote first.gradcheck.yaml\nnext: gradcheck run\n",
+    )
+    found = call_here("run", "--engine", "reference", cwd=tmp_path)
+    assert found.code == 1
+    assert "GC201" in found.out
+    assert "fix   exp(-x)" in found.out
+
+
+def test_every_comment_of_the_first_spec_is_a_setting_that_works(tmp_path: Path) -> None:
+    assert call_here("init", cwd=tmp_path).code == 0
+    file = tmp_path / "first.gradcheck.yaml"
+    text = file.read_text().replace("# dtypes", "dtypes").replace("# modes", "modes")
+    for key in ("order", "tolerance", "allow", "engines"):
+        text = text.replace(f"# {key}", key)
+    file.write_text(text)
+    assert call_here("validate", cwd=tmp_path).code == 0
+
+
+def test_the_inputs_of_a_layer_are_named_as_in_its_code(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text(LAYERS)
+    assert call_here("init", "layers.py:Scale", cwd=tmp_path).code == 0
+    text = (tmp_path / "Scale.gradcheck.yaml").read_text()
+    assert list(YAML(typ="safe").load(text)["inputs"]) == ["x", "w"]
+    assert call_here("run", "-q", cwd=tmp_path).code == 0
+
+
+def test_inputs_that_are_given_are_written(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text(LAYERS)
+    given = ("--input", "x=4", "--input", "w=[1.0, 2.0, 3.0, 4.0]", "--output", "specs/own.yaml")
+    screen = call_here("init", "layers.py:Scale", *given, cwd=tmp_path)
+    assert screen.out == "wrote specs/own.yaml\nnext: gradcheck run specs/own.yaml\n"
+    loaded = YAML(typ="safe").load((tmp_path / "specs/own.yaml").read_text())
+    assert loaded["inputs"]["x"] == {"shape": [4], "distribution": "normal"}
+    assert call_here("run", "specs", "-q", cwd=tmp_path).code == 0
+
+
+def test_nothing_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / ".gitlab-ci.yml").write_text("mine: {}\n")
+    screen = call_here("init", "--ci", "gitlab", cwd=tmp_path)
+    assert (screen.code, screen.out) == (2, "")
+    assert ".gitlab-ci.yml is there already" in screen.err
+    assert (tmp_path / ".gitlab-ci.yml").read_text() == "mine: {}\n"
+    assert not (tmp_path / "first.gradcheck.yaml").exists()
+
+
+@pytest.mark.parametrize("service", ["github", "gitlab"])
+def test_the_steps_of_the_ci_file_check_the_project(service: str, tmp_path: Path) -> None:
+    assert call_here("init", "--ci", service, cwd=tmp_path).code == 0
+    files = {"github": ".github/workflows/gradcheck.yml", "gitlab": ".gitlab-ci.yml"}
+    job = YAML(typ="safe").load((tmp_path / files[service]).read_text())
+    if service == "github":
+        steps = [step["run"] for step in job["jobs"]["gradcheck"]["steps"] if "run" in step]
+    else:
+        steps = job["gradcheck"]["script"]
+    install, *checks = map(shlex.split, steps)
+    assert install == ["pip", "install", "gradcheck-cli[all]"]
+    for program, *arguments in checks:
+        assert program == "gradcheck"
+        found = call_here(*arguments, cwd=tmp_path, env={"GRADCHECK_ENGINE": "reference"})
+        assert found.code == 1
+        assert "GC201" in found.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--input", "x=3"), "are about a TARGET"),
+        (("numpy:exp", "--engine", "numpy"), "cannot be read from its code"),
+        (("gone.py:Net",), "which one is it written in?"),
+    ],
+)
+def test_what_is_not_in_order_is_said(
+    arguments: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    screen = call_here("init", *arguments, cwd=tmp_path)
+    assert (screen.code, screen.out) == (2, "")
+    assert words in screen.err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,106 @@
+"""`gradcheck layer` checks a layer without a spec, and writes the spec that does the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .calling import Screen, call_here
+
+LAYERS = """
+import numpy as np
+
+class Scale:
+    def __init__(self, factor, shift=0.0):
+        self.factor, self.shift = factor, shift
+
+    def forward(self, x):
+        return self.factor * x + self.shift
+
+    def backward(self, y_bar, x):
+        return self.factor * y_bar
+
+class Wrong(Scale):
+    def backward(self, y_bar, x):
+        return 2 * self.factor * y_bar
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "layers.py").write_text(LAYERS)
+    return tmp_path
+
+
+def checked(folder: Path, *arguments: str) -> tuple[Screen, dict[str, Any]]:
+    screen = call_here("layer", *arguments, "--format", "json", cwd=folder)
+    (result,) = json.loads(screen.out)["results"]
+    return screen, result
+
+
+def test_a_layer_with_its_arguments(folder: Path) -> None:
+    target = ("layers.py:Scale", "--input", "x=2x3", "--arg", "3.0", "--kwarg", "shift=1.5")
+    screen, result = checked(folder, *target, "--dtype", "float32")
+    assert (screen.code, result["spec"], result["status"]) == (0, "Scale", "passed")
+    (check,) = result["checks"]
+    assert (check["engine"], check["dtype"]) == ("numpy", "float32")
+
+
+def test_the_command_that_repeats_a_finding_does(folder: Path) -> None:
+    screen, result = checked(folder, "layers.py:Wrong", "--input", "x=3", "--arg", "0.5")
+    assert screen.code == 1
+    repeat = result["findings"][0]["repeat"]
+    begin = "gradcheck layer layers.py:Wrong --input x=3 --arg 0.5 --engine numpy --dtype "
+    assert repeat.startswith(begin)
+    again, result = checked(folder, *repeat.split()[2:])
+    assert again.code == 1
+    assert repeat in [finding["repeat"] for finding in result["findings"]]
+
+
+def test_the_saved_spec_does_the_same(folder: Path) -> None:
+    target = ("layers.py:Wrong", "--input", "x=[1.0, 2.0]", "--arg", "0.5", "--mode", "reverse")
+    _, result = checked(folder, *target, "--save", "specs/wrong.yaml")
+    again = call_here("run", "specs/wrong.yaml", "--format", "json", cwd=folder)
+    (saved,) = json.loads(again.out)["results"]
+    codes = [(f["code"], f["index"], f["computed"]) for f in result["findings"]]
+    assert codes
+    assert codes == [(f["code"], f["index"], f["computed"]) for f in saved["findings"]]
+    assert {f["location"]["path"] for f in saved["findings"]} <= {
+        "specs/wrong.yaml",
+        "specs/../layers.py",
+        "layers.py",
+    }
+    refused = call_here("layer", *target, "--save", "specs/wrong.yaml", cwd=folder)
+    assert (refused.code, refused.out) == (2, "")
+    assert "is there already" in refused.err
+
+
+def test_order_is_a_setting_of_the_spec(folder: Path) -> None:
+    (folder / "module.py").write_text("import torch\n\ndef cube(x):\n    return x**3\n")
+    _, result = checked(folder, "module:cube", "--input", "x=[2.0]", "--order", "2")
+    assert {check["engine"] for check in result["checks"]} == {"torch"}
+    assert "hessian" in " ".join(check["mode"] for check in result["checks"]) or any(
+        "over" in check["mode"] for check in result["checks"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("layers.py:Scale",), "needs an input"),
+        (("layers.py:Scale", "--input", "x"), "has no value"),
+        (("layers.py:Scale", "--input", "x=3", "--kwarg", "shift"), "has no value"),
+        (("layers.py:Scale", "--input", "x=3", "--save", "notes.txt"), "is called *.yaml"),
+        (("spec.yaml", "--input", "x=3"), "`gradcheck run spec.yaml`"),
+        (("gone.py:Scale", "--input", "x=3"), "which one is it written in?"),
+        (("gone.py:Scale", "--input", "x=3", "--engine", "numpy"), "there is no file gone.py"),
+        (("layers.py:Scale", "--input", "x={"), "command line"),
+    ],
+)
+def test_what_is_not_in_order_is_said(arguments: tuple[str, ...], words: str, folder: Path) -> None:
+    screen = call_here("layer", *arguments, cwd=folder)
+    assert screen.code == 2
+    assert words in screen.out + screen.err

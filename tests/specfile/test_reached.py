@@ -1,0 +1,69 @@
+"""Which files a layer's code reaches is read from its import statements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.specfile.reached import file_of, imports, reached
+
+FILES = {
+    "layers.py": "import torch\nimport helpers\nfrom pkg import parts\n\nraise SystemExit\n",
+    "helpers.py": "import os\nfrom pkg.deep.scale import factor\n",
+    "pkg/__init__.py": "",
+    "pkg/parts.py": "def f():\n    from . import lazily\n    from .deep import other as o\n",
+    "pkg/lazily.py": "from ..pkg import parts\nimport numpy.linalg\n",
+    "pkg/deep/__init__.py": "",
+    "pkg/deep/scale.py": "factor = 2\n",
+    "pkg/deep/other.py": "this is no Python\n",
+    "pkg/unused.py": "",
+    "layer.hpp": '#include <cmath>\n  #include "inner/part.hpp"\n',
+    "inner/part.hpp": '#include "gone.hpp"\n',
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def found(project: Path, *targets: str) -> list[str]:
+    files = reached(targets, str(project))
+    return [str(Path(file).relative_to(project)) for file in files]
+
+
+def test_imports_are_followed_from_file_to_file(project: Path) -> None:
+    assert found(project, "layers.py:Net") == sorted(
+        name for name in FILES if name.endswith(".py") and name != "pkg/unused.py"
+    )
+
+
+def test_a_module_brings_its_packages(project: Path) -> None:
+    expected = ["pkg/__init__.py", "pkg/deep/__init__.py", "pkg/deep/scale.py"]
+    assert found(project, "pkg.deep.scale:factor") == expected
+
+
+def test_headers_are_followed(project: Path) -> None:
+    assert found(project, "layer.hpp:layer<T>") == ["inner/part.hpp", "layer.hpp"]
+
+
+def test_a_library_is_none_of_the_project(project: Path) -> None:
+    assert found(project, "torch.nn:Linear") == []
+    assert file_of("torch.nn:Linear", str(project)) is None
+    assert imports(str(project / "layers.py"), str(project)).libraries == {"torch"}
+    assert imports(str(project / "pkg/lazily.py"), str(project)).libraries == {"numpy"}
+
+
+def test_what_is_not_there_reaches_nothing(project: Path) -> None:
+    assert found(project, "gone.py:f", "gone.module:f") == []
+    assert imports(str(project / "gone.py"), str(project)) == ((), frozenset())
+
+
+def test_a_change_of_the_imports_is_seen(project: Path) -> None:
+    (project / "pkg/deep/scale.py").write_text("from pkg import unused\n")
+    assert "pkg/unused.py" in found(project, "layers.py")
