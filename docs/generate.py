@@ -16,11 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gradcheck_cli.cli.explain import PAGES, page
 from gradcheck_cli.cli.ops import supports
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.formula.usage import usage
 from gradcheck_cli.report.ops import facts, families, summary
+from gradcheck_cli.report.pages import PAGES, page
 from reference_engine.op import SEVERAL, TABLE, Op, Several
 
 DOCS = Path(__file__).parent

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
-import gradcheck_cli
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for, width
 from gradcheck_cli.cli.words import did_you_mean
 from gradcheck_cli.domain.codes import CODES, Code
 from gradcheck_cli.domain.errors import UsageError
-
-PAGES = Path(gradcheck_cli.__file__).parent / "explain" / "pages"
+from gradcheck_cli.report.pages import page
 
 
 @click.command()
@@ -44,11 +41,6 @@ def find(word: str) -> Code:
             f"there is no finding code `{word}`.{hint}", "`gradcheck explain` lists all of them"
         )
     return row
-
-
-def page(row: Code) -> str:
-    """The page of a code, in Markdown."""
-    return (PAGES / f"{row.code}.md").read_text("utf-8")
 
 
 def _show(text: str, color: str | None) -> None:

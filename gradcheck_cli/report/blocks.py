@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.codes import CODES, Severity
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import Finding, SpecError, SpecResult
 from gradcheck_cli.report.entries import entries_table
@@ -29,6 +29,11 @@ _DETAIL_LINES = 8  # of a traceback, without -v
 
 def code_name(code: str) -> str:
     return CODES[code].name if code in CODES else ""
+
+
+def title(code: str, severity: Severity) -> str:
+    """`error[GC201] nan-gradient`; a mistake in a configuration has no code."""
+    return f"{severity}[{code}] {code_name(code)}".rstrip() if code else severity
 
 
 def finding_place(finding: Finding, result: SpecResult) -> tuple[Source, Span]:
@@ -69,10 +74,10 @@ def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) ->
 def _header(finding: Finding, spec: str, who: str, style: Style) -> list[Text]:
     point = "" if finding.point is None else f"points[{finding.point}]"
     parts = [part for part in (plain(spec), point, plain(who)) if part]
-    title = f"{finding.code} {code_name(finding.code)}"
+    heading = title(finding.code, finding.severity)
     rest = wrapped("  ".join(parts), max(style.width - 6, 24))
-    head = Text().append(title, style=SEVERITY_STYLE[finding.severity])
-    if len(title) + 2 + len(rest[0]) <= style.width:
+    head = Text().append(heading, style=SEVERITY_STYLE[finding.severity])
+    if len(heading) + 2 + len(rest[0]) <= style.width:
         head.append(f"  {rest.pop(0)}")
     return [head, *(Text("      " + line) for line in rest)]
 
@@ -103,9 +108,7 @@ def _detail(detail: str, style: Style) -> list[Text]:
 
 def error_block(error: SpecError, style: Style) -> list[Text]:
     """A mistake in a file: code, place, window, the path of the key, and what would be right."""
-    name = code_name(error.code)
-    title = f"{error.code} {name}" if name else error.code
-    lines = [Text(title, style=SEVERITY_STYLE["error"])]
+    lines = [Text(title(error.code, "error"), style=SEVERITY_STYLE["error"])]
     lines += window(
         error.path, error.source, error.span, error.message, SEVERITY_STYLE["error"], style
     )

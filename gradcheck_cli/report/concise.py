@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
-from gradcheck_cli.report.blocks import code_name, finding_place
+from gradcheck_cli.report.blocks import finding_place, title
 from gradcheck_cli.report.entries import entry_label
 from gradcheck_cli.report.fixes import short_fix
 from gradcheck_cli.report.style import Style, plain
@@ -14,7 +14,7 @@ from gradcheck_cli.report.window import place
 
 
 class Writer:
-    """`path:line:column: CODE name engine dtype mode input[index] message`."""
+    """`path:line:column: severity[CODE] name engine dtype mode input[index] message`."""
 
     def __init__(self, stream: TextIO, style: Style) -> None:
         self._stream = stream
@@ -44,8 +44,7 @@ def _finding_line(finding: Finding, result: SpecResult) -> str:
     )
     point = None if finding.point is None else f"points[{finding.point}]"
     words = (
-        finding.code,
-        code_name(finding.code),
+        title(finding.code, finding.severity),
         finding.engine,
         finding.dtype,
         finding.mode,
@@ -62,6 +61,4 @@ def _finding_line(finding: Finding, result: SpecResult) -> str:
 
 def _error_line(error: SpecError) -> str:
     message = " ".join(error.message.split())
-    name = code_name(error.code)
-    told = f"{error.code} {name}" if name else error.code
-    return f"{place(error.path, error.span)}: {told} {plain(message)}"
+    return f"{place(error.path, error.span)}: {title(error.code, 'error')} {plain(message)}"

@@ -198,7 +198,7 @@ def test_reports_show_the_line_of_the_code() -> None:
     assert f"--> {path.path}:{line}:16" in screen
     assert f"{line} |     return 1 / torch.exp(x)\n" in screen
     assert "^^^^^^^^^^^^ overflows float32" in screen
-    assert written("concise").startswith(f"{path.path}:{line}:16: GC201")
+    assert written("concise").startswith(f"{path.path}:{line}:16: error[GC201]")
     (told,) = as_json(report)["results"][0]["findings"]
     assert (told["cause"]["path"], told["cause"]["line"]) == (path.path, line)
     assert told["location"]["path"] == "layer.yaml"

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.cli.explain import find, page
+from gradcheck_cli.cli.explain import find
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.report.pages import page
 
 from .calling import assert_snapshot, call
 

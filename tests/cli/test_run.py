@@ -86,7 +86,7 @@ def test_several_reports_of_one_run(folder: Path) -> None:
     )
     assert (screen.code, screen.out) == (1, "")
     assert "GC101" in (folder / "lines.txt").read_text("utf-8")
-    assert "GC101 wrong-gradient" in (folder / "screen.txt").read_text("utf-8")
+    assert "error[GC101] wrong-gradient" in (folder / "screen.txt").read_text("utf-8")
     assert json.loads((folder / "report.json").read_text("utf-8"))["summary"]["failed"] == 1
 
 

@@ -17,15 +17,15 @@ def test_one_line_a_finding() -> None:
     findings = sum(len(result.findings) for result in report.results)
     assert len(lines) == findings + len(report.errors)
     assert lines[0] == (
-        "specs/reciprocal_exp.yaml:6:12: GC201 nan-gradient torch float32 reverse x "
+        "specs/reciprocal_exp.yaml:6:12: error[GC201] nan-gradient torch float32 reverse x "
         "the gradient is nan, and the truth is a number "
         "(cause: overflow, exp)"
     )
     assert lines[2] == (
-        "specs/dense.yaml:6:10: GC101 wrong-gradient reference float64 reverse W[0,0] "
+        "specs/dense.yaml:6:10: error[GC101] wrong-gradient reference float64 reverse W[0,0] "
         "the gradient is wrong in every precision"
     )
-    assert lines[-1] == "specs/bad.yaml:2:8: GC905 unknown-name unknown operation `epx`"
+    assert lines[-1] == "specs/bad.yaml:2:8: error[GC905] unknown-name unknown operation `epx`"
 
 
 def test_quiet_leaves_notes_out() -> None:

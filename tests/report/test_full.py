@@ -71,7 +71,7 @@ def test_a_trained_spec_shows_its_parameters_to_the_last_digit() -> None:
 
 def test_a_failure_looks_like_the_picture() -> None:
     assert only(samples.reciprocal_exp()).split("\n\n")[1].splitlines() == [
-        "GC201 nan-gradient  reciprocal_exp  torch, tensorflow float32 reverse",
+        "error[GC201] nan-gradient  reciprocal_exp  torch, tensorflow float32 reverse",
         "  --> specs/reciprocal_exp.yaml:6:12",
         "    |",
         "  6 | model: 1 / exp(x)",
@@ -93,7 +93,7 @@ def test_a_pattern_is_named() -> None:
 def test_a_note_is_short_and_the_spec_passes() -> None:
     text = only(samples.relu_kink())
     assert text.startswith("ok    relu_at_zero")
-    assert "GC401 kink" in text
+    assert "note[GC401] kink" in text
     assert "rerun" not in text
     assert "entry" not in text
 
@@ -101,7 +101,7 @@ def test_a_note_is_short_and_the_spec_passes() -> None:
 def test_a_mistake_in_a_spec_has_the_same_shape() -> None:
     text = screen(samples.report(errors=(samples.spec_error(),)))
     assert text.splitlines()[:7] == [
-        "GC905 unknown-name",
+        "error[GC905] unknown-name",
         "  --> specs/bad.yaml:2:8",
         "    |",
         "  2 | model: epx(x)",
@@ -116,7 +116,7 @@ def test_verbose_shows_each_engine_and_each_finding() -> None:
     text = screen(samples.everything(), verbose=True)
     for engine in samples.ENGINES:
         assert f"{engine} float32 reverse\n        z = 11, dz/dx = 8\n" in text
-        assert f"GC101 wrong-gradient  dense  {engine} float64 reverse" in text
+        assert f"error[GC101] wrong-gradient  dense  {engine} float64 reverse" in text
     assert "seed 0" in text
 
 
@@ -149,7 +149,7 @@ def test_an_interrupted_run_says_so() -> None:
 
 def test_colour_is_there_only_when_asked_for() -> None:
     assert "\x1b[" not in screen(samples.everything())
-    assert "\x1b[1;31mGC201" in screen(samples.everything(), color=True)
+    assert "\x1b[1;31merror[GC201]" in screen(samples.everything(), color=True)
 
 
 def test_nothing_that_a_user_writes_is_read_as_markup_or_steers_the_terminal() -> None:

@@ -67,7 +67,7 @@ def test_a_wrong_layer_is_told_with_the_whole_report_at_the_users_line() -> None
     with pytest.raises(GradientError) as caught:
         assert_gradients(Halved.apply, torch.tensor([60.0, 1.0]), **REVERSE)
     words = str(caught.value)
-    assert "GC101 wrong-gradient  Halved  torch float32, float64 reverse" in words
+    assert "error[GC101] wrong-gradient  Halved  torch float32, float64 reverse" in words
     assert "test_api.py" in words
     assert "return y_bar * x" in words
     assert 'check(Halved, ..., dtypes=["float32"], modes=["reverse"], seed=0)' in words

@@ -35,7 +35,7 @@ def test_the_spec_finds_what_the_guide_shows(folder: Path) -> None:
     result = run_here(spec, RunOptions())
     shown, formula = blocks("text")
     assert {f.code for f in result.findings if f.severity == "error"} == {"GC101"}
-    assert "GC101 wrong-gradient  rms  torch float32, float64 reverse" in shown
+    assert "error[GC101] wrong-gradient  rms  torch float32, float64 reverse" in shown
     (cause,) = {finding.cause for finding in result.findings if finding.dtype == "float64"}
     assert cause is not None
     assert cause.detail in shown
