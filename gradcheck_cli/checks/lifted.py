@@ -3,7 +3,7 @@ layer itself before anything is believed of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -101,12 +101,19 @@ def _compare(subject: Subject, lifted: Lifted, seed: int) -> None:
     rng = np.random.default_rng([seed, 41])
     stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
     near = [_moved(subject, rng, way) for _ in range(DRAWS) for way in (NEAR, -NEAR)]
+    program = _Nearby(subject, lifted)
     here = {leaf.name: leaf.value for leaf in subject.leaves if leaf.differentiable}
-    values, off = _deviations(subject, lifted, [here, *stirs, *near])
+    points = [here, *stirs, *near]
+    mine = np.stack([program.value(point) for point in points])
+    there = values_of(subject, points, mine[0].size)
     with np.errstate(all="ignore"):
+        same = (there == mine) | (np.isnan(there) & np.isnan(mine))
+        off = np.where(same, 0.0, there - mine)
         moved = np.abs(off[1:] - off[0])
-        noise = from_size(values[0], OPERATIONS) + np.max(moved[:STIRS], axis=0)
-        size = np.max(np.abs(values[0]), initial=0.0, where=np.isfinite(values[0]))
+        anew = np.stack([program.rounded_anew(point, rng) for point in near])
+        own = np.fmax.reduce(np.abs(anew - mine[1 + STIRS :]), axis=0, initial=0.0)
+        noise = from_size(there[0], OPERATIONS) + np.max(moved[:STIRS], axis=0) + own
+        size = np.max(np.abs(there), initial=0.0, where=np.isfinite(there))
     if not np.all(noise <= SAME_STEP * size):
         raise NotLifted("its values next to the point have lost half of their digits, or jump")
     if not np.all(moved[STIRS:] <= LIFTED_NOISE * noise):
@@ -124,19 +131,20 @@ def _moved(subject: Subject, rng: np.random.Generator, part: float) -> dict[str,
     return moved
 
 
-def _deviations(subject: Subject, lifted: Lifted, points: Sequence[Values]) -> tuple[Array, Array]:
-    """The layer, (k, m), and the layer less its program, which is 0 where both are the same
-    infinity or no number."""
-    program = PlainFunction(lifted.program, "float64")
-    own = {leaf.name: leaf.value for leaf in subject.leaves}
-    mine = [
-        program(
-            {word_of(name): value for name, value in {**own, **point}.items()}
-            | dict(lifted.constants)
-        ).reshape(-1)
-        for point in points
-    ]
-    there = values_of(subject, points, mine[0].size)
-    with np.errstate(all="ignore"):
-        same = (there == mine) | (np.isnan(there) & np.isnan(mine))
-        return there, np.where(same, 0.0, there - np.array(mine))
+class _Nearby:
+    """The lifted program, as a function of the leaves that move."""
+
+    def __init__(self, subject: Subject, lifted: Lifted) -> None:
+        self._function = PlainFunction(lifted.program, "float64")
+        self._given = {word_of(leaf.name): leaf.value for leaf in subject.leaves}
+        self._given |= lifted.constants
+
+    def value(self, moved: Values) -> Array:
+        return self._function(self._inputs(moved)).reshape(-1)
+
+    def rounded_anew(self, moved: Values, rng: np.random.Generator) -> Array:
+        wrt = map(word_of, moved)
+        return self._function.rounded_anew(self._inputs(moved), wrt, rng).reshape(-1)
+
+    def _inputs(self, moved: Values) -> dict[str, Array]:
+        return self._given | {word_of(name): value for name, value in moved.items()}

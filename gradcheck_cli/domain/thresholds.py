@@ -163,8 +163,9 @@ of float64's digits is that operation; its own rounding may be larger than their
 engines."""
 
 LIFTED_NOISE: Final = 16.0
-"""Times the largest of three differences between a layer and its program when all is rounded anew.
-A farther one is no rounding. Used by: checks."""
+"""Times the largest difference that was seen when all is rounded anew: between a layer and its
+program at three points, and of the program from itself at four. A farther one is no rounding.
+Used by: checks."""
 
 SAME_LIMIT_BITS: Final = 40
 """Bits in which two limits of a derivative agree that are the same one. Used by: truth."""

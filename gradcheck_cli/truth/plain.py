@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
 
@@ -110,15 +111,37 @@ class PlainFunction:
             elif node.op != INPUT:
                 self._steps.append((index, TABLE[node.op].value, node.args, dict(node.keywords)))
 
-    def nodes(self, values: Mapping[str, Array]) -> list[Any]:
-        """The value of every node. Overflow, invalid operations and the like give inf and nan."""
+    def nodes(
+        self, values: Mapping[str, Array], altered: Callable[[int, Any], Any] | None = None
+    ) -> list[Any]:
+        """The value of every node. Overflow, invalid operations and the like give inf and nan.
+        What is used of a node is `altered` of its index and its value."""
         slots = self._start.copy()
         for name, index in self._program.inputs.items():
-            slots[index] = values[name]
+            slots[index] = values[name] if altered is None else altered(index, values[name])
         with np.errstate(all="ignore"):
             for index, function, args, keywords in self._steps:
-                slots[index] = function(*[slots[i] for i in args], **keywords)
+                found = function(*[slots[i] for i in args], **keywords)
+                slots[index] = found if altered is None else altered(index, found)
         return slots
+
+    def rounded_anew(
+        self, values: Mapping[str, Array], wrt: Iterable[str], rng: np.random.Generator
+    ) -> Array:
+        """The value where the inputs `wrt`, and every number that depends on them, are moved by an
+        ulp, up or down at random: its distance to the value is a sample of what rounding does
+        (Parker, "Monte Carlo Arithmetic", 1997)."""
+        ulp = 2 * FORMATS["float64"].unit_roundoff
+        depends = moving(self._program, wrt)
+
+        def moved(index: int, numbers: Any) -> Any:
+            array = np.asarray(numbers)
+            if array.dtype.kind != "f" or index not in depends:
+                return numbers
+            return array * (1 + ulp * signs(rng, array.shape))
+
+        found = self.nodes(values, moved)[self._program.output]
+        return np.asarray(found, dtype=np.float64)
 
     def __call__(self, values: Mapping[str, Array]) -> Array:
         return np.asarray(self.nodes(values)[self._program.output], dtype=np.float64)

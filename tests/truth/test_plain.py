@@ -81,3 +81,14 @@ def test_overflow_and_poles_are_values_not_warnings() -> None:
     program = program_of("exp(x) / (x - x)", {"x": 1000.0})
     with np.errstate(all="raise"):
         assert np.isinf(PlainFunction(program, "float64")({"x": np.array(1000.0)}))
+
+
+@pytest.mark.parametrize(
+    ("formula", "loses"), [("x * 2 + 1", 1.0), ("log(x / (1 - x))", 4.0), ("1e6 + x - 1e6", 1e6)]
+)
+def test_rounded_anew_moves_the_value_by_what_rounding_costs(formula: str, loses: float) -> None:
+    values = {"x": np.array(0.5)}
+    function = PlainFunction(program_of(formula, values), "float64")
+    rng = np.random.default_rng(0)
+    off = [abs(function.rounded_anew(values, ["x"], rng) - function(values)) for _ in range(20)]
+    assert 0.1 * loses < np.max(off) / 2**-52 < 10 * loses
