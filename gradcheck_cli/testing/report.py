@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,7 +66,7 @@ class GradientError(AssertionError):
         super().__init__(f"{headline(report)}\n\n{report}")
         self.report = report
 
-    def __reduce__(self) -> tuple[type[GradientError], tuple[CheckReport]]:
+    def __reduce__(self) -> tuple[Callable[..., GradientError], tuple[CheckReport]]:
         return GradientError, (self.report,)  # it may be raised in another process
 
 

@@ -1,0 +1,82 @@
+"""A drop-in replacement of `jax.test_util.check_grads`.
+
+    from gradcheck_cli.jax import check_grads
+
+Its signature is that of JAX 0.10. docs/guides/migration.md says what becomes of each argument.
+Importing this module does not import JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from gradcheck_cli.testing.api import assert_gradients
+from gradcheck_cli.testing.drop_in import NO_STEP, warn_once
+from gradcheck_cli.testing.values import dtype_word
+
+_HIGHEST = 2
+_WHY = {
+    "eps": NO_STEP,
+    "lin": "jax.linearize computes what forward mode does, which is checked",
+    "order": f"derivatives are checked up to order {_HIGHEST}",
+}
+_JAX_TOLERANCES = {"bfloat16": 1e-1, "float16": 1e-2, "float32": 2e-3, "float64": 1e-5}
+"""What check_grads takes where a tolerance is not given (jax/_src/public_test_util.py)."""
+_MODES = {"fwd": "forward", "lin": "forward", "rev": "reverse"}
+
+
+def check_grads(
+    f: Callable[..., Any],
+    args: Iterable[Any],
+    order: int,
+    modes: Iterable[str] = ("fwd", "rev"),
+    atol: float | Mapping[Any, float] | None = None,
+    rtol: float | Mapping[Any, float] | None = None,
+    eps: float | None = None,
+) -> None:
+    """Checks the derivatives of `f(*args)` by all floating arrays of `args`, in their dtypes.
+
+    Raises gradcheck_cli.GradientError, an AssertionError, with the whole report where one is wrong.
+    The default tolerances need no number; given ones are taken as they are, with JAX's default
+    for the other one.
+    """
+    __tracebackhide__ = True
+    given = {"eps": eps is not None, "lin": "lin" in modes, "order": order > _HIGHEST}
+    warn_once(given, _WHY)
+    args = tuple(args)
+    dtypes = _dtypes(args)
+    assert_gradients(
+        f,
+        *args,
+        engines="jax",
+        dtypes=dtypes,
+        modes=list(dict.fromkeys(_MODES[mode] for mode in _MODES if mode in modes)),
+        order=min(order, _HIGHEST),
+        tolerance=None if atol is None and rtol is None else _tolerance(atol, rtol, dtypes),
+    )
+
+
+def _dtypes(args: tuple[Any, ...]) -> list[str]:
+    """Those of the floating leaves, as JAX computes with them."""
+    import jax
+
+    found = (jax.numpy.result_type(leaf) for leaf in jax.tree.leaves(args))
+    floating = (dtype for dtype in found if jax.numpy.issubdtype(dtype, jax.numpy.floating))
+    return list(dict.fromkeys(dtype.name for dtype in floating))
+
+
+def _tolerance(atol: Any, rtol: Any, dtypes: Iterable[str]) -> dict[str, dict[str, float]]:
+    return {
+        key: {dtype: _of_dtype(given, dtype) for dtype in dtypes}
+        for key, given in (("atol", atol), ("rtol", rtol))
+    }
+
+
+def _of_dtype(given: Any, dtype: str) -> float:
+    """A tolerance of `check_grads` for one dtype: a number, numbers by dtype, or JAX's default."""
+    default = _JAX_TOLERANCES[dtype]
+    if isinstance(given, Mapping):
+        by_dtype = {dtype_word(key): value for key, value in given.items()}
+        return float(by_dtype.get(dtype, default))
+    return float(default if given is None else given)

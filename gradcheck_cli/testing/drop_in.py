@@ -1,0 +1,19 @@
+"""What the drop-ins for the frameworks' own checks share (`gradcheck_cli.torch`, `.jax`,
+`.tensorflow`)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+NO_STEP = "differences choose their own steps, and each has its error bar"
+_warned: set[str] = set()
+
+
+def warn_once(given: Mapping[str, object], why: Mapping[str, str]) -> None:
+    """Warns of each argument that is given (its value is true) and has no meaning here, the first
+    time in a process. A drop-in calls this itself: the warning is at the line that called it."""
+    for name, value in given.items():
+        if value and name not in _warned:
+            _warned.add(name)
+            warnings.warn(f"`{name}` has no meaning in gradcheck: {why[name]}", stacklevel=3)
