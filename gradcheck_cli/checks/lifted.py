@@ -3,7 +3,7 @@ layer itself before anything is believed of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from gradcheck_cli.checks.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.layer import word_of
+from gradcheck_cli.domain.layer import Leaf, word_of
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import LIFTED_NOISE, OPERATIONS, SAME_STEP, SHOWS, Step
 from gradcheck_cli.domain.truth import PointKind, Truth
@@ -23,7 +23,7 @@ from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.numerics.noise import from_size
-from gradcheck_cli.truth.of_layers import stirred, ulp_perturbed
+from gradcheck_cli.truth.of_layers import ulp_perturbed
 from gradcheck_cli.truth.plain import PlainFunction
 from gradcheck_cli.truth.safe_values import values_of
 
@@ -32,6 +32,8 @@ Values = Mapping[str, Array]
 STIRS = 3  # points a few ulps away, where all is rounded anew
 DRAWS = 2  # of random directions, both ways along each
 NEAR: Step = 2.0**-20  # of every number: what is missing shows beside 2^-50 of rounding
+FAR: Step = 2.0**-8  # about the longest step of a difference
+ALONG = (NEAR, -NEAR, FAR, -FAR)  # an axis
 
 
 class LiftedTruth(ProgramTruth):
@@ -46,28 +48,45 @@ class LiftedTruth(ProgramTruth):
     def __init__(self, layer: BoundLayer) -> None:
         subject = layer.highest
         lifted = subject.lift()
-        _compare(subject, lifted, layer.problem.seed)
+        rng = np.random.default_rng([layer.problem.seed, 41])
+        near = [point for _ in range(DRAWS) for point in _both_ways(subject, rng)]
+        _compare(subject, lifted, layer.problem.seed, near)
+        self._subject = subject
+        self._lifted = lifted
         super().__init__(layer, lifted.program, lifted.constants)
 
     def is_sure(self, truth: Truth) -> bool:
-        """Whether every entry is certified: what is not may be a kink of the layer that its program
-        at this point does not have."""
+        """Whether every entry is certified."""
         return is_certified(truth.blocks.values())
 
     def agrees(
         self, truth: Truth, gradients: Mapping[str, Array], found: Mapping[str, Differences]
     ) -> bool:
-        """Whether no difference contradicts the truth of reverse mode, where both are known. Some
-        stand for `gradients`, which they vouch for along directions."""
+        """Whether no difference contradicts what is certified of reverse mode. Some stand for
+        `gradients`, which they vouch for along directions. Where the layer has the values of the
+        program along the axis of an entry, its difference was misled by their rounding."""
         for name, taken in found.items():
             block = truth.blocks["reverse", name]
             value = np.where(taken.vouched, gradients[name], taken.value)
             with np.errstate(all="ignore"):
                 apart = np.abs(value - block.value) > SHOWS * taken.error + block.error
-            seen = np.isfinite(taken.error) & (taken.kind == PointKind.SMOOTH)
-            if np.any(apart & seen):
-                return False
+            doubtful = (apart & np.isfinite(taken.error)) | (taken.kind != PointKind.SMOOTH)
+            for column in np.flatnonzero(np.any(doubtful & block.certified, axis=0)):
+                if self._departs(name, int(column)):
+                    return False
         return True
+
+    def _departs(self, name: str, column: int) -> bool:
+        """Whether the layer has other values than its program along the axis of one entry."""
+        (leaf,) = (leaf for leaf in self._subject.leaves if leaf.name == name)
+        axis = np.zeros(leaf.value.shape)
+        axis.flat[column] = 1.0
+        near = [{name: _moved(leaf, part * axis)} for part in ALONG]
+        try:
+            _compare(self._subject, self._lifted, self.layer.problem.seed, near)
+        except NotLifted:
+            return True
+        return False
 
 
 def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | None:
@@ -95,12 +114,12 @@ def by_differences(layer: BoundLayer, reason: str) -> str:
     return f"{layer.name}: no certified truth ({reason}); finite differences decide"
 
 
-def _compare(subject: Subject, lifted: Lifted, seed: int) -> None:
-    """Raises NotLifted where the program and the layer differ at a point nearby by more than their
-    rounding does. Their difference at the point is rounding, too: each step was compared there."""
-    rng = np.random.default_rng([seed, 41])
+def _compare(subject: Subject, lifted: Lifted, seed: int, near: Sequence[Values]) -> None:
+    """Raises NotLifted where the program and the layer differ at the points `near` by more than
+    their rounding does. Their difference at the point is rounding, too: each step was compared
+    there."""
     stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
-    near = [_moved(subject, rng, way) for _ in range(DRAWS) for way in (NEAR, -NEAR)]
+    rng = np.random.default_rng([seed, 43])
     program = _Nearby(subject, lifted)
     here = {leaf.name: leaf.value for leaf in subject.leaves if leaf.differentiable}
     points = [here, *stirs, *near]
@@ -120,15 +139,26 @@ def _compare(subject: Subject, lifted: Lifted, seed: int) -> None:
         raise NotLifted("the operations that ran at this point are not its function nearby")
 
 
-def _moved(subject: Subject, rng: np.random.Generator, part: float) -> dict[str, Array]:
-    """Values of the leaves, each number moved by this part of itself, a zero of the leaf's size."""
-    moved = {}
-    for leaf in subject.leaves:
-        if leaf.differentiable:
-            size = np.where(leaf.value == 0, scale_of(leaf.value), np.abs(leaf.value))
-            there = leaf.inside(leaf.value + part * signs(rng, leaf.value.shape) * size)
-            moved[leaf.name] = there if leaf.holds(there) else stirred(leaf, 0.0, rng)
-    return moved
+def _both_ways(subject: Subject, rng: np.random.Generator) -> list[Values]:
+    """Two points near by, on either side of the point. No two numbers move equally far: what is
+    tied is tied no more."""
+    moving = [leaf for leaf in subject.leaves if leaf.differentiable]
+    along = {
+        leaf.name: signs(rng, leaf.value.shape) * rng.uniform(0.5, 1.0, leaf.value.shape)
+        for leaf in moving
+    }
+    return [
+        {leaf.name: _moved(leaf, way * along[leaf.name]) for leaf in moving}
+        for way in (NEAR, -NEAR)
+    ]
+
+
+def _moved(leaf: Leaf, parts: Array) -> Array:
+    """Its values, each moved by this part of itself, a zero of the leaf's size, inside its
+    domain."""
+    size = np.where(leaf.value == 0, scale_of(leaf.value), np.abs(leaf.value))
+    there = leaf.inside(leaf.value + parts * size)
+    return there if leaf.holds(there) else np.clip(there, leaf.low, leaf.high)
 
 
 class _Nearby:

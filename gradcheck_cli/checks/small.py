@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.thresholds import BUBBLE
-from gradcheck_cli.domain.truth import Truth
+from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge import suspects
 from gradcheck_cli.truth.of_layers import CallableTruth, own_size, ulp_perturbed
@@ -73,32 +73,42 @@ class Whole(Gradients):
         if layer.highest is not layer.narrow:
             wide[layer.name, "reverse"] = self._wide()
             wide |= self.pushed_again(layer.highest) if costs else {}
-        truth = self._certified(projections, costs) or self._truth.truth(modes, costs)
+        truth = self._certified(projections, costs)
+        if truth is None:
+            truth = self._truth.truth(modes, costs)
+        elif isinstance(self.program, LiftedTruth) and not self.program.is_sure(truth):
+            truth = _overlaid(self._truth.truth(modes, costs), truth)
         self.notes += [f"{layer.name}: {words}" for words in self._truth.notes]
         if costs and isinstance(layer.highest, Admissible):
             truth = layer.highest.costing(truth)
         return layer.case(projections, self.evaluations, truth, wide)
 
     def _certified(self, projections: Mapping[Mode, Projection], costs: bool) -> Truth | None:
-        """The truth about the program. A lifted one that is not sure throughout, or that
+        """The truth about the program. A lifted one of which nothing is certified, or that
         differences contradict where they are taken, is given up."""
         program = self.program
         if program is None:
             return None
         truth = program.truth(projections, costs)
-        if isinstance(program, LiftedTruth):
-            sure = program.is_sure(truth)
-            own = self._truth
-            if not sure or (costs and not program.agrees(truth, own.gradients, own.differences())):
-                reason = truth.fallback if not sure else CONTRADICTED
-                if reason:
-                    self.notes.append(by_differences(self.layer, reason))
-                self.program = None
-                return None
+        if not isinstance(program, LiftedTruth):
+            return truth
+        sure = program.is_sure(truth)
+        some = any(np.any(block.certified) for block in truth.blocks.values())
+        agrees = not some or self._agrees(program, truth, costs or not sure)
+        if not some or not agrees:
+            reason = truth.fallback if agrees else CONTRADICTED
+            if reason:
+                self.notes.append(by_differences(self.layer, reason))
+            self.program = None
+            return None
+        if sure:
             self._note_bubbles(truth)
-            if costs:
-                return self._with_differences(truth)
-        return truth
+        return self._with_differences(truth) if sure and costs else truth
+
+    def _agrees(self, program: LiftedTruth, truth: Truth, taken: bool) -> bool:
+        """Whether no difference of the layer contradicts the truth, where any are `taken`."""
+        own = self._truth
+        return not taken or program.agrees(truth, own.gradients, own.differences())
 
     def _note_bubbles(self, truth: Truth) -> None:
         """Says where a derivative holds next to the point alone. Only one that is so steep that the
@@ -177,3 +187,18 @@ class Whole(Gradients):
     def pushed(self, subject: Subject) -> Evaluation | None:
         known = self._truth.output if subject is self.layer.highest else None
         return self.pushes.evaluation(subject, known)
+
+
+def _overlaid(found: Truth, lifted: Truth) -> Truth:
+    """What differences of a layer found, and in its place what is certified of its program."""
+    blocks = {key: _certified_entries(found.blocks[key], of) for key, of in lifted.blocks.items()}
+    open_ = [key for key, one in blocks.items() if np.any(one.kind == PointKind.UNDECIDED)]
+    reasons = {key: found.reasons[key] for key in open_ if key in found.reasons}
+    return replace(lifted, blocks=blocks, reasons=reasons, hulls={}, forward=found.forward)
+
+
+def _certified_entries(found: TruthBlock, lifted: TruthBlock) -> TruthBlock:
+    """The certified entries of a lifted block, and for the others what differences found."""
+    names = [one.name for one in fields(TruthBlock) if not one.name.startswith("difference")]
+    parts = {n: np.where(lifted.certified, getattr(lifted, n), getattr(found, n)) for n in names}
+    return replace(found, **parts)

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 from gradcheck_cli.checks import small
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.lifted import LiftedTruth, lifted_truth
 from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.domain.truth import PointKind, Truth
 from gradcheck_cli.engines.layer.lifting import NotLifted
 from gradcheck_cli.truth.blocks import Differences
 from tests.checks.making import examined, layer_problem, torch_engine
@@ -23,10 +25,10 @@ X = {"x": np.array([0.3, -1.2, 0.7])}
 FROM_THE_TRACE = "certified, from the trace"
 
 
-def bound(layer: Any, dtype: str = "float64", x: Any = X["x"]) -> BoundLayer:
-    problem = layer_problem(layer, {"x": x}, dtype=dtype)
+def bound(layer: Any, x: Any = X["x"]) -> BoundLayer:
+    problem = layer_problem(layer, {"x": x})
     subjects = Subjects(torch_engine(), problem)
-    narrow = subjects.bound(dtype)
+    narrow = subjects.bound("float64")
     return BoundLayer("torch", problem, narrow, subjects.highest(narrow), subjects.bound)
 
 
@@ -74,8 +76,68 @@ def test_a_branch_is_followed_and_its_edge_is_not() -> None:
     assert "jump); finite differences decide" in note
 
 
-def test_a_tie_of_a_maximum_is_left_to_differences() -> None:
-    assert sources(lambda x: torch.relu(x - 0.3)) != {FROM_THE_TRACE}
+def truth_of(layer: Any, x: Any) -> Truth:
+    """The truth about a layer at one point."""
+    there = bound(layer, np.array(x))
+    whole = small.Whole(there, lifted_truth(there, {}), uncast=False)
+    truth = whole.made(costs=True).truth
+    assert truth is not None
+    return truth
+
+
+KINKS: dict[str, tuple[Any, list[float], list[int]]] = {
+    "relu": (lambda x: torch.relu(x) * torch.exp(x), [0.0, 2.0, -1.0], [0]),
+    "abs": (lambda x: torch.abs(x) + torch.sin(x), [0.0, 2.0, -1.0], [0]),
+    "a bound": (lambda x: torch.clamp(x, -1.0, 2.0) ** 2, [0.5, 2.0, -1.0], [1, 2]),
+    "a mask": (lambda x: torch.where(x > 0.5, 3 * x - 1.5, x - 0.5), [0.5, 2.0, -1.0], [0]),
+    "max": (lambda x: x.max() + torch.sin(x).sum(), [2.0, 1.0, 2.0], [0, 2]),
+    "order": (lambda x: (torch.sort(x)[0] * torch.arange(3.0)).sum(), [2.0, 1.0, 2.0], [0, 2]),
+    "one of the largest": (lambda x: x[torch.argmax(x)] * 3, [2.0, 1.0, 2.0], [0, 2]),
+    "a branch": (lambda x: x * 2 if x[0] > 0 else x * 2 - x[0], [0.0, 1.0, 2.0], [0]),
+}
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_nothing_is_certified_at_a_kink(name: str) -> None:
+    layer, x, at = KINKS[name]
+    block = truth_of(layer, x).blocks["reverse", "x"]
+    kinked = np.zeros(block.kind.shape, np.bool_)
+    kinked[:, at] = block.kind[:, at] == PointKind.KINK
+    assert np.any(kinked)
+    assert not np.any(block.certified & kinked)
+    assert np.all(block.lower[kinked] < block.upper[kinked])
+
+
+@pytest.mark.parametrize("name", ["relu", "abs", "a bound"])
+def test_entries_beside_a_kink_are_certified(name: str) -> None:
+    layer, x, at = KINKS[name]
+    truth = truth_of(layer, x)
+    block = truth.blocks["reverse", "x"]
+    elsewhere = np.setdiff1d(np.arange(3), at)
+    assert np.all(block.certified[:, elsewhere])
+    leaf = torch.tensor(x, dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian(layer, leaf).numpy().reshape(block.value.shape)
+    assert_allclose(block.value[:, elsewhere], jacobian[:, elsewhere], rtol=1e-14)
+
+
+def test_a_wrong_entry_beside_a_kink_is_wrong_by_its_certificate() -> None:
+    layer = function(
+        lambda x: torch.relu(x) * torch.exp(-x),
+        lambda g, x: g * (x > 0) * (1 - x) * torch.exp(-x) + 1e-6 * g * (x > 0),
+    )
+    answer = examined(layer.apply, {"x": [0.0, 2.0, 3.0]})
+    wrong = [finding for finding in answer.findings if finding.code == "GC101"]
+    assert [finding.truth_source for finding in wrong] == [FROM_THE_TRACE]
+    assert {entry.index for entry in wrong[0].entries} == {(1, 1), (2, 2)}
+
+
+def test_a_difference_that_rounding_misleads_contradicts_nothing() -> None:
+    """1 + exp(-100) is 1 in float64, so differences see a constant beside the larger numbers."""
+    block = truth_of(lambda x: torch.log(1 + torch.exp(x)), [-100.0, 200.0, 1.0]).blocks[
+        "reverse", "x"
+    ]
+    assert np.all(block.certified)
+    assert_allclose(block.value[0, 0], np.exp(-100.0), rtol=1e-15)
 
 
 def test_a_wrong_backward_beside_a_lifted_forward_is_wrong() -> None:
@@ -98,16 +160,15 @@ def test_differences_that_contradict_the_program_take_its_place(
     assert FROM_THE_TRACE not in {finding.truth_source for finding in answer.findings}
 
 
-def test_a_difference_contradicts_where_its_bar_leaves_out_the_truth() -> None:
-    layer = bound(torch.exp)
-    program = LiftedTruth(layer)
-    whole = small.Whole(layer, program, uncast=False)
-    truth = whole.made().truth
-    assert truth is not None
+def test_a_difference_contradicts_where_the_layer_departs_from_its_program() -> None:
+    program = LiftedTruth(bound(torch.exp))
     right = np.diag(np.exp(X["x"]))
-    for off, agrees in ((0.0, True), (1e-3, False)):
+    truth = truth_of(torch.exp, X["x"])
+    for off, another, agrees in ((0.0, True, True), (1e-3, False, True), (1e-3, True, False)):
         found = Differences.empty(3, 3)
         found.value[:], found.error[:], found.kind[:] = right + off, 1e-6, 0
+        steeper = bound(lambda x: torch.exp(x) + 1e-3 * (x - torch.tensor(X["x"])))
+        program._subject = (steeper if another else bound(torch.exp)).highest
         assert program.agrees(truth, {"x": right}, {"x": found}) is agrees
 
 
