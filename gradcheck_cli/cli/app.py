@@ -29,13 +29,26 @@ COMMANDS = {
     "self-test": ("self_test", "Run planted bugs and require each to be found."),
 }
 
+ELSEWHERE = {
+    "check": "`gradcheck run` checks specs, `gradcheck layer` a layer.",
+    "test": "`gradcheck run` checks specs; `gradcheck self-test` tests gradcheck.",
+    "list": "There are lists of `ops`, `engines` and, with `explain`, of finding codes.",
+    "rule": "`gradcheck explain CODE` shows what a finding code means.",
+    "config": "`gradcheck run --help` says what [tool.gradcheck] of pyproject.toml may have.",
+    "version": "`gradcheck --version` shows it.",
+    "help": "`gradcheck --help` and `gradcheck COMMAND --help` show it.",
+}
+"""Commands of other tools, and what does here what they do there."""
 
 EPILOG = """\b
 First steps:
+  gradcheck init && gradcheck run
   echo '{inputs: {x: 100}, model: 1 / exp(x)}' | gradcheck run -
   gradcheck explain GC201
-Completion in bash (zsh, fish: zsh_source, fish_source):
+Completion, in .bashrc, .zshrc or config.fish:
   eval "$(_GRADCHECK_COMPLETE=bash_source gradcheck)"
+  eval "$(_GRADCHECK_COMPLETE=zsh_source gradcheck)"
+  _GRADCHECK_COMPLETE=fish_source gradcheck | source
 """
 
 
@@ -56,7 +69,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            hint = did_you_mean(args[0], COMMANDS)
+            meant = ELSEWHERE.get(args[0])
+            hint = f" {meant}" if meant else did_you_mean(args[0], COMMANDS)
             raise click.UsageError(f"there is no command `{args[0]}`.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -70,7 +84,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EPILOG,
 )
-@click.version_option(VERSION, message="gradcheck %(version)s")
+@click.version_option(VERSION, "-V", "--version", message="gradcheck %(version)s")
 def app() -> None:
     """Verify gradients, entry by entry: right, wrong, unstable or undefined, and why."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gradcheck_cli.cli.one_file import no_formula, read_specs, show_mistakes
+from gradcheck_cli.cli.option_types import Number
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.errors import UsageError
@@ -33,7 +34,7 @@ _BUDGET_S = 5.0  # about as long as one waits for a command without asking what 
 @click.option("--steps", is_flag=True, help="Show each step of the chain rule.")
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=_BUDGET_S,
     metavar="SECONDS",
     help="What simplification may take; default: 5.",

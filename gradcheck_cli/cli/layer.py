@@ -16,8 +16,9 @@ from gradcheck_cli.cli.layer_target import (
     spec_of,
     written_in,
 )
+from gradcheck_cli.cli.option_types import Integer
 from gradcheck_cli.cli.run import Job, run
-from gradcheck_cli.cli.settings import settings_options
+from gradcheck_cli.cli.settings import SettingsCommand, settings_options
 from gradcheck_cli.domain.errors import UsageError
 
 _KEYS = {"dtype": "dtypes", "mode": "modes"}
@@ -25,10 +26,10 @@ _KEYS = {"dtype": "dtypes", "mode": "modes"}
 _LIMITS = ("timeout", "memory", "power", "device")
 
 
-@click.command()
+@click.command(cls=SettingsCommand)
 @click.argument("target", metavar="TARGET")
 @layer_options
-@click.option("--order", type=click.IntRange(1, 2), help="2 checks second derivatives as well.")
+@click.option("--order", type=Integer(1, 2), help="2 checks second derivatives as well.")
 @click.option("--save", metavar="FILE", help="Write the spec that does the same to a new file.")
 @settings_options
 @click.pass_context

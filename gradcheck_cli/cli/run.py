@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gradcheck_cli.cli.outputs import STANDARD, Output, check_targets
-from gradcheck_cli.cli.settings import Settings, settings_options
+from gradcheck_cli.cli.settings import Settings, SettingsCommand, settings_options
 from gradcheck_cli.cli.streams import is_terminal, prepare_streams, style_for, talk
 from gradcheck_cli.cli.words import did_you_mean, skipped_words
 from gradcheck_cli.domain.errors import UsageError
@@ -33,8 +33,8 @@ that beats the spec, that beats the configuration. Exit codes: 0 all passed, 1 f
 spec error, 3 internal error, 5 nothing checked, 130 interrupted (SIGTERM: 143)."""
 
 
-@click.command(epilog=EPILOG)
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.command(cls=SettingsCommand, epilog=EPILOG)
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @settings_options
 @click.pass_context
 def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 import gradcheck_cli
+from gradcheck_cli.cli.option_types import Number
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for, talk
 from gradcheck_cli.cli.words import counted
 from gradcheck_cli.domain.codes import CODES
@@ -44,7 +45,7 @@ class Outcome:
 @click.command()
 @click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False))
 @color_option
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds an engine.")
+@click.option("--timeout", type=Number(min=0, min_open=True), help="Seconds an engine.")
 def command(folder: str | None, color: str | None, timeout: float | None) -> int:
     """Run planted bugs and require each to be found, and nothing else with it.
 

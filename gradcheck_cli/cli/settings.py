@@ -3,106 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from gradcheck_cli.cli.option_types import (
+    Choice,
+    CodeList,
+    Device,
+    Engines,
+    Integer,
+    Listed,
+    Number,
+    Target,
+)
 from gradcheck_cli.cli.streams import COLOR_CHOICES
-from gradcheck_cli.cli.words import did_you_mean
 from gradcheck_cli.domain.difference import Difference
 from gradcheck_cli.domain.options import Layered, RunOptions
-from gradcheck_cli.domain.placement import DEVICES, is_device
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.report import FORMATS
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 MODES = ("reverse", "forward")
-
-
-class Listed(click.ParamType[tuple[str, ...]]):
-    """Names separated by commas; an option of this type may be given several times, too."""
-
-    name = "name,..."
-    envvar_list_splitter = ","
-
-    def __init__(self, choices: tuple[str, ...] = (), metavar: str = "NAME,...") -> None:
-        self.choices = choices
-        self.metavar = metavar
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return self.metavar
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = tuple(part.strip() for part in str(value).split(",") if part.strip())
-        for name in names:
-            if self.choices and name not in self.choices:
-                hint = did_you_mean(name, self.choices)
-                known = ", ".join(self.choices)
-                self.fail(f"{name!r} is not one of {known}.{hint}", param, ctx)
-        return names
-
-
-class Choice(click.Choice[str]):
-    """One of a few names; a wrong one is answered with the nearest."""
-
-    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        known = super().get_invalid_choice_message(value, ctx)
-        return known + did_you_mean(str(value), self.choices)
-
-
-class Target(Listed):
-    """FORMAT=FILE; the shell completes the formats."""
-
-    def __init__(self) -> None:
-        super().__init__(metavar="FORMAT=FILE")
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        return [CompletionItem(f"{name}=") for name in FORMATS if name.startswith(incomplete)]
-
-
-class Device(click.ParamType[str]):
-    """What a spec may state under `device`."""
-
-    name = "device"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not is_device(str(value)):
-            self.fail(f"{value!r} is not a device: {DEVICES}", param, ctx)
-        return str(value)
-
-
-class CodeList(Listed):
-    """Finding codes, their beginnings (GC2) or their names (nan-gradient)."""
-
-    def __init__(self) -> None:
-        super().__init__(metavar="CODE,...")
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        from gradcheck_cli.domain.codes import CODES
-
-        by_name = {row.name: code for code, row in CODES.items()}
-        codes = []
-        for word in super().convert(value, param, ctx):
-            code = by_name.get(word.lower(), word.upper())
-            if not any(known.startswith(code) for known in CODES):
-                hint = did_you_mean(word, [*CODES, *by_name])
-                self.fail(f"{word!r} begins no known finding code.{hint}", param, ctx)
-            codes.append(code)
-        return tuple(codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,110 +51,139 @@ class Setting:
         return self.name.replace("-", "_")
 
 
-SETTINGS: tuple[Setting, ...] = (
-    Setting(
-        "engine",
-        Listed(),
-        "Engines to check; default: all installed but those that `gradcheck engines` lists as "
-        "only when named.",
-        several=True,
-        key="engines",
+_GROUPS: dict[str, tuple[Setting, ...]] = {
+    "What is checked": (
+        Setting(
+            "engine",
+            Engines(),
+            "Engines to run; default: all installed, except those that `gradcheck engines` lists "
+            "as only when named.",
+            several=True,
+            key="engines",
+        ),
+        Setting(
+            "dtype",
+            Listed(DTYPES),
+            "Dtypes; default: float32 and float64.",
+            several=True,
+            key="dtypes",
+        ),
+        Setting(
+            "mode",
+            Listed(MODES),
+            "reverse, forward; default: all that an engine has.",
+            several=True,
+            key="modes",
+        ),
+        Setting(
+            "device",
+            Device(),
+            "Where PyTorch, TensorFlow and JAX compute: cpu, cuda, or cuda:1 for the second; "
+            "default: cpu.",
+        ),
+        Setting("seed", Integer(min=0), "Seed of random cotangents; default: 0."),
+        Setting(
+            "power",
+            Number(min=0, max=1, min_open=True, max_open=True),
+            "Probability of finding an error in a large gradient; default: 0.999.",
+        ),
+        Setting(
+            "difference-scheme",
+            Choice(("forward", "central")),
+            "Scheme of the engine finite-difference; default: central.",
+        ),
+        Setting(
+            "difference-step",
+            Number(min=0, min_open=True),
+            "Step h of that difference; default: usual for the dtype and input.",
+        ),
     ),
-    Setting(
-        "dtype",
-        Listed(DTYPES),
-        "Dtypes; default: float32 and float64.",
-        several=True,
-        key="dtypes",
+    "What counts": (
+        Setting(
+            "select", CodeList(), "Report these findings only (GC2 is all of GC2xx).", several=True
+        ),
+        Setting("ignore", CodeList(), "Leave these findings out.", several=True),
+        Setting(
+            "fail-on",
+            Choice(("error", "warning")),
+            "Exit with 1 for findings of this severity or worse; default: error.",
+        ),
+        Setting(
+            "exit-zero",
+            click.BOOL,
+            "Exit with 0 even if there are findings.",
+            switch=True,
+            negatable=True,
+        ),
     ),
-    Setting(
-        "mode",
-        Listed(MODES),
-        "reverse, forward; default: all that an engine has.",
-        several=True,
-        key="modes",
+    "How it runs": (
+        Setting(
+            "jobs", Integer(min=1), "Most engines that run in parallel; default: all.", short="j"
+        ),
+        Setting(
+            "fail-fast",
+            click.BOOL,
+            "Stop after the first spec that fails.",
+            short="x",
+            switch=True,
+            negatable=True,
+        ),
+        Setting(
+            "timeout",
+            Number(min=0, min_open=True),
+            "Time limit in seconds, for one engine and one spec.",
+        ),
+        Setting(
+            "memory",
+            Number(min=0, min_open=True),
+            "Memory limit in gigabytes, for one engine and one spec.",
+        ),
+        Setting(
+            "no-user-code",
+            click.BOOL,
+            "Refuse specs with `implementations`: they run the code that they point at.",
+            switch=True,
+        ),
     ),
-    Setting(
-        "select", CodeList(), "Report these findings only (GC2 is all of GC2xx).", several=True
+    "What is shown": (
+        Setting("format", Choice(tuple(FORMATS)), "Format of the results; default: full."),
+        Setting("output", click.Path(), "Write results to this file, not to standard output."),
+        Setting(
+            "report",
+            Target(),
+            "Write a report to a file as well; may be repeated.",
+            several=True,
+        ),
+        Setting("color", Choice(COLOR_CHOICES), "Colours; default: auto, on a terminal."),
+        Setting("quiet", click.BOOL, "Show failures only.", short="q", switch=True),
+        Setting("verbose", click.BOOL, "Show every value of every engine.", short="v", switch=True),
+        Setting(
+            "engine-output",
+            click.BOOL,
+            "Show what the frameworks print, on standard error.",
+            switch=True,
+        ),
     ),
-    Setting("ignore", CodeList(), "Leave these findings out.", several=True),
-    Setting("format", Choice(tuple(FORMATS)), "Format of the results; default: full."),
-    Setting("output", click.Path(), "Write results to this file, not to standard output."),
-    Setting(
-        "report",
-        Target(),
-        "Write a report to a file as well; may be repeated.",
-        several=True,
-    ),
-    Setting("seed", click.IntRange(min=0), "Seed of random cotangents; default: 0."),
-    Setting("jobs", click.IntRange(min=1), "Most engines that run in parallel.", short="j"),
-    Setting(
-        "fail-fast",
-        click.BOOL,
-        "Stop after the first spec that fails.",
-        short="x",
-        switch=True,
-        negatable=True,
-    ),
-    Setting(
-        "fail-on",
-        Choice(("error", "warning")),
-        "Exit with 1 for findings of this severity or worse; default: error.",
-    ),
-    Setting(
-        "exit-zero",
-        click.BOOL,
-        "Exit with 0 even if there are findings.",
-        switch=True,
-        negatable=True,
-    ),
-    Setting(
-        "timeout",
-        click.FloatRange(min=0, min_open=True),
-        "Time limit in seconds, for one engine and one spec.",
-    ),
-    Setting(
-        "memory",
-        click.FloatRange(min=0, min_open=True),
-        "Memory limit in gigabytes, for one engine and one spec.",
-    ),
-    Setting(
-        "no-user-code",
-        click.BOOL,
-        "Refuse specs with `implementations`: they run the code that they point at.",
-        switch=True,
-    ),
-    Setting(
-        "difference-scheme",
-        Choice(("forward", "central")),
-        "Scheme of the engine finite-difference; default: central.",
-    ),
-    Setting(
-        "difference-step",
-        click.FloatRange(min=0, min_open=True),
-        "Step h of that difference; default: usual for the dtype and input.",
-    ),
-    Setting(
-        "power",
-        click.FloatRange(min=0, max=1, min_open=True, max_open=True),
-        "Probability of finding an error in a large gradient; default: 0.999.",
-    ),
-    Setting(
-        "device",
-        Device(),
-        "Where PyTorch, TensorFlow and JAX compute: cpu, cuda, or cuda:1 for the second; default: "
-        "cpu.",
-    ),
-    Setting("color", Choice(COLOR_CHOICES), "Colours; default: auto, on a terminal."),
-    Setting("quiet", click.BOOL, "Show failures only.", short="q", switch=True),
-    Setting("verbose", click.BOOL, "Show every value of every engine.", short="v", switch=True),
-    Setting(
-        "engine-output",
-        click.BOOL,
-        "Show what the frameworks print, on standard error.",
-        switch=True,
-    ),
-)
+}
+"""The settings below the headings of `--help`."""
+
+SETTINGS: tuple[Setting, ...] = tuple(one for group in _GROUPS.values() for one in group)
+
+
+class SettingsCommand(click.Command):
+    """A command that has all settings (`settings_options`). Its help shows them in groups, below
+    the options of its own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        headings = {one.parameter: name for name, group in _GROUPS.items() for one in group}
+        sections: dict[str, list[tuple[str, str]]] = {"Options": [], **{h: [] for h in _GROUPS}}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None and isinstance(option, click.Option):
+                sections[headings.get(option.name or "", "Options")].append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 def settings_options(function: Callable[..., Any]) -> Callable[..., Any]:

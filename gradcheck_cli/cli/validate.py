@@ -12,7 +12,7 @@ from gradcheck_cli.cli.words import counted, skipped_words
 
 
 @click.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @color_option
 @click.option("-q", "--quiet", is_flag=True, envvar="GRADCHECK_QUIET", help="Show mistakes only.")
 def command(paths: tuple[str, ...], color: str | None, quiet: bool) -> int:

@@ -1,0 +1,136 @@
+"""What options of commands hold: lists of names, choices, numbers, devices, finding codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gradcheck_cli.cli.words import did_you_mean
+from gradcheck_cli.domain.engines import SHIPPED
+from gradcheck_cli.domain.placement import DEVICES, is_device
+from gradcheck_cli.report import FORMATS
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+class Listed(click.ParamType[tuple[str, ...]]):
+    """Names separated by commas; an option of this type may be given several times, too."""
+
+    name = "name,..."
+    envvar_list_splitter = ","
+
+    def __init__(self, choices: tuple[str, ...] = (), metavar: str = "NAME,...") -> None:
+        self.choices = choices
+        self.metavar = metavar
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return self.metavar
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = tuple(part.strip() for part in str(value).split(",") if part.strip())
+        for name in names:
+            if self.choices and name not in self.choices:
+                hint = did_you_mean(name, self.choices)
+                known = ", ".join(self.choices)
+                self.fail(f"{name!r} is not one of {known}.{hint}", param, ctx)
+        return names
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The last name, after those that are there."""
+        from click.shell_completion import CompletionItem
+
+        before, comma, begun = incomplete.rpartition(",")
+        names = (name for name in self.known() if name.startswith(begun))
+        return [CompletionItem(before + comma + name) for name in names]
+
+    def known(self) -> Iterable[str]:
+        """What the shell completes."""
+        return self.choices
+
+
+class Engines(Listed):
+    """Names of engines. Plug-ins have others, so that any name is taken."""
+
+    def known(self) -> Iterable[str]:
+        return SHIPPED
+
+
+class Integer(click.IntRange):
+    """A whole number of a range."""
+
+    name = "integer"
+
+
+class Number(click.FloatRange):
+    """A number of a range."""
+
+    name = "number"
+
+
+class Choice(click.Choice[str]):
+    """One of a few names; a wrong one is answered with the nearest."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        known = super().get_invalid_choice_message(value, ctx)
+        return known + did_you_mean(str(value), self.choices)
+
+
+class Target(Listed):
+    """FORMAT=FILE; the shell completes the formats."""
+
+    def __init__(self) -> None:
+        super().__init__(metavar="FORMAT=FILE")
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(f"{name}=") for name in FORMATS if name.startswith(incomplete)]
+
+
+class Device(click.ParamType[str]):
+    """What a spec may state under `device`."""
+
+    name = "device"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not is_device(str(value)):
+            self.fail(f"{value!r} is not a device: {DEVICES}", param, ctx)
+        return str(value)
+
+
+class CodeList(Listed):
+    """Finding codes, their beginnings (GC2) or their names (nan-gradient)."""
+
+    def __init__(self) -> None:
+        super().__init__(metavar="CODE,...")
+
+    def known(self) -> Iterable[str]:
+        from gradcheck_cli.domain.codes import CODES
+
+        return CODES
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        from gradcheck_cli.domain.codes import CODES
+
+        by_name = {row.name: code for code, row in CODES.items()}
+        codes = []
+        for word in super().convert(value, param, ctx):
+            code = by_name.get(word.lower(), word.upper())
+            if not any(known.startswith(code) for known in CODES):
+                hint = did_you_mean(word, [*CODES, *by_name])
+                self.fail(f"{word!r} begins no known finding code.{hint}", param, ctx)
+            codes.append(code)
+        return tuple(codes)
