@@ -7,14 +7,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.checks.protocol import EXPLAINING, Ask, CaseExamination, Steps
-from gradcheck_cli.domain.case import Case, Suspect, TruthRequest
-from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem
+from gradcheck_cli.checks.readings import graph_of
+from gradcheck_cli.domain.case import Case, CurveRequest, Suspect, TruthRequest
+from gradcheck_cli.domain.curve import Curve
+from gradcheck_cli.domain.evaluation import (
+    FIRST_ORDER,
+    Evaluation,
+    Failure,
+    Mode,
+    Problem,
+    Projection,
+    TraceRequest,
+)
 from gradcheck_cli.domain.fixes import FixRequest, Screened
+from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.judge import flushed
 
 if TYPE_CHECKING:
     from gradcheck_cli.explain.fixes.trials import Tried
+
+MOST_DRAWN = 32
+"""Entries of all inputs up to which the curve of differences takes no longer than a check."""
 
 LIMITS = ("timed-out", "out-of-memory")
 """Failures of the reference worker that are limits of the run, and no mistake of gradcheck's."""
@@ -22,15 +36,28 @@ LIMITS = ("timed-out", "out-of-memory")
 
 class Formula(CaseExamination):
     """`case` has no answers yet but those of engines that refuse. `problems` has each engine's
-    questions of the first look, in the order of the engines; `truth` asks what is right."""
+    questions of the first look, in the order of the engines; `truth` asks what is right. Where it
+    is `illustrated` there is a graph with numbers and a curve of differences, if there can be."""
 
     def __init__(
-        self, case: Case, problems: Mapping[str, Sequence[Problem]], truth: TruthRequest
+        self,
+        case: Case,
+        problems: Mapping[str, Sequence[Problem]],
+        truth: TruthRequest,
+        illustrated: bool = False,
     ) -> None:
         super().__init__()
         self.case = case
+        self.graphs: tuple[Graph, ...] = ()
+        self.curve: Curve | None = None
         self._problems = problems
         self._truth = truth
+        self._illustrated = illustrated
+
+    def steps(self) -> Steps[None]:
+        yield from super().steps()
+        if self._illustrated and self.case.truth is not None:
+            yield from self._pictures(self.case.truth)
 
     def first_look(self) -> Steps[Case]:
         asks = [Ask(engine, one) for engine, mine in self._problems.items() for one in mine]
@@ -88,7 +115,53 @@ class Formula(CaseExamination):
         for (name, key), answer in zip(requested, answers, strict=True):
             if answer.failure is None:  # the first look stays as it is
                 seen[name][key] = answer
+        runs = seen["traced"]
+        self.graphs = tuple(
+            graph_of(runs[one.engine, one.mode], case, one.trace)
+            for one in found
+            if (one.engine, one.mode) in runs and one.mode in FIRST_ORDER
+        )
         return replace(case, **seen)  # type: ignore[arg-type]
+
+    def _pictures(self, truth: Truth) -> Steps[None]:
+        """The reference worker makes what no engine with findings has made already."""
+        mode = next((mode for mode in FIRST_ORDER if mode in self._truth.projections), None)
+        inputs = sum(self.case.values[name].size for name in self.case.spec.wrt)
+        asks: list[Ask] = []
+        if inputs <= MOST_DRAWN:
+            asks.append(Ask(None, CurveRequest(self.case.spec.name, self._truth, truth)))
+        trace = TraceRequest(input=self.case.spec.wrt[0])
+        if mode is not None and not self.graphs:
+            projection = self._truth.projections[mode]
+            asks.append(Ask(None, self._reference(mode, projection, trace)))
+        for answer in (yield asks):
+            if isinstance(answer, Curve):
+                self.curve = answer
+            elif isinstance(answer, Evaluation) and answer.failure is None:
+                self.graphs = (graph_of(answer, self.case, trace),)
+            else:
+                self._no_picture(answer)
+
+    def _reference(self, mode: Mode, projection: Projection, trace: TraceRequest) -> Problem:
+        case = self.case
+        return Problem(
+            case.spec.program,
+            case.values,
+            case.spec.wrt,
+            case.dtype,
+            case.dtype,
+            mode,
+            projection,
+            trace,
+        )
+
+    def _no_picture(self, answer: Evaluation | Failure) -> None:
+        failure = answer.failure if isinstance(answer, Evaluation) else answer
+        assert failure is not None
+        if failure.kind == "internal":
+            self.mistaken(failure)
+        else:
+            self.notes.append(f"a picture could not be made: {failure.message}")
 
     def fixes(self) -> Steps[None]:
         """The reference worker screens candidates; the engines with findings try the best, then

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from gradcheck_cli.domain.case import Case, Suspect, TruthRequest
+from gradcheck_cli.domain.case import Case, CurveRequest, Suspect, TruthRequest
 from gradcheck_cli.domain.evaluation import Failure, Problem, TrainingProblem
 from gradcheck_cli.domain.fixes import FixRequest
 from gradcheck_cli.domain.layer import LayerProblem
@@ -27,7 +27,15 @@ class CastsRequest:
     was found out so far means nothing."""
 
 
-Question = Problem | TrainingProblem | TruthRequest | FixRequest | LayerProblem | CastsRequest
+Question = (
+    Problem
+    | TrainingProblem
+    | TruthRequest
+    | FixRequest
+    | CurveRequest
+    | LayerProblem
+    | CastsRequest
+)
 T = TypeVar("T")
 Steps = Generator["Sequence[Ask]", Any, T]
 """Yields what can be asked at once, is sent the answers in the same order, and ends with a T."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.evaluation import FIRST_ORDER, Evaluation
-from gradcheck_cli.domain.report import Reading
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Evaluation, TraceRequest
+from gradcheck_cli.domain.graph import Graph
+from gradcheck_cli.domain.report import Comparison, Reading
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.judge.measures import error_in_ulps
 
 
 def readings_of(case: Case) -> tuple[Reading, ...]:
@@ -19,11 +25,16 @@ def _reading(case: Case, evaluation: Evaluation) -> Reading | None:
         return None
     projection = case.projections[evaluation.mode]
     gradients: dict[str, object] = {}
+    compared: dict[str, Comparison] = {}
     if projection.rows is None and projection.columns is None:
         for name, gradient in evaluation.gradients.items():
             shape = (*evaluation.output.shape, *case.values[name].shape)
             values = gradient.values
             gradients[name] = None if values is None else values.reshape(shape).tolist()
+            block = case.truth.blocks.get((evaluation.mode, name)) if case.truth else None
+            if values is not None and block is not None:
+                shapes = evaluation.output.shape, case.values[name].shape
+                compared[name] = _compared(values, block, shapes, FORMATS[case.dtype])
     return Reading(
         engine=evaluation.engine,
         dtype=case.dtype,
@@ -31,4 +42,33 @@ def _reading(case: Case, evaluation: Evaluation) -> Reading | None:
         point=case.point,
         output=evaluation.output.tolist(),
         gradients=gradients,
+        compared=compared,
     )
+
+
+def graph_of(evaluation: Evaluation, case: Case, request: TraceRequest) -> Graph:
+    """A run that was traced. Its numbers are those of one entry of the gradient."""
+    assert evaluation.trace is not None
+    return Graph(
+        program=case.spec.program,
+        engine=evaluation.engine,
+        dtype=evaluation.dtype,
+        mode=evaluation.mode,
+        point=case.point,
+        row=request.row,
+        input=request.input,
+        column=request.column,
+        values=evaluation.trace.values,
+        derivatives=evaluation.trace.derivatives,
+    )
+
+
+def _compared(
+    computed: Array,
+    block: TruthBlock,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    fmt: FloatFormat,
+) -> Comparison:
+    """Where there is no derivative there is nothing to compare with."""
+    truth = np.where(block.kind == PointKind.SMOOTH, block.value, np.nan)
+    return Comparison(*shapes, computed, truth, error_in_ulps(computed, truth, fmt))

@@ -20,6 +20,7 @@ COMMANDS = {
     "init": ("init", "Write a first spec, and the file of a CI service."),
     "validate": ("validate", "Read specs and their formulas without running them."),
     "derive": ("derive", "Differentiate a formula by computer algebra, step by step."),
+    "graph": ("graph", "Show the computation graph of a formula, or of a layer."),
     "curve": ("curve", "Draw the error of difference quotients against their step."),
     "lift": ("lift", "Write the formula that a layer is, as a spec."),
     "explain": ("explain", "Show what a finding code means and what to do."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -49,13 +51,7 @@ def command(
     from gradcheck_cli.cli.exits import NOTHING_CHECKED, PASSED, USAGE
 
     prepare_streams()
-    if not is_spec(target):
-        text = spec_of(LayerTarget(target, **given), [engine or written_in(target)])
-        specs, mistakes = _read(text)
-    elif any(given.values()):
-        raise click.UsageError("--input, --arg and --kwarg are about a layer; a spec has its own.")
-    else:
-        specs, mistakes = read_specs(target)
+    specs, mistakes = specs_of_target(target, engine, given)
     show_mistakes(mistakes, color)
     if mistakes:
         return USAGE
@@ -64,24 +60,44 @@ def command(
     return PASSED if written else NOTHING_CHECKED
 
 
-def _lifted(spec: Spec, engine: str | None, seed: int) -> list[str]:
-    """Each layer of the spec as a spec of its own. Raises UsageError."""
+def specs_of_target(
+    target: str, engine: str | None, given: Mapping[str, tuple[str, ...]]
+) -> tuple[list[Spec], list[SpecError]]:
+    """The specs of a file, or the one that a layer and its options (`layer_options`) make, and the
+    mistakes in them. Raises UsageError."""
+    if not is_spec(target):
+        return _read(spec_of(LayerTarget(target, **given), [engine or written_in(target)]))
+    if any(given.values()):
+        raise click.UsageError("--input, --arg and --kwarg are about a layer; a spec has its own.")
+    return read_specs(target)
+
+
+@contextmanager
+def lifting_errors(name: str) -> Iterator[None]:
+    """Turns what a lift of `name` raises inside the block into UsageError."""
     from gradcheck_cli.engines.errors import EngineFault
     from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
+
+    try:
+        yield
+    except UsageError:
+        raise
+    except EngineFault as fault:
+        raise UsageError(f"`{name}` is not lifted: {fault}") from fault
+    except Exception as error:
+        raise_if_internal(error)
+        raise UsageError(f"`{name}` raised {one_line(error)}") from error
+
+
+def _lifted(spec: Spec, engine: str | None, seed: int) -> list[str]:
+    """Each layer of the spec as a spec of its own. Raises UsageError."""
     from gradcheck_cli.report.lifted import spec_text
     from gradcheck_cli.run.lift import lift
 
     if not spec.implementations:
         return []
-    try:
+    with lifting_errors(spec.name):
         layers = lift(spec, engine, seed)
-    except UsageError:
-        raise
-    except EngineFault as fault:
-        raise UsageError(f"`{spec.name}` is not lifted: {fault}") from fault
-    except Exception as error:
-        raise_if_internal(error)
-        raise UsageError(f"`{spec.name}` raised {one_line(error)}") from error
     names = [spec.name if len(layers) == 1 else f"{spec.name}_{one.engine}" for one in layers]
     return [spec_text(name, layer) for name, layer in zip(names, layers, strict=True)]
 

@@ -47,6 +47,20 @@ class TruthRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class CurveRequest:
+    """Asks how the error of difference quotients depends on their step (`Curve`), at the point of
+    `truth`, of which `known` is the answer."""
+
+    name: str
+    truth: TruthRequest
+    known: Truth
+
+    @property
+    def dtype(self) -> str:
+        return self.truth.dtype
+
+
+@dataclass(frozen=True, slots=True)
 class Suspect:
     """An evaluation that deserves a second look, and what to keep while looking."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gradcheck_cli.domain.difference import Scheme
 from gradcheck_cli.domain.records import dataclass
 
@@ -15,8 +13,8 @@ class Line:
     and the error there."""
 
     scheme: Scheme
-    steps: Sequence[float]
-    errors: Sequence[float | None]
+    steps: tuple[float, ...]
+    errors: tuple[float | None, ...]
     usual: tuple[float, float | None]
 
     @property
@@ -32,8 +30,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The lines of one spec in one dtype."""
+    """The lines of one spec in one dtype; `note` says why there are none, where there are none."""
 
     name: str
     dtype: str
     lines: tuple[Line, ...]
+    note: str = ""

@@ -46,3 +46,4 @@ class RunOptions:
     ignore: tuple[str, ...] = ()
     show_framework_output: bool = False
     called: str = ""
+    illustrated: bool = False  # a graph with numbers, and the curve of differences, of each formula

@@ -11,7 +11,10 @@ from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
+    from gradcheck_cli.domain.curve import Curve
+    from gradcheck_cli.domain.dtypes import Array
     from gradcheck_cli.domain.evaluation import Failure
+    from gradcheck_cli.domain.graph import Graph
 
 Status = Literal["passed", "failed", "error"]
 
@@ -248,8 +251,25 @@ def internal_about(what: Check | Finding, failure: Failure, span: Span) -> Findi
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """The whole Jacobian by one input, entry by entry: every array of shape (rows, columns), the
+    flattened output along the rows, the flattened input along the columns.
+
+    `truth` is nan where there is no derivative or it is not known, `ulps` the error of `computed`:
+    nan where one of both is no number.
+    """
+
+    output_shape: tuple[int, ...]
+    input_shape: tuple[int, ...]
+    computed: Array
+    truth: Array
+    ulps: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """What one engine computed at one point, for people to look at: arrays as nested lists."""
+    """What one engine computed at one point, for people to look at: arrays as nested lists, and by
+    input how gradients compare with the truth."""
 
     engine: str
     dtype: str
@@ -257,6 +277,7 @@ class Reading:
     point: int | None
     output: object
     gradients: Mapping[str, object]
+    compared: Mapping[str, Comparison] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +294,9 @@ class TrainingResult:
 @dataclass(frozen=True, slots=True)
 class SpecResult:
     """Everything about one spec. `notes` are sentences for a person ("forward mode was left out
-    ..."). `ignored` counts by code the findings that --select and --ignore left out."""
+    ..."). `ignored` counts by code the findings that --select and --ignore left out. `graphs` has
+    runs of the program that were traced, those of engines with findings first. `curve` is there
+    where it was requested (`RunOptions.illustrated`)."""
 
     spec: str
     source: Source
@@ -288,6 +311,8 @@ class SpecResult:
     duration_s: float = 0.0
     output_name: str = "output"  # what the formula calls its output
     ignored: Mapping[str, int] = field(default_factory=dict)
+    graphs: tuple[Graph, ...] = field(default=(), compare=False)
+    curve: Curve | None = None
 
     @property
     def allowed(self) -> int:

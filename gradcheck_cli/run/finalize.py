@@ -9,12 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
     Failure,
     Training,
     modes_in,
 )
+from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.place import STDIN
@@ -45,6 +47,8 @@ class Found:
     trainings: list[Training] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     layers: list[LayerAnswer] = field(default_factory=list)
+    graphs: list[Graph] = field(default_factory=list)
+    curve: Curve | None = None
     duration_s: float = 0.0
 
 
@@ -73,6 +77,8 @@ def settle(
         notes=(*plan.notes, *dict.fromkeys(found.notes), *unmatched(plan, found.layers)),
         duration_s=found.duration_s,
         output_name=spec.program.nodes[spec.program.output].name or "output",
+        graphs=tuple(found.graphs),
+        curve=found.curve,
     )
 
 

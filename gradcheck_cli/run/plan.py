@@ -42,12 +42,13 @@ class PointPlan:
     """One spec at one point in one dtype: the problems for every engine, and the truth they face.
 
     `case` is what is known before any is solved: its evaluations are the answers of engines that
-    were asked by name for what they cannot do.
+    were asked by name for what they cannot do. `illustrated`: pictures are made of this one.
     """
 
     case: Case
     problems: Mapping[str, tuple[Problem, ...]]
     truth: TruthRequest
+    illustrated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,12 @@ def _with_looks(plan: Plan, engines: Mapping[str, Registered], options: RunOptio
     spec, here = plan.spec, set(plan.engines) - plan.without
     notes = dict.fromkeys(_said(plan.placement, here))  # in order, each once
     looks = []
+    widest = max(plan.dtypes, key=lambda dtype: FORMATS[dtype].bits)
     for point in range(len(spec.points)):
         for dtype in plan.dtypes:
             look, left_out = _look(plan, point, dtype, engines, options)
-            looks.append(look)
+            drawn = options.illustrated and not point and dtype == widest
+            looks.append(replace(look, illustrated=drawn))
             notes.update(dict.fromkeys(left_out))
     if spec.train and len(spec.points) > 1:
         notes[f"the training path starts at points[0], the first of {len(spec.points)}"] = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.case import CurveRequest, TruthRequest
+from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Training, TrainingProblem
 from gradcheck_cli.domain.fixes import FixRequest, Screened
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
@@ -15,6 +16,7 @@ from gradcheck_cli.engines.errors import EngineFault
 
 _KINDS: dict[type, tuple[type, ...]] = {
     TruthRequest: (Truth, Failure),
+    CurveRequest: (Curve, Failure),
     FixRequest: (Screened, Failure),
     LayerProblem: (LayerAnswer,),
 }

@@ -53,7 +53,7 @@ class Work:
         self.waiting = 0
         self.seconds: dict[str | None, float] = {}
         self.looks = [
-            Formula(look.case, look.problems, look.truth)
+            Formula(look.case, look.problems, look.truth, look.illustrated)
             for look in plan.looks
             if look.case.evaluations or any(look.problems.values())
         ]
@@ -107,6 +107,8 @@ class Work:
             found.notes += part.notes
         for look in self.looks:
             found.readings += readings_of(look.case)
+            found.graphs += look.graphs
+            found.curve = found.curve or look.curve
         for layer in layers:
             found.checks += layer.checks
             found.readings += layer.readings

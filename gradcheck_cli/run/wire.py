@@ -25,11 +25,22 @@ _DOMAIN = "gradcheck_cli.domain."
 _CLASSES = {
     "evaluation": ("Evaluation", "Failure", "Gradient", "Operation", "Trace", "Training"),
     "case": ("TruthRequest",),
+    "curve": ("Curve", "Line"),
     "fixes": ("Candidate", "Screened", "Target", "Trial", "TrialPoint"),
     "layer": ("LayerAnswer", "Meant"),
     "place": ("Place", "Source", "Span"),
     "program": ("CustomGradient", "Node", "Program"),
-    "report": ("Cause", "Check", "Entry", "Finding", "Fix", "Indexing", "Pass", "Reading"),
+    "report": (
+        "Cause",
+        "Check",
+        "Comparison",
+        "Entry",
+        "Finding",
+        "Fix",
+        "Indexing",
+        "Pass",
+        "Reading",
+    ),
     "truth": ("Cost", "Documented", "Guard", "Hull", "Truth", "TruthBlock"),
 }
 _MODULES = {name: module for module, names in _CLASSES.items() for name in names}

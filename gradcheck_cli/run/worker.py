@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 OURS = {
     "TruthRequest": "the truth could not be computed",
+    "CurveRequest": "the curve of differences could not be drawn",
     "FixRequest": "fixes could not be screened",
 }
 """Questions that no user's code and no framework takes part in, and what their failure means."""
@@ -171,6 +172,10 @@ def _asked(engine: Engine, question: Any) -> Any:
         from gradcheck_cli.truth import compute
 
         return compute(question)
+    if kind == "CurveRequest":
+        from gradcheck_cli.truth.difference_curve import curve
+
+        return curve(question)
     if kind == "FixRequest":
         from gradcheck_cli.truth.screening import screen
 

@@ -15,7 +15,7 @@ def test_every_screen_of_the_guide_is_what_is_printed(tmp_path: Path) -> None:
     assert spec is not None
     (tmp_path / "sigmoid.yaml").write_text(spec[1], "utf-8")
     screens = list(SCREEN.finditer(GUIDE))
-    assert len(screens) == 3
+    assert len(screens) == 4
     for screen in screens:
         printed = call(*screen["command"].split(), cwd=tmp_path).out
         if screen["command"].startswith("curve"):

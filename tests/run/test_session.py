@@ -90,6 +90,21 @@ def test_a_wrong_spec_fails_and_can_be_repeated(spec: Read) -> None:
     assert all("--engine reference" in finding.repeat for finding in result.findings)
 
 
+def test_pictures_are_made_of_the_first_point_where_they_are_requested(spec: Read) -> None:
+    text = "inputs: {x: 100.0}\nmodel: 1 / exp(x)\npoints: [{x: 1.0}, {x: 100.0}]"
+    (plain,) = _report(run([spec(GOOD)], _options("reference"))).results
+    assert (plain.graphs, plain.curve) == ((), None)
+    drawn = _options("reference", illustrated=True)
+    right, unstable = _report(run([spec(GOOD), spec(text)], drawn)).results
+    (graph,) = right.graphs
+    assert (graph.engine, graph.dtype, graph.mode) == ("reference", "float64", "reverse")
+    assert float(graph.derivatives[graph.program.inputs["x"]]) == 4
+    assert right.curve is not None
+    assert [line.scheme for line in right.curve.lines] == ["forward", "central"]
+    assert unstable.curve is not None
+    assert {graph.point for graph in unstable.graphs} == {0, 1}  # of the second, of an engine
+
+
 @pytest.mark.parametrize(
     ("engine", "code", "words"),
     [

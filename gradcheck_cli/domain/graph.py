@@ -1,0 +1,31 @@
+"""The computation graph of a program, with the numbers that one run had in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """`values` has the result of each node of `program` by its index, `derivatives` its cotangent
+    (reverse mode) or tangent (forward mode); a node without one is absent.
+
+    The cotangents are those of element `row` of the flattened output (None: of the sum of all), the
+    tangents those of element `column` of `input`.
+    """
+
+    program: Program
+    engine: str = ""  # empty: nothing was run, and there are no numbers
+    dtype: str = ""
+    mode: str = ""
+    point: int | None = None
+    row: int | None = 0
+    input: str | None = None
+    column: int = 0
+    values: Mapping[int, Array] = field(default_factory=dict)
+    derivatives: Mapping[int, Array] = field(default_factory=dict)

@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+
+from .calling import assert_snapshot, call, call_here
+
+SPEC = "name: sigmoid\ninputs: {x: -100}\nmodel: 1 / (1 + exp(-x))\n"
+LAYER = """
+name: twice
+inputs: {x: [0.5, 2.0]}
+implementations:
+  torch: {target: 'torch:sinh'}
+  jax: {target: 'jax.numpy:sinh'}
+"""
+
+
+def test_a_tree_with_the_numbers_of_a_run(tmp_path: Path) -> None:
+    screen = call_here("graph", "-", "--values", "--dtype", "float32", cwd=tmp_path, stdin=SPEC)
+    assert_snapshot(screen, "graph_values")
+
+
+@pytest.mark.parametrize(
+    ("written", "start"), [("dot", "digraph "), ("mermaid", "flowchart TD"), ("svg", "<svg ")]
+)
+def test_formats(written: str, start: str, tmp_path: Path) -> None:
+    screen = call_here("graph", "-", "--format", written, cwd=tmp_path, stdin=SPEC)
+    assert (screen.code, screen.out.startswith(start)) == (0, True)
+
+
+def test_layers_are_lifted_and_one_can_be_chosen(tmp_path: Path) -> None:
+    both = call_here("graph", "-", cwd=tmp_path, stdin=LAYER)
+    assert (both.code, both.out.count("└─ x")) == (0, 2)
+    assert "twice_jax" in both.out
+    svg = call_here("graph", "-", "--format", "svg", cwd=tmp_path, stdin=LAYER)
+    assert (svg.code, "2 graphs" in svg.err) == (2, True)
+    one = call_here("graph", "-", "--engine", "torch", cwd=tmp_path, stdin=LAYER)
+    assert (one.code, one.out.startswith("twice\n")) == (0, True)
+
+
+def test_a_layer_that_is_named_with_its_inputs(tmp_path: Path) -> None:
+    asked = ("graph", "torch:sinh", "--engine", "torch", "--input", "x=2", "--values")
+    screen = call_here(*asked, cwd=tmp_path)
+    assert (screen.code, "└─ x" in screen.out) == (0, True)
+
+
+def test_a_mistake_in_the_spec_is_shown(tmp_path: Path) -> None:
+    screen = call("graph", "-", cwd=tmp_path, stdin=SPEC.replace("exp(", "exq("))
+    assert (screen.code, screen.out) == (2, "")
+    assert "exq" in screen.err
