@@ -54,6 +54,40 @@ def number(value: bool | int | float) -> str:
     return repr(value)
 
 
+class Names:
+    """Names of a program's nodes, each given once."""
+
+    def __init__(self, program: Program) -> None:
+        self._taken = {node.name for node in program.nodes if node.name}
+        self._taken.update(TABLE)
+        self._given = set(program.inputs)
+        self._counts: Counter[str] = Counter()  # of fresh names, by their stem
+
+    def name(self, node: Node) -> str:
+        """The node's own; the later of two of one name gets another."""
+        name = node.name
+        if name is None or name in self._given:
+            name = self.fresh(name or "t")
+        self._given.add(name)
+        return name
+
+    def unique(self, name: str) -> str:
+        """The name, if nothing else has it; else another."""
+        if name in self._taken:
+            return self.fresh(name)
+        self._taken.add(name)
+        return name
+
+    def fresh(self, stem: str) -> str:
+        """The stem with the first number that makes it new."""
+        count = self._counts[stem] + 1
+        while f"{stem}{count}" in self._taken:
+            count += 1
+        self._counts[stem] = count
+        self._taken.add(f"{stem}{count}")
+        return f"{stem}{count}"
+
+
 class Printer:
     """Writes one program. `share`: what is used more than once gets a name.
 
@@ -63,36 +97,23 @@ class Printer:
     def __init__(self, program: Program, share: bool = True) -> None:
         self._program = program
         self._rules: dict[int, str] = {}  # id of a custom gradient -> the name of its function
-        self._taken = {node.name for node in program.nodes if node.name}
-        self._taken.update(TABLE)
-        self._counts: Counter[str] = Counter()  # of fresh names, by their stem
-        self._names = self._named(share)
+        self._naming = Names(program)
+        self._names = {index: self.named(index) for index in self._assigned(share)}
 
-    def _named(self, share: bool) -> dict[int, str]:
-        """Nodes that are assigned to a name; the later of two of one name gets another."""
+    def _assigned(self, share: bool) -> list[int]:
+        """Nodes that are assigned to a name."""
         nodes = self._program.nodes
         uses = Counter(arg for node in nodes for arg in node.args)
-        names: dict[int, str] = {}
-        given = set(self._program.inputs)
-        for index, node in enumerate(nodes):
-            if node.op in (INPUT, CONSTANT):
-                continue
-            if node.name is not None:
-                names[index] = node.name if node.name not in given else self._fresh(node.name)
-            elif share and uses[index] > 1:
-                names[index] = self._fresh("t")
-            else:
-                continue
-            given.add(names[index])
-        return names
+        return [
+            index
+            for index, node in enumerate(nodes)
+            if node.op not in (INPUT, CONSTANT)
+            and (node.name is not None or (share and uses[index] > 1))
+        ]
 
-    def _fresh(self, stem: str) -> str:
-        count = self._counts[stem] + 1
-        while f"{stem}{count}" in self._taken:
-            count += 1
-        self._counts[stem] = count
-        self._taken.add(f"{stem}{count}")
-        return f"{stem}{count}"
+    def named(self, index: int) -> str:
+        """The name to which a node is assigned."""
+        return self._naming.name(self._program.nodes[index])
 
     def lines(self) -> Iterator[str]:
         yield from self.functions()
@@ -121,10 +142,7 @@ class Printer:
         """The definitions of the functions with custom gradients."""
         for node in self._program.nodes:
             if node.custom is not None and id(node.custom) not in self._rules:
-                name = node.custom.name
-                if name in self._taken:
-                    name = self._fresh(name)
-                self._taken.add(name)
+                name = self._naming.unique(node.custom.name)
                 self._rules[id(node.custom)] = name
                 yield from self.function(node.custom, name)
 
@@ -135,11 +153,8 @@ class Printer:
     def _text(self, index: int, tightness: int) -> str:
         """The node as an operand, in brackets where it binds less tightly than `tightness`."""
         node = self._program.nodes[index]
-        if node.op == INPUT:
-            assert node.name is not None
-            return node.name
-        if index in self._names:
-            return self._names[index]
+        if node.op == INPUT or index in self._names:
+            return self.reference(index)
         text, binds = self._formula(node)
         return text if binds >= tightness else f"({text})"
 
@@ -164,16 +179,36 @@ class Printer:
             tight = _ATOM + 1 if inside.op == CONSTANT else binds
             return f"{sign}{self._text(node.args[0], tight)}", binds
         if node.op == "getitem":
-            return f"{self._text(node.args[0], _ATOM)}[{_index(node.keywords['index'])}]", _ATOM
+            parts = map(self._index_part, node.keywords["index"])
+            return f"{self._text(node.args[0], _ATOM)}[{', '.join(parts)}]", _ATOM
         if node.op == CUSTOM:
             assert node.custom is not None
             name = self._rules.get(id(node.custom), node.custom.name)
             return self.applied(name, [self._text(a, _LOOSEST) for a in node.args]), _ATOM
         return self.call(node, [self.argument(arg) for arg in node.args]), _ATOM
 
+    def reference(self, index: int) -> str:
+        """An input, or a node that was assigned, by its name."""
+        return self._names.get(index) or self._program.nodes[index].name or ""
+
+    def index_number(self, value: int) -> str:
+        """A number of an index."""
+        return str(value)
+
     def argument(self, index: int) -> str:
         """A node as an argument of a call."""
         return self._text(index, _LOOSEST)
+
+    def _index_part(self, part: Any) -> str:
+        if part is Ellipsis:
+            return "..."
+        if isinstance(part, slice):
+            bounds = [self._bound(part.start), self._bound(part.stop)]
+            return ":".join(bounds if part.step is None else [*bounds, str(part.step)])
+        return "None" if part is None else self.index_number(part)
+
+    def _bound(self, bound: int | None) -> str:
+        return "" if bound is None else self.index_number(bound)
 
     def _operator(self, node: Node) -> tuple[str, int]:
         sign, binds = _BINARY[node.op]
@@ -225,19 +260,6 @@ def _static(value: Any) -> str:
         inner = ", ".join(_static(one) for one in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     return number(value) if isinstance(value, float) else repr(value)
-
-
-def _index(index: tuple[Any, ...]) -> str:
-    return ", ".join(_index_part(part) for part in index)
-
-
-def _index_part(part: Any) -> str:
-    if part is Ellipsis:
-        return "..."
-    if isinstance(part, slice):
-        bounds = ["" if bound is None else str(bound) for bound in (part.start, part.stop)]
-        return ":".join(bounds) + ("" if part.step is None else f":{part.step}")
-    return str(part)
 
 
 def _function(rule: CustomGradient, name: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.engines.layer.lifting import LiftedLayer
-from gradcheck_cli.formula.printing import statements
+from gradcheck_cli.formula.folding import folded_statements
 
 
 def spec_text(name: str, layer: LiftedLayer) -> str:
@@ -32,7 +32,7 @@ def spec_text(name: str, layer: LiftedLayer) -> str:
         "inputs:",
         *(f"  {word}: {text}" for word, text in inputs.items()),
         "model: |",
-        *(f"  {line}" for line in statements(program).splitlines()),
+        *(f"  {line}" for line in folded_statements(program).splitlines()),
     ]
     return "\n".join(lines) + "\n"
 

@@ -8,6 +8,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.lifting import LiftedLayer
 from gradcheck_cli.engines.layer.loading import on_the_path
+from gradcheck_cli.engines.layer.readable import readable
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.plan import make_plan
 
@@ -33,7 +34,7 @@ def lift(spec: Spec, engine: str | None, seed: int) -> list[LiftedLayer]:
         with surroundings(), on_the_path(problem.implementation):
             subject = Subjects(home, problem).bound(DTYPE)
             try:
-                lifted, leaves = subject.lift(), subject.leaves
+                lifted, leaves = readable(subject.lift()), subject.leaves
             finally:
                 subject.close()
         layer = problem.implementation

@@ -157,9 +157,9 @@ class _Read:
         before = textwrap.dedent("".join(self.lines)).splitlines()
         span = Span(
             self.first + line - 1,
-            self.margin + _characters(before[line - 1], column) + 1,
+            self.margin + characters(before[line - 1], column) + 1,
             self.first + last - 1,
-            self.margin + _characters(before[last - 1], end or 0) + 1,
+            self.margin + characters(before[last - 1], end or 0) + 1,
         )
         return Place(source, span, _stretch(source, span))
 
@@ -240,14 +240,14 @@ def _place(code: CodeType, instruction: int, names: dict[str, Any] | None) -> Pl
     first_text, last_text = source.line(line), source.line(last)
     if begin is None or end is None or not first_text:
         begin, end = 0, len(first_text.encode())
-    column, end_column = _characters(first_text, begin), _characters(last_text, end)
+    column, end_column = characters(first_text, begin), characters(last_text, end)
     if begin == 0:
         column = len(first_text) - len(first_text.lstrip())
     span = Span(line, column + 1, last, end_column + 1)
     return Place(source, span, _stretch(source, span))
 
 
-def _characters(text: str, count: int) -> int:
+def characters(text: str, count: int) -> int:
     """How many characters so many bytes of UTF-8 are."""
     return len(text.encode()[:count].decode(errors="ignore"))
 

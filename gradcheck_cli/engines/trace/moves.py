@@ -43,12 +43,13 @@ def _from_one(x: Value, places: Array) -> Value:
         return x if shape == places.shape else ROWS["reshape"](x, shape=places.shape)
     for order in _orders(len(shape), shape, places.shape):
         if np.array_equal(own.transpose(order), places):
-            return ROWS["transpose"](x, axes=order)
+            reverse = order == tuple(reversed(range(len(shape))))
+            return ROWS["transpose"](x, axes=None if reverse else order)
     if _broadcasts(shape, places.shape) and np.array_equal(
         np.broadcast_to(own, places.shape), places
     ):
         return ROWS["broadcast_to"](x, shape=places.shape)
-    index = _slices(shape, places)
+    index = _index(shape, places)
     if index is not None and np.array_equal(own[index].ravel(), places.ravel()):
         part = ROWS["getitem"](x, index=index)
         same = shape_of(part) == places.shape
@@ -75,18 +76,53 @@ def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     return len(shape) <= len(wanted) and all(n in (1, m) for n, m in zip(shape, tail, strict=True))
 
 
-def _slices(shape: tuple[int, ...], places: Array) -> tuple[slice, ...] | None:
-    """The stretch of each axis that is met, with its step; None where steps differ."""
-    found = []
-    for size, met in zip(shape, np.unravel_index(places.ravel(), shape), strict=True):
+def _index(shape: tuple[int, ...], places: Array) -> tuple[int | slice, ...] | None:
+    """The stretch of each axis that is met, with its step, or the number of an axis that the
+    result does not have; None where steps differ."""
+    found: list[int | slice] = []
+    left = list(places.shape)  # of the result's axes: the last ones are those that are kept
+    for size, met in reversed([*zip(shape, np.unravel_index(places.ravel(), shape), strict=True)]):
         one = np.unique(met)
         steps = np.unique(np.diff(one))
         if len(steps) > 1:
             return None
+        if len(one) == 1 and left[-1:] != [1]:
+            found.append(int(one[0]))
+            continue
+        left = left[:-1]
         step = int(steps[0]) if len(steps) else 1
-        whole = len(one) == size
-        found.append(slice(None) if whole else slice(int(one[0]), int(one[-1]) + 1, step))
-    return tuple(found)
+        stretch = slice(int(one[0]), int(one[-1]) + 1, step if step > 1 else None)
+        found.append(slice(None) if len(one) == size else stretch)
+    return _written(found)
+
+
+def without_axes(
+    index: tuple[Any, ...], shape: tuple[int, ...], wanted: tuple[int, ...]
+) -> tuple[Any, ...] | None:
+    """The index that gives the result of another one, of this shape, without some of its axes of
+    one number each; None where that is not what the wanted shape is."""
+    if not all(isinstance(part, int | slice) for part in index):
+        return None
+    slices = sum(isinstance(part, slice) for part in index)
+    full = [*index, *[slice(None)] * (len(shape) - slices)]
+    left, lengths = list(wanted), list(shape)
+    found: list[int | slice] = []
+    for part in reversed(full):
+        length = lengths.pop() if isinstance(part, slice) else 0
+        if length == 1 and left[-1:] != [1]:
+            found.append(part.start or 0)
+            continue
+        if length and (not left or left.pop() != length):
+            return None
+        found.append(part)
+    return None if left else _written(found)
+
+
+def _written(reversed_index: list[int | slice]) -> tuple[int | slice, ...]:
+    """The index, without the whole axes at its end."""
+    while reversed_index and reversed_index[0] == slice(None):
+        reversed_index.pop(0)
+    return tuple(reversed(reversed_index))
 
 
 def _joined(parts: Sequence[Value], places: Array, starts: Sequence[Any]) -> Value | None:

@@ -15,7 +15,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Node, Program
-from gradcheck_cli.engines.trace.moves import taken
+from gradcheck_cli.engines.trace.moves import taken, without_axes
 from gradcheck_cli.formula.program import Builder
 from gradcheck_cli.formula.shapes import KINDS, wanted_kinds
 from reference_engine.op import TABLE
@@ -71,19 +71,33 @@ class ProgramWriter:
         with np.errstate(all="ignore"):
             value = op.on_arrays(values, keywords)
         places = tuple(x.node if isinstance(x, Symbol) else self._constant(x) for x in args)
+        name, places, keywords = self._shortest(op.name, places, keywords)
         kinds = [self._builder.nodes[i].kind for i in places]
         node = Node(
-            op.name,
+            name,
             places,
             dict(keywords),
             self.span,
             self.text or op.name,
             shape=value.shape,
             kind=_kind(value),
-            wants=wanted_kinds(op, kinds, _kind(value)),
+            wants=wanted_kinds(TABLE[name], kinds, _kind(value)),
             source=self.source,
         )
         return Symbol(self, value, self._builder.append(node))
+
+    def _shortest(
+        self, op: str, args: tuple[int, ...], keywords: dict[str, Any]
+    ) -> tuple[str, tuple[int, ...], dict[str, Any]]:
+        """The row, or one that does what it does after the row that gave its argument."""
+        inner = self._builder.nodes[args[0]] if op == "reshape" else None
+        if inner is not None and inner.op == "reshape":
+            return op, inner.args, keywords
+        if inner is not None and inner.op == "getitem":
+            index = without_axes(inner.keywords["index"], inner.shape, tuple(keywords["shape"]))
+            if index is not None:
+                return "getitem", inner.args, {"index": index}
+        return op, args, keywords
 
     def moved(
         self, move: Callable[[Sequence[Array]], Sequence[Array]], args: Sequence[Value]

@@ -20,7 +20,7 @@ def _turned(x: Any) -> Any:
 
 
 def _addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
-    return scaled(c, beta) + scaled(row("matmul")(a, b), alpha)
+    return scaled(row("matmul")(a, b), alpha) + scaled(c, beta)
 
 
 def _addbmm(c: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:

@@ -1,0 +1,269 @@
+"""Program -> formula text, with statements that repeat as a loop: `for i in range(3):`.
+
+Every statement is a template with holes: the names of other statements and of inputs, and the
+numbers of indices. A block of statements repeats where the templates of its turns are equal, and
+each hole is what it was, or the same statement of its own turn or of the turn before; numbers grow
+by equal steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+from itertools import count
+
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.formula.printing import Names, Printer
+
+_HOLE = re.compile("([\x01\x02])(-?[0-9]+);")
+_NODE, _NUMBER = "\x01", "\x02"
+
+
+def folded_statements(program: Program) -> str:
+    """The whole formula, which reads back as the same program."""
+    return "\n".join(_Writer(program).lines())
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """`template` is the text with _NODE and _NUMBER for its holes. A hole for a node has the place
+    of its statement, or a negative number for an input."""
+
+    node: int
+    template: str
+    holes: tuple[int, ...]
+
+    def kinds(self) -> list[str]:
+        return [character for character in self.template if character in (_NODE, _NUMBER)]
+
+    def nodes(self) -> list[int]:
+        """The holes for nodes."""
+        return [hole for kind, hole in zip(self.kinds(), self.holes, strict=True) if kind == _NODE]
+
+
+@dataclass(slots=True)
+class _Loop:
+    """Statements `first` to `end`, in turns of `size`. Of a hole (its statement in the turn, its
+    place there): `steps` by which a number grows, and `carried`, the statement of the turn before
+    whose value it is. `initial` is what such a value is before the first turn."""
+
+    first: int
+    size: int
+    turns: int = 1
+    steps: dict[tuple[int, int], int] = field(default_factory=dict)
+    carried: dict[tuple[int, int], int] = field(default_factory=dict)
+    initial: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        return self.first + self.turns * self.size
+
+    @property
+    def saved(self) -> int:
+        """How many lines fewer the loop has, at least."""
+        return (self.turns - 1) * self.size - 1 - len(self.initial)
+
+    def extend(self, statements: Sequence[_Statement]) -> None:
+        """As many turns as there are."""
+        while self.end + self.size <= len(statements) and all(
+            self._repeats(statements, line) for line in range(self.size)
+        ):
+            self.turns += 1
+
+    def _repeats(self, statements: Sequence[_Statement], line: int) -> bool:
+        one, next_ = (statements[self.end + line - back] for back in (self.size, 0))
+        return one.template == next_.template and all(
+            self._grows((line, hole), before, now)
+            if kind == _NUMBER
+            else self._refers((line, hole), before, now)
+            for hole, (kind, before, now) in enumerate(
+                zip(one.kinds(), one.holes, next_.holes, strict=True)
+            )
+        )
+
+    def _grows(self, hole: tuple[int, int], before: int, now: int) -> bool:
+        return self.steps.setdefault(hole, now - before) == now - before
+
+    def _refers(self, hole: tuple[int, int], before: int, now: int) -> bool:
+        """Whether the hole is the same value, the same line of its own turn, or of the turn before:
+        then from the line itself on, since the loop gives those above it their new values first."""
+        if now < self.first:
+            return now == before
+        line = now - (self.end - self.size)
+        if line >= self.size:
+            return now - before == self.size
+        if line < hole[0]:
+            return False
+        if self.turns > 1:
+            return now - before == self.size and self.carried.get(hole) == line
+        self.carried[hole] = line
+        return before < self.first and self.initial.setdefault(line, before) == before
+
+
+class _Templates(Printer):
+    """Writes holes in the place of names and of numbers of indices."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.definitions = list(self.functions())
+
+    def named(self, index: int) -> str:
+        return ""  # until it is known which statements share a name
+
+    def reference(self, index: int) -> str:
+        return f"{_NODE}{index};"
+
+    def index_number(self, value: int) -> str:
+        return f"{_NUMBER}{value};"
+
+    def statements(self) -> list[_Statement]:
+        """What is assigned, and the output."""
+        output = self._program.output
+        indices = [*self._names, *([] if output in self._names else [output])]
+        place_of = {index: place for place, index in enumerate(indices)}
+        found = []
+        for index in indices:
+            text = self.defined(index)
+            holes = [
+                int(number) if kind == _NUMBER else place_of.get(int(number), -1 - int(number))
+                for kind, number in _HOLE.findall(text)
+            ]
+            found.append(_Statement(index, _HOLE.sub(r"\1", text), tuple(holes)))
+        return found
+
+
+class _Writer:
+    def __init__(self, program: Program) -> None:
+        templates = _Templates(program)
+        self._definitions = templates.definitions
+        self._statements = templates.statements()
+        self._output = [one.node for one in self._statements].index(program.output)
+        self._uses = Counter(place for one in self._statements for place in one.nodes())
+        self._uses[self._output] += 1
+        self._loops = list(self._found())
+        self._program = program
+        self._names = {-1 - index: name for name, index in program.inputs.items()}
+        self._name_statements()
+
+    def lines(self) -> Iterator[str]:
+        yield from self._definitions
+        place = 0
+        for loop in self._loops:
+            yield from map(self._line, range(place, loop.first))
+            yield from self._loop(loop)
+            place = loop.end
+        yield from map(self._line, range(place, len(self._statements)))
+        if place > self._output or self._output + 1 < len(self._statements):
+            yield self._names[self._output]
+
+    def _line(self, place: int) -> str:
+        name, text = self._names.get(place), self._text(place)
+        return text if name is None else f"{name} = {text}"
+
+    def _loop(self, loop: _Loop) -> Iterator[str]:
+        variable = next(name for name in self._variables() if name not in self._names.values())
+        for line, place in loop.initial.items():
+            name = self._names[loop.first + line]
+            if name != self._names[place]:
+                yield f"{name} = {self._names[place]}"
+        yield f"for {variable} in range({loop.turns}):"
+        for line in range(loop.size):
+            place = loop.first + line
+            yield f"    {self._names[place]} = {self._text(place, loop, variable)}"
+
+    def _variables(self) -> Iterator[str]:
+        yield from "ijkn"
+        for number in count(1):
+            yield f"i{number}"
+
+    def _text(self, place: int, loop: _Loop | None = None, variable: str = "") -> str:
+        """The statement with its holes filled."""
+        one = self._statements[place]
+        texts = []
+        for hole, (kind, value) in enumerate(zip(one.kinds(), one.holes, strict=True)):
+            at = (place - loop.first, hole) if loop is not None else None
+            if loop is None or at is None:
+                texts.append(self._names[value] if kind == _NODE else str(value))
+            elif kind == _NUMBER:
+                texts.append(_linear(value, loop.steps[at], variable))
+            else:
+                before = loop.carried.get(at)
+                texts.append(self._names[value if before is None else loop.first + before])
+        filled = iter(texts)
+        return re.sub(f"[{_NODE}{_NUMBER}]", lambda _: next(filled), one.template)
+
+    def _name_statements(self) -> None:
+        """A name for each statement; one for all turns of a loop, and for what they begin with
+        where nothing else uses it."""
+        naming = Names(self._program)
+        first = {
+            loop.first + turn * loop.size + line: loop.first + line
+            for loop in self._loops
+            for turn in range(loop.turns)
+            for line in range(loop.size)
+        }
+        for loop in self._loops:
+            for line, place in loop.initial.items():
+                if place >= 0 and place not in first and self._only_begins(loop, line, place):
+                    first[place] = loop.first + line
+        for place, one in enumerate(self._statements):
+            node = self._program.nodes[one.node]
+            head = first.get(place, place)
+            if head == place == self._output and node.name is None:
+                continue  # the last line
+            if head not in self._names:
+                head_node = self._statements[head].node
+                self._names[head] = naming.name(self._program.nodes[head_node])
+            self._names[place] = self._names[head]
+
+    def _only_begins(self, loop: _Loop, line: int, place: int) -> bool:
+        """Whether a value is used as the initial one of this line alone."""
+        reads = sum(before == line for before in loop.carried.values())
+        others = sum(initial == place for initial in loop.initial.values())
+        return self._uses[place] == reads and others == 1
+
+    def _found(self) -> Iterator[_Loop]:
+        """The loops, one after the other."""
+        place = 0
+        while place < len(self._statements):
+            loop = self._shortest(place)
+            if loop is None:
+                place += 1
+                continue
+            later = map(self._shortest, range(place + 1, place + loop.size))
+            loop = max([loop, *filter(None, later)], key=lambda one: (one.saved, one.first))
+            yield loop
+            place = loop.end
+
+    def _shortest(self, first: int) -> _Loop | None:
+        """The loop of the shortest turns that begins with a statement and saves lines."""
+        for size in range(1, (len(self._statements) - first) // 2 + 1):
+            if self._statements[first].template != self._statements[first + size].template:
+                continue
+            loop = _Loop(first, size)
+            loop.extend(self._statements)
+            if loop.saved > 0 and not self._is_used_early(loop):
+                return loop
+        return None
+
+    def _is_used_early(self, loop: _Loop) -> bool:
+        """Whether what follows uses a value that a later turn replaces."""
+        early = range(loop.first, loop.end - loop.size)
+        return self._output in early or any(
+            place in early for one in self._statements[loop.end :] for place in one.nodes()
+        )
+
+
+def _linear(start: int, step: int, variable: str) -> str:
+    """A number that grows by equal steps."""
+    if step == 0:
+        return str(start)
+    term = variable if abs(step) == 1 else f"{abs(step)} * {variable}"
+    if step < 0:
+        return f"{start} - {term}"
+    if start == 0:
+        return term
+    return f"{term} + {start}" if start > 0 else f"{term} - {-start}"
