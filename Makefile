@@ -20,7 +20,7 @@ help:
 	@echo "make format  let ruff format the code"
 	@echo "make docs    write docs/codes and docs/ops anew"
 	@echo "make bench   measure what is claimed about speed, and what is found in known cases"
-	@echo "make snapshots  store the screens of tests/cli anew"
+	@echo "make snapshots  store the screens and reports of tests/cli and tests/report anew"
 	@echo "make clean   remove .venv and caches"
 
 # The examples hold gradients that fail, which is what they show: findings do not fail the demo.
@@ -43,7 +43,7 @@ draws: $(STAMP)
 	for _ in $$(seq $(DRAWS)); do FRESH_DRAWS=1 $(BIN)/python -m pytest -q -n 2 -m hypothesis || exit 1; done
 
 snapshots: $(STAMP)
-	UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/cli
+	UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/cli tests/report
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -47,13 +47,7 @@ def verdict(report: Report, fail_on: str = "error", exit_zero: bool = False) -> 
     codes = {finding.code for result in report.results for finding in result.findings}
     if report.errors or any(code.startswith(Families.SPEC) for code in codes):
         return USAGE
-    grave = {"error"} if fail_on == "error" else {"error", "warning"}
-    found = any(
-        result.status != "passed"
-        or any(finding.severity in grave and not finding.allowed for finding in result.findings)
-        for result in report.results
-    )
-    if found:
+    if any(result.fails_on(fail_on) for result in report.results):
         return PASSED if exit_zero else FOUND
     if not any(result.checks or result.trainings for result in report.results):
         return NOTHING_CHECKED

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO
 
 from gradcheck_cli.cli.streams import write_reason
 from gradcheck_cli.domain.errors import UsageError
@@ -23,11 +23,11 @@ class Output:
 
     A file is written beside its place under another name, and `keep` puts it there in one step: a
     run that is killed leaves the file of the run before. What is no regular file (a pipe, a
-    terminal, /dev/stdout) is written as the report comes. Raises UsageError for what cannot be
-    written.
+    terminal, /dev/stdout) is written as the report comes, and so is the end of a file that others
+    write to as well (`append`). Raises UsageError for what cannot be written.
     """
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, append: bool = False) -> None:
         self.name = "standard output" if file == STANDARD else file
         self.path: Path | None = None
         self.replaces = False
@@ -35,11 +35,11 @@ class Output:
         try:
             if file != STANDARD:
                 self.path = Path(os.path.realpath(file))
-            self.stream = self._opened(file)
+            self.stream = self._opened(file, append)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             raise self.failed(error) from error
 
-    def _opened(self, file: str) -> TextIO:
+    def _opened(self, file: str, append: bool) -> TextIO:
         if self.path is None:
             return sys.stdout
         direct = file.startswith(_OF_PROCESSES)
@@ -49,8 +49,9 @@ class Output:
             umask = os.umask(0)
             os.umask(umask)
             mode = stat.S_IFREG | 0o666 & ~umask
-        if direct or not stat.S_ISREG(mode):
-            return open(file, "w", encoding="utf-8", errors="backslashreplace")
+        if append or direct or not stat.S_ISREG(mode):
+            how: Literal["a", "w"] = "a" if append else "w"
+            return open(file, how, encoding="utf-8", errors="backslashreplace")
         self.replaces = True
         name = self.path.name[:100]  # a file's name has a greatest length
         import tempfile  # a run without reports does without

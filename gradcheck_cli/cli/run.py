@@ -84,7 +84,7 @@ def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
         raise UsageError("; ".join(failures))
     if not (report.results or report.errors or report.interrupted):
         talk(f"nothing was checked: no spec in {', '.join(job.paths)}")
-    return verdict(report, settings.value("fail-on", "error"), settings.value("exit-zero", False))
+    return verdict(report, report.fail_on, settings.value("exit-zero", False))
 
 
 def _checked(
@@ -138,9 +138,11 @@ def _printers(settings: Settings, stack: ExitStack) -> list[Printer]:
     color = settings.value("color")
     targets = [(settings.value("format", "full"), settings.value("output", STANDARD))]
     targets += [_format_and_file(text) for text in settings.value("report", ())]
+    step = os.environ.get("GITHUB_STEP_SUMMARY")
+    with_summary = step and any(name == "github" for name, _ in targets)
     printers = []
-    for name, file in targets:
-        output = stack.enter_context(Output(file))
+    for name, file in [*targets, *([("markdown", step)] if with_summary else [])]:
+        output = stack.enter_context(Output(file, append=file == step))
         style = style_for(output.stream, color, verbose=verbose, quiet=quiet)
         printers.append(Printer(open_writer(name, output.stream, style), output))
     return printers

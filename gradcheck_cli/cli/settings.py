@@ -266,5 +266,6 @@ class Settings:
             fail_fast=self.value("fail-fast", False),
             select=self.value("select", ()),
             ignore=self.value("ignore", ()),
+            fail_on=self.value("fail-on", "error"),
             show_framework_output=self.value("engine-output", False),
         )

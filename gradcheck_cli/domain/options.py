@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Generic, TypeVar
 
+from gradcheck_cli.domain.codes import Severity
 from gradcheck_cli.domain.difference import Difference
 from gradcheck_cli.domain.records import dataclass
 
@@ -44,6 +45,7 @@ class RunOptions:
     fail_fast: bool = False
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    fail_on: Severity = "error"
     show_framework_output: bool = False
     called: str = ""
     illustrated: bool = False  # a graph with numbers, and the curve of differences, of each formula

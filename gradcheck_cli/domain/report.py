@@ -319,6 +319,13 @@ class SpecResult:
         """How many findings the spec allows."""
         return sum(finding.allowed for finding in self.findings)
 
+    def fails_on(self, severity: str) -> bool:
+        """Whether a run fails because of this spec, where findings from `severity` on count."""
+        grave = {"error"} if severity == "error" else {"error", "warning"}
+        return self.status != "passed" or any(
+            finding.severity in grave and not finding.allowed for finding in self.findings
+        )
+
     @property
     def unchecked(self) -> bool:
         """Whether nothing was judged, and nothing went wrong: there is no gradient to judge."""
@@ -341,7 +348,7 @@ class SpecError:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run."""
+    """One run. Findings from the severity `fail_on` on make it fail."""
 
     version: str
     engines: Mapping[str, str]
@@ -352,3 +359,4 @@ class Report:
     interrupted: bool = False
     command: str = ""
     signal: int = 2  # that interrupted it, where one did; 2 is Ctrl-C
+    fail_on: Severity = "error"

@@ -14,6 +14,12 @@ FORMATS = {
     "full": ("full", "the screen: every finding with its cause and its fix"),
     "concise": ("concise", "a line for each finding, for editors and grep"),
     "json": ("json_report", "one object, whose schema `gradcheck schema report` prints"),
+    "junit": ("junit", "JUnit XML: a test for each spec"),
+    "sarif": ("sarif", "SARIF 2.1.0, for code scanning"),
+    "github": ("github", "annotations in the log of a GitHub action"),
+    "gitlab": ("gitlab", "a code quality report for GitLab"),
+    "markdown": ("markdown", "a comment on a pull request"),
+    "matrix": ("matrix", "a Markdown table of specs and engines"),
     "jsonl": ("jsonl", "a line of JSON for each spec when it ends, then one for the run"),
 }
 

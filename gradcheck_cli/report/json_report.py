@@ -54,6 +54,7 @@ def run_as_json(report: Report) -> dict[str, Any]:
             "engines": dict(report.engines),
         },
         "seed": report.seed,
+        "fail_on": report.fail_on,
         "duration_s": _number(report.duration_s),
         "interrupted": report.interrupted,
         "signal": signal.Signals(report.signal).name if report.interrupted else None,
@@ -69,10 +70,10 @@ def run_as_json(report: Report) -> dict[str, Any]:
         },
         "errors": [_error(error) for error in report.errors],
     }
-    return {key: _encodable(value) for key, value in whole.items()}
+    return {key: encodable(value) for key, value in whole.items()}
 
 
-def _encodable(value: Any) -> Any:
+def encodable(value: Any) -> Any:
     """With texts that UTF-8 can hold: a file's name may be any bytes, and many readers of JSON
     refuse a whole report for half a character."""
     if isinstance(value, str):
@@ -80,9 +81,9 @@ def _encodable(value: Any) -> Any:
             return value
         return value.encode("utf-8", errors="backslashreplace").decode("utf-8")
     if isinstance(value, list):
-        return [_encodable(one) for one in value]
+        return [encodable(one) for one in value]
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(one) for key, one in value.items()}
+        return {encodable(key): encodable(one) for key, one in value.items()}
     return value
 
 
@@ -99,7 +100,7 @@ def result_as_json(result: SpecResult) -> dict[str, Any]:
         "by_design": [_accepted(one) for one in result.by_design],
         "duration_s": _number(result.duration_s),
     }
-    return {key: _encodable(value) for key, value in whole.items()}
+    return {key: encodable(value) for key, value in whole.items()}
 
 
 def _accepted(one: Accepted) -> dict[str, Any]:

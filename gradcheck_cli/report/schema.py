@@ -41,6 +41,10 @@ def report_schema() -> Schema:
                 engines=_mapping(_TEXT, "Version of every engine that took part."),
             ),
             seed={"type": "integer"},
+            fail_on={
+                "description": "Findings from this severity on make the run fail.",
+                "enum": ["error", "warning"],
+            },
             duration_s={"type": "number", "minimum": 0},
             interrupted={
                 "description": "Whether the run ended early: specs that were not finished are not "

@@ -198,6 +198,7 @@ class _Session:
             duration_s=time.monotonic() - self._start,
             results=tuple(self._results[number] for number in sorted(self._results)),
             interrupted=interrupted,
+            fail_on=self._options.fail_on,
         )
 
 

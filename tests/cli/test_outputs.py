@@ -28,6 +28,15 @@ def test_a_report_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["r.json"]
 
 
+def test_the_end_of_a_file_that_others_write_to(tmp_path: Path) -> None:
+    path = tmp_path / "summary.md"
+    path.write_text("of another command\n")
+    with Output(str(path), append=True) as output:
+        output.stream.write("ours\n")
+        output.keep()
+    assert path.read_text() == "of another command\nours\n"
+
+
 def test_a_report_that_was_not_kept_leaves_nothing(tmp_path: Path) -> None:
     with Output(str(tmp_path / "r.json")) as output:
         output.stream.write("half")

@@ -90,6 +90,27 @@ def test_several_reports_of_one_run(folder: Path) -> None:
     assert json.loads((folder / "report.json").read_text("utf-8"))["summary"]["failed"] == 1
 
 
+def test_a_full_disk_is_an_error_and_the_other_reports_come(folder: Path) -> None:
+    reports = ("--report", "sarif=/dev/full", "--report", "junit=tests.xml")
+    screen = call_here("run", "wrong.yaml", *REFERENCE, *reports, cwd=folder)
+    assert screen.code == 2
+    assert "error: cannot write to /dev/full: No space left on device" in screen.err
+    assert "error[GC101]" in screen.out
+    assert 'failures="1"' in (folder / "tests.xml").read_text("utf-8")
+
+
+def test_annotations_add_a_summary_to_the_step_on_github(folder: Path) -> None:
+    step = folder / "step.md"
+    step.write_text("# Of another command\n", "utf-8")
+    env = {"GITHUB_STEP_SUMMARY": str(step)}
+    screen = call_here("run", "wrong.yaml", *REFERENCE, "--format", "github", cwd=folder, env=env)
+    assert screen.code == 1
+    assert screen.out.startswith("::error file=wrong.yaml,line=11,")
+    assert step.read_text("utf-8").startswith(
+        "# Of another command\n### gradcheck\n\n1 spec: 0 pas"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

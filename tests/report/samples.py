@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import (
@@ -267,4 +268,45 @@ def tried_fix() -> Fix:
         points=8,
         right=7,
         code={"torch": "import torch\n\n\ndef f(x):\n    return torch.exp(-x)"},
+    )
+
+
+STRANGE = "w[i] [/] [bold]x[/bold] `|` <b>&amp;</b> %0A::error:: \x1b[31m\u202e\x00 😀 \ud800\ufffe"
+"""What a name may hold that a terminal, markup, XML or JSON reads as more than letters."""
+
+
+def strange() -> Report:
+    """Names that hold everything, a path of 200 characters, and numbers that are none."""
+    source = Source(f"specs/{STRANGE}/{'long' * 33}.yaml", RECIPROCAL)
+    nan = replace(nan_finding("torch"), input=STRANGE, message=f"nan\nin {STRANGE}")
+    (entry,) = nan.entries
+    entries = tuple(
+        replace(entry, index=(place,), computed=value, truth=value, ulps=value)
+        for place, value in enumerate((math.inf, -math.inf, 0.0))
+    )
+    infinite = replace(nan, code="GC202", entries=entries, fix=tried_fix(), fingerprint="d4e5f6")
+    accepted = replace(nan, code="GC301", severity="note", allowed=True, reason=STRANGE)
+    result = replace(
+        reciprocal_exp(),
+        spec=STRANGE,
+        source=source,
+        findings=(nan, infinite, accepted),
+        notes=(STRANGE,),
+        ignored={"GC402": 2},
+    )
+    error = replace(spec_error(), path=source.path, source=source, message=STRANGE, key=STRANGE)
+    return report(result, errors=(error,))
+
+
+def many(count: int) -> Report:
+    """One failing spec for each finding."""
+    return report(
+        *(
+            replace(
+                reciprocal_exp(),
+                spec=f"s{number}",
+                findings=(replace(nan_finding("torch"), fingerprint=f"{number:x}"),),
+            )
+            for number in range(count)
+        )
     )

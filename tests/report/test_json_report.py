@@ -38,6 +38,7 @@ def test_the_keys_of_the_contract() -> None:
         "schema_version",
         "tool",
         "seed",
+        "fail_on",
         "duration_s",
         "interrupted",
         "signal",

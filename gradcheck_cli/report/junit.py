@@ -1,0 +1,85 @@
+"""JUnit XML, which CI services show as tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TextIO
+
+from junitparser import Attr, Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.report.blocks import title
+from gradcheck_cli.report.problems import Problem, problems_of, problems_of_mistakes
+from gradcheck_cli.report.style import Style, plain
+
+
+class Writer:
+    """A suite for each file, a test for each spec and for each mistake in a file. A test fails
+    where the spec makes the run fail; what else was found is its output."""
+
+    def __init__(self, stream: TextIO, style: Style) -> None:
+        self._stream = stream
+
+    def spec(self, result: SpecResult) -> None:
+        """Nothing yet: a suite says first how many of its tests fail."""
+
+    def finish(self, report: Report) -> None:
+        suites: dict[str, TestSuite] = {}
+        for path, case in _cases(report):
+            suites.setdefault(path, TestSuite(_xml(path))).append(case)
+        whole = JUnitXml("gradcheck")
+        for suite in suites.values():
+            suite.update_statistics()
+            whole.append(suite)
+        whole.update_statistics()
+        self._stream.write(whole.tostring().decode("utf-8") + "\n")
+
+
+class Case(TestCase):
+    """With the file of the spec, which GitLab links to."""
+
+    file = Attr()
+
+
+def _cases(report: Report) -> Iterable[tuple[str, Case]]:
+    for result in report.results:
+        yield result.source.path, _of_spec(result, report.fail_on)
+    for problem in problems_of_mistakes(report):
+        path = problem.path or "-"
+        case = _case(title(problem.code, problem.severity), path)
+        case.result = [_outcome(Error, [problem])]
+        yield path, case
+
+
+def _of_spec(result: SpecResult, fail_on: str) -> Case:
+    case = _case(result.spec, result.source.path, result.duration_s)
+    found = list(problems_of(result))
+    if result.fails_on(fail_on):
+        kind = Error if result.status == "error" else Failure
+        case.result = [_outcome(kind, found)]
+        return case
+    if result.unchecked:
+        case.result = [Skipped("nothing was checked")]
+    case.system_out = _xml("\n\n".join([*(problem.block for problem in found), *result.notes]))
+    return case
+
+
+def _case(name: str, path: str, seconds: float = 0.0) -> Case:
+    case = Case(_xml(name), classname=_xml(path), time=seconds)
+    case.file = _xml(path)
+    return case
+
+
+def _outcome(kind: type[Error | Failure], found: list[Problem]) -> Error | Failure:
+    """One outcome with all problems: many readers show the first of several alone."""
+    worst = found[0]
+    outcome = kind(_xml(worst.message), _xml(title(worst.code, worst.severity)))
+    outcome.text = _xml("\n\n".join(problem.block for problem in found))
+    return outcome
+
+
+def _xml(text: str) -> str:
+    """With nothing that XML 1.0 has no way to write."""
+    lines = (plain(line) for line in text.split("\n"))
+    return re.sub("[\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):x}", "\n".join(lines))

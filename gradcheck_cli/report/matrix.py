@@ -1,0 +1,114 @@
+"""A Markdown table of every spec on every engine, and why the cells of a row differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.report import Finding, Report, SpecResult
+from gradcheck_cli.report.blocks import code_name
+from gradcheck_cli.report.markdown import code
+from gradcheck_cli.report.style import Style, plain
+
+_REFUSED = f"refused: {Codes.UNSUPPORTED_OPERATION}"
+
+
+class Writer:
+    """A row a spec, a column an engine. The first column is about the point itself, whatever an
+    engine gives there."""
+
+    def __init__(self, stream: TextIO, style: Style) -> None:
+        self._stream = stream
+
+    def spec(self, result: SpecResult) -> None:
+        """Nothing yet: the columns are known at the end."""
+
+    def finish(self, report: Report) -> None:
+        engines = list(report.engines)
+        results = sorted(report.results, key=lambda result: result.source.path)
+        lines = [f"| | the point | {' | '.join(engines)} |", "|---" * (len(engines) + 2) + "|"]
+        for result in results:
+            cells = [_of_the_point(result), *(_cell(result, engine) for engine in engines)]
+            lines.append(f"| {code(result.spec)} | {' | '.join(cells)} |")
+        lines += [f"| {code(error.path)} | {error.code} |" for error in report.errors]
+        notes = [*_disagreements(results, engines), *_refusals(results)]
+        lines += ["", *(f"- {note}" for note in notes)] if notes else []
+        self._stream.write("\n".join(lines) + "\n")
+
+
+def _of(result: SpecResult, engine: str | None) -> list[Finding]:
+    return [finding for finding in result.findings if finding.engine == engine]
+
+
+def _of_the_point(result: SpecResult) -> str:
+    found = {f"{finding.code} {code_name(finding.code)}" for finding in _of(result, None)}
+    return ", ".join(sorted(found))
+
+
+def _cell(result: SpecResult, engine: str) -> str:
+    """ "pass", the codes that were found, or why there is neither."""
+    codes = sorted({finding.code for finding in _of(result, engine)})
+    if codes == [Codes.UNSUPPORTED_OPERATION]:
+        return _REFUSED
+    if codes:
+        return ", ".join(codes)
+    statuses = {check.status for check in result.checks if check.engine == engine}
+    trained = any(training.engine == engine for training in result.trainings)
+    if not statuses and not trained:
+        return "-"
+    return "pass" if statuses <= {"passed"} else "fail"
+
+
+def _disagreements(results: Sequence[SpecResult], engines: Sequence[str]) -> Iterator[str]:
+    """A line a row: which engines pass, what the others do, and what makes the difference."""
+    for result in results:
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for engine in engines:
+            if _cell(result, engine) not in ("-", _REFUSED):
+                groups.setdefault(tuple(_found(result, engine)), []).append(engine)
+        if len(groups) < 2:
+            continue
+        here = [f"here {finding.code}, {finding.message}" for finding in _of(result, None)]
+        parts = list(dict.fromkeys(here))
+        parts += [
+            f"{', '.join(names)}: {_blamed(result, names, '; '.join(found)) or 'pass'}"
+            for found, names in groups.items()
+        ]
+        yield f"{code(result.spec)}: {plain('. '.join(parts))}."
+
+
+def _found(result: SpecResult, engine: str) -> Iterator[str]:
+    """What was found of an engine: code, message, dtypes and points."""
+    places: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
+    for finding in _of(result, engine):
+        dtypes = places.setdefault((finding.code, finding.message), {})
+        points = dtypes.setdefault(finding.dtype or "", {})
+        if finding.point is not None:
+            points[str(finding.point)] = None
+    for (name, message), dtypes in sorted(places.items()):
+        shown = [f"{dtype} at points {', '.join(p)}" if p else dtype for dtype, p in dtypes.items()]
+        where = ", ".join(filter(None, shown))
+        yield f"{name} ({where}), {message}" if where else f"{name}, {message}"
+
+
+def _blamed(result: SpecResult, names: Sequence[str], found: str) -> str:
+    """The same, and the operations that are the cause."""
+    mine = [one.cause.op for one in result.findings if one.engine in names and one.cause]
+    causes = sorted({f"`{op}`" for op in mine})
+    return f"{found}; by {' and '.join(causes)}" if causes else found
+
+
+def _refusals(results: Sequence[SpecResult]) -> Iterator[str]:
+    """A line a reason: which specs an engine refuses."""
+    reasons: dict[tuple[str, str], dict[str, None]] = {}
+    for result in results:
+        refused: dict[str, str] = {}  # of each engine the first reason
+        for finding in result.findings:
+            if finding.code == Codes.UNSUPPORTED_OPERATION:
+                refused.setdefault(finding.engine or "", finding.message)
+        for engine, message in refused.items():
+            reasons.setdefault((engine, message), {})[result.spec] = None
+    for (engine, message), names in reasons.items():
+        of = code(next(iter(names))) if len(names) == 1 else f"{len(names)} specs"
+        yield f"{engine} refuses {of} ({Codes.UNSUPPORTED_OPERATION}): {plain(message)}."
