@@ -27,8 +27,8 @@ class ConfigurationError(UsageError):
         self.mistakes = tuple(mistakes)
 
 
-_FILES = ("output", "report")
-_GATE = ("exit-zero", "fail-on", "ignore", "select")
+_FILES = ("output", "report", "write-baseline")
+_GATE = ("baseline", "exit-zero", "fail-on", "ignore", "select")
 """What says which findings count. A run that is to run no code of users takes none of it, and no
 file's name, from a file that came with that code."""
 
@@ -64,7 +64,7 @@ def load_configuration(folder: Path | None = None, *, trusted: bool = True) -> d
 
 def _outward(path: Path, values: Mapping[str, Any]) -> list[str]:
     """The keys that name a file outside of the configuration's folder."""
-    targets = {"output": [values["output"]] if "output" in values else []}
+    targets = {name: [values[name]] for name in ("output", "write-baseline") if name in values}
     targets["report"] = [text.partition("=")[2] for text in values.get("report", ())]
     inside = path.parent.resolve()
     return [

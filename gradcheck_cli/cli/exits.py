@@ -44,7 +44,8 @@ def verdict(report: Report, fail_on: str = "error", exit_zero: bool = False) -> 
     if report.interrupted:
         return SIGNALLED + report.signal
     # A formula beside a layer may turn out to be a mistake of the spec when the layer is known.
-    codes = {finding.code for result in report.results for finding in result.findings}
+    findings = (finding for result in report.results for finding in result.findings)
+    codes = {finding.code for finding in findings if finding.severity == "error"}
     if report.errors or any(code.startswith(Families.SPEC) for code in codes):
         return USAGE
     if any(result.fails_on(fail_on) for result in report.results):

@@ -84,7 +84,27 @@ def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
         raise UsageError("; ".join(failures))
     if not (report.results or report.errors or report.interrupted):
         talk(f"nothing was checked: no spec in {', '.join(job.paths)}")
-    return verdict(report, report.fail_on, settings.value("exit-zero", False))
+    code = verdict(report, report.fail_on, settings.value("exit-zero", False))
+    return _with_baseline(code, report, settings)
+
+
+def _with_baseline(code: int, report: Report, settings: Settings) -> int:
+    """The exit code, after a baseline was written or what has gone from one was reported."""
+    from gradcheck_cli.cli.exits import FOUND, PASSED
+
+    new, known = settings.value("write-baseline"), settings.value("baseline")
+    whole = code in (PASSED, FOUND)
+    if not whole or not (new or known):
+        return code
+    from gradcheck_cli.cli.baseline import unmet, write_baseline
+
+    if new:
+        write_baseline(new, report)
+        return PASSED
+    if count := unmet(known, report):
+        were = "finding of it is" if count == 1 else "findings of it are"
+        talk(f"baseline {known}: {count} {were} there no more; --write-baseline {known} renews it")
+    return code
 
 
 def _checked(

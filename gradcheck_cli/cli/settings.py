@@ -104,6 +104,16 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting("ignore", CodeList(), "Leave these findings out.", several=True),
         Setting(
+            "baseline",
+            click.Path(),
+            "Count new findings only: those in this file are known (see --write-baseline).",
+        ),
+        Setting(
+            "write-baseline",
+            click.Path(),
+            "Write the findings of this run to a baseline, and exit with 0 for them.",
+        ),
+        Setting(
             "fail-on",
             Choice(("error", "warning")),
             "Exit with 1 for findings of this severity or worse; default: error.",
@@ -250,6 +260,10 @@ class Settings:
         return quiet, verbose
 
     def run_options(self) -> RunOptions:
+        """Raises UsageError for a baseline that cannot be read."""
+        baseline = self.value("baseline", "")
+        if baseline:
+            from gradcheck_cli.cli.baseline import read_baseline
         return RunOptions(
             engines=self.layered("engine"),
             dtypes=self.layered("dtype"),
@@ -267,5 +281,7 @@ class Settings:
             select=self.value("select", ()),
             ignore=self.value("ignore", ()),
             fail_on=self.value("fail-on", "error"),
+            baseline=read_baseline(baseline) if baseline else {},
+            baseline_file=baseline,
             show_framework_output=self.value("engine-output", False),
         )

@@ -218,6 +218,9 @@ class Codes:
         "error",
         "The output, or every input, is not floating-point.",
     )
+    UNUSED_ALLOW: Final = _code(
+        "GC908", "unused-allow", "warning", "What the spec allows is not found any more."
+    )
 
 
 class Families:
@@ -233,3 +236,9 @@ class Families:
 NOT_FINITE = (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.NON_FINITE_OUTPUT)
 UNSTABLE = (*NOT_FINITE, Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO, Codes.UNSTABLE_OUTPUT)
 """What another way of computing the same function may mend."""
+
+ENGINE_FAILED = (
+    *(Codes.ENGINE_RAISED, Codes.ENGINE_CRASHED, Codes.ENGINE_TIMED_OUT),
+    *(Codes.OUT_OF_MEMORY, Codes.INTERNAL),
+)
+"""What keeps other findings from being made."""

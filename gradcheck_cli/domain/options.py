@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Generic, TypeVar
 
@@ -30,7 +31,8 @@ class Layered(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """Options of `gradcheck run` that are not about printing. `called`: the command that runs the
-    specs again; empty: `gradcheck run` with the file of the spec."""
+    specs again; empty: `gradcheck run` with the file of the spec. `baseline` has how often each
+    fingerprint is known already, by the file `baseline_file`."""
 
     engines: Layered[tuple[str, ...]] = field(default_factory=Layered)
     dtypes: Layered[tuple[str, ...]] = field(default_factory=Layered)
@@ -46,6 +48,8 @@ class RunOptions:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     fail_on: Severity = "error"
+    baseline: Mapping[str, int] = field(default_factory=dict)
+    baseline_file: str = ""
     show_framework_output: bool = False
     called: str = ""
     illustrated: bool = False  # a graph with numbers, and the curve of differences, of each formula

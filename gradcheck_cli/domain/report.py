@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
@@ -150,7 +151,7 @@ class Finding:
     repeat: str = ""
     fingerprint: str = ""
     allowed: bool = False
-    reason: str = ""  # of the `allow` entry
+    reason: str = ""  # of the `allow` entry, or why it does not count
     place: Place | None = None
 
 
@@ -294,9 +295,10 @@ class TrainingResult:
 @dataclass(frozen=True, slots=True)
 class SpecResult:
     """Everything about one spec. `notes` are sentences for a person ("forward mode was left out
-    ..."). `ignored` counts by code the findings that --select and --ignore left out. `graphs` has
-    runs of the program that were traced, those of engines with findings first. `curve` is there
-    where it was requested (`RunOptions.illustrated`)."""
+    ..."). `suppressed` are findings that do not count; their `reason` says why: "--ignore GC2",
+    "--select GC1", "baseline known.json". `graphs` has runs of the program that were traced, those
+    of engines with findings first. `curve` is there where it was requested
+    (`RunOptions.illustrated`)."""
 
     spec: str
     source: Source
@@ -310,7 +312,7 @@ class SpecResult:
     notes: tuple[str, ...] = ()
     duration_s: float = 0.0
     output_name: str = "output"  # what the formula calls its output
-    ignored: Mapping[str, int] = field(default_factory=dict)
+    suppressed: tuple[Finding, ...] = ()
     graphs: tuple[Graph, ...] = field(default=(), compare=False)
     curve: Curve | None = None
 
@@ -327,9 +329,14 @@ class SpecResult:
         )
 
     @property
+    def ignored(self) -> Mapping[str, int]:
+        """How many findings of each code do not count."""
+        return dict(sorted(Counter(finding.code for finding in self.suppressed).items()))
+
+    @property
     def unchecked(self) -> bool:
         """Whether nothing was judged, and nothing went wrong: there is no gradient to judge."""
-        judged = self.checks or self.trainings or self.findings or self.ignored
+        judged = self.checks or self.trainings or self.findings or self.suppressed
         return self.status == "passed" and not judged
 
 

@@ -106,6 +106,7 @@ class Spec:
     matmul_precision: str | None = None
     device_span: Span | None = None
     engine_spans: tuple[Span, ...] = ()  # of `engines`, or else of `implementations`
+    identity: str = ""  # what fingerprints call it: its name, or what it checks where it has none
 
     @property
     def inputs(self) -> Mapping[str, Input]:

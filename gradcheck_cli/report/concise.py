@@ -9,6 +9,7 @@ from gradcheck_cli.report.blocks import finding_place, title
 from gradcheck_cli.report.entries import entry_label
 from gradcheck_cli.report.fixes import short_fix
 from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.summary import set_aside_words
 from gradcheck_cli.report.values import depth
 from gradcheck_cli.report.window import place
 
@@ -29,6 +30,8 @@ class Writer:
     def finish(self, report: Report) -> None:
         for error in report.errors:
             self._line(_error_line(error))
+        if words := set_aside_words(report):
+            self._line(f"gradcheck: {plain('; '.join(words))}")
 
     def _line(self, text: str) -> None:
         self._stream.write(text + "\n")

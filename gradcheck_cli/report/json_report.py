@@ -19,7 +19,13 @@ from gradcheck_cli.domain.report import (
 )
 from gradcheck_cli.report.blocks import code_name
 from gradcheck_cli.report.style import Style
-from gradcheck_cli.report.summary import allowed_count, finding_counts, ignored_counts, status_count
+from gradcheck_cli.report.summary import (
+    allowed_count,
+    finding_counts,
+    ignored_counts,
+    status_count,
+    suppressed_counts,
+)
 
 SCHEMA_VERSION = 1
 
@@ -67,6 +73,7 @@ def run_as_json(report: Report) -> dict[str, Any]:
             "findings": finding_counts(report),
             "allowed": allowed_count(report),
             "ignored": ignored_counts(report),
+            "suppressed": suppressed_counts(report),
         },
         "errors": [_error(error) for error in report.errors],
     }
@@ -96,6 +103,7 @@ def result_as_json(result: SpecResult) -> dict[str, Any]:
         "checks": [_check(check) for check in result.checks],
         "findings": [_finding(finding, result) for finding in result.findings],
         "ignored": dict(result.ignored),
+        "suppressed": [_finding(finding, result) for finding in result.suppressed],
         "unmatched_allows": list(result.unmatched_allows),
         "by_design": [_accepted(one) for one in result.by_design],
         "duration_s": _number(result.duration_s),
@@ -175,6 +183,7 @@ def _finding(finding: Finding, result: SpecResult) -> dict[str, Any]:
         "fingerprint": finding.fingerprint,
         "repeat": finding.repeat,
         "allowed": finding.allowed,
+        "reason": finding.reason or None,
     }
 
 

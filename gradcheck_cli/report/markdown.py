@@ -27,7 +27,7 @@ class Writer:
         """Nothing yet: the summary comes first."""
 
     def finish(self, report: Report) -> None:
-        parts = [f"### gradcheck\n\n{summary_line(report).plain}\n"]
+        parts = [f"### gradcheck\n\n{html.escape(summary_line(report).plain, quote=False)}\n"]
         found = [problem for problem in problems(report) if not problem.allowed]
         if self._style.quiet:
             found = [problem for problem in found if problem.severity != "note"]

@@ -25,7 +25,7 @@ _POINT: Schema = {
 }
 
 
-_IGNORED = "Findings by code that --select and --ignore left out."
+_IGNORED = "Findings by code that do not count: those of `suppressed`."
 
 
 def report_schema() -> Schema:
@@ -64,6 +64,9 @@ def report_schema() -> Schema:
                 findings=_mapping(_COUNT, "Findings by code, without the allowed ones."),
                 allowed={**_COUNT, "description": "How many findings specs allow."},
                 ignored=_mapping(_COUNT, _IGNORED),
+                suppressed=_mapping(
+                    _COUNT, "Their number by reason: --ignore GC2, --select GC1, baseline FILE."
+                ),
             ),
             results=_list(_result()),
             errors=_list(
@@ -130,6 +133,10 @@ def _result() -> Schema:
         ),
         findings=_list(_finding()),
         ignored=_mapping(_COUNT, _IGNORED),
+        suppressed={
+            **_list(_finding()),
+            "description": "What was found and does not count, each with its `reason`.",
+        },
         unmatched_allows={
             **_list(_TEXT),
             "description": "What the spec allows and nobody found, each as a sentence.",
@@ -218,6 +225,10 @@ def _finding() -> Schema:
         fingerprint=_TEXT,
         repeat=_TEXT,
         allowed={"type": "boolean"},
+        reason={
+            **_TEXT_OR_NULL,
+            "description": "Why the spec allows it, or why it does not count.",
+        },
     )
 
 

@@ -32,8 +32,6 @@ def status_lines(result: SpecResult, style: Style) -> list[Text]:
         lines += _all_rules(result, style)
     for note in result.notes:
         lines += labelled("note", note, style)
-    for allow in result.unmatched_allows:
-        lines += labelled("note", f"unused `allow`: {allow}", style)
     return lines
 
 

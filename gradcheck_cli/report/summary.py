@@ -9,6 +9,7 @@ from rich.text import Text
 from gradcheck_cli.domain.report import Report
 from gradcheck_cli.report.blocks import code_name
 from gradcheck_cli.report.numbers import seconds
+from gradcheck_cli.report.style import plain
 
 
 def finding_counts(report: Report) -> dict[str, int]:
@@ -22,8 +23,25 @@ def finding_counts(report: Report) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
+def suppressed_counts(report: Report) -> dict[str, int]:
+    """How many findings do not count, by the reason: "--ignore GC2", "baseline known.json"."""
+    findings = (finding for result in report.results for finding in result.suppressed)
+    return dict(sorted(Counter(finding.reason for finding in findings).items()))
+
+
+def set_aside_words(report: Report) -> list[str]:
+    """What was found and does not count: "8 findings ignored by --ignore GC201", "1 allowed"."""
+    allowed = allowed_count(report)
+    words = [f"{allowed} allowed"] if allowed else []
+    for reason, count in suppressed_counts(report).items():
+        noun = "finding" if count == 1 else "findings"
+        known = reason.startswith("baseline ")
+        words.append(f"{count} {noun} {'known by the' if known else 'ignored by'} {reason}")
+    return words
+
+
 def ignored_counts(report: Report) -> dict[str, int]:
-    """Findings by code that --select and --ignore left out."""
+    """Findings by code that do not count."""
     counts: Counter[str] = Counter()
     for result in report.results:
         counts.update(result.ignored)
@@ -61,11 +79,6 @@ def summary_line(report: Report) -> Text:
     if counts:
         told = ", ".join(f"{code} {code_name(code)} {number}" for code, number in counts.items())
         line.append(f"; {told}")
-    if allowed_count(report):
-        line.append(f"; {allowed_count(report)} allowed")
-    ignored = ignored_counts(report)
-    if ignored:
-        codes = ", ".join(ignored)
-        words = f"{sum(ignored.values())} ignored ({codes})"
-        line.append("; ").append(words, style="bold yellow")
+    for words in set_aside_words(report):
+        line.append("; ").append(plain(words), style="bold yellow")
     return line.append(f"; {seconds(report.duration_s)}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 
-from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.codes import CODES, ENGINE_FAILED, Codes
 from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
@@ -53,14 +53,21 @@ class Found:
 
 
 def settle(
-    plan: Plan, options: RunOptions, every_engine: Iterable[str], found: Found
+    plan: Plan,
+    options: RunOptions,
+    every_engine: Iterable[str],
+    found: Found,
+    known: Counter[str] | None = None,
 ) -> SpecResult:
-    """`every_engine` are all that would run by default, were they installed."""
+    """`every_engine` are all that would run by default, were they installed. `known` has how often
+    each fingerprint is left out as known already; what is left out is taken from it."""
     spec = plan.spec
     checks, findings = _through_the_gate(plan, found.checks, found.findings)
+    unused = list(_unmatched(plan, options, every_engine, findings))
+    findings = [*findings, *(_unused(allow, sentence) for allow, sentence in unused)]
     completed = [_completed(_allowed(one, spec.allow), plan, options) for one in findings]
-    shown = tuple(finding for finding in completed if _selected(finding.code, options))
-    ignored = Counter(finding.code for finding in completed if not _selected(finding.code, options))
+    judged = [_suppressed(one, options, Counter() if known is None else known) for one in completed]
+    shown = tuple(finding for finding, why in judged if not why)
     grave = any(finding.severity == "error" and not finding.allowed for finding in shown)
     status: Status = "failed" if grave else "passed"
     return SpecResult(
@@ -69,10 +76,10 @@ def settle(
         status=status,
         checks=tuple(checks),
         findings=shown,
-        ignored=dict(sorted(ignored.items())),
+        suppressed=tuple(replace(finding, reason=why) for finding, why in judged if why),
         readings=tuple(found.readings),
         trainings=tuple(end for path in found.trainings if (end := training_result(path))),
-        unmatched_allows=tuple(_unmatched(plan, options, every_engine, findings)),
+        unmatched_allows=tuple(f"line {allow.span.line}: {sentence}" for allow, sentence in unused),
         by_design=tuple(accepted(plan, found.layers)),
         notes=(*plan.notes, *dict.fromkeys(found.notes), *unmatched(plan, found.layers)),
         duration_s=found.duration_s,
@@ -104,9 +111,17 @@ def _through_the_gate(
     return held, [*findings, *mistakes]
 
 
-def _selected(code: str, options: RunOptions) -> bool:
-    wanted = not options.select or any(code.startswith(prefix) for prefix in options.select)
-    return wanted and not any(code.startswith(prefix) for prefix in options.ignore)
+def _suppressed(finding: Finding, options: RunOptions, known: Counter[str]) -> tuple[Finding, str]:
+    """The finding, and why it does not count (empty: it does)."""
+    for prefix in options.ignore:
+        if finding.code.startswith(prefix):
+            return finding, f"--ignore {prefix}"
+    if options.select and not any(finding.code.startswith(prefix) for prefix in options.select):
+        return finding, f"--select {','.join(options.select)}"
+    if known[finding.fingerprint] > 0 and not finding.allowed:
+        known[finding.fingerprint] -= 1
+        return finding, f"baseline {options.baseline_file}"
+    return finding, ""
 
 
 def _matches(allow: Allow, finding: Finding) -> bool:
@@ -127,25 +142,27 @@ def _allowed(finding: Finding, allows: Sequence[Allow]) -> Finding:
 
 def _unmatched(
     plan: Plan, options: RunOptions, every_engine: Iterable[str], findings: Sequence[Finding]
-) -> list[str]:
-    """Allows that match nothing, as sentences; not where what they speak of was not run."""
+) -> Iterator[tuple[Allow, str]]:
+    """Allows that match nothing, each with a sentence; not where what they speak of was not run, or
+    did not get to its end."""
     spec = plan.spec
-    if not spec.allow:
-        return []
+    if not spec.allow or any(finding.code in ENGINE_FAILED for finding in findings):
+        return
     expected = set(spec.engines or every_engine)
     all_dtypes = options.dtypes.override is None
     all_modes = options.modes.override is None
-    sentences = []
     for allow in spec.allow:
         ran = allow.engine in plan.engines if allow.engine else expected <= set(plan.engines)
         ran = ran and all_modes and (allow.dtype in plan.dtypes if allow.dtype else all_dtypes)
         if ran and not allow.shared and not any(_matches(allow, finding) for finding in findings):
             where = " ".join(part for part in (allow.engine, allow.dtype, allow.input) if part)
             what = f"{allow.code} {where}".strip()
-            sentences.append(
-                f"line {allow.span.line}: `{what}` matched no finding ({allow.reason})"
-            )
-    return sentences
+            yield allow, f"`{what}` matched no finding ({allow.reason})"
+
+
+def _unused(allow: Allow, sentence: str) -> Finding:
+    row = CODES[Codes.UNUSED_ALLOW]
+    return Finding(row.code, row.severity, sentence, allow.span)
 
 
 def _completed(finding: Finding, plan: Plan, options: RunOptions) -> Finding:
@@ -159,7 +176,7 @@ def _completed(finding: Finding, plan: Plan, options: RunOptions) -> Finding:
 def _fingerprint(finding: Finding, spec: Spec) -> str:
     """A name of the finding that stays equal from run to run, whatever its numbers."""
     parts = (
-        spec.name,
+        spec.identity or spec.name,
         finding.code,
         finding.engine,
         finding.dtype,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
@@ -71,6 +72,7 @@ class _Session:
         self._results: dict[int, SpecResult] = {}
         self._versions: dict[str, str] = {}
         self._told: set[str] = set()
+        self._known = Counter(options.baseline)
 
     def events(self, specs: Iterable[Spec]) -> Iterator[Event]:
         interrupted = False
@@ -171,7 +173,7 @@ class _Session:
     def _settled(self, work: Work) -> SpecResult:
         found = work.found()
         found.notes += self._broken_engines(work.plan)
-        return settle(work.plan, self._options, usual(self._registered), found)
+        return settle(work.plan, self._options, usual(self._registered), found, self._known)
 
     def _broken_engines(self, plan: Plan) -> list[str]:
         """Entry points that cannot be used, reported once a run; to name one is an error

@@ -188,6 +188,20 @@ def _keys() -> list[str]:
     return list(model.spec_schema()["fields"])
 
 
+def _identity(data: Keys[str, Any]) -> str:
+    """What stays of a spec where its file is renamed: its name, or else what it checks. Of its
+    layers that is their names: their files may be renamed, too."""
+    if "name" in data:
+        return str(data["name"])
+    forms = data.get("implementations", {})
+    targets = {
+        engine: (form["target"] if isinstance(form, dict) else form).rpartition(":")[2]
+        for engine, form in forms.items()
+    }
+    checked = [data.get(key) for key in ("inputs", "points", "constants", "model")]
+    return repr((checked, targets))
+
+
 class _Sense:
     """What the document's data mean: schema first, then values, then the formula over them."""
 
@@ -250,6 +264,7 @@ class _Sense:
             wrt=wrt,
             description=data.get("description", ""),
             pointed=inputs.pointed,
+            identity=_identity(data),
             **choice,
         )
 
@@ -293,6 +308,7 @@ class _Sense:
             model=model,
             constants={n: c for n, c in constants.items() if c is not None},
             power=data.get("power"),
+            identity=_identity(data),
             **choice,
         )
 

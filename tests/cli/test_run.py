@@ -224,7 +224,7 @@ def test_what_is_ignored_is_said_and_is_not_ok(tmp_path: Path) -> None:
     head, *_, summary = screen.out.splitlines()
     assert screen.code == 0
     assert head.startswith("part  s  value = 0, d/dx = inf  2 ignored (GC202, GC402)")
-    assert "1 spec: 1 passed; 2 ignored (GC202, GC402); " in summary
+    assert "1 spec: 1 passed; 2 findings ignored by --ignore GC; " in summary
     screen = call_here(*arguments, "--select", "GC1", "--format", "json", cwd=tmp_path)
     report = json.loads(screen.out)
     assert report["summary"]["ignored"] == {"GC202": 1, "GC402": 1}

@@ -38,6 +38,8 @@ VALUES = {
     "mode": ("forward", ("forward",)),
     "select": ("GC2,wrong-gradient", ("GC2", "GC101")),
     "ignore": ("gc401", ("GC401",)),
+    "baseline": ("known.json", "known.json"),
+    "write-baseline": ("known.json", "known.json"),
     "format": ("json", "json"),
     "output": ("out.txt", "out.txt"),
     "report": ("json=a.json", ("json=a.json",)),

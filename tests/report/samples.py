@@ -286,13 +286,14 @@ def strange() -> Report:
     )
     infinite = replace(nan, code="GC202", entries=entries, fix=tried_fix(), fingerprint="d4e5f6")
     accepted = replace(nan, code="GC301", severity="note", allowed=True, reason=STRANGE)
+    left_out = replace(nan, code="GC402", severity="warning", reason=f"--ignore {STRANGE}")
     result = replace(
         reciprocal_exp(),
         spec=STRANGE,
         source=source,
         findings=(nan, infinite, accepted),
         notes=(STRANGE,),
-        ignored={"GC402": 2},
+        suppressed=(left_out, left_out),
     )
     error = replace(spec_error(), path=source.path, source=source, message=STRANGE, key=STRANGE)
     return report(result, errors=(error,))

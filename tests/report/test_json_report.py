@@ -57,6 +57,7 @@ def test_the_keys_of_the_contract() -> None:
         "findings": {"GC101": 3, "GC201": 2, "GC401": 3},
         "allowed": 0,
         "ignored": {},
+        "suppressed": {},
     }
 
 
@@ -106,6 +107,7 @@ def test_a_finding_in_full() -> None:
         "fingerprint": "a1b2c3",
         "repeat": "gradcheck run reciprocal_exp.yaml --engine torch --dtype float32 --seed 0",
         "allowed": False,
+        "reason": None,
     }
 
 

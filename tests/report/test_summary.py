@@ -18,6 +18,9 @@ def test_codes_are_in_order() -> None:
 
 def test_what_does_not_count_is_counted() -> None:
     allowed = replace(samples.reciprocal_exp().findings[0], allowed=True)
-    result = replace(samples.quadratic(), findings=(allowed,), ignored={"GC201": 2, "GC402": 1})
+    reasons = ("--ignore GC2", "baseline known.json", "--ignore GC2")
+    suppressed = tuple(replace(allowed, allowed=False, reason=reason) for reason in reasons)
+    result = replace(samples.quadratic(), findings=(allowed,), suppressed=suppressed)
     line = summary_line(samples.report(result)).plain
-    assert "; 1 allowed; 3 ignored (GC201, GC402); " in line
+    known = "1 finding known by the baseline known.json"
+    assert f"; 1 allowed; 2 findings ignored by --ignore GC2; {known}; " in line

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.finalize import Found, settle, training_result
 from gradcheck_cli.run.plan import make_plan
+from gradcheck_cli.specfile import read
 
 Read = Callable[[str], Spec]
 TEXT = "name: mine\ninputs: {x: 2.0}\nmodel: |\n  y = x ** 2\n"
@@ -74,6 +77,16 @@ def test_but_not_where_its_engine_was_not_run(spec: Read) -> None:
     assert _settled(anyone, [], dtypes=Layered(override=("float16",))).unmatched_allows == ()
 
 
+def test_an_unused_allow_is_a_finding_at_its_place(spec: Read) -> None:
+    (finding,) = _settled(spec(ALLOW), []).findings
+    assert (finding.code, finding.severity, finding.span.line) == ("GC908", "warning", 5)
+    assert finding.message == "`GC201 torch` matched no finding (known)"
+
+
+def test_an_allow_is_not_unused_where_an_engine_failed(spec: Read) -> None:
+    assert _settled(spec(ALLOW), [_found("GC702")]).unmatched_allows == ()
+
+
 def test_an_ignored_finding_still_matches_its_allow(spec: Read) -> None:
     assert _settled(spec(ALLOW), [_found()], ignore=("GC2",)).unmatched_allows == ()
 
@@ -88,6 +101,58 @@ def test_codes_are_selected_and_ignored_by_prefix(spec: Read) -> None:
     assert codes(ignore=("GC203",)) == ["GC201", "GC302"]
     assert codes(select=("GC2",), ignore=("GC203",)) == ["GC201"]
     assert _settled(spec(TEXT), findings, select=("GC4",)).status == "passed"
+
+
+def test_what_is_left_out_stays_with_its_reason(spec: Read) -> None:
+    findings = [_found("GC201"), _found("GC203"), _found("GC302")]
+
+    def reasons(**settings: Any) -> dict[str, str]:
+        left_out = _settled(spec(TEXT), findings, **settings).suppressed
+        return {finding.code: finding.reason for finding in left_out}
+
+    assert reasons() == {}
+    assert reasons(ignore=("GC2",)) == {"GC201": "--ignore GC2", "GC203": "--ignore GC2"}
+    assert reasons(select=("GC201", "GC203")) == {"GC302": "--select GC201,GC203"}
+    assert reasons(select=("GC2",), ignore=("GC203",)) == {
+        "GC203": "--ignore GC203",
+        "GC302": "--select GC2",
+    }
+
+
+def test_a_baseline_knows_a_finding_as_often_as_it_has_it(spec: Read) -> None:
+    one = spec(TEXT)
+    found = [_found(), _found(point=1)]
+    first, _ = _settled(one, found).findings
+    options = RunOptions(baseline={first.fingerprint: 1}, baseline_file="known.json")
+    plan = make_plan(one, options, engines())
+    known = Counter(options.baseline)
+    result = settle(plan, options, (), Found(findings=found), known)
+    assert [f.point for f in result.findings] == [1]
+    assert [f.reason for f in result.suppressed] == ["baseline known.json"]
+    assert result.ignored == {"GC201": 1}
+    again = settle(plan, options, (), Found(findings=found), known)
+    assert len(again.findings) == 2
+
+
+def test_a_fingerprint_survives_moved_lines_and_a_renamed_file(tmp_path: Path) -> None:
+    """Where the spec has no name, what it checks stands for it."""
+    text = "inputs: {x: 2.0}\nmodel: x ** 2\n"
+
+    def fingerprint(file: str, text: str) -> str:
+        (tmp_path / file).write_text(text)
+        (one,), errors = read(str(tmp_path / file))
+        assert not errors
+        return _settled(one, [_found()]).findings[0].fingerprint
+
+    assert fingerprint("a.yaml", text) == fingerprint("b.yaml", f"# moved\n\n{text}")
+    assert fingerprint("a.yaml", text) != fingerprint("a.yaml", text.replace("2.0", "3.0"))
+    named = f"name: mine\n{text}"
+    assert fingerprint("a.yaml", named) == fingerprint("b.yaml", named.replace("2.0", "3.0"))
+    (tmp_path / "one.py").write_text("")
+    (tmp_path / "two.py").write_text("")
+    layer = "inputs: {x: 2.0}\nimplementations: {torch: one.py:Net}\n"
+    assert fingerprint("a.yaml", layer) == fingerprint("a.yaml", layer.replace("one", "two"))
+    assert fingerprint("a.yaml", layer) != fingerprint("a.yaml", layer.replace("Net", "Other"))
 
 
 def test_fingerprint_is_stable_and_tells_findings_apart(spec: Read) -> None:

@@ -1,0 +1,97 @@
+"""A baseline: the findings that a project knows already, in a file; later runs count new ones only.
+
+A finding is known by its fingerprint, which says neither a line nor a file's name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from gradcheck_cli.cli.outputs import Output
+from gradcheck_cli.cli.streams import talk
+from gradcheck_cli.cli.words import counted
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.report import Finding, Report, SpecResult
+
+SCHEMA_VERSION = 1
+_OURS = "baseline "
+"""How the reason of a finding begins that a baseline knows."""
+
+
+def read_baseline(file: str) -> dict[str, int]:
+    """How often each fingerprint is in a baseline. Raises UsageError."""
+    return dict(Counter(str(finding["fingerprint"]) for finding in _findings(file)))
+
+
+def _findings(file: str) -> list[dict[str, Any]]:
+    try:
+        data = json.loads(Path(file).read_text("utf-8"))
+    except OSError as error:
+        help = f"--write-baseline {file} writes it"
+        raise UsageError(f"cannot read the baseline {file}: {error.strerror}", help) from error
+    except ValueError as error:
+        raise UsageError(f"the baseline {file} is no JSON: {error}") from error
+    ours = isinstance(data, dict) and data.get("schema_version") == SCHEMA_VERSION
+    findings: Any = data.get("findings") if ours else None
+    whole = isinstance(findings, list) and all(
+        isinstance(one, dict) and "fingerprint" in one for one in findings
+    )
+    if not whole:
+        raise UsageError(f"{file} is no baseline", f"--write-baseline {file} writes one")
+    return list(findings)
+
+
+def write_baseline(file: str, report: Report) -> None:
+    """Writes what a report has of errors and warnings, and what a baseline left out of it. Raises
+    UsageError."""
+    found = [
+        _entry(finding, result)
+        for result in report.results
+        for finding in (*result.findings, *result.suppressed)
+        if _is_of_a_baseline(finding)
+    ]
+    found.sort(key=lambda entry: [str(value) for value in entry.values()])
+    data = {"schema_version": SCHEMA_VERSION, "findings": found}
+    with Output(file) as output:
+        output.put(json.dumps(data, indent=1, ensure_ascii=True) + "\n")
+    talk(f"wrote {counted(len(found), 'finding')} to {file}")
+
+
+def _is_of_a_baseline(finding: Finding) -> bool:
+    suppressed = bool(finding.reason) and not finding.allowed
+    if finding.allowed or finding.severity == "note":
+        return False
+    return not suppressed or finding.reason.startswith(_OURS)
+
+
+def _entry(finding: Finding, result: SpecResult) -> dict[str, Any]:
+    """What a person sees of it, and its fingerprint, by which it is known."""
+    return {
+        "spec": result.spec,
+        "code": finding.code,
+        "engine": finding.engine,
+        "dtype": finding.dtype,
+        "mode": finding.mode,
+        "input": finding.input,
+        "point": finding.point,
+        "fingerprint": finding.fingerprint,
+    }
+
+
+def unmet(file: str, report: Report) -> int:
+    """How many findings of a baseline are no more: their specs ran, on their engines, without."""
+    specs = {result.spec for result in report.results}
+    expected = Counter(
+        str(finding["fingerprint"])
+        for finding in _findings(file)
+        if finding.get("spec") in specs and finding.get("engine") in {None, *report.engines}
+    )
+    met = Counter(
+        finding.fingerprint
+        for result in report.results
+        for finding in (*result.findings, *result.suppressed)
+    )
+    return (expected - met).total()

@@ -1,0 +1,92 @@
+"""A baseline: what is known does not count, what is new does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .calling import Screen, call_here
+
+BAD = "inputs: {x: 100}\nmodel: 1 / exp(x)\n"
+OTHER = "inputs: {x: 2}\nmodel: 1 / exp(50 * x)\n"
+
+
+def run(folder: Path, *arguments: str) -> Screen:
+    return call_here("run", ".", "--engine", "reference", *arguments, cwd=folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "bad.yaml").write_text(BAD)
+    written = run(tmp_path, "--write-baseline", "known.json")
+    assert written.code == 0
+    assert "error[GC201]" in written.out
+    assert written.err == "wrote 2 findings to known.json\n"
+    return tmp_path
+
+
+def test_what_is_known_does_not_count_and_is_counted(folder: Path) -> None:
+    screen = run(folder, "--baseline", "known.json")
+    assert screen.code == 0
+    assert screen.out.startswith("part  bad")
+    assert "; 2 findings known by the baseline known.json; " in screen.out
+    concise = run(folder, "--baseline", "known.json", "--format", "concise").out
+    assert concise == "gradcheck: 2 findings known by the baseline known.json\n"
+    report = json.loads(run(folder, "--baseline", "known.json", "--format", "json").out)
+    assert report["summary"]["suppressed"] == {"baseline known.json": 2}
+    (result,) = report["results"]
+    assert [f["reason"] for f in result["suppressed"]] == ["baseline known.json"] * 2
+
+
+def test_what_is_new_counts(folder: Path) -> None:
+    (folder / "bad.yaml").rename(folder / "renamed.yaml")
+    (folder / "new.yaml").write_text(OTHER)
+    screen = run(folder, "--baseline", "known.json")
+    assert screen.code == 1
+    assert "FAIL  new" in screen.out
+    assert "part  renamed" in screen.out
+
+
+def test_a_baseline_is_renewed_with_what_it_knows(folder: Path) -> None:
+    (folder / "new.yaml").write_text(OTHER)
+    assert run(folder, "--baseline", "known.json", "--write-baseline", "known.json").code == 0
+    assert len(json.loads((folder / "known.json").read_text())["findings"]) > 2
+    assert run(folder, "--baseline", "known.json").code == 0
+
+
+def test_what_is_there_no_more_is_said(folder: Path) -> None:
+    (folder / "bad.yaml").write_text(BAD.replace("100", "1"))
+    screen = run(folder, "--baseline", "known.json")
+    assert screen.code == 0
+    assert screen.err == (
+        "baseline known.json: 2 findings of it are there no more; --write-baseline known.json "
+        "renews it\n"
+    )
+
+
+def test_a_run_that_did_not_get_to_its_end_writes_none(folder: Path) -> None:
+    before = (folder / "known.json").read_text()
+    (folder / "broken.yaml").write_text("model: [\n")
+    assert run(folder, "--write-baseline", "known.json").code == 2
+    assert (folder / "known.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "cannot read the baseline b.json"),
+        ("{", "is no JSON"),
+        ("[]", "is no baseline"),
+        ('{"schema_version": 2, "findings": []}', "is no baseline"),
+        ('{"schema_version": 1, "findings": [{"code": "GC201"}]}', "is no baseline"),
+    ],
+)
+def test_what_is_no_baseline_is_refused(text: str | None, words: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(BAD)
+    if text is not None:
+        (tmp_path / "b.json").write_text(text)
+    screen = run(tmp_path, "--baseline", "b.json")
+    assert (screen.code, screen.out) == (2, "")
+    assert words in screen.err
