@@ -99,10 +99,9 @@ def _norm(x: Objects, ord: float = 2, axis: Any = None, keepdims: bool = False) 
         return _lengths(_sum(x**2, axis, keepdims))
     if abs(ord) == np.inf:
         return _extreme_size(x, 1 if ord > 0 else -1, axis, keepdims)
-    size = np.abs(x)
     if ord == 1:
-        return _sum(size, axis, keepdims)
-    total = _sum(_powers(size, arb(ord)), axis, keepdims)
+        return _sum(CHOICES["abs"](x), axis, keepdims)
+    total = _sum(_powers(np.abs(x), arb(ord)), axis, keepdims)
     return _powers(total, 1 / arb(ord))
 
 

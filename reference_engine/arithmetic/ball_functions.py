@@ -203,6 +203,8 @@ def _bessel_i(x: Any, n: int) -> Any:
 def _bessel_moment(x: Any, k: int) -> Any:
     """(1 - D)^k I_0 times exp(-u) at u = |x|, with D^j I_0 = 2^-j sum of comb(j, i) I_(j - 2i)
     (DLMF 10.29.5)."""
+    if x == 0:
+        note_tie("length")
     u = abs(x)
     bessel = [u.bessel_i(j) for j in range(k + 1)]
     total = arb(0)
@@ -213,6 +215,8 @@ def _bessel_moment(x: Any, k: int) -> Any:
 
 
 def _i0e(x: Any) -> Any:
+    if x == 0:
+        note_tie("length")
     return (-abs(x)).exp() * x.bessel_i(0)
 
 

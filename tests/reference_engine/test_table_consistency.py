@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 
 import reference_engine
 from reference_engine import rules
+from reference_engine.arithmetic.arbs import NotInBalls
+from reference_engine.arithmetic.ball_choices import noting_ties
+from reference_engine.arithmetic.balls import exactly
 from reference_engine.op import INTERNAL, REQUIRED, TABLE, Composite, Op, find
 from tests.every import by_family
 from tests.reference_engine.samples import EXACT, RANDOM, SAMPLES, VALUES
@@ -227,3 +231,15 @@ def test_names_and_aliases_are_words_and_lead_to_one_row() -> None:
 def test_internal_rows_are_not_offered() -> None:
     assert not INTERNAL.keys() & TABLE.keys()
     assert all(find(name) is None for name in INTERNAL)
+
+
+@every_row
+def test_a_kink_of_a_row_is_a_tie_of_its_balls(row: Op) -> None:
+    """Else the convention of its derivative would be certified as the derivative."""
+    for point in row.points:
+        if point.kind not in ("kink", "tie"):
+            continue
+        arrays = [exactly(np.asarray(array, np.float64)) for array in point.at]
+        with noting_ties() as met, suppress(NotInBalls):
+            row(*arrays, **point.keywords)
+            assert met, f"{point.where} {dict(point.keywords)}"
