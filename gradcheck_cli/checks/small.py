@@ -194,7 +194,7 @@ def _overlaid(found: Truth, lifted: Truth) -> Truth:
     blocks = {key: _certified_entries(found.blocks[key], of) for key, of in lifted.blocks.items()}
     open_ = [key for key, one in blocks.items() if np.any(one.kind == PointKind.UNDECIDED)]
     reasons = {key: found.reasons[key] for key in open_ if key in found.reasons}
-    return replace(lifted, blocks=blocks, reasons=reasons, hulls={}, forward=found.forward)
+    return replace(lifted, blocks=blocks, reasons=reasons, hulls=found.hulls, forward=found.forward)
 
 
 def _certified_entries(found: TruthBlock, lifted: TruthBlock) -> TruthBlock:

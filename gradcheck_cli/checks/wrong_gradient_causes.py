@@ -44,6 +44,7 @@ from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import is_internal, one_line
 from gradcheck_cli.explain.blame.values import apart, number
 from gradcheck_cli.explain.findings import unexplained
+from gradcheck_cli.judge.kinks import MISFIT
 
 WRONG = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
 
@@ -410,6 +411,9 @@ def _overwritten(finding: Finding, cut: GradientBarrier) -> Cause:
 
 def _numbers(finding: Finding) -> tuple[str, str]:
     worst = finding.entries[0] if finding.entries else None
+    if worst is not None and worst.computed is not None and worst.truth is None:
+        _, _, how = finding.message.partition(MISFIT)
+        return number(worst.computed, 6), f"not one number here: {how}"
     if worst is None or worst.truth is None:
         return "nothing", "a gradient"
     if worst.computed is None:

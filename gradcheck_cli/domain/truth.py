@@ -56,6 +56,12 @@ class TruthBlock:
     confirmed: Array
     certified: Array
 
+    @property
+    def steepest(self) -> Array:
+        """The size of the derivative, at a kink of its steepest slope: of numbers as large it is
+        the rounded sum, even where they cancel."""
+        return np.asarray(np.fmax(np.abs(self.lower), np.abs(self.upper)))
+
     @classmethod
     def of(cls, value: Array, error: Array, **known: Array) -> TruthBlock:
         """A block of smooth entries with their bars (rows, columns). What is not `known` is left

@@ -57,7 +57,8 @@ def apart(case: Case) -> Iterable[tuple[Evaluation, str, int, int]]:
             if block is None or a.shape != b.shape or not np.any(block.kind):
                 continue
             open_ = np.isin(block.kind, (PointKind.KINK, PointKind.UNDECIDED))
-            places = np.argwhere(_differ(a, b, _rounding(block), FORMATS[case.dtype]) & open_)
+            fmt = FORMATS[case.dtype]
+            places = np.argwhere(_differ(a, b, _rounding(block, fmt), fmt) & open_)
             if len(places):
                 yield one, name, int(places[0, 0]), int(places[0, 1])
 
@@ -89,19 +90,22 @@ def _compare_modes(
         if mine is None or theirs is None or not (np.any(mine) and np.any(theirs)):
             continue
         undecided = np.isin(mine, open_kinds) & np.isin(theirs, open_kinds)
-        allowed = _rounding(case.truth.blocks[one.mode, name])
-        places = np.argwhere(_differ(a, b, allowed, FORMATS[case.dtype]) & undecided)
+        fmt = FORMATS[case.dtype]
+        allowed = _rounding(case.truth.blocks[one.mode, name], fmt)
+        places = np.argwhere(_differ(a, b, allowed, fmt) & undecided)
         if len(places):
             yield _disagreement(
                 case, Codes.MODES_DISAGREE, one, name, places, a, b, f"{one.mode}", f"{other.mode}"
             )
 
 
-def _rounding(block: TruthBlock) -> Array:
+def _rounding(block: TruthBlock, fmt: FloatFormat) -> Array:
     """How far apart rounding may leave two ways to compute the same entries: as far as each of
-    them may be off, C and R."""
+    them may be off, C and R, and a few ulps of the slopes that it is between."""
     cost = block.condition + block.floor
-    return np.asarray(2 * FIRST_ORDER_SLACK * np.where(np.isfinite(cost), cost, 0.0))
+    with np.errstate(all="ignore"):
+        ulps = FEW_ULPS * fmt.ulp(np.where(np.isfinite(block.steepest), block.steepest, 0.0))
+    return np.asarray(2 * (FIRST_ORDER_SLACK * np.where(np.isfinite(cost), cost, 0.0) + ulps))
 
 
 def _pairs(one: Evaluation, other: Evaluation) -> Iterable[tuple[str, Array, Array]]:

@@ -233,7 +233,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
     of_output = list(output_findings(case, evaluation))
     got.findings.extend(of_output)
     failed = any(f.severity == "error" for f in of_output)
-    convicted = outside_hull(case, evaluation)
+    apart = outside_hull(case, evaluation)
     for name in _names(case, evaluation):
         block = case.truth.blocks.get((evaluation.mode, name))  # type: ignore[union-attr]
         gradient = evaluation.gradients.get(name)
@@ -254,9 +254,8 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             repairable=_repairable(case, evaluation),
             documented=_documented(case, evaluation, name),
             unweighed=case.unweighed,
+            apart=apart.get(name, False),
         )
-        if name in convicted:
-            judged.verdict[convicted[name]] = Verdict.WRONG
         findings = list(engine_findings(case, evaluation, name, block, judged))
         got.findings.extend(findings)
         _merge_point(got, evaluation.mode, name, block, judged)

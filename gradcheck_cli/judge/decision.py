@@ -29,14 +29,15 @@ class Verdict(IntEnum):
     INFINITE = 3
     OVERFLOW = 4  # infinite, and the truth does not fit the dtype either
     WRONG = 5
-    UNDERFLOW = 6
-    PRECISION = 7
-    ILL_CONDITIONED = 8
-    DOCUMENTED = 9  # off by what the engine's documentation says
-    KINK = 10
-    UNDEFINED = 11
-    JUMP = 12
-    UNDECIDED = 13
+    APART = 6  # at a tie, and no generalised derivative together with its neighbours
+    UNDERFLOW = 7
+    PRECISION = 8
+    ILL_CONDITIONED = 9
+    DOCUMENTED = 10  # off by what the engine's documentation says
+    KINK = 11
+    UNDEFINED = 12
+    JUMP = 13
+    UNDECIDED = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Evidence:
     repairable: bool | None
     documented: TruthBlock | None
     unweighed: bool
+    apart: Mask | bool
 
     @cached_property
     def ulps(self) -> Array:
@@ -208,6 +210,7 @@ TABLE: tuple[Row, ...] = (
         wording.infinite,
     ),
     Row(Verdict.OVERFLOW, lambda e: e.overflows, Codes.INFINITE_GRADIENT, wording.infinite),
+    Row(Verdict.APART, lambda e: e.right & e.apart, Codes.WRONG_GRADIENT, wording.apart),
     Row(
         Verdict.KINK,
         lambda e: e.right & e.of_kind(PointKind.KINK),
@@ -292,6 +295,7 @@ def judge_block(
     repairable: bool | None = None,
     documented: TruthBlock | None = None,
     unweighed: bool = False,
+    apart: Mask | bool = False,
 ) -> Judged:
     """The verdict of every entry of one block.
 
@@ -300,9 +304,12 @@ def judge_block(
     `repairable` says whether rounding may spoil the worst entry, as its operations show: where it
     may not, the floor is known. None where nobody looked at them. `documented` is what the engine
     says that it gives, where that is no exact derivative. `unweighed`: the cost of rounding in
-    `block` is not known.
+    `block` is not known. `apart` marks entries at kinks that cannot be right together
+    (`kinks.outside_hull`).
     """
-    evidence = Evidence(g, block, wide, lost, fmt, tolerance, repairable, documented, unweighed)
+    evidence = Evidence(
+        g, block, wide, lost, fmt, tolerance, repairable, documented, unweighed, apart
+    )
     verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
     if evidence.all_right:
         return Judged(verdict, evidence.ulps)

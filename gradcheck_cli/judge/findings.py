@@ -14,7 +14,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Evaluation, Mode
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding, Indexing
-from gradcheck_cli.domain.thresholds import ERROR_BITS
+from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge.decision import OF_THE_ENGINE, OF_THE_POINT, Judged, Verdict
 from gradcheck_cli.judge.measures import Mask
@@ -180,7 +180,12 @@ def engine_findings(
             continue
         mode, places = evaluation.mode, np.argwhere(_told(verdict, judged))
         second = verdict is Verdict.WRONG and mode in SECOND
-        entries, more = entries_of(case, mode, name, block, places, g, judged.ulps)
+        truth, ulps = block, judged.ulps
+        if verdict is Verdict.APART:  # nothing is wrong with a slope of a kink alone
+            alone = ulps <= FEW_ULPS
+            truth = replace(block, value=np.where(alone, np.nan, block.value))
+            ulps = np.where(alone, np.nan, ulps)
+        entries, more = entries_of(case, mode, name, truth, places, g, ulps)
         about = About(case, mode, name, block, places, evaluation, judged.ulps, judged.in_float32)
         yield finding(
             case,

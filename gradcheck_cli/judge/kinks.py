@@ -7,32 +7,66 @@ is what tells the shares (1/2, 1/2) of a tie of max from (1, 1), which no subgra
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FEW_ULPS
-from gradcheck_cli.domain.truth import Hull, PointKind
+from gradcheck_cli.domain.truth import Hull, PointKind, Truth
+
+MISFIT = "they do not fit together: "
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Rows (rows,) whose gradient is outside of a hull, and <g, d> of all rows, `along`."""
+
+    hull: Hull
+    rows: Array
+    along: Array
+
+    def words(self) -> str:
+        """What is wrong, of the row that is farthest off."""
+        with np.errstate(all="ignore"):
+            off = np.fmax(self.hull.lower - self.along, self.along - self.hull.upper)
+        row = int(np.argmax(np.where(self.rows, off, -np.inf)))
+        low, high = float(self.hull.lower[row]), float(self.hull.upper[row])
+        slope = f"{high:.6g}" if high - low <= self.hull.error[row] else f"{low:.6g} to {high:.6g}"
+        signs = np.concatenate([np.ravel(weights) for weights in self.hull.direction.values()])
+        how = "all grow together" if np.all(signs >= 0) else "grow and shrink together"
+        return (
+            f"{MISFIT}where the tied inputs {how}, the slope is {slope}, "
+            f"and the gradient gives {self.along[row]:.6g}"
+        )
+
+
+def misses(case: Case, evaluation: Evaluation) -> Iterator[Miss]:
+    """The hulls that do not hold the gradient."""
+    if case.truth is None or evaluation.failure is not None:
+        return
+    for hull in case.truth.hulls.get(evaluation.mode, ()):
+        miss = _miss(case, case.truth, evaluation, hull)
+        if miss is not None and np.any(miss.rows):
+            yield miss
 
 
 def outside_hull(case: Case, evaluation: Evaluation) -> dict[str, Array]:
     """By input, a mask (rows, columns) of the entries at kinks that cannot be right together."""
     result: dict[str, Array] = {}
-    if case.truth is None or evaluation.failure is not None:
-        return result
-    for hull in case.truth.hulls.get(evaluation.mode, ()):
-        rows = _bad_rows(case, evaluation, hull)
-        if rows is None or not np.any(rows):
-            continue
-        for name, weights in hull.direction.items():
-            block = case.truth.blocks[evaluation.mode, name]
-            mask = rows[:, None] & (np.asarray(weights) != 0)[None] & (block.kind == PointKind.KINK)
+    for miss in misses(case, evaluation):
+        for name, weights in miss.hull.direction.items():
+            block = case.truth.blocks[evaluation.mode, name]  # type: ignore[union-attr]
+            mask = miss.rows[:, None] & (np.asarray(weights) != 0)[None]
+            mask = mask & (block.kind == PointKind.KINK)
             result[name] = result.get(name, np.zeros_like(mask)) | mask
     return result
 
 
-def _bad_rows(case: Case, evaluation: Evaluation, hull: Hull) -> Array | None:
+def _miss(case: Case, truth: Truth, evaluation: Evaluation, hull: Hull) -> Miss | None:
     fmt = FORMATS[case.dtype]
     total: Array = np.zeros(hull.lower.shape)
     size: Array = np.zeros(hull.lower.shape)
@@ -42,8 +76,9 @@ def _bad_rows(case: Case, evaluation: Evaluation, hull: Hull) -> Array | None:
             return None
         with np.errstate(all="ignore"):
             total = total + gradient.values @ weights
-            size = size + np.abs(gradient.values) @ np.abs(weights)
+            steepest = truth.blocks[evaluation.mode, name].steepest
+            size = size + np.fmax(np.abs(gradient.values), steepest) @ np.abs(weights)
     slack = hull.error + FEW_ULPS * fmt.ulp(size)
     with np.errstate(all="ignore"):
         outside = (total < hull.lower - slack) | (total > hull.upper + slack)
-    return np.asarray(outside & np.isfinite(total))
+    return Miss(hull, outside & np.isfinite(total), total)

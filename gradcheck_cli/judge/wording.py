@@ -9,6 +9,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Documented, PointKind, TruthBlock
+from gradcheck_cli.judge.kinks import misses
 from gradcheck_cli.judge.measures import Mask, accepted_errors
 
 
@@ -57,6 +58,12 @@ def wrong(about: About) -> str:
     if about.in_float32 is not None and np.all(about.in_float32[about.at]):
         where = "in float64, and rounding is not the cause: float32 has no such error"
     return f"{about.entries}: wrong {where}"
+
+
+def apart(about: About) -> str:
+    assert about.evaluation is not None
+    first = next(misses(about.case, about.evaluation))
+    return f"{about.entries}: {first.words()}"
 
 
 def nan(about: About) -> str:

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS, VAGUE_BAR, Step
-from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
+from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.truth.absorption import ABSORBED, absorbed
 from gradcheck_cli.truth.bisect_directions import confirm
@@ -27,6 +27,7 @@ from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 from gradcheck_cli.truth.resolving import UNRESOLVED, unresolved
 from gradcheck_cli.truth.safe_values import moved_inside, values_of
+from gradcheck_cli.truth.subdifferential import hulls_of
 from gradcheck_cli.truth.visibility import unseen_rows, words_of_bubbles, words_of_unseen
 from gradcheck_cli.truth.weighing import (
     Rounding,
@@ -113,15 +114,25 @@ class CallableTruth:
                 blocks[mode, leaf.name] = block if along is None else projected(block, along)
                 if reason:
                     reasons[mode, leaf.name] = reason
+        whole = [mode for mode, directions in names.items() if directions is None]
+        hulls = self._hulls({leaf.name: blocks[whole[0], leaf.name] for leaf in self.moving})
         return Truth(
             dtype=self.dtype,
             output=self.output,
             output_error=from_size(self.output, OPERATIONS, self.subject.digits),
             blocks=blocks,
             reasons=reasons,
+            hulls=dict.fromkeys(whole, hulls),
             forward=self.forward,
             duration_s=time.perf_counter() - started,
         )
+
+    def _hulls(self, blocks: Mapping[str, TruthBlock]) -> tuple[Hull, ...]:
+        """One-sided derivatives along directions through all entries at kinks, if there are
+        several."""
+        if sum(int(np.sum(block.kind == PointKind.KINK)) for block in blocks.values()) < 2:
+            return ()
+        return hulls_of(blocks, self.differences(), self._quick(False), self.seed)
 
     # Differences
 

@@ -27,7 +27,7 @@ def name_pattern(
     use; it is asked last.
     """
     finite = np.isfinite(g) & np.isfinite(truth)
-    if not np.all(finite) or not np.any(truth != 0):
+    if not np.all(finite) or not np.any(truth != 0) or np.all(np.abs(g - truth) <= fmt.ulp(truth)):
         return None
     if not np.any(g):
         return "all zeros"
