@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.gradcheck-installed
+BROWSER := $(VENV)/.browser-found
 TIMES := 1
 DRAWS := 10
 
@@ -27,10 +28,10 @@ help:
 demo: $(STAMP)
 	$(BIN)/gradcheck run specs/examples specs/layers/code --exit-zero
 
-test: $(STAMP)
+test: $(STAMP) $(BROWSER)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not exhaustive"
 
-test-all: $(STAMP)
+test-all: $(STAMP) $(BROWSER)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 plain: $(STAMP)
@@ -80,3 +81,11 @@ $(STAMP): pyproject.toml constraints.txt
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[all,dev]'
 	$(BIN)/python -m compileall -q gradcheck_cli reference_engine
 	touch $(STAMP)
+
+# The pages of the HTML report are tested in Chromium. On a fresh machine that is Debian's, where we may install it.
+$(BROWSER): $(STAMP)
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	  { echo "The tests of the HTML report need Chromium, and there is none here: apt-get install chromium" >&2; exit 1; }
+	touch $(BROWSER)

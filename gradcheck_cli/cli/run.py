@@ -19,7 +19,7 @@ from gradcheck_cli.cli.words import did_you_mean, skipped_words
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.options import Layered
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.report import FORMATS
+from gradcheck_cli.report import FORMATS, ILLUSTRATED
 
 if TYPE_CHECKING:
     from gradcheck_cli.cli.execution import Interrupts, Listener
@@ -75,8 +75,10 @@ def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
     wary = bool(context.params["no_user_code"])  # the configuration comes with that code
     settings = Settings(context, load_configuration(trusted=not wary))
     with ExitStack() as stack:
-        printers = _printers(settings, stack)
-        report = _checked(job, settings, printers, interrupts)
+        targets = _targets(settings)
+        printers = _printers(settings, targets, stack)
+        drawn = any(name in ILLUSTRATED for name, _ in targets)
+        report = _checked(job, settings, printers, interrupts, illustrated=drawn)
         for printer in printers:
             printer.end()
     failures = [printer.failure for printer in printers if printer.failure]
@@ -112,6 +114,8 @@ def _checked(
     settings: Settings,
     printers: Sequence[Printer],
     interrupts: Interrupts,
+    *,
+    illustrated: bool,
 ) -> Report:
     from gradcheck_cli import specfile
     from gradcheck_cli.cli.execution import execute, read_specs
@@ -123,7 +127,7 @@ def _checked(
     check_targets(outputs, files)
     errors = list(unreadable)
     told = f"gradcheck {shlex.join(sys.argv[1:])}"
-    options = replace(settings.run_options(), called=job.called)
+    options = replace(settings.run_options(), called=job.called, illustrated=illustrated)
     if job.engines:
         options = replace(options, engines=Layered(override=job.engines))
     user_code = not settings.value("no-user-code", False)
@@ -149,19 +153,26 @@ def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:
         yield spec
 
 
-def _printers(settings: Settings, stack: ExitStack) -> list[Printer]:
-    """The report that was requested and further ones."""
+def _targets(settings: Settings) -> list[tuple[str, str]]:
+    """Format and file of the report that was requested, and of further ones."""
+    further = settings.value("report", ())
+    main = settings.value("format", "full"), settings.value("output", STANDARD)
+    return [main, *map(_format_and_file, further)]
+
+
+def _printers(
+    settings: Settings, targets: Sequence[tuple[str, str]], stack: ExitStack
+) -> list[Printer]:
+    """What writes them; in a GitHub action, a summary of the step, too."""
     from gradcheck_cli.cli.listeners import Printer
     from gradcheck_cli.report import open_writer
 
     quiet, verbose = settings.verbosity()
     color = settings.value("color")
-    targets = [(settings.value("format", "full"), settings.value("output", STANDARD))]
-    targets += [_format_and_file(text) for text in settings.value("report", ())]
     step = os.environ.get("GITHUB_STEP_SUMMARY")
-    with_summary = step and any(name == "github" for name, _ in targets)
+    summaries = [("markdown", step)] if step and any(n == "github" for n, _ in targets) else []
     printers = []
-    for name, file in [*targets, *([("markdown", step)] if with_summary else [])]:
+    for name, file in [*targets, *summaries]:
         output = stack.enter_context(Output(file, append=file == step))
         style = style_for(output.stream, color, verbose=verbose, quiet=quiet)
         printers.append(Printer(open_writer(name, output.stream, style), output))

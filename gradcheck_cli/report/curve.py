@@ -113,25 +113,48 @@ def _and(found: tuple[float, float | None]) -> str:
 # (Okabe and Ito, Color Universal Design, 2008).
 _SIZE = (760, 520)
 _BOX = (80, 56, 732, 400)  # left, top, right, bottom of the plot
-_COLORS = {"forward": "#0072B2", "central": "#D55E00"}
+CURVE_STYLE = """
+.curve text{font:13px system-ui,sans-serif;fill:var(--ink,#1c2430)}
+.curve text.title{font-size:16px;font-weight:600}
+.curve .grid{stroke:var(--line,#dde2e8)}
+.curve .axes{fill:none;stroke:var(--line-strong,#8a94a3)}
+.curve .drawn{fill:none;stroke-width:1.5}
+.curve .usual{stroke-dasharray:4 4}
+.curve .best{fill:none}
+.curve .key{stroke-width:3}
+.curve .forward{stroke:var(--forward,#0072b2)}
+.curve .central{stroke:var(--central,#d55e00)}
+.curve circle.forward.point{fill:var(--forward,#0072b2)}
+.curve circle.central.point{fill:var(--central,#d55e00)}
+"""
+"""Of a page in which the picture stands."""
+_ALONE = """
+svg{background:#fff;color-scheme:light dark}
+@media (prefers-color-scheme:dark){svg{background:#14181f;--ink:#e3e8ef;--line:#2d3541;
+--line-strong:#7d8898;--forward:#56b4e9;--central:#f0883e}}
+"""
 
 
 def curve_svg(curve: Curve) -> str:
-    """The picture as a file of its own: SVG 1.1, no scripts, no fonts to load."""
+    """The picture as a file of its own, for light and dark screens."""
+    return curve_picture(curve).replace(">", f"><style>{CURVE_STYLE}{_ALONE}</style>", 1) + "\n"
+
+
+def curve_picture(curve: Curve) -> str:
+    """The picture, to stand in a page with CURVE_STYLE."""
     scales = _Scales(curve)
     width, height = _SIZE
-    title = escape(f"{curve.name}: error of a difference quotient, {curve.dtype}")
+    title = escape(plain(f"{curve.name}: error of a difference quotient, {curve.dtype}"))
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" font-family="sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="curve" role="img" '
+        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
         f"<title>{title}</title>",
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{_BOX[0]}" y="32" font-size="16" font-weight="bold">{title}</text>',
+        f'<text class="title" x="{_BOX[0]}" y="32">{title}</text>',
         *_grid(scales),
     ]
     for number, line in enumerate(curve.lines):
         parts += _drawn(scales, line, number)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return "\n".join([*parts, "</svg>"])
 
 
 def _at(x: float, y: float) -> tuple[float, float]:
@@ -144,14 +167,14 @@ def _grid(scales: _Scales) -> Iterator[str]:
     low, high = scales.steps
     for power in range(low, high + 1, _spacing(high - low)):
         x, _ = _at((power - low) / (high - low), 0)
-        yield f'<path d="M{x:.1f} {top}V{bottom}" stroke="#ddd"/>'
+        yield f'<path class="grid" d="M{x:.1f} {top}V{bottom}"/>'
         yield f'<text x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{_power(power)}</text>'
     low, high = scales.errors
     for power in range(low, high + 1, _spacing(high - low)):
         _, y = _at(0, (power - low) / (high - low))
-        yield f'<path d="M{left} {y:.1f}H{right}" stroke="#ddd"/>'
+        yield f'<path class="grid" d="M{left} {y:.1f}H{right}"/>'
         yield f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{_power(power)}</text>'
-    yield f'<path d="M{left} {top}V{bottom}H{right}" fill="none" stroke="black"/>'
+    yield f'<path class="axes" d="M{left} {top}V{bottom}H{right}"/>'
     middle = (left + right) / 2
     yield f'<text x="{middle:.0f}" y="{bottom + 44}" text-anchor="middle">step h</text>'
     turned = f"translate(22 {(top + bottom) / 2:.0f}) rotate(-90)"
@@ -164,20 +187,20 @@ def _power(exponent: int) -> str:
 
 
 def _drawn(scales: _Scales, line: Line, number: int) -> Iterator[str]:
-    color = _COLORS[line.scheme]
+    scheme = line.scheme
     places: Sequence[tuple[float, float]] = [_at(x, y) for x, y in scales.points(line)]
     if places:
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        yield f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>'
+        yield f'<polyline class="drawn {scheme}" points="{path}"/>'
     for x, y in places:
-        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{color}"/>'
-    words = f"{line.scheme} difference"
+        yield f'<circle class="point {scheme}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>'
+    words = f"{scheme} difference"
     if line.best is not None:
         words += f": best h = {_and(line.best)}; usual h = {_and(line.usual)}"
         x, y = _at(scales.place(line.usual[0]), 0)
-        yield f'<path d="M{x:.1f} {y}V{_BOX[1]}" stroke="{color}" stroke-dasharray="4 4"/>'
+        yield f'<path class="usual {scheme}" d="M{x:.1f} {y}V{_BOX[1]}"/>'
         x, y = _at(*scales.point(*line.best))
-        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="7" fill="none" stroke="{color}"/>'
+        yield f'<circle class="best {scheme}" cx="{x:.1f}" cy="{y:.1f}" r="7"/>'
     x, y = _BOX[0], 474 + 22 * number
-    yield f'<path d="M{x} {y}h24" stroke="{color}" stroke-width="3"/>'
+    yield f'<path class="key {scheme}" d="M{x} {y}h24"/>'
     yield f'<text x="{x + 32}" y="{y + 4}">{words}</text>'

@@ -65,17 +65,28 @@ def _bracketed(index: Sequence[int]) -> str:
     return f"[{','.join(str(part) for part in index)}]" if index else ""
 
 
-def entries_table(
+@dataclass(frozen=True, slots=True)
+class EntriesTable:
+    """The worst entries of a group of findings as texts, and how many `more` there are. Column 1
+    says who computed a number, where that is not the same for all (`tell_apart`)."""
+
+    header: list[str]
+    rows: list[list[str]]
+    more: int
+    tell_apart: bool
+
+
+def entries_of(
     group: Sequence[Finding], output: str, output_axes: int, style: Style
-) -> list[Text]:
-    """The worst entries of a group of findings, and how many more there are."""
+) -> EntriesTable | None:
+    """None where no entry is to be shown."""
     rows: dict[_Row, list[Finding]] = {}
     for finding in group:
         for entry in finding.entries:
             label = entry_label(finding, entry.index, output, output_axes)
             rows.setdefault(_row(label, entry, finding, style), []).append(finding)
     if not rows:
-        return []
+        return None
     shown = list(rows.items()) if style.verbose else list(rows.items())[:SHOWN_ROWS]
     more = len(rows) - len(shown) + sum(finding.more for finding in group)
     tell_apart = any(len(members) < len(group) for members in rows.values())
@@ -83,11 +94,22 @@ def entries_table(
     if all(finding.engine is None for finding in group):  # of the point, not of what was computed
         header, body = _only(["entry", header[-3], header[-2]], header, body)
         if all(cell == "-" for cells in body for cell in cells[1:]):
-            return []
-    lines = table_lines(header, body, style, indent=2, wrap=(1,) if tell_apart else ())
-    if more:
-        noun = "entry" if more == 1 else "entries"
-        lines.append(Text(f"  and {more} more {noun}", style=DIM))
+            return None
+    return EntriesTable(header, body, more, tell_apart)
+
+
+def entries_table(
+    group: Sequence[Finding], output: str, output_axes: int, style: Style
+) -> list[Text]:
+    """The worst entries of a group of findings, and how many more there are."""
+    table = entries_of(group, output, output_axes, style)
+    if table is None:
+        return []
+    wrap = (1,) if table.tell_apart else ()
+    lines = table_lines(table.header, table.rows, style, indent=2, wrap=wrap)
+    if table.more:
+        noun = "entry" if table.more == 1 else "entries"
+        lines.append(Text(f"  and {table.more} more {noun}", style=DIM))
     return lines
 
 

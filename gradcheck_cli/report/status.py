@@ -24,8 +24,8 @@ _MARGIN = 6
 
 def status_lines(result: SpecResult, style: Style) -> list[Text]:
     """`ok    quadratic  z = 11, dz/dx = 8  worst error 0 ulp  reference; float64; reverse`."""
-    mark, severity = _mark(result)
-    facts = [word for word in (_quality(result), _set_aside(result), _extent(result)) if word]
+    mark, severity = mark_of(result)
+    facts = [word for word in (quality_of(result), _set_aside(result), _extent(result)) if word]
     lines = _laid_out(mark, severity, result.spec, _values(result, style), facts, style)
     if style.verbose:
         lines += _all_values(result, style)
@@ -35,7 +35,8 @@ def status_lines(result: SpecResult, style: Style) -> list[Text]:
     return lines
 
 
-def _mark(result: SpecResult) -> tuple[str, str]:
+def mark_of(result: SpecResult) -> tuple[str, str]:
+    """A word for how a spec did, and its style."""
     if result.status == "failed":
         return "FAIL", SEVERITY_STYLE["error"]
     if result.status == "error":
@@ -70,7 +71,8 @@ def _values(result: SpecResult, style: Style) -> list[str]:
     ]
 
 
-def _quality(result: SpecResult) -> str:
+def quality_of(result: SpecResult) -> str:
+    """How many checks failed, or how well all of them passed."""
     if result.status != "passed":
         bad = sum(check.status != "passed" for check in result.checks)
         return f"{bad} of {len(result.checks)} checks failed" if bad else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -85,3 +86,15 @@ def labelled(
     head.append(label.ljust(column), style=LABEL)
     head.append(body[0])
     return [head, *(Text(" " * margin + line) for line in body[1:])]
+
+
+def unlabelled(lines: Iterable[Text], indent: int = 2, column: int = 6) -> list[tuple[str, str]]:
+    """The labels and texts of `labelled` lines; what was wrapped is one text again."""
+    parts: list[tuple[str, str]] = []
+    for line in lines:
+        label, text = line.plain[: indent + column].strip(), line.plain[indent + column :]
+        if label or not parts:
+            parts.append((label, text))
+        else:
+            parts[-1] = parts[-1][0], f"{parts[-1][1]}\n{text}"
+    return parts

@@ -1,0 +1,307 @@
+"""What the page says of one spec: its findings in words and numbers, its checks, and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.graph import Graph
+from gradcheck_cli.domain.program import INPUT
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Check, Comparison, Finding, Fix, Reading, SpecResult
+from gradcheck_cli.report.blocks import code_name, finding_place
+from gradcheck_cli.report.curve import curve_picture
+from gradcheck_cli.report.entries import entries_of
+from gradcheck_cli.report.graph import word_of_derivatives
+from gradcheck_cli.report.graph_svg import graph_svg
+from gradcheck_cli.report.groups import described, detail_of, grouped
+from gradcheck_cli.report.html.heat_map import heat_map, legend, level
+from gradcheck_cli.report.html.scatter import scatter
+from gradcheck_cli.report.numbers import FEW, PRECISION, significant, small_or_relative
+from gradcheck_cli.report.reasons import reason_lines
+from gradcheck_cli.report.status import mark_of, quality_of
+from gradcheck_cli.report.style import Style, unlabelled
+from gradcheck_cli.report.values import depth
+
+STYLE = Style(width=10_000)  # a page breaks lines by itself
+_MOST_MAPS = 4  # of one spec
+_MOST_GRAPHS = 3
+_MOST_FINDINGS = 40
+_OPEN_FINDINGS = 2  # the others are folded, so that the pictures are not far
+_LINES = 2  # of the source around the place of a finding
+
+WORDS = {
+    "FAIL": ("failed", "error"),
+    "ERROR": ("broke", "error"),
+    "warn": ("warning", "warning"),
+    "part": ("in part", "warning"),
+    "none": ("unchecked", "warning"),
+    "known": ("accepted", "note"),
+    "ok": ("passed", "ok"),
+}
+"""The mark of a spec's line: what a page calls it, and its colour."""
+
+
+def section(result: SpecResult, number: int, pictures: bool = True) -> dict[str, Any]:
+    """The values that the template of a spec is filled with."""
+    word, tone = WORDS[mark_of(result)[0]]
+    groups = grouped(result.findings)
+    shown = groups[:_MOST_FINDINGS]
+    return {
+        "id": f"spec-{number}",
+        "name": result.spec,
+        "path": result.source.path,
+        "status": result.status,
+        "word": word,
+        "tone": tone,
+        "quality": quality_of(result),
+        "seconds": result.duration_s,
+        "engines": list(_engines(result)),
+        "codes": list(dict.fromkeys(finding.code for finding in result.findings)),
+        "findings": [_finding(group, result) for group in shown],
+        "open_findings": _OPEN_FINDINGS,
+        "more_findings": sum(len(group) for group in groups[_MOST_FINDINGS:]),
+        "suppressed": Counter((one.code, one.reason) for one in result.suppressed).items(),
+        "checks": checks_table(result),
+        "notes": result.notes,
+        "maps": _maps(result) if pictures else [],
+        "graphs": _graphs(result) if pictures else [],
+        "curve": _curve(result) if pictures else None,
+        "pictures": pictures,
+    }
+
+
+def _engines(result: SpecResult) -> Iterator[dict[str, str]]:
+    """Each engine and how it did: the worst of its checks and findings."""
+    found: dict[str, str] = {check.engine: "ok" for check in result.checks}
+    for finding in result.findings:
+        if finding.engine and not finding.allowed:
+            before = found.get(finding.engine, "ok")
+            graver = finding.severity if finding.severity != "note" else "ok"
+            order = ("ok", "warning", "error")
+            found[finding.engine] = max(before, graver, key=order.index)
+    for check in result.checks:
+        if check.status != "passed" and found[check.engine] == "ok":
+            found[check.engine] = "known"
+    signs = {"ok": "✓", "warning": "!", "error": "✗", "known": "~"}
+    for name, tone in found.items():
+        yield {"name": name, "tone": tone, "sign": signs[tone]}
+
+
+def _finding(group: Sequence[Finding], result: SpecResult) -> dict[str, Any]:
+    first = group[0]
+    source, span = finding_place(first, result)
+    axes = depth(result.readings[0].output) if result.readings else 0
+    labelled = [("pattern", first.pattern)] if first.pattern else []
+    labelled += unlabelled(reason_lines(group, STYLE))
+    labelled += [("fix", f"none: {why}") for why in dict.fromkeys(f.no_fix for f in group) if why]
+    return {
+        "code": first.code,
+        "name": code_name(first.code),
+        "severity": first.severity,
+        "who": described(group),
+        "input": first.input,
+        "point": first.point,
+        "detail": detail_of(group),
+        "place": f"{source.path}:{span.line}:{span.column}",
+        "source": list(_source_lines(source.line, span.line, span.column, span.end_column)),
+        "table": entries_of(group, result.output_name, axes, STYLE),
+        "labelled": labelled,
+        "fixes": list(_fixes(group)),
+        "trace": first.detail,
+        "allowed": first.reason if first.allowed else None,
+        "repeat": first.repeat,
+    }
+
+
+def _source_lines(line: Any, number: int, start: int, end: int) -> Iterator[dict[str, Any]]:
+    """The marked line with its neighbours, in parts: before, marked, after."""
+    around = range(max(number - _LINES, 1), number + _LINES + 1)
+    there = [at for at in around if line(at).strip() or at == number]
+    for at in range(there[0], there[-1] + 1):
+        text = line(at)
+        cut = (start - 1, end - 1) if at == number else (len(text), len(text))
+        parts = text[: cut[0]], text[cut[0] : cut[1]], text[cut[1] :]
+        yield {"number": at, "parts": parts}
+
+
+def _fixes(group: Sequence[Finding]) -> Iterator[dict[str, Any]]:
+    """Each fix once: what to write, how far off it was before and after, and where it was tried."""
+    seen: dict[str, tuple[Finding, Fix]] = {}
+    for finding in group:
+        if finding.fix is not None:
+            seen.setdefault(finding.fix.model, (finding, finding.fix))
+    for finding, fix in seen.values():
+        dtype = finding.dtype or "float64"
+        yield {
+            "before": fix.before,
+            "after": fix.after,
+            "custom": fix.custom,
+            "bars": [
+                ("before", *_bar(fix.ulps_before, dtype)),
+                ("after", *_bar(fix.ulps_after, dtype)),
+            ],
+            "value": None if fix.value is None else significant(fix.value, 9),
+            "who": f"{finding.engine or ''} {dtype}".strip(),
+            "right": fix.right,
+            "points": fix.points,
+            "condition": fix.condition,
+            "kink": fix.kink,
+            "rules": fix.rules,
+            "code": dict(fix.code),
+        }
+
+
+def _bar(ulps: float | None, dtype: str) -> tuple[float, str, str]:
+    """The width of a bar in per cent of all digits, the error in words, its level."""
+    if ulps is None or not math.isfinite(ulps):
+        return 100.0, "no number", "x"
+    bits = PRECISION[dtype] - 1
+    width = max(math.log2(max(ulps, 1.0)) / bits * 100, 1.5)
+    return min(width, 100.0), small_or_relative(ulps, dtype), level(ulps, dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class ChecksTable:
+    """Worst errors: a row for each engine, dtype, mode and point, a column for each input. A cell
+    has its text, its level, and whether the check failed."""
+
+    inputs: list[str]
+    rows: list[tuple[str, list[tuple[str, str, str] | None]]]
+
+
+def checks_table(result: SpecResult) -> ChecksTable:
+    """The checks of a spec, every one of them."""
+    inputs = list(dict.fromkeys(check.input for check in result.checks))
+    rows: dict[str, dict[str, Check]] = {}
+    for check in result.checks:
+        point = "" if check.point is None else f" points[{check.point}]"
+        rows.setdefault(f"{check.engine} {check.dtype} {check.mode}{point}", {})[check.input] = (
+            check
+        )
+    return ChecksTable(
+        inputs,
+        [
+            (who, [_cell(mine[name]) if name in mine else None for name in inputs])
+            for who, mine in rows.items()
+        ],
+    )
+
+
+def _cell(check: Check) -> tuple[str, str, str]:
+    if check.max_ulps is not None:
+        text, mark = (
+            small_or_relative(check.max_ulps, check.dtype),
+            level(check.max_ulps, check.dtype),
+        )
+    elif check.status == "passed":
+        text, mark = ", ".join(one.rule for one in check.passed_by) or "no error known", "u"
+    else:
+        text, mark = "no number", "x"
+    if check.status == "passed" and check.passed_by:
+        mark = "0" if mark == "0" else "u"
+    return text, mark, check.status
+
+
+def _maps(result: SpecResult) -> list[dict[str, Any]]:
+    """Heat maps of the gradients that are off, those with the same wrong entries once, worst first;
+    of a spec that is right, the one with the largest error."""
+    alike: dict[Any, list[_Shown]] = {}
+    for reading in result.readings:
+        for name, compared in reading.compared.items():
+            one = _Shown(reading, name, compared)
+            alike.setdefault((name, reading.point, one.lost.tobytes()), []).append(one)
+    found = sorted(alike.values(), key=lambda same: (not same[0].lost.any(), -same[0].worst))
+    off = [same for same in found if same[0].worst >= FEW]
+    drawn = [made for same in off or found[:1] if (made := _map(same)) is not None]
+    more = len(drawn) - _MOST_MAPS
+    return [*drawn[:_MOST_MAPS], {"more": more}] if more > 0 else drawn
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A gradient of one reading, by one input, against the truth."""
+
+    reading: Reading
+    name: str
+    compared: Comparison
+
+    @property
+    def worst(self) -> float:
+        """The largest error; inf where a number is none and the truth is one."""
+        known = np.isfinite(self.compared.truth)
+        if np.any(known & ~np.isfinite(self.compared.computed)):
+            return math.inf
+        return float(np.max(self.compared.ulps[known], initial=0.0))
+
+    @property
+    def lost(self) -> Array:
+        """Which entries have lost half of their digits: engines that are wrong share these."""
+        half = 2.0 ** (PRECISION[self.reading.dtype] / 2)
+        lost: Array = np.isfinite(self.compared.truth) & ~(self.compared.ulps < half)
+        return lost
+
+
+def _map(same: Sequence[_Shown]) -> dict[str, Any] | None:
+    first = same[0]
+    dtype, point = first.reading.dtype, first.reading.point
+    made = heat_map(first.name, first.compared, dtype)
+    if made is None:
+        return None
+    others = [f"{one.reading.engine} {one.reading.dtype} {one.reading.mode}" for one in same[1:]]
+    return {
+        "title": f"{first.name}, {dtype}{'' if point is None else f' at points[{point}]'}",
+        "who": f"{first.reading.engine} {first.reading.mode}",
+        "others": list(dict.fromkeys(others)),
+        "map": made,
+        "legend": legend(dtype),
+        "scatter": scatter(first.name, first.compared),
+    }
+
+
+def _graphs(result: SpecResult) -> list[dict[str, Any]]:
+    """The graph of each run that was traced, with the operations that findings about it blame; of
+    those that blame the same, the first."""
+    found: dict[Any, dict[str, Any]] = {}
+    for graph in result.graphs:
+        blamed = frozenset(_blamed(graph, result))
+        key = blamed or "nothing is blamed"
+        if key in found or sum(node.op != INPUT for node in graph.program.nodes) == 0:
+            continue
+        point = "" if graph.point is None else f" at points[{graph.point}]"
+        found[key] = {
+            "title": f"{graph.engine} {graph.dtype} {graph.mode}{point}",
+            "words": word_of_derivatives(graph),
+            "forward": graph.mode == "forward",
+            "svg": Markup(graph_svg(graph, blamed, result.spec)),
+            "blamed": bool(blamed),
+        }
+    ordered = sorted(found.values(), key=lambda graph: not graph["blamed"])
+    if any(graph["blamed"] for graph in ordered):
+        ordered = [graph for graph in ordered if graph["blamed"]]
+    return ordered[:_MOST_GRAPHS]
+
+
+def _blamed(graph: Graph, result: SpecResult) -> Iterator[int]:
+    for finding in result.findings:
+        cause = finding.cause
+        same = (finding.engine, finding.dtype, finding.mode, finding.point) == (
+            graph.engine,
+            graph.dtype,
+            graph.mode,
+            graph.point,
+        )
+        if same and cause is not None and cause.node is not None and finding.severity != "note":
+            yield cause.node
+
+
+def _curve(result: SpecResult) -> Markup | None:
+    if result.curve is None or not result.curve.lines:
+        return None
+    return Markup(curve_picture(result.curve))
