@@ -21,10 +21,10 @@ def name_pattern(
 ) -> str | None:
     """The pattern of a wrong block, or None.
 
-    `g` and `truth` have shape (rows, columns), `shape` is the input's. `sizes` maps lengths of
-    axes in the program to a name ("axis 0 of x"), to recognise a mean in place of a sum. `terms`
-    gives the summands of the truth (where the input is used several times), by the text of the
-    use; it is asked last.
+    `g` and `truth` have shape (rows, columns), `shape` is the input's; columns may be directions in
+    place of its entries. `sizes` maps lengths of axes in the program to a name ("axis 0 of x"), to
+    recognise a mean in place of a sum. `terms` gives the summands of the truth (where the input is
+    used several times), by the text of the use; it is asked last.
     """
     finite = np.isfinite(g) & np.isfinite(truth)
     if not np.all(finite) or not np.any(truth != 0) or np.all(np.abs(g - truth) <= fmt.ulp(truth)):
@@ -35,9 +35,10 @@ def name_pattern(
         return "wrong sign"
     if factor := _factor(g, truth, sizes):
         return factor
-    if len(shape) == 2 and shape[0] == shape[1] > 1 and _transposed(g, truth, shape, fmt):
+    square = len(shape) == 2 and shape[0] == shape[1] > 1 and truth.shape[1] == shape[0] * shape[1]
+    if square and _transposed(g, truth, shape, fmt):
         return "transposed"
-    if len(shape) == 2 and shape[0] == shape[1] > 1 and _symmetric(g, truth, shape, fmt):
+    if square and _symmetric(g, truth, shape, fmt):
         return "right where the matrix stays symmetric (`kind: symmetric` or `positive_definite`)"
     for text, term in terms():
         if _matches(g, truth - term, truth, fmt):

@@ -113,6 +113,11 @@ def test_only_a_square_can_be_told_transposed() -> None:
     assert pattern(symmetric, symmetric, shape=(2, 2)) is None
 
 
+def test_along_directions_nothing_is_transposed() -> None:
+    along = TRUTH[:, :4]
+    assert pattern(along * [[1.0, 2.0, 3.0, 4.0]], along, shape=(3, 3)) is None
+
+
 def test_rows_of_a_jacobian_are_transposed_one_by_one() -> None:
     both = np.concatenate([TRUTH, 3 * TRUTH**2])
     turned = both.reshape(2, 3, 3).swapaxes(1, 2).reshape(2, 9)
