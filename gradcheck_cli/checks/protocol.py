@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from gradcheck_cli.domain.case import Case, CurveRequest, Suspect, TruthRequest
 from gradcheck_cli.domain.evaluation import Failure, Problem, TrainingProblem
 from gradcheck_cli.domain.fixes import FixRequest
-from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.layer import LayerProblem, LiftRequest
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.judge import judge, suspects
@@ -34,6 +34,7 @@ Question = (
     | FixRequest
     | CurveRequest
     | LayerProblem
+    | LiftRequest
     | CastsRequest
 )
 T = TypeVar("T")

@@ -67,6 +67,12 @@ class Codes:
     MISSING_OUTPUT: Final = _code(
         "GC109", "missing-output", "error", "The layer returns no floating array."
     )
+    IMPLEMENTATIONS_DIFFER: Final = _code(
+        "GC110",
+        "implementations-differ",
+        "error",
+        "Two implementations of one spec compute different functions.",
+    )
     NAN_GRADIENT: Final = _code(
         "GC201", "nan-gradient", "error", "The gradient is nan, but the derivative is finite."
     )

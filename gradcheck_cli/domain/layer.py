@@ -14,7 +14,7 @@ from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.dtypes import Array
-    from gradcheck_cli.domain.evaluation import Failure, Mode
+    from gradcheck_cli.domain.evaluation import Failure, Mode, Trace
     from gradcheck_cli.domain.report import Check, Finding, Reading
     from gradcheck_cli.domain.spec import Spec
 
@@ -112,6 +112,26 @@ class LayerAnswer:
     nondeterministic: bool = False
     duration_s: float = 0.0
     by_design: tuple[Meant, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LiftRequest:
+    """Asks what a layer computes, operation by operation, at the point of a problem."""
+
+    problem: LayerProblem
+
+
+@dataclass(frozen=True, slots=True)
+class LiftedRun:
+    """The answer to a LiftRequest. `parameters` are the arrays that the layer brings with it.
+    `program` is its forward and `trace` has the value of every node, where it is `exact` without
+    rounding; without them, `reason` says why it is not lifted."""
+
+    parameters: Mapping[str, Array]
+    program: Program | None = None
+    trace: Trace | None = None
+    exact: bool = False
+    reason: str = ""
 
 
 def word_of(name: str) -> str:

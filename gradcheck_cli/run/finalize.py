@@ -36,6 +36,8 @@ from gradcheck_cli.judge.gate import unexplained
 from gradcheck_cli.run.designs import accepted, unmatched
 from gradcheck_cli.run.plan import Plan
 
+BETWEEN_ENGINES = (Codes.ENGINES_DISAGREE, Codes.IMPLEMENTATIONS_DIFFER)
+
 
 @dataclass(slots=True)
 class Found:
@@ -194,7 +196,7 @@ def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
     """The command that shows the finding again. One that compares asks all that it compares."""
     words = []
     if finding.engine:
-        compared = plan.engines if finding.code == Codes.ENGINES_DISAGREE else [finding.engine]
+        compared = plan.engines if finding.code in BETWEEN_ENGINES else [finding.engine]
         words += ["--engine", ",".join(compared)]
     if finding.dtype:
         words += ["--dtype", finding.dtype]

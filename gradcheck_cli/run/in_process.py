@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from gradcheck_cli.checks.examination import examine
+from gradcheck_cli.checks.lifted_run import lifted_run
 from gradcheck_cli.checks.protocol import Ask, drive
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, LiftedRun, LiftRequest
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.report import SpecResult
@@ -37,19 +38,26 @@ def run_here(spec: Spec, options: RunOptions) -> SpecResult:
     work = Work(plan)
     for layer in work.layers:
         drive(layer.steps(), lambda ask: _examined(registered, plan, ask))
+    if work.ports is not None:
+        answers = [layer.answer for layer in work.layers]
+        drive(work.ports.steps(answers), lambda ask: _examined(registered, plan, ask))
     found = work.found()
     found.duration_s = time.perf_counter() - started
     return settle(plan, options, usual(registered), found)
 
 
-def _examined(registered: Mapping[str, Registered], plan: Plan, ask: Ask) -> LayerAnswer:
+def _examined(
+    registered: Mapping[str, Registered], plan: Plan, ask: Ask
+) -> LayerAnswer | LiftedRun:
     assert ask.engine is not None
-    assert isinstance(ask.question, LayerProblem)
+    assert isinstance(ask.question, LayerProblem | LiftRequest)
     engine = registered[ask.engine].engine
     assert engine is not None  # make_plan has seen to it
     # In a worker nobody hears a warning; here one might be an error (`pytest -W error`).
     with warnings.catch_warnings(), _there(engine, plan.placement), children_end():
         warnings.simplefilter("ignore")
+        if isinstance(ask.question, LiftRequest):
+            return lifted_run(engine, ask.question.problem)
         return examine(engine, ask.question)
 
 

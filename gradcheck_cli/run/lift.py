@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.checks.lifted_run import DTYPE, lifting
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.lifting import LiftedLayer
-from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.readable import readable
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.plan import make_plan
-
-DTYPE = "float64"  # in which the program is compared with the layer, step by step
 
 
 def lift(spec: Spec, engine: str | None, seed: int) -> list[LiftedLayer]:
@@ -31,12 +27,8 @@ def lift(spec: Spec, engine: str | None, seed: int) -> list[LiftedLayer]:
         home = registered[problem.implementation.engine].engine
         assert home is not None  # make_plan has seen to it
         home.load()
-        with surroundings(), on_the_path(problem.implementation):
-            subject = Subjects(home, problem).bound(DTYPE)
-            try:
-                lifted, leaves = readable(subject.lift()), subject.leaves
-            finally:
-                subject.close()
+        with lifting(home, problem) as subject:
+            lifted, leaves = readable(subject.lift()), subject.leaves
         layer = problem.implementation
         found.append(LiftedLayer(layer.engine, layer.target, leaves, lifted))
     return found

@@ -9,7 +9,7 @@ from gradcheck_cli.domain.case import CurveRequest, TruthRequest
 from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Training, TrainingProblem
 from gradcheck_cli.domain.fixes import FixRequest, Screened
-from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, LiftedRun, LiftRequest
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines import answers
 from gradcheck_cli.engines.errors import EngineFault
@@ -19,6 +19,7 @@ _KINDS: dict[type, tuple[type, ...]] = {
     CurveRequest: (Curve, Failure),
     FixRequest: (Screened, Failure),
     LayerProblem: (LayerAnswer,),
+    LiftRequest: (LiftedRun, Failure),
 }
 
 

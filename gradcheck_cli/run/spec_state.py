@@ -8,6 +8,7 @@ from typing import Any
 
 from gradcheck_cli.checks.failures import drop_implied, with_failure
 from gradcheck_cli.checks.formula import Formula
+from gradcheck_cli.checks.ports import Ports
 from gradcheck_cli.checks.protocol import Ask, Examination, Question, Steps
 from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.training import TrainingPaths
@@ -58,9 +59,13 @@ class Work:
             if look.case.evaluations or any(look.problems.values())
         ]
         self.layers = [Layer(problem) for problem in plan.layers]
+        self.ports = Ports(plan.layers) if _several(plan) else None
         self.trainings = [_training(plan, problem) for problem in plan.trainings]
         examinations: list[Examination | Layer] = [*self.looks, *self.layers, *self.trainings]
-        self._steps = {i: examination.steps() for i, examination in enumerate(examinations)}
+        steps = [examination.steps() for examination in examinations]
+        if self.ports is not None:
+            steps.append(self._compared(self.ports))
+        self._steps = dict(enumerate(steps))
         self._answers: dict[int, list[Any]] = {}
 
     @property
@@ -85,6 +90,10 @@ class Work:
                 batch.places.append((number, place))
                 batch.questions.append(ask.question)
         return list(batches.values())
+
+    def _compared(self, ports: Ports) -> Steps[None]:
+        yield []  # the layers are asked first
+        yield from ports.steps([layer.answer for layer in self.layers])
 
     def keep(self, place: Place, answer: Any) -> None:
         """Keeps an answer for the examination that asked."""
@@ -113,6 +122,9 @@ class Work:
             found.checks += layer.checks
             found.readings += layer.readings
             found.notes += layer.notes
+        if self.ports is not None:
+            found.findings += self.ports.findings
+            found.notes += self.ports.notes
         for part in examined:
             found.findings += part.mistakes
         found.notes += [*self._fallbacks(), *self._compilations()]
@@ -137,6 +149,12 @@ class Work:
             seconds = sum(one.compile_s for one in evaluations if one.engine == engine)
             if seconds:
                 yield f"{engine}: compiled in {seconds:.1f} s"
+
+
+def _several(plan: Plan) -> bool:
+    """Whether layers are to be compared with each other: several, and no formula for them all."""
+    engines = {problem.implementation.engine for problem in plan.layers}
+    return plan.spec.model is None and len(engines) > 1
 
 
 def _training(plan: Plan, problem: TrainingProblem) -> TrainingPaths:

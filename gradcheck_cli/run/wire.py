@@ -27,7 +27,7 @@ _CLASSES = {
     "case": ("TruthRequest",),
     "curve": ("Curve", "Line"),
     "fixes": ("Candidate", "Screened", "Target", "Trial", "TrialPoint"),
-    "layer": ("LayerAnswer", "Meant"),
+    "layer": ("LayerAnswer", "LiftedRun", "Meant"),
     "place": ("Place", "Source", "Span"),
     "program": ("CustomGradient", "Node", "Program"),
     "report": (

@@ -33,6 +33,10 @@ OURS = {
 """Questions that no user's code and no framework takes part in, and what their failure means."""
 
 
+USERS = ("LayerProblem", "LiftRequest")
+"""Questions for which a user's code runs."""
+
+
 def main() -> None:
     target, parent, where = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     family.join(parent)
@@ -52,7 +56,7 @@ def main() -> None:
             os._exit(0)
         for number, question in enumerate(request.questions, request.first):
             output.refill()
-            if watched is None and type(question).__name__ == "LayerProblem":
+            if watched is None and type(question).__name__ in USERS:
                 watched = _watched()
             line.answer(engine, number, question)
     with contextlib.suppress(Exception):
@@ -186,6 +190,10 @@ def _asked(engine: Engine, question: Any) -> Any:
         from gradcheck_cli.checks.examination import examine
 
         return examine(engine, question)
+    if kind == "LiftRequest":
+        from gradcheck_cli.checks.lifted_run import lifted_run
+
+        return lifted_run(engine, question.problem)
     return answers.evaluation(engine.evaluate(question), question, name)
 
 

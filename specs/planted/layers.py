@@ -270,3 +270,8 @@ def leaky(current, potential):
 def distance(x, y):
     """Of two points of a circle; constant where they are nearer than the bound."""
     return torch.acos((x * y).sum().clamp(-1 + 1e-7, 1 - 1e-7))
+
+
+def standardised(x):
+    """Divided by the unbiased deviation, as torch.std is; the port in numpy_layers.py is not."""
+    return x / x.std()

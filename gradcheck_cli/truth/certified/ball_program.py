@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.dtypes import FORMATS, FloatFormat
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Program
-from gradcheck_cli.domain.thresholds import Cost
+from gradcheck_cli.domain.thresholds import SAME_STEP, Cost
 from gradcheck_cli.truth.certified.ties import Ties, at_a_kink, tied_elements, with_unknown
 from gradcheck_cli.truth.plain import constant, inlined, moving
+
+NODES_BITS = 2200  # the square of the smallest float64, beside 1
 
 
 class BallProgram:
@@ -49,6 +52,31 @@ class BallProgram:
     def with_unknown(self, ties: Ties) -> Callable[..., Any]:
         """The function; its derivative holds no number where it hangs on one of the kinks."""
         return lambda *xs: self._run(xs, ties, unknown=True)
+
+
+def exact_nodes(program: Program, values: Mapping[str, Array], dtype: str) -> list[Any] | None:
+    """The value of every node without rounding, with the constants of a dtype; nan where it is not
+    enclosed narrowly. None where a row has no enclosure, or a comparison is not decided."""
+    from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
+    from reference_engine.arithmetic.balls import Ball, exactly
+
+    every = replace(program, outputs=tuple(range(len(program.nodes))))
+    arrays = (np.asarray(values[name]) for name in program.inputs)
+    inputs = [exactly(x) if x.dtype.kind == "f" else x for x in arrays]
+    try:
+        with precision(NODES_BITS):
+            found = _Nodes(every, FORMATS[dtype]).outputs(inputs)
+            return [_known(x) if isinstance(x, Ball) else x for x in found]
+    except (NotInBalls, Undecided):
+        return None
+
+
+def _known(balls: Any) -> Array:
+    from reference_engine.arithmetic.balls import midpoints, radii
+
+    middle = midpoints(balls)
+    narrow = radii(balls) <= np.maximum(SAME_STEP * np.abs(middle), np.finfo(np.float64).tiny)
+    return np.where(narrow, middle, np.nan)
 
 
 class _Nodes:
