@@ -72,7 +72,7 @@ and no optimiser minds. Used by: checks, engines, explain, judge."""
 
 ERROR_BITS: Final = 0.5
 """Part of the dtype's bits. What lost more is an error; between a quarter and a half it is a
-warning. Every defect that was seen in the wild lost more than half. Used by: checks, explain,
+note. Every defect that was seen in the wild lost more than half. Used by: checks, explain,
 judge."""
 
 DECIDABLE: Final = 0.5
