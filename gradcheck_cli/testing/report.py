@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,14 +27,31 @@ class CheckReport(Report):
         return f"<CheckReport: {found}; {checks}>"
 
     def _repr_html_(self) -> str:
-        """The screen, where a notebook shows it."""
-        return f"<pre>{html.escape(str(self))}</pre>"
+        """The section of `--format html`, where a notebook shows it."""
+        from gradcheck_cli.report.html.page import spec_html
+
+        return spec_html(self.result)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON report (`gradcheck schema report`) as dictionaries and lists."""
         from gradcheck_cli.report.json_report import as_json
 
         return as_json(self)
+
+    def to_dataframe(self) -> Any:
+        """A pandas.DataFrame with a row for each entry: engine, dtype, mode, point, input, its
+        index, what was computed, the truth, and the error in ulps. Raises UsageError without
+        pandas."""
+        from gradcheck_cli.testing.notebook import data_frame
+
+        return data_frame(self.result)
+
+    def plot(self) -> Any:
+        """A matplotlib Figure: a map of the errors of the worst gradient by each input. Raises
+        UsageError without matplotlib, and where no gradient was computed entry by entry."""
+        from gradcheck_cli.testing.notebook import figure
+
+        return figure(self.result)
 
     @property
     def result(self) -> SpecResult:
@@ -68,6 +84,13 @@ class GradientError(AssertionError):
 
     def __reduce__(self) -> tuple[Callable[..., GradientError], tuple[CheckReport]]:
         return GradientError, (self.report,)  # it may be raised in another process
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the lines that led to the check, and the report. No frame of
+        gradcheck's own."""
+        from gradcheck_cli.testing.notebook import user_frames
+
+        return [*user_frames(self), f"{type(self).__name__}: {self}"]
 
 
 class NotRight(Exception):

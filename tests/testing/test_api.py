@@ -274,7 +274,7 @@ def test_a_class_is_made_with_the_arguments_of_its_constructor() -> None:
 def test_a_report_is_one_line_where_it_is_shown_as_a_value() -> None:
     report = check(lambda x: x.exp().detach(), torch.ones(2), dtypes=["float64"], name="cut")
     assert repr(report) == "<CheckReport: GC102 missing-gradient in cut; 2 checks>"
-    assert report._repr_html_().startswith("<pre>FAIL  cut")
+    assert report._repr_html_().startswith('<div class="gradcheck"><style>')
     assert report.to_dict()["summary"]["failed"] == 1
 
 
