@@ -14,6 +14,8 @@ from gradcheck_cli.truth.numerics.probes import SQUARE, smallest, smallest_singl
 from gradcheck_cli.truth.numerics.verify_first import Probe
 from gradcheck_cli.truth.of_large_layers import TARGET, Projections
 
+SHOWN = 4  # names of inputs and parameters in a sentence
+
 
 class Promise:
     """Of the `looks` by number of their direction. `squares` (2,) are the mean squares of the
@@ -58,10 +60,19 @@ class Promise:
         along = f"{len(self._looks)} random direction{'s' * (len(self._looks) > 1)}"
         many = f"{count} cotangent{'s' * (count > 1)}"
         yield (
-            f"{name} {dtype}: checked along {along} and {many}; an error of {single}, "
-            f"or of {self._part(power):.1g} of the gradient in any pattern, would have been found "
+            f"{name} {dtype}: {self._size()} are too many to check one by one, so they were "
+            f"checked along {along} and {many}; an error above {single}, or above "
+            f"{self._part(power):.1g} of the gradient's norm in any pattern, would have been found "
             f"with probability {power:g}"
         )
+
+    def _size(self) -> str:
+        """`1,010,000 entries of `x`, `weight` and 3 more`."""
+        leaves = self._truth.leaves
+        entries = sum(leaf.value.size for leaf in leaves)
+        names = [f"`{leaf.name}`" for leaf in leaves]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        return f"{entries:,} entries of {', '.join(names[:SHOWN])}{more}"
 
     def _part(self, power: float) -> float:
         """The error in any pattern that would have been found, as a part of the gradient."""

@@ -52,7 +52,7 @@ jobs:
         with:
           python-version: "3.12"
       - run: pip install "gradcheck-cli{extra}"
-      - run: gradcheck run
+      - run: gradcheck run --format github
 """,
     ),
     "gitlab": (
@@ -63,7 +63,12 @@ gradcheck:
   image: python:3.12
   script:
     - pip install "gradcheck-cli{extra}"
-    - gradcheck run
+    - gradcheck run --report junit=gradcheck.xml --report gitlab=gradcheck.json
+  artifacts:
+    when: always
+    reports:
+      junit: gradcheck.xml
+      codequality: gradcheck.json
 """,
     ),
 }

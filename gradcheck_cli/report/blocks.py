@@ -22,7 +22,7 @@ from gradcheck_cli.report.style import (
     wrapped,
 )
 from gradcheck_cli.report.values import depth
-from gradcheck_cli.report.window import window
+from gradcheck_cli.report.window import place, window
 
 _DETAIL_LINES = 8  # of a traceback, without -v
 
@@ -56,19 +56,33 @@ def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) ->
         *_header(first, result.spec, described(group), style),
         *window(source.path, source, span, detail, severity, style),
     ]
-    if first.severity != "note" or style.verbose:
-        axes = depth(result.readings[0].output) if result.readings else 0
-        lines += entries_table(group, result.output_name, axes, style)
-        lines += _explanation(group, detail, style)
-        lines += fix_lines(group, style)
+    axes = depth(result.readings[0].output) if result.readings else 0
+    lines += entries_table(group, result.output_name, axes, style)
+    lines += _explanation(group, detail, style)
+    lines += fix_lines(group, style)
     if first.detail:
         lines += _detail(first.detail, style)
     if first.allowed:
         lines += labelled("allow", f"accepted: {first.reason}", style)
     lines += labelled("help", f"gradcheck explain {first.code}", style)
-    if first.repeat and (first.severity != "note" or style.verbose):
+    if first.repeat:
         lines += labelled("rerun", first.repeat, style, whole=True)
     return lines
+
+
+def finding_in_brief(group: Sequence[Finding], result: SpecResult, style: Style) -> list[Text]:
+    """`      note[GC401] kink  relu.yaml:2:8  torch float32  a kink: every slope from 0 to 1`."""
+    first = group[0]
+    source, span = finding_place(first, result)
+    accepted = f" (accepted: {first.reason})" if first.allowed else ""
+    point = "" if first.point is None else f"points[{first.point}]"
+    where = " ".join(part for part in (point, described(group)) if part)
+    words = (place(source.path, span), where, f"{detail_of(group)}{accepted}")
+    heading = title(first.code, first.severity)
+    room = max(style.width - 8, 24)
+    head, *rest = wrapped("  ".join([heading, *(word for word in words if word)]), room)
+    line = Text("      ").append(heading, style=SEVERITY_STYLE[first.severity])
+    return [line.append(head.removeprefix(heading)), *(Text("        " + text) for text in rest)]
 
 
 def _header(finding: Finding, spec: str, who: str, style: Style) -> list[Text]:

@@ -87,7 +87,8 @@ def entries_of(
             rows.setdefault(_row(label, entry, finding, style), []).append(finding)
     if not rows:
         return None
-    shown = list(rows.items()) if style.verbose else list(rows.items())[:SHOWN_ROWS]
+    limit = 1 if group[0].pattern else SHOWN_ROWS  # which says the same of all
+    shown = list(rows.items()) if style.verbose else list(rows.items())[:limit]
     more = len(rows) - len(shown) + sum(finding.more for finding in group)
     tell_apart = any(len(members) < len(group) for members in rows.values())
     header, body = _cells(group, shown, tell_apart)

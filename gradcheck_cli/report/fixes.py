@@ -89,7 +89,7 @@ def _details(members: list[tuple[Finding, Fix]], group: Sequence[Finding]) -> li
     if fix.condition:
         details.append(f"equal where {_one_line(fix.condition)}")
     if fix.kink:
-        details.append(f"where the old formula has no derivative: {fix.kink}")
+        details.append(f"where the original has no derivative, this one has {fix.kink}")
     return details
 
 

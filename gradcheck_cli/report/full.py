@@ -7,8 +7,9 @@ from typing import TextIO
 
 from rich.text import Text
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.report import Finding, Report, SpecResult
-from gradcheck_cli.report.blocks import error_block, finding_block
+from gradcheck_cli.report.blocks import error_block, finding_block, finding_in_brief
 from gradcheck_cli.report.console import make_console, print_lines
 from gradcheck_cli.report.groups import grouped
 from gradcheck_cli.report.status import status_lines
@@ -25,12 +26,17 @@ class Writer:
         self._room_above = True  # an empty line, or nothing at all
 
     def spec(self, result: SpecResult) -> None:
-        blocks = [finding_block(group, result, self._style) for group in self._groups(result)]
-        if not blocks and self._style.quiet:
+        groups = self._groups(result)
+        if not groups and self._style.quiet:
             return
-        self._paragraph(status_lines(result, self._style), apart=bool(blocks))
-        for block in blocks:
-            self._paragraph(block, apart=True)
+        brief = [] if self._style.verbose else [g for g in groups if _says_little(g, groups)]
+        blocks = [group for group in groups if group not in brief]
+        lines = status_lines(result, self._style)
+        for group in brief:
+            lines += finding_in_brief(group, result, self._style)
+        self._paragraph(lines, apart=bool(blocks))
+        for group in blocks:
+            self._paragraph(finding_block(group, result, self._style), apart=True)
 
     def finish(self, report: Report) -> None:
         for error in report.errors:
@@ -56,3 +62,12 @@ class Writer:
         after = [Text()] if apart else []
         print_lines(self._console, [*before, *lines, *after])
         self._room_above = apart
+
+
+def _says_little(group: Sequence[Finding], groups: Sequence[Sequence[Finding]]) -> bool:
+    """Whether one line is enough: for a note, and for a derivative that does not exist where the
+    output is no number."""
+    first = group[0]
+    undefined = [g[0].point for g in groups if g[0].code == Codes.NON_FINITE_OUTPUT]
+    follows = first.code == Codes.UNDEFINED_DERIVATIVE and first.point in undefined
+    return first.severity == "note" or follows

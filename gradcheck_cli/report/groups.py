@@ -13,7 +13,8 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
 
     Two findings belong together when they have the same code, place, input, point, operation to
     blame and pattern; engine, dtype and mode may differ. Notes on the same operation belong
-    together for all inputs, and so do gradients that are missing because of one detached path.
+    together for all inputs, and so do gradients that are missing because of one detached path and
+    derivatives that do not exist.
     Dtypes are listed apart where what happened
     in them reads differently ("overflows float16", "overflows float32"). Where there are no
     entries the message is all that is known, and has to agree as well.
@@ -26,7 +27,7 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
 
 def _key(finding: Finding) -> Hashable:
     cause = finding.cause
-    of_all = cause is not None and (finding.severity == "note" or cuts_off(finding))
+    of_all = of_all_inputs(finding) or (cause is not None and finding.severity == "note")
     return (
         finding.code,
         finding.severity,
@@ -38,29 +39,28 @@ def _key(finding: Finding) -> Hashable:
         finding.allowed,
         finding.reason,
         None if cause is None else (cause.op, cause.span, cause.source),
-        "" if finding.entries or cuts_off(finding) else finding.message,
+        "" if finding.entries or of_all_inputs(finding) else finding.message,
     )
 
 
-def cuts_off(finding: Finding) -> bool:
-    """Whether there is no gradient because a path is detached: of all parameters behind it."""
+def of_all_inputs(finding: Finding) -> bool:
+    """Whether it says the same of every input that it is about: there is no derivative, or no
+    gradient because a path is detached."""
     cause = finding.cause
-    return (
-        finding.code == Codes.MISSING_GRADIENT
-        and cause is not None
-        and cause.kind == "detached path"
+    detached = cause is not None and cause.kind == "detached path"
+    return finding.code == Codes.UNDEFINED_DERIVATIVE or (
+        finding.code == Codes.MISSING_GRADIENT and detached
     )
 
 
 def detail_of(group: Sequence[Finding]) -> str:
-    """The line at the caret. A detached path names all inputs of the group."""
+    """The line at the caret. What is the same of all inputs names those of the group."""
     first = group[0]
-    if first.cause is None or not first.cause.detail:
-        return first.message
+    detail = first.cause.detail if first.cause and first.cause.detail else first.message
     names = list(dict.fromkeys(f"`{one.input}`" for one in group if one.input is not None))
-    if not cuts_off(first) or len(names) < 2:
-        return first.cause.detail
-    return first.cause.detail.replace(names[0], ", ".join(names), 1)
+    if not of_all_inputs(first) or len(names) < 2:
+        return detail
+    return detail.replace(names[0], ", ".join(names), 1)
 
 
 def _by_dtype(group: Sequence[Finding]) -> list[tuple[Finding, ...]]:

@@ -2,67 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
 from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import small_or_relative
-from gradcheck_cli.report.style import DIM, Style, labelled
-
-SHOWN_LINES = 3  # of one kind, without -v: more would hide what they say
+from gradcheck_cli.report.style import Style, labelled
 
 
 def reason_lines(group: Sequence[Finding], style: Style) -> list[Text]:
-    """`why` lines with the stories and `cause` lines with the proofs, each written once; who they
-    are about only where they differ."""
-    stories: dict[Hashable, list[Finding]] = {}
-    proofs: dict[Hashable, list[Finding]] = {}
-    for finding in group:
-        if finding.cause and finding.cause.story:
-            stories.setdefault(finding.cause.story, []).append(finding)
-            proofs.setdefault((finding.cause.kind, finding.cause.proof), []).append(finding)
-    # what another story says too, and goes on from there, need not be repeated
-    told = {
-        story: members
-        for story, members in stories.items()
-        if not any(other != story and str(other).startswith(str(story)) for other in stories)
-    }
-    lines = _lines("why", {s: (str(s), m) for s, m in told.items()}, group, style)
-    causes = {key: (_cause_text(members), members) for key, members in proofs.items()}
-    lines += _lines("cause", causes, group, style)
+    """A `why` line with what happened in numbers, and a `cause` line with its proof. With -v each
+    finding is a group of its own; else those of the first ones stand for all."""
+    caused = [finding for finding in group if finding.cause and finding.cause.story]
+    if not caused:
+        return []
+    lines = labelled("why", _story(caused, group), style)
+    lines += labelled("cause", _cause_text(caused, group), style)
     if style.verbose:
         lines += _meanings(group, style)
     return lines
 
 
-def _lines(
-    label: str,
-    told: Mapping[Hashable, tuple[str, list[Finding]]],
-    group: Sequence[Finding],
-    style: Style,
-) -> list[Text]:
-    lines: list[Text] = []
-    shown = list(told.values()) if style.verbose else list(told.values())[:SHOWN_LINES]
-    for text, members in shown:
-        whose = f"in {described(members, among=group)}: " if len(told) > 1 else ""
-        lines += labelled(label, whose + text, style)
-    if len(shown) < len(told):
-        lines.append(Text(f"        {style.dots} and {len(told) - len(shown)} more", style=DIM))
-    return lines
+def _story(caused: Sequence[Finding], group: Sequence[Finding]) -> str:
+    """The first story that no other one says too, and goes on from there."""
+    stories: dict[str, list[Finding]] = {}
+    for finding in caused:
+        assert finding.cause is not None
+        stories.setdefault(finding.cause.story, []).append(finding)
+    whole = [
+        story
+        for story in stories
+        if not any(other != story and other.startswith(story) for other in stories)
+    ]
+    if len(whole) == 1:
+        return whole[0]
+    return f"in {described(stories[whole[0]], among=group)}: {whole[0]} (-v shows all)"
 
 
-def _cause_text(members: Sequence[Finding]) -> str:
-    """`overflow; with only exp(x) exact, the gradient is right: 0.4 ulp`, and what the
-    engines call it."""
-    causes = [finding.cause for finding in members if finding.cause]
-    first = causes[0]
-    text = f"{first.kind}; {first.proof}" if first.proof else f"{first.kind}, by its numbers alone"
+def _cause_text(caused: Sequence[Finding], group: Sequence[Finding]) -> str:
+    """`overflow; with only exp(x) exact, the gradient is right: 0.4 ulp (torch aten.exp)`: the
+    first kind of cause with its proof, what the engines call it, and where there is another."""
+    kinds: dict[str, list[Finding]] = {}
+    for finding in caused:
+        assert finding.cause is not None
+        kinds.setdefault(finding.cause.kind, []).append(finding)
+    (kind, members), *others = kinds.items()
+    parts = [_proven(kind, members)]
+    parts += [f"{other} in {described(which, among=group)}" for other, which in others]
+    return "; ".join(parts)
+
+
+def _proven(kind: str, members: Sequence[Finding]) -> str:
+    proof = next((f.cause.proof for f in members if f.cause and f.cause.proof), "")
+    text = f"{kind}; {proof}" if proof else f"{kind}, inferred from the operands and not proven"
     repaired = [
         (f.cause.repaired, f.dtype or "float64")
         for f in members
-        if f.cause and f.cause.repaired is not None
+        if f.cause and f.cause.repaired is not None and f.cause.proof == proof
     ]
     if repaired:
         several = len({off for off, _ in repaired}) > 1

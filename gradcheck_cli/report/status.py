@@ -1,8 +1,8 @@
-"""The line of a spec: passed or failed, how well, and the numbers themselves."""
+"""The line of a spec: passed or failed, and how well; with -v the numbers themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
@@ -10,23 +10,17 @@ from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.report import Check, SpecResult
 from gradcheck_cli.report.numbers import FEW, PRECISION, small_or_relative
 from gradcheck_cli.report.style import DIM, LABEL, SEVERITY_STYLE, Style, labelled, plain, wrapped
-from gradcheck_cli.report.values import (
-    SHOWN_NUMBERS,
-    SHOWN_POINTS,
-    reading_text,
-    shown_readings,
-    shown_trainings,
-    training_text,
-)
+from gradcheck_cli.report.values import reading_text, training_text
 
 _MARGIN = 6
 
 
 def status_lines(result: SpecResult, style: Style) -> list[Text]:
-    """`ok    quadratic  z = 11, dz/dx = 8  worst error 0 ulp  reference; float64; reverse`."""
+    """`ok    quadratic  worst error 0 ulp  reference; float64; reverse`."""
     mark, severity = mark_of(result)
-    facts = [word for word in (quality_of(result), _set_aside(result), _extent(result)) if word]
-    lines = _laid_out(mark, severity, result.spec, _values(result, style), facts, style)
+    facts = [word for word in (quality_of(result), _set_aside(result)) if word]
+    extents = [_extent(result), _counted_extent(result)] if result.checks else [""]
+    lines = _laid_out(mark, severity, result.spec, facts, extents, style)
     if style.verbose:
         lines += _all_values(result, style)
         lines += _all_rules(result, style)
@@ -52,32 +46,13 @@ def mark_of(result: SpecResult) -> tuple[str, str]:
     return "ok", "bold green"
 
 
-def _values(result: SpecResult, style: Style) -> list[str]:
-    """The numbers of a spec in order; those of a failing one stand in its findings."""
-    if result.status != "passed" or result.unchecked:
-        return []
-    if result.trainings:
-        trainings = shown_trainings(result)
-        texts = [training_text(training, style.dots, SHOWN_NUMBERS) for training in trainings]
-        if len(trainings) == 1:
-            return texts
-        pairs = zip(trainings, texts, strict=True)
-        return [f"{training.engine}: {text}" for training, text in pairs]
-    readings = shown_readings(result)
-    if len(readings) > SHOWN_POINTS:
-        return []
-    return [
-        reading_text(reading, result.output_name, style.dots, SHOWN_NUMBERS) for reading in readings
-    ]
-
-
 def quality_of(result: SpecResult) -> str:
     """How many checks failed, or how well all of them passed."""
     if result.status != "passed":
         bad = sum(check.status != "passed" for check in result.checks)
         return f"{bad} of {len(result.checks)} checks failed" if bad else ""
     if result.unchecked:
-        why = "" if result.notes else ": no gradient was there to check"
+        why = "" if result.notes else ": there is no gradient"
         return f"nothing was checked{why}"
     return "; ".join(filter(None, (_worst(result), _other_rules(result))))
 
@@ -138,21 +113,26 @@ def _distinct(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(name for name in names if name))
 
 
+def _counted_extent(result: SpecResult) -> str:
+    """How many there were, where their names do not fit."""
+    engines = len({check.engine for check in result.checks})
+    return f"{len(result.checks)} checks on {engines} {'engine' if engines == 1 else 'engines'}"
+
+
 def _laid_out(
-    mark: str, severity: str, name: str, values: list[str], facts: list[str], style: Style
+    mark: str, severity: str, name: str, facts: list[str], extents: Sequence[str], style: Style
 ) -> list[Text]:
-    """On one line where that fits; else the values go below; else everything does."""
-    everything = [*values, *facts]
-    choices: tuple[tuple[list[str], list[str]], ...] = (
-        (everything, []),
-        (facts, values),
-        ([], everything),
-    )
-    lines = [(_head(mark, severity, name, beside), below) for beside, below in choices]
-    head, below = next((line for line in lines if line[0].cell_len <= style.width), lines[-1])
-    room = max(style.width - _MARGIN, 24)
-    rest = [line for word in below for line in wrapped(word, room)]
-    return [head, *(Text(" " * _MARGIN + line) for line in rest)]
+    """On one line with the first of `extents` that fits; else below the name."""
+    for extent in extents:
+        line = _head(mark, severity, name, [word for word in (*facts, extent) if word])
+        if line.cell_len <= style.width:
+            return [line]
+    below = wrapped("  ".join(word for word in (*facts, extents[0]) if word), _room(style))
+    return [_head(mark, severity, name, []), *(Text(" " * _MARGIN + line) for line in below)]
+
+
+def _room(style: Style) -> int:
+    return max(style.width - _MARGIN, 24)
 
 
 def _head(mark: str, severity: str, name: str, words: list[str]) -> Text:
@@ -186,12 +166,12 @@ def _all_values(result: SpecResult, style: Style) -> list[Text]:
     told = [
         (
             f"{reading.engine} {reading.dtype} {reading.mode}",
-            reading_text(reading, result.output_name, style.dots, None),
+            reading_text(reading, result.output_name),
         )
         for reading in result.readings
     ]
     told += [
-        (f"{training.engine} {training.dtype}", training_text(training, style.dots, None))
+        (f"{training.engine} {training.dtype}", training_text(training))
         for training in result.trainings
     ]
     for who, text in told:

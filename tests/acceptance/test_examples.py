@@ -29,11 +29,12 @@ NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)"
 
 @dataclass(frozen=True)
 class Run:
-    """What the command behind README's table left: exit code, screen and JSON report."""
+    """What the command behind README's table left: exit code, screen, JSON report and table."""
 
     code: int
     screen: str
     report: dict[str, Any]
+    matrix: str
 
     def result(self, spec: str) -> dict[str, Any]:
         found: dict[str, Any]
@@ -61,8 +62,8 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def matrix() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("matrix", ROOT / "docs" / "matrix.py")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -71,9 +72,11 @@ def matrix() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def run(matrix: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    report = tmp_path_factory.mktemp("examples") / "report.json"
-    command = [*matrix.COMMAND, "-v", "--report", f"json={report}"]
+def run(generate: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("examples")
+    report, table = folder / "report.json", folder / "matrix.md"
+    command = ["run", *generate.EXAMPLES, "--engine", ",".join(generate.ENGINES), "-v"]
+    command += ["--report", f"json={report}", "--report", f"matrix={table}"]
     done = subprocess.run(
         [sys.executable, "-m", "gradcheck_cli", *command],
         cwd=ROOT,
@@ -84,7 +87,8 @@ def run(matrix: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Run:
         timeout=300,
         check=False,
     )
-    return Run(done.returncode, done.stdout, json.loads(report.read_text("utf-8")))
+    report_text, matrix = report.read_text("utf-8"), table.read_text("utf-8")
+    return Run(done.returncode, done.stdout, json.loads(report_text), matrix)
 
 
 def test_the_folders_fail_with_an_exit_code(run: Run) -> None:
@@ -102,22 +106,24 @@ def test_the_demo_shows_what_tests_run() -> None:
     assert folders.split() == [FOLDER.rstrip("/"), test_layers_of_users.FOLDER]
 
 
-def test_readme_shows_the_table_of_a_fresh_run(run: Run, matrix: ModuleType) -> None:
+def test_readme_shows_the_table_of_a_fresh_run(run: Run, generate: ModuleType) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert readme == matrix.placed(readme, matrix.matrix(run.report)), (
-        "run `python docs/generate.py --matrix`"
-    )
+    table = "".join([run.matrix, *generate.remarks()])
+    assert readme == generate.placed(readme, table), "run `python docs/generate.py --matrix`"
 
 
-def test_every_cell_of_the_table_is_a_verdict(run: Run, matrix: ModuleType) -> None:
+def test_every_cell_of_the_table_is_a_verdict(run: Run) -> None:
     """A cell is a pass, a finding about numbers, or a refusal that says why; never a crash."""
     layers = ("reference", "symbolic")  # which run no layers
-    for result in run.report["results"]:
-        formula = result["path"].startswith(FOLDER)
-        for engine in matrix.ENGINES:
-            shown = matrix.cell(result, engine)
+    formulas = {r["spec"] for r in run.report["results"] if r["path"].startswith(FOLDER)}
+    header, _, *rows = (line for line in run.matrix.splitlines() if line.startswith("|"))
+    engines = header.strip("| ").split(" | ")[1:]
+    for row in rows:
+        name, _, *cells = (cell.strip(" `") for cell in row.strip("|").split("|"))
+        formula = name in formulas
+        for engine, shown in zip(engines, cells, strict=True):
             if shown == "-":
-                assert not formula, (result["spec"], engine)
+                assert not formula, (name, engine)
             elif engine == "numpy" and formula:
                 assert shown == "refused: GC705"
             else:

@@ -8,7 +8,6 @@ from types import ModuleType
 import pytest
 
 from gradcheck_cli.domain.codes import CODES
-from gradcheck_cli.report.blocks import title
 from gradcheck_cli.report.pages import page
 
 from .calling import call
@@ -76,4 +75,4 @@ def test_each_page_shows_its_own_code() -> None:
     for code, row in CODES.items():
         text = page(row)
         if "$ gradcheck run" in text:
-            assert f"\n{title(code, row.severity)}" in text, code
+            assert f"[{code}] {row.name}" in text, code

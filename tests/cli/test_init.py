@@ -87,6 +87,9 @@ def test_the_steps_of_the_ci_file_check_the_project(service: str, tmp_path: Path
         found = call_here(*arguments, cwd=tmp_path, env={"GRADCHECK_ENGINE": "reference"})
         assert found.code == 1
         assert "GC201" in found.out
+    reports = job["gradcheck"]["artifacts"]["reports"] if service == "gitlab" else {}
+    for file in reports.values():
+        assert (tmp_path / file).stat().st_size > 0
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,9 @@ def test_equal_rows_of_several_engines_are_one() -> None:
 
 def test_rows_that_differ_say_whose_they_are() -> None:
     findings = list(wrong_sign().findings)
-    object.__setattr__(findings[0], "entries", (wrong_entry((0, 0), 0.5),))
-    lines = table(findings[:2])
+    findings = [replace(finding, pattern=None) for finding in findings[:2]]
+    findings[0] = replace(findings[0], entries=(wrong_entry((0, 0), 0.5),))
+    lines = table(findings)
     assert "by" in lines[0].split()
     assert lines[1].split()[:3] == ["W[0,0]", "reference", "0.5"]
     assert lines[2].split()[:2] == ["W[0,0]", "torch"]
@@ -56,9 +57,16 @@ def test_rows_that_differ_say_whose_they_are() -> None:
 def test_further_entries_are_counted() -> None:
     (finding, *_) = wrong_sign().findings
     many = [wrong_entry((row, 0), 0.5 + row) for row in range(8)]
-    object.__setattr__(finding, "entries", tuple(many))
+    finding = replace(finding, pattern=None, entries=tuple(many))
     assert table([finding])[-1] == f"  and {8 - SHOWN_ROWS + 3} more entries"
     assert table([finding], verbose=True)[-1] == "  and 3 more entries"
+
+
+def test_one_entry_is_enough_where_a_pattern_says_the_same_of_all() -> None:
+    (finding, *_) = wrong_sign().findings
+    lines = table([finding])
+    assert [line.split()[0] for line in lines] == ["entry", "W[0,0]", "and"]
+    assert lines[-1] == "  and 5 more entries"
 
 
 def test_verbose_shows_every_digit_of_the_truth_and_its_bar() -> None:

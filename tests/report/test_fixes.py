@@ -53,7 +53,7 @@ def test_conditions_and_kinks_are_told() -> None:
     lines = shown([fixed("torch", condition="x > 0", kink="0 where x = 0")])
     assert lines[2:] == [
         "        equal where x > 0",
-        "        where the old formula has no derivative: 0 where x = 0",
+        "        where the original has no derivative, this one has 0 where x = 0",
     ]
 
 

@@ -26,7 +26,7 @@ def only(result: SpecResult, width: int = 120, **style: bool) -> str:
 def test_a_pass_is_one_line_with_its_numbers() -> None:
     first, last = only(samples.quadratic()).splitlines()
     assert first == (
-        "ok    quadratic  z = 11, dz/dx = 8  worst error 0 ulp  "
+        "ok    quadratic  worst error 0 ulp  "
         "reference, torch, tensorflow; float32, float64; reverse"
     )
     assert last == "1 spec: 1 passed; 3.21 s"
@@ -44,7 +44,7 @@ def passed(*passes: Pass, worst: float | None = None) -> SpecResult:
         (passed(worst=2.5), "worst error 2.5 ulp  "),
         (passed(Pass("few digits", 1, 40.0), worst=40.0), "worst error 4.8e-06 relative  "),
         # what is no error is not shown as one of 1e16 ulp
-        (passed(Pass("zero", 3, 1.1e16), worst=1.1e16), "d/dx = 8  passed by rule: zero  "),
+        (passed(Pass("zero", 3, 1.1e16), worst=1.1e16), "ok quadratic passed by rule: zero  "),
         (
             passed(Pass("few digits", 1, 6.0), Pass("flushed", 3, 7.1e44), worst=None),
             "worst error 7.2e-07 relative; passed by rule: flushed  ",
@@ -55,7 +55,7 @@ def passed(*passes: Pass, worst: float | None = None) -> SpecResult:
 )
 def test_the_worst_error_is_one_that_means_something(result: SpecResult, said: str) -> None:
     shown = " ".join(only(result).split())
-    assert " ".join(said.replace("d/dx", "dz/dx").split()) in shown
+    assert " ".join(said.split()) in shown
 
 
 def test_verbose_says_by_which_rule_numbers_passed() -> None:
@@ -66,7 +66,7 @@ def test_verbose_says_by_which_rule_numbers_passed() -> None:
 
 
 def test_a_trained_spec_shows_its_parameters_to_the_last_digit() -> None:
-    assert "w = 1.745076887727999, b = 0.5794645661516962" in only(samples.trained())
+    assert "w = 1.745076887727999, b = 0.5794645661516962" in only(samples.trained(), verbose=True)
 
 
 def test_a_failure_looks_like_the_picture() -> None:

@@ -42,6 +42,13 @@ def test_notes_on_one_operation_are_told_once_for_all_inputs() -> None:
     assert len(grouped([replace(one, cause=None), replace(other, cause=None)])) == 2
 
 
+def test_derivatives_that_do_not_exist_are_told_once_for_all_inputs() -> None:
+    one = replace(nan_finding("torch"), code="GC402", cause=None, entries=())
+    group = [replace(one, input=name, message=f"`{name}`: no derivative") for name in ("q", "k")]
+    assert grouped(group) == [tuple(group)]
+    assert detail_of(group) == "`q`, `k`: no derivative"
+
+
 def test_without_entries_the_message_has_to_agree() -> None:
     one = replace(nan_finding("torch"), entries=(), message="RuntimeError: no")
     other = replace(nan_finding("tensorflow"), entries=(), message="ValueError: never")

@@ -13,9 +13,11 @@ from gradcheck_cli.domain.codes import Severity
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import DRAWN_SLACK, Step
 from gradcheck_cli.engines.layer.casts import narrowest
+from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal, short_traceback
 from gradcheck_cli.explain.blame.values import apart
@@ -31,13 +33,14 @@ ELSEWHERE: Step = 2.0**-6
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Something that a layer does and should not. `severity` where it is not that of the code;
-    `nondeterministic` as in `LayerAnswer`."""
+    `place` where it raises; `nondeterministic` as in `LayerAnswer`."""
 
     code: str
     message: str
     input: str | None = None
     detail: str = ""
     severity: Severity | None = None
+    place: Place | None = None
     nondeterministic: bool = False
 
 
@@ -59,8 +62,15 @@ class Apart:
 
     def __str__(self) -> str:
         before, after = self.shown()
-        what = f"the gradient of `{self.leaf}`" if self.leaf else "the value"
-        return f"{what} is {before} and then {after}"
+        return f"{self._what()} is {before} and then {after}"
+
+    def depending(self, where: str) -> str:
+        """`the value is 1 in the plain run, and 2 where an input is transposed in memory`."""
+        before, after = self.shown()
+        return f"{self._what()} is {before} in the plain run, and {after} {where}"
+
+    def _what(self) -> str:
+        return f"the gradient of `{self.leaf}`" if self.leaf else "the value"
 
     def shown(self) -> tuple[str, str]:
         """Both numbers."""
@@ -72,7 +82,8 @@ def raised(code: str, where: str, error: Exception, severity: Severity | None = 
     raise_if_internal(error)
     words = str(error).strip().splitlines() or [""]
     message = f"{where}, the layer raises {type(error).__name__}: {words[0].strip()}"
-    return Fault(code, message, detail=short_traceback(error), severity=severity)
+    place = raised_at(error)
+    return Fault(code, message, detail=short_traceback(error), severity=severity, place=place)
 
 
 class Bench:

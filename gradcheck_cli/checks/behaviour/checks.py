@@ -23,7 +23,7 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 
-DRAWS = "it draws random numbers; they are the same at every call of a check"
+DRAWS = "the layer draws random numbers; gradcheck seeds them anew before every call"
 
 WALLED = (
     "it raises at every point next to one where runs are compared, so how far two runs may be "

@@ -33,7 +33,7 @@ def of_upstream(bench: Bench) -> Iterator[Fault]:
             return
         found = bench.apart(first, ran, bars)
         if found is not None:
-            yield Fault(Codes.LAYOUT_DEPENDENT, f"{where}, {found}", found.leaf)
+            yield Fault(Codes.LAYOUT_DEPENDENT, found.depending(where), found.leaf)
             return
 
 
@@ -58,7 +58,7 @@ def of_inputs(bench: Bench) -> Iterator[Fault]:
             return
         found = bench.apart(first, ran, bars)
         if found is not None:
-            yield Fault(Codes.LAYOUT_DEPENDENT, f"{where}, {found}", found.leaf)
+            yield Fault(Codes.LAYOUT_DEPENDENT, found.depending(where), found.leaf)
             return
 
 

@@ -31,7 +31,7 @@ def _without_gradients(bench: Bench) -> Iterator[Fault]:
         return
     found = bench.apart(bench.first, ran, bench.bars, ())
     if found is not None:
-        yield Fault(Codes.REQUEST_DEPENDENT, f"{where}, {found}")
+        yield Fault(Codes.REQUEST_DEPENDENT, found.depending(where))
 
 
 def _subsets(bench: Bench) -> list[tuple[str, ...]]:
@@ -53,7 +53,7 @@ def _some_gradients(bench: Bench) -> Iterator[Fault]:
             return
         found = bench.apart(bench.first, ran, bench.bars, wrt)
         if found is not None:
-            yield Fault(Codes.REQUEST_DEPENDENT, f"{where}, {found}", found.leaf)
+            yield Fault(Codes.REQUEST_DEPENDENT, found.depending(where), found.leaf)
             return
 
 
@@ -72,7 +72,7 @@ def _some_outputs(bench: Bench) -> Iterator[Fault]:
             return
         found = bench.apart(whole, ran, bench.bars)
         if found is not None:
-            yield Fault(Codes.REQUEST_DEPENDENT, f"{where}, {found}", found.leaf)
+            yield Fault(Codes.REQUEST_DEPENDENT, found.depending(where), found.leaf)
             return
 
 

@@ -29,8 +29,11 @@ class Where:
         self._bench = bench
 
     def of(self, fault: Fault) -> Place | None:
-        """The write or the draw itself; else the only backward, where a gradient is off."""
-        place: Place | None = None
+        """What raises, the write or the draw itself; else the only backward, where a gradient is
+        off."""
+        place = fault.place
+        if place is not None:
+            return place
         if fault.code == Codes.STOCHASTIC:
             place = self._lines.draws
         elif fault.code == Codes.UPSTREAM_MUTATED:

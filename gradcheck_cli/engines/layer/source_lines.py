@@ -71,6 +71,16 @@ class Places:
         return self._known[key]
 
 
+def raised_at(error: BaseException) -> Place | None:
+    """The innermost expression of the user's in which it was raised; None where there is none."""
+    stack: list[tuple[CodeType, int]] = []
+    trace = error.__traceback__
+    while trace is not None:
+        stack.insert(0, (trace.tb_frame.f_code, trace.tb_lasti))
+        trace = trace.tb_next
+    return Places().kept([code for code, _ in stack], [instruction for _, instruction in stack])
+
+
 def lines(stack: Iterable[tuple[CodeType, int]]) -> Iterator[tuple[str, int]]:
     """The files and lines of a stack, innermost first, that a call can be said to stand at: the
     innermost one of no framework, and the innermost one of the user's."""

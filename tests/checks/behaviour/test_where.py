@@ -52,6 +52,17 @@ class Square(torch.autograd.Function):
         return 2 * y_bar + y_bar**2  # here
 
 
+class Pair(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        return 2 * x, 3 * x
+
+    @staticmethod
+    def backward(ctx: Any, y_bar: Any, z_bar: Any) -> Any:
+        return 2 * y_bar + 3 * z_bar  # here
+
+
 def draws(x: Any) -> Any:
     noise = torch.rand_like(x)  # here
     return x * noise
@@ -68,6 +79,7 @@ def draws_in_a_library(x: Any) -> Any:
         (Scaling, "GC604"),
         (Flat, "GC606"),
         (Square, "GC607"),
+        (Pair, "GC608"),
         (draws, "GC601"),
         (draws_in_a_library, "GC601"),
     ],
