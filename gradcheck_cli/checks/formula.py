@@ -117,9 +117,11 @@ class Formula(CaseExamination):
                 seen[name][key] = answer
         runs = seen["traced"]
         self.graphs = tuple(
-            graph_of(runs[one.engine, one.mode], case, one.trace)
+            graph_of(run, case, one.trace)
             for one in found
-            if (one.engine, one.mode) in runs and one.mode in FIRST_ORDER
+            if (run := runs.get((one.engine, one.mode)))
+            and run.trace is not None  # an engine may have none
+            and one.mode in FIRST_ORDER
         )
         return replace(case, **seen)  # type: ignore[arg-type]
 
