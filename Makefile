@@ -62,6 +62,7 @@ docs: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/cache.py
 	$(BIN)/python benchmarks/replacements.py
 	$(BIN)/python benchmarks/autodiff.py
 	$(BIN)/python benchmarks/truth.py

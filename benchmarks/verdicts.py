@@ -73,7 +73,9 @@ def _run(
     report = folder / "report.json"
     command = [sys.executable, "-m", "gradcheck_cli", "run", *arguments]
     command += ["--report", f"json={report}", "--quiet", "--exit-zero"]
-    ended = subprocess.run(command, cwd=where, env=dict(variables), stdout=subprocess.DEVNULL)
+    ended = subprocess.run(
+        command, cwd=where, env={**variables, "GRADCHECK_NO_CACHE": "1"}, stdout=subprocess.DEVNULL
+    )
     if not report.exists():
         raise SystemExit(f"{' '.join(command)} ended with {ended.returncode} and without a report")
     made: dict[str, Any] = json.loads(report.read_text("utf-8"))

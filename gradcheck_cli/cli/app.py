@@ -26,6 +26,7 @@ COMMANDS = {
     "explain": ("explain", "Show what a finding code means and what to do."),
     "ops": ("ops", "List the operations of the formula language."),
     "engines": ("engines", "List the engines, what they can do and how to install them."),
+    "cache": ("cache", "Say where results are kept, or clear them."),
     "schema": ("schema", "Print the JSON Schema of a spec or of the JSON report."),
     "self-test": ("self_test", "Run planted bugs and require each to be found."),
 }

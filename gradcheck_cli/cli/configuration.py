@@ -41,7 +41,7 @@ def load_configuration(folder: Path | None = None, *, trusted: bool = True) -> d
     ConfigurationError for what is no TOML, an unknown key, a value of the wrong type, or a file to
     be written outside of the configuration's own folder.
     """
-    path = next((place for place in _candidates(folder) if place.is_file()), None)
+    path = configuration_file(folder)
     if path is None:
         return {}
     try:
@@ -79,6 +79,11 @@ def _outside(path: Path, key: str) -> str:
         f"`{key}` names a file outside of {path.parent.resolve()}, where this configuration is: "
         f"only --{key} and GRADCHECK_{key.upper()} may"
     )
+
+
+def configuration_file(folder: Path | None = None) -> Path | None:
+    """The nearest pyproject.toml at or above `folder` (None: the working folder)."""
+    return next((place for place in _candidates(folder) if place.is_file()), None)
 
 
 def _candidates(folder: Path | None) -> list[Path]:

@@ -13,6 +13,8 @@ from gradcheck_cli.domain.errors import GradcheckError, Stopped, interruption
 from gradcheck_cli.domain.events import Event, Finished
 
 if TYPE_CHECKING:
+    from gradcheck_cli.cli.changed import Changes
+    from gradcheck_cli.cli.recalling import Recall
     from gradcheck_cli.domain.options import Layered, RunOptions
     from gradcheck_cli.domain.report import Report, SpecError
     from gradcheck_cli.domain.spec import Spec
@@ -29,17 +31,19 @@ def execute(
     errors: list[SpecError],
     command: str,
     interrupts: Interrupts | None = None,
+    recall: Recall | None = None,
+    changes: Changes | None = None,
 ) -> Report:
     """Runs `specs` and tells the listeners; `specs` may still be reading (`read_specs`).
 
     `errors` is the list to which reading adds the mistakes that it finds. The report of the last
     event has all of them. After the first Ctrl-C, SIGTERM or SIGHUP the report of what was finished
     is still handed over; the second one ends everything. `interrupts` may have noted one before.
+    With `recall`, `specs` are of the files that it does not know, with `changes`, those that it
+    left.
     """
-    from gradcheck_cli.run import session
-
     interrupts = interrupts or Interrupts()
-    events = cast("Generator[Event, None, None]", session.run(_until(interrupts, specs), options))
+    events = _events(_until(interrupts, specs), options, recall)
     begun = told = False
     with interrupts:
         interrupts.raises = True
@@ -53,8 +57,15 @@ def execute(
                         begun = True
                         event = next(events)
                     if isinstance(event, Finished):
-                        report = replace(event.report, errors=tuple(errors), command=command)
-                        event = Finished(replace(report, signal=interrupts.signal))
+                        event = Finished(
+                            replace(
+                                event.report,
+                                errors=tuple(errors),
+                                command=command,
+                                signal=interrupts.signal,
+                                unchanged=0 if changes is None else changes.left_out,
+                            )
+                        )
                     for listener in listeners:
                         listener.hear(event)
                     if isinstance(event, Finished):
@@ -63,6 +74,23 @@ def execute(
                 if told:
                     raise
                 interrupts.pending = True
+
+
+def _events(
+    specs: Iterable[Spec], options: RunOptions, recall: Recall | None
+) -> Generator[Event, None, None]:
+    from gradcheck_cli.run import session
+
+    if recall is None:
+        return cast("Generator[Event, None, None]", session.run(specs, options))
+    if recall.files:
+        run = session.run(recall.noted(specs), options)
+        return recall.events(cast("Generator[Event, None, None]", run))
+    from gradcheck_cli.cli.recalling import nothing_to_run
+    from gradcheck_cli.run.launch import end_prewarmed
+
+    end_prewarmed()
+    return recall.events(nothing_to_run(options))
 
 
 def _until(interrupts: Interrupts, specs: Iterable[Spec]) -> Iterator[Spec]:

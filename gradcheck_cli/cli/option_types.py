@@ -64,6 +64,16 @@ class Engines(Listed):
         return SHIPPED
 
 
+class Text(click.types.StringParamType):
+    """Any text."""
+
+    def __init__(self, metavar: str) -> None:
+        self.metavar = metavar
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return self.metavar
+
+
 class Integer(click.IntRange):
     """A whole number of a range."""
 

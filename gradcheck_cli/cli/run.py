@@ -22,8 +22,11 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.report import FORMATS, ILLUSTRATED
 
 if TYPE_CHECKING:
+    from gradcheck_cli.cli.changed import Changes
     from gradcheck_cli.cli.execution import Interrupts, Listener
     from gradcheck_cli.cli.listeners import Printer
+    from gradcheck_cli.cli.recalling import Recall
+    from gradcheck_cli.domain.options import RunOptions
     from gradcheck_cli.domain.report import Report
     from gradcheck_cli.domain.spec import Spec
 
@@ -35,9 +38,10 @@ spec error, 3 internal error, 5 nothing checked, 130 interrupted (SIGTERM: 143).
 
 @click.command(cls=SettingsCommand, epilog=EPILOG)
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
+@click.option("--watch", is_flag=True, help="Run again whenever a file of the project changes.")
 @settings_options
 @click.pass_context
-def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:
+def command(context: click.Context, /, paths: tuple[str, ...], watch: bool, **_: Any) -> int:
     """Check the gradients of specs: files, folders, globs or - (standard input).
 
     Without PATH: the specs at and below the working folder, which are the files *.gradcheck.yaml
@@ -45,8 +49,17 @@ def command(context: click.Context, /, paths: tuple[str, ...], **_: Any) -> int:
     """
     from gradcheck_cli.cli.execution import Interrupts
 
-    with Interrupts() as interrupts:
-        return run(context, Job(paths or (os.curdir,)), interrupts)
+    job = Job(paths or (os.curdir,))
+
+    def once() -> int:
+        with Interrupts() as interrupts:
+            return run(context, job, interrupts)
+
+    if not watch:
+        return once()
+    from gradcheck_cli.cli import watching
+
+    return watching.watch(once, job.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,7 @@ def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
     failures = [printer.failure for printer in printers if printer.failure]
     if failures:
         raise UsageError("; ".join(failures))
-    if not (report.results or report.errors or report.interrupted):
+    if not (report.results or report.errors or report.interrupted or report.unchanged):
         talk(f"nothing was checked: no spec in {', '.join(job.paths)}")
     code = verdict(report, report.fail_on, settings.value("exit-zero", False))
     return _with_baseline(code, report, settings)
@@ -127,23 +140,56 @@ def _checked(
     check_targets(outputs, files)
     errors = list(unreadable)
     told = f"gradcheck {shlex.join(sys.argv[1:])}"
-    options = replace(settings.run_options(), called=job.called, illustrated=illustrated)
-    if job.engines:
-        options = replace(options, engines=Layered(override=job.engines))
     user_code = not settings.value("no-user-code", False)
+    options = _options(job, settings, illustrated=illustrated)
+    changes = _changes(settings)
+    recall = None if texts or changes else _recall(options, files, settings)
+    if recall is not None:
+        files, options = recall.files, recall.options
     specs = read_specs(
         files, errors, options.seed, options.device, options.engines, texts, user_code=user_code
     )
+    if changes is not None:
+        specs = changes.concerned(specs)
     quiet, _ = settings.verbosity()
     listeners: Sequence[Listener] = printers
     if is_terminal(sys.stderr) and not quiet:
         listeners = [Progress(printers, sys.stderr)]
-    read: list[str] = []
-    report = execute(_noted(specs, read), options, listeners, errors, told, interrupts)
+    read: list[str] = recall.code if recall else []
+    specs = _noted(specs, read)
+    report = execute(specs, options, listeners, errors, told, interrupts, recall, changes)
     check_targets(outputs, read)
+    if recall is not None:
+        recall.keep(report)
     if skipped and not quiet:
         talk(skipped_words(skipped))
     return report
+
+
+def _options(job: Job, settings: Settings, *, illustrated: bool) -> RunOptions:
+    options = replace(settings.run_options(), called=job.called, illustrated=illustrated)
+    return replace(options, engines=Layered(override=job.engines)) if job.engines else options
+
+
+def _changes(settings: Settings) -> Changes | None:
+    """What has changed, where that is to be run alone."""
+    revision = settings.value("changed-since")
+    if not revision:
+        return None
+    from gradcheck_cli.cli.changed import Changes
+
+    return Changes(revision)
+
+
+def _recall(options: RunOptions, files: Sequence[str], settings: Settings) -> Recall | None:
+    """What earlier runs found, where it may be used."""
+    if settings.value("no-cache", False):
+        return None
+    from gradcheck_cli.cli.recalling import Recall
+    from gradcheck_cli.run.result_cache import usable
+
+    user_code = not settings.value("no-user-code", False)
+    return Recall(options, files, user_code=user_code) if usable(options) else None
 
 
 def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:

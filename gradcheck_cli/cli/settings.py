@@ -17,6 +17,7 @@ from gradcheck_cli.cli.option_types import (
     Listed,
     Number,
     Target,
+    Text,
 )
 from gradcheck_cli.cli.streams import COLOR_CHOICES
 from gradcheck_cli.domain.difference import Difference
@@ -80,6 +81,11 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
             Device(),
             "Where PyTorch, TensorFlow and JAX compute: cpu, cuda, or cuda:1 for the second; "
             "default: cpu.",
+        ),
+        Setting(
+            "changed-since",
+            Text(metavar="REV"),
+            "Specs alone that changed since this revision of git, or whose code did.",
         ),
         Setting("seed", Integer(min=0), "Seed of random cotangents; default: 0."),
         Setting(
@@ -147,6 +153,12 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
             "memory",
             Number(min=0, min_open=True),
             "Memory limit in gigabytes, for one engine and one spec.",
+        ),
+        Setting(
+            "no-cache",
+            click.BOOL,
+            "Run everything, and keep no results (see `gradcheck cache`).",
+            switch=True,
         ),
         Setting(
             "no-user-code",

@@ -298,7 +298,7 @@ class SpecResult:
     ..."). `suppressed` are findings that do not count; their `reason` says why: "--ignore GC2",
     "--select GC1", "baseline known.json". `graphs` has runs of the program that were traced, those
     of engines with findings first. `curve` is there where it was requested
-    (`RunOptions.illustrated`)."""
+    (`RunOptions.illustrated`). `cached`: an earlier run found all this."""
 
     spec: str
     source: Source
@@ -315,6 +315,7 @@ class SpecResult:
     suppressed: tuple[Finding, ...] = ()
     graphs: tuple[Graph, ...] = field(default=(), compare=False)
     curve: Curve | None = None
+    cached: bool = False
 
     @property
     def allowed(self) -> int:
@@ -355,7 +356,8 @@ class SpecError:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run. Findings from the severity `fail_on` on make it fail."""
+    """One run. Findings from the severity `fail_on` on make it fail. `unchanged` counts the specs
+    that were left out, as nothing in them had changed."""
 
     version: str
     engines: Mapping[str, str]
@@ -365,5 +367,6 @@ class Report:
     errors: tuple[SpecError, ...] = ()
     interrupted: bool = False
     command: str = ""
+    unchanged: int = 0
     signal: int = 2  # that interrupted it, where one did; 2 is Ctrl-C
     fail_on: Severity = "error"

@@ -74,6 +74,7 @@ def run_as_json(report: Report) -> dict[str, Any]:
             "allowed": allowed_count(report),
             "ignored": ignored_counts(report),
             "suppressed": suppressed_counts(report),
+            "unchanged": report.unchanged,
         },
         "errors": [_error(error) for error in report.errors],
     }
@@ -107,6 +108,7 @@ def result_as_json(result: SpecResult) -> dict[str, Any]:
         "unmatched_allows": list(result.unmatched_allows),
         "by_design": [_accepted(one) for one in result.by_design],
         "duration_s": _number(result.duration_s),
+        "cached": result.cached,
     }
     return {key: encodable(value) for key, value in whole.items()}
 

@@ -67,6 +67,10 @@ def report_schema() -> Schema:
                 suppressed=_mapping(
                     _COUNT, "Their number by reason: --ignore GC2, --select GC1, baseline FILE."
                 ),
+                unchanged={
+                    **_COUNT,
+                    "description": "Specs that --changed-since left out.",
+                },
             ),
             results=_list(_result()),
             errors=_list(
@@ -151,6 +155,7 @@ def _result() -> Schema:
             "minimum": 0,
             "description": "Seconds that workers computed for this spec.",
         },
+        cached={"type": "boolean", "description": "Whether an earlier run found all this."},
     )
 
 

@@ -81,4 +81,9 @@ def summary_line(report: Report) -> Text:
         line.append(f"; {told}")
     for words in set_aside_words(report):
         line.append("; ").append(plain(words), style="bold yellow")
+    if report.unchanged:
+        line.append(f"; {report.unchanged} left out, unchanged")
+    cached = sum(result.cached for result in report.results)
+    if cached:
+        line.append(f"; {cached} from the cache")
     return line.append(f"; {seconds(report.duration_s)}")

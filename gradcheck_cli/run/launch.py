@@ -40,6 +40,14 @@ def adopt(target: str) -> subprocess.Popen[bytes] | None:
     return process if process is not None and process.poll() is None else None
 
 
+def end_prewarmed() -> None:
+    """Ends the workers that no run took over."""
+    while _prewarmed:
+        _, process = _prewarmed.popitem()
+        process.kill()
+        process.wait()
+
+
 def spawn(target: str, where: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """A worker process for the engine "module:Class"; `where` has the fields of its Placement, if
     that is not the CPU.

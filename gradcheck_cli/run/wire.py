@@ -27,10 +27,12 @@ _CLASSES = {
     "case": ("TruthRequest",),
     "curve": ("Curve", "Line"),
     "fixes": ("Candidate", "Screened", "Target", "Trial", "TrialPoint"),
+    "graph": ("Graph",),
     "layer": ("LayerAnswer", "LiftedRun", "Meant"),
     "place": ("Place", "Source", "Span"),
     "program": ("CustomGradient", "Node", "Program"),
     "report": (
+        "Accepted",
         "Cause",
         "Check",
         "Comparison",
@@ -40,6 +42,8 @@ _CLASSES = {
         "Indexing",
         "Pass",
         "Reading",
+        "SpecResult",
+        "TrainingResult",
     ),
     "truth": ("Cost", "Documented", "Guard", "Hull", "Truth", "TruthBlock"),
 }

@@ -101,7 +101,7 @@ class _Search:
 
     def _yaml_files(self, folder: str) -> Iterator[str]:
         for root, folders, names in os.walk(folder, onerror=self._refused):
-            folders[:] = sorted(name for name in folders if not _is_of_others(root, name))
+            folders[:] = sorted(name for name in folders if not is_of_others(root, name))
             for name in names:
                 if name.endswith(ENDINGS) and not name.startswith("."):
                     yield os.path.normpath(os.path.join(root, name))
@@ -111,7 +111,7 @@ class _Search:
         self.errors.append(SpecError(Codes.UNREADABLE_FILE, str(error.filename), message))
 
 
-def _is_of_others(root: str, name: str) -> bool:
+def is_of_others(root: str, name: str) -> bool:
     """Whether a folder is hidden, or holds what was installed: a virtual environment, packages."""
     installed = name in _PACKAGES or os.path.lexists(os.path.join(root, name, "pyvenv.cfg"))
     return name.startswith(".") or installed

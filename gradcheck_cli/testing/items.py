@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,9 @@ class Runner:
     """What the specs of a session are run with: settings as `gradcheck run` has them, and workers
     that stay from item to item."""
 
-    def __init__(self, folder: Path) -> None:
-        context = command.make_context("gradcheck run", ["-"])  # variables of the environment
+    def __init__(self, folder: Path, arguments: Sequence[str] = ()) -> None:
+        """`arguments` are those of `gradcheck run`; variables of the environment count, too."""
+        context = command.make_context("gradcheck run", [*arguments, "-"])
         self.settings = Settings(context, load_configuration(folder))
         self.options: RunOptions = self.settings.run_options()
         self._pool: Pool | None = None
@@ -54,10 +55,10 @@ class Runner:
 _RUNNER = pytest.StashKey[Runner]()
 
 
-def runner(config: pytest.Config) -> Runner:
-    """The one of this session, made when it is first requested."""
+def runner(config: pytest.Config, arguments: Sequence[str] = ()) -> Runner:
+    """The one of this session, made with `arguments` when it is first requested."""
     if _RUNNER not in config.stash:
-        config.stash[_RUNNER] = Runner(config.rootpath)
+        config.stash[_RUNNER] = Runner(config.rootpath, arguments)
     return config.stash[_RUNNER]
 
 
@@ -67,24 +68,23 @@ def close(config: pytest.Config) -> None:
         config.stash[_RUNNER].close()
 
 
-class SpecFile(pytest.File):
-    """A file of specs: an item for each, and one for the mistakes that are in it."""
-
-    def collect(self) -> Iterator[pytest.Item]:
-        try:
-            mine = runner(self.config)
-        except (GradcheckError, click.ClickException) as error:  # of the settings
-            raise self.CollectError(_told(error)) from error
-        errors: list[SpecError] = []
-        user_code = not mine.settings.value("no-user-code", False)
-        path = os.path.relpath(self.path)
-        options = mine.options
-        for spec in read_specs(
-            [path], errors, options.seed, options.device, options.engines, user_code=user_code
-        ):
-            yield SpecItem.from_parent(self, name=spec.name, spec=spec)
-        if errors:
-            yield MistakesItem.from_parent(self, name="mistakes", mistakes=errors)
+def items_of(file: pytest.File, arguments: Sequence[str]) -> Iterator[pytest.Item]:
+    """The specs of a file, and one item for its mistakes. `arguments` are those of `gradcheck run`.
+    Raises CollectError for settings that are not in order."""
+    try:
+        mine = runner(file.config, arguments)
+    except (GradcheckError, click.ClickException) as error:
+        raise file.CollectError(_told(error)) from error
+    errors: list[SpecError] = []
+    user_code = not mine.settings.value("no-user-code", False)
+    path = os.path.relpath(file.path)
+    options = mine.options
+    for spec in read_specs(
+        [path], errors, options.seed, options.device, options.engines, user_code=user_code
+    ):
+        yield SpecItem.from_parent(file, name=spec.name, spec=spec)
+    if errors:
+        yield MistakesItem.from_parent(file, name="mistakes", mistakes=errors)
 
 
 def _told(error: Exception) -> str:

@@ -7,17 +7,20 @@ imported when there is something to check.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from gradcheck_cli.testing.items import SpecFile
-
 _SETTING = "gradcheck_specs"
 _ENDINGS = (".gradcheck.yaml", ".gradcheck.yml")
+MARKER = "gradcheck"
+OPTIONS = (
+    *("engine", "dtype", "mode", "select", "ignore", "baseline", "fail-on"),
+    *("seed", "timeout", "memory", "power", "device"),
+)
+"""Settings of `gradcheck run` that pytest has as options, too."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,10 +30,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type="paths",
         default=[],
     )
+    group = parser.getgroup("gradcheck", "gradients")
+    for name in OPTIONS:
+        group.addoption(
+            f"--gradcheck-{name}",
+            metavar=name.upper(),
+            help=f"As --{name} of `gradcheck run`, for the specs that are collected.",
+        )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """A run that names nothing collects the specs that the configuration names, too."""
+    config.addinivalue_line("markers", f"{MARKER}: specs, and tests that use assert_gradients.")
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
     requested = [config.invocation_params.dir / arg for arg in config.args]
@@ -53,6 +64,26 @@ def _named(config: pytest.Config) -> list[Path]:
     return found
 
 
+class SpecFile(pytest.File):
+    """A file of specs: an item for each, and one for the mistakes that are in it."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        from gradcheck_cli.testing.items import items_of  # NumPy, and all that runs a spec
+
+        return items_of(self, _arguments(self.config))
+
+
+def _arguments(config: pytest.Config) -> list[str]:
+    """What pytest's command line says to `gradcheck run`."""
+    given = ((name, config.getoption(f"--gradcheck-{name}")) for name in OPTIONS)
+    return [word for name, value in given if value is not None for word in (f"--{name}", value)]
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if isinstance(item.parent, SpecFile) or "assert_gradients" in getattr(item, "fixturenames", ()):
+        item.add_marker(MARKER)
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile | None:
     if file_path.suffix not in (".yaml", ".yml"):
         return None
@@ -60,8 +91,6 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile |
         named = _named(parent.config)
         if not any(file_path == path or path in file_path.parents for path in named):
             return None
-    from gradcheck_cli.testing.items import SpecFile
-
     return SpecFile.from_parent(parent, path=file_path)
 
 

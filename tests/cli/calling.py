@@ -56,7 +56,8 @@ def environment(**changes: str) -> dict[str, str]:
         if not name.startswith("GRADCHECK_")
         and name not in {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM"}
     }
-    return {**kept, "PYTHONPATH": str(Path(__file__).parents[2]), **changes}
+    ours = {"PYTHONPATH": str(Path(__file__).parents[2]), "GRADCHECK_NO_CACHE": "1"}
+    return {**kept, **ours, **changes}
 
 
 def call(
@@ -87,7 +88,7 @@ def call_here(
     """As `call`, in the tests' own process: a third of the time. Click's own words for a wrong
     call, closed streams and signals need a process (`gradcheck_cli.cli.app.main`)."""
     removed = dict.fromkeys(os.environ.keys() - environment().keys())
-    runner = CliRunner(env={**removed, **(env or {})})
+    runner = CliRunner(env={**removed, "GRADCHECK_NO_CACHE": "1", **(env or {})})
     with chdir(cwd), runner.isolation(stdin) as (out, err, _):
         code = guarded(app, list(arguments))
     return Screen(code, out.getvalue().decode(), err.getvalue().decode())

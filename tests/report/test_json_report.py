@@ -58,6 +58,7 @@ def test_the_keys_of_the_contract() -> None:
         "allowed": 0,
         "ignored": {},
         "suppressed": {},
+        "unchanged": 0,
     }
 
 

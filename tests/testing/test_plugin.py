@@ -11,6 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from gradcheck_cli.cli.settings import SETTINGS
+from gradcheck_cli.testing.plugin import OPTIONS
+
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = """
 [tool.pytest.ini_options]
@@ -102,6 +105,48 @@ def test_every_spec_is_an_item_and_every_item_has_its_outcome(everything: str) -
         "tests/test_layers.py::test_wrong": "FAILED",
         "tests/test_layers.py::test_other": "FAILED",
     }
+
+
+def test_settings_on_the_command_line_of_pytest(project: Path) -> None:
+    asked = ("specs", "-k", "unstable", "-v", "-p", "no:cacheprovider")
+    assert run(project, *asked, "--gradcheck-dtype", "float64").returncode == 0
+    assert run(project, *asked, "--gradcheck-ignore", "GC2").returncode == 0
+    wrong = run(project, *asked, "--gradcheck-dtype", "flaot32")
+    assert wrong.returncode == 2
+    assert "Did you mean `float32`?" in wrong.stdout
+    assert set(OPTIONS) <= {setting.name for setting in SETTINGS}
+
+
+def test_specs_and_tests_of_gradients_have_a_marker(project: Path) -> None:
+    def names(*arguments: str) -> set[str]:
+        listed = run(project, "--collect-only", "-q", "--strict-markers", *arguments).stdout
+        return set(re.findall(r"::(\w+)", listed))
+
+    ours = {"right", "unstable", "mistakes", "cube", "test_formula", "test_wrong"}
+    assert names("-m", "gradcheck") == ours
+    assert names("-m", "not gradcheck") == {"test_other"}
+
+
+def test_a_run_without_specs_imports_nothing_of_weight(project: Path) -> None:
+    """Not even where a file of specs lies beside the tests."""
+    code = """
+import pytest, sys
+plugins = ["-p", "gradcheck_cli.testing.plugin", "-p", "no:gradcheck", "-p", "no:cacheprovider"]
+pytest.main(["tests/test_layers.py::test_other", "-q", *plugins])
+heavy = {"numpy", "pydantic", "rich", "click", "ruamel"}
+print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}))
+"""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GRADCHECK_", "PYTEST_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=project,
+        env={**kept, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]", done.stdout
 
 
 def test_a_failure_is_the_report_of_gradcheck_and_nothing_else(everything: str) -> None:

@@ -13,7 +13,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -21,6 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from gradcheck_cli.domain.cache_folder import cache_folder_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.eigen.diagnostics import first_error
 from gradcheck_cli.engines.eigen.tools import COMPILER
@@ -85,10 +85,8 @@ def search_path() -> list[str]:
 
 
 def cache_folder() -> Path:
-    """Where compiled programs are kept: below $XDG_CACHE_HOME or what stands for it here."""
-    home = Path.home()
-    usual = home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-    return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "gradcheck" / "eigen"
+    """Where compiled programs are kept."""
+    return cache_folder_of("eigen")
 
 
 def compiled(text: str, theirs: Collection[Path] = ()) -> Compiled:

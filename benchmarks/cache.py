@@ -1,0 +1,57 @@
+"""What unchanged specs cost: a run whose results are all known, beyond the start of a run.
+
+Both sides are run in turn, several times; the medians are compared. Exit code 1 if the target is
+missed.
+
+    python benchmarks/cache.py [--specs 500]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SPEC = "inputs: {{x: 1.{number:03}}}\nmodel: sin(x) * exp(-x)\n"
+REPEATS = 5
+TARGET_S = 1.5
+
+
+def seconds(folder: Path, *paths: str) -> float:
+    """Wall-clock seconds of a run. Raises CalledProcessError where it did not work."""
+    command = (sys.executable, "-m", "gradcheck_cli", "run", *paths, "--engine", "reference")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "GRADCHECK_NO_CACHE": "0"}
+    start = time.perf_counter()
+    subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--specs", type=int, default=500)
+    count = parser.parse_args().specs
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "all").mkdir()
+        for number in range(count):
+            (folder / "all" / f"s{number}.yaml").write_text(SPEC.format(number=number), "utf-8")
+        fresh = seconds(folder, "all")
+        pairs = [(seconds(folder, "all"), seconds(folder, "all/s0.yaml")) for _ in range(REPEATS)]
+    known, one = map(statistics.median, zip(*pairs, strict=True))
+    late = known - one > TARGET_S
+    print(f"{fresh:8.2f} s  {count} specs, run")
+    print(f"{known:8.2f} s  {count} specs, all known")
+    print(f"{one:8.2f} s  one spec, known")
+    print(
+        f"{known - one:8.2f} s  beyond the start; target {TARGET_S} s{'  MISSED' if late else ''}"
+    )
+    return int(late)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

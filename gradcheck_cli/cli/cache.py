@@ -1,0 +1,30 @@
+"""`gradcheck cache`."""
+
+from __future__ import annotations
+
+import click
+
+from gradcheck_cli.cli.words import counted
+from gradcheck_cli.domain.cache_folder import cache_folder_of
+from gradcheck_cli.domain.errors import UsageError
+
+
+@click.command()
+@click.argument("what", type=click.Choice(("folder", "clear")), default="folder")
+def command(what: str) -> None:
+    """Say where results of earlier runs are kept (folder, the default), or remove them (clear).
+
+    A result is used again where nothing has changed that it depends on: the text of the spec, the
+    code that its layers import, settings, and the versions of what is installed. Data that this
+    code reads from files is not seen: `gradcheck run --no-cache` runs everything.
+    """
+    if what == "folder":
+        click.echo(cache_folder_of("results"))
+        return
+    from gradcheck_cli.run.result_cache import clear
+
+    try:
+        count = clear()
+    except OSError as error:
+        raise UsageError(f"cannot clear {cache_folder_of('results')}: {error.strerror}") from error
+    click.echo(f"removed {counted(count, 'file')} of results")

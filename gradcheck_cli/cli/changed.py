@@ -1,0 +1,85 @@
+"""What has changed since a revision of git, and which specs that concerns."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from gradcheck_cli.cli.configuration import configuration_file
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.specfile.reached import reached
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.spec import Spec
+
+_CODE = (".py", ".hpp", ".h", ".hh", ".hxx")
+
+
+class Changes:
+    """The files that differ from the point where a revision and this branch parted, with those that
+    are new or not committed. `left_out` counts the specs that they do not concern."""
+
+    def __init__(self, revision: str) -> None:
+        """Raises UsageError where git cannot tell."""
+        root = _git("rev-parse", "--show-toplevel").removesuffix("\n")
+        since = _since(revision)
+        names = _git("diff", "--name-only", "--no-renames", "-z", since, "--", cwd=root)
+        names += _git("ls-files", "--others", "--exclude-standard", "-z", cwd=root)
+        paths = {os.path.realpath(os.path.join(root, name)) for name in names.split("\0") if name}
+        self._changed = paths
+        self._code_is_gone = any(
+            path.endswith(_CODE) and not os.path.exists(path) for path in paths
+        )
+        settings = configuration_file()
+        self._all = settings is not None and os.path.realpath(settings) in paths
+        self.left_out = 0
+
+    def concerned(self, specs: Iterable[Spec]) -> Iterator[Spec]:
+        """The specs of files that have changed, or whose layers reach code that has. Where code is
+        gone, nobody knows who reached it: all layers are concerned. So is everything where the
+        settings of the project have changed."""
+        for spec in specs:
+            if self._concerns(spec):
+                yield spec
+            else:
+                self.left_out += 1
+
+    def _concerns(self, spec: Spec) -> bool:
+        if self._all or os.path.realpath(spec.source.path) in self._changed:
+            return True
+        if not os.path.exists(spec.source.path):  # standard input
+            return True
+        if spec.implementations and self._code_is_gone:
+            return True
+        return any(
+            not self._changed.isdisjoint(
+                reached((layer.target, *layer.setup.imports), layer.folder)
+            )
+            for layer in spec.implementations
+        )
+
+
+def _since(revision: str) -> str:
+    """The commit at which the revision and this branch parted; without one, the revision."""
+    commit = _git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
+    try:
+        return _git("merge-base", commit, "HEAD").strip()
+    except UsageError:  # histories that have nothing in common
+        return commit
+
+
+def _git(*arguments: str, cwd: str | None = None) -> str:
+    try:
+        done = subprocess.run(
+            ("git", *arguments), cwd=cwd, capture_output=True, check=False, stdin=subprocess.DEVNULL
+        )
+    except OSError as error:
+        raise UsageError(
+            "--changed-since needs git", "run without it: everything is run"
+        ) from error
+    if done.returncode:
+        words = os.fsdecode(done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
+        raise UsageError(f"--changed-since: git says: {words[0].removeprefix('fatal: ')}")
+    return os.fsdecode(done.stdout)

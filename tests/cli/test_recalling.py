@@ -1,0 +1,196 @@
+"""Results of earlier runs are used again, where nothing has changed that they depend on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .calling import Screen, call_here
+
+SPECS = {
+    "good.yaml": "inputs: {x: 2}\nmodel: x ** 2\n",
+    "bad.yaml": "inputs: {x: 100}\nmodel: 1 / exp(x)\n",
+    "deep/two.yaml": "inputs: {x: 1}\nmodel: sin(x)\n---\ninputs: {x: 0}\nmodel: relu(x)\n",
+    "layer.yaml": "inputs: {x: [1.0, 2.0]}\nimplementations: {numpy: layers.py:Scale}\n",
+}
+LAYERS = """
+import numpy as np
+from parts import factor
+
+class Scale:
+    def forward(self, x):
+        return factor * x
+
+    def backward(self, y_bar, x):
+        return factor * y_bar
+"""
+
+Run = Callable[..., Screen]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in SPECS.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "layers.py").write_text(LAYERS)
+    (tmp_path / "parts.py").write_text("factor = 2.0\n")
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run with a cache of its own."""
+    cache = tmp_path_factory.mktemp("cache")
+    variables = {"GRADCHECK_NO_CACHE": "0", "XDG_CACHE_HOME": str(cache)}
+
+    def call_it(*arguments: str, **more: str) -> Screen:
+        words = ("run", ".", "--engine", "reference,numpy", *arguments)
+        return call_here(*words, cwd=folder, env={**variables, **more})
+
+    return call_it
+
+
+def report(screen: Screen) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(screen.out)
+    return found
+
+
+def from_cache(screen: Screen) -> set[str]:
+    return {result["spec"] for result in report(screen)["results"] if result["cached"]}
+
+
+def lasting(screen: Screen) -> dict[str, Any]:
+    """A report without what may differ: how long it took, and where it came from."""
+    found = report(screen)
+    del found["duration_s"]
+    for result in found["results"]:
+        del result["cached"], result["duration_s"]
+        for check in result["checks"]:
+            del check["duration_s"]
+    return found
+
+
+ALL = {"good", "bad", "two#1", "two#2", "layer"}
+JSON = ("--format", "json")
+
+
+def test_a_report_of_the_cache_is_that_of_a_run(run: Run) -> None:
+    fresh = run(*JSON)
+    recalled = run(*JSON)
+    assert (from_cache(fresh), from_cache(recalled)) == (set(), ALL)
+    assert recalled.code == fresh.code == 1
+    assert lasting(recalled) == lasting(fresh)
+
+
+def test_it_says_so(run: Run) -> None:
+    fresh, recalled = run(), run()
+    body, _, last = recalled.out.rpartition("5 specs: ")
+    assert body == fresh.out.rpartition("5 specs: ")[0]
+    assert "; 5 from the cache; " in last
+    assert "from the cache" not in fresh.out
+
+
+def test_a_changed_spec_runs_among_those_that_are_known(run: Run, folder: Path) -> None:
+    run()
+    (folder / "deep" / "two.yaml").write_text(SPECS["deep/two.yaml"].replace("sin", "cos"))
+    again = run(*JSON)
+    assert from_cache(again) == ALL - {"two#1", "two#2"}
+    names = [result["spec"] for result in report(again)["results"]]
+    assert names == ["bad", "two#1", "two#2", "good", "layer"]
+
+
+def test_code_that_a_layer_imports_is_part_of_it(run: Run, folder: Path) -> None:
+    run()
+    (folder / "unrelated.py").write_text("x = 1\n")
+    assert from_cache(run(*JSON)) == ALL
+    (folder / "parts.py").write_text("factor = 3.0\n")
+    assert from_cache(run(*JSON)) == ALL - {"layer"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ("--dtype", "float32"),
+        ("--mode", "reverse"),
+        ("--ignore", "GC201"),
+        ("--seed", "1"),
+        ("--power", "0.9"),
+        ("--no-cache",),
+    ],
+)
+def test_other_settings_are_another_run(changed: tuple[str, ...], run: Run) -> None:
+    run()
+    assert from_cache(run(*JSON, *changed)) == set()
+
+
+def test_what_only_shows_or_ends_a_run_is_none(run: Run) -> None:
+    run()
+    assert from_cache(run(*JSON, "-q", "--jobs", "1", "--fail-on", "warning")) == ALL
+
+
+def test_variables_of_frameworks_count(run: Run) -> None:
+    run()
+    assert from_cache(run(*JSON, OMP_NUM_THREADS="7")) == set()
+
+
+def test_fail_fast_ends_with_the_first_failure_that_is_known(run: Run) -> None:
+    run()
+    screen = run(*JSON, "--fail-fast")
+    assert [result["spec"] for result in report(screen)["results"]] == ["bad"]
+    assert screen.code == 1
+
+
+def test_mistakes_are_read_anew(run: Run, folder: Path) -> None:
+    (folder / "good.yaml").write_text(SPECS["good.yaml"] + "---\nmodel: [\n")
+    assert run().code == 2
+    again = run(*JSON)
+    assert again.code == 2
+    assert from_cache(again) == ALL - {"good"}
+
+
+def test_a_layer_is_not_recalled_where_no_code_may_run(run: Run) -> None:
+    run()
+    assert "layer" not in from_cache(screen := run(*JSON, "--no-user-code"))
+    assert screen.code == 2
+
+
+def test_what_another_run_may_not_find_is_not_kept(run: Run, folder: Path) -> None:
+    (folder / "layers.py").write_text(LAYERS + "raise OSError('the network is down')\n")
+    run()
+    assert from_cache(run(*JSON)) == ALL - {"layer"}
+
+
+def test_a_baseline_counts_over_known_and_new_results(run: Run, folder: Path) -> None:
+    (folder / "bad.yaml").write_text("name: bad\n" + SPECS["bad.yaml"])
+    assert run("--write-baseline", "known.json").code == 0
+    assert run("--baseline", "known.json").code == 0
+    assert from_cache(run(*JSON, "--baseline", "known.json")) == ALL
+    (folder / "again.yaml").write_text("name: bad\n" + SPECS["bad.yaml"])
+    both = run(*JSON, "--baseline", "known.json")
+    assert both.code == 1  # the baseline has it once
+    statuses = {result["path"]: result["status"] for result in report(both)["results"]}
+    assert (statuses["again.yaml"], statuses["bad.yaml"]) == ("failed", "passed")
+
+
+def test_a_report_does_not_replace_the_code_of_a_known_layer(run: Run, folder: Path) -> None:
+    run()
+    screen = run("--report", "json=parts.py")
+    assert screen.code == 2
+    assert "is an input of this run" in screen.err
+    assert (folder / "parts.py").read_text() == "factor = 2.0\n"
+
+
+def test_a_folder_that_cannot_be_written_is_said(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.mktemp("cache") / "file"
+    place.write_text("")
+    env = {"GRADCHECK_NO_CACHE": "0", "XDG_CACHE_HOME": str(place)}
+    screen = call_here("run", "good.yaml", "--engine", "reference", cwd=folder, env=env)
+    assert screen.code == 0
+    assert "results are not kept in " in screen.err
