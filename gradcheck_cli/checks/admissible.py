@@ -7,8 +7,9 @@ of its kind again, and gradients are those by the coordinates.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.held import Held
     from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
+    from gradcheck_cli.engines.layer.rewriting import Expression, Seen
 
 SECOND = "second derivatives along the kind of an input are not checked"
 WHOLE = "not traced: an input moves within its kind"
@@ -164,6 +166,14 @@ class Admissible:
 
     def record(self, row: Array) -> Recording:
         raise Unsupported(WHOLE)
+
+    def seen(self, expression: Expression, values: Mapping[str, Array]) -> Sequence[Seen]:
+        return self._subject.seen(expression, self._values(values))
+
+    def written(
+        self, expression: Expression, text: str, names: Mapping[str, Any]
+    ) -> AbstractContextManager[None]:
+        return self._subject.written(expression, text, names)
 
     def casts(self) -> Sequence[Cast]:
         return self._subject.casts()

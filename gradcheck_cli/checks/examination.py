@@ -20,7 +20,7 @@ from gradcheck_cli.checks.layer_case import Gradients
 from gradcheck_cli.checks.lifted import lifted_truth
 from gradcheck_cli.checks.model import Model
 from gradcheck_cli.checks.program_truth import ProgramProducts, ProgramTruth
-from gradcheck_cli.checks.protocol import Steps
+from gradcheck_cli.checks.protocol import FIXES, Steps
 from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
 from gradcheck_cli.checks.second_order import SecondOrder
@@ -281,6 +281,11 @@ class _Examination:
                 finding for finding in findings if finding.code != Codes.MODES_DISAGREE
             )
         findings = self._blamed(findings, partial(traced_entry_of, examined.case), layer)
+        if self._blaming and isinstance(examined, Whole):
+            with examined.ours(FIXES):
+                from gradcheck_cli.checks.layer_fixes import with_fixes
+
+                findings = with_fixes(self._engine, examined, findings)
         return LayerAnswer(
             checks=checks,
             findings=(*findings, *examined.mistakes),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gradcheck_cli.checks.protocol import EXPLAINING, Ask, CaseExamination, Steps
+from gradcheck_cli.checks.protocol import EXPLAINING, FIXES, Ask, CaseExamination, Steps
 from gradcheck_cli.checks.readings import graph_of
 from gradcheck_cli.domain.case import Case, CurveRequest, Suspect, TruthRequest
 from gradcheck_cli.domain.curve import Curve
@@ -178,7 +178,7 @@ class Formula(CaseExamination):
         if request is not None:
             screened = yield from self._screened(request)
         if screened is not None:
-            with self.ours("fixes could not be tried"):
+            with self.ours(FIXES):
                 for which in (trials.problems, trials.problems, trials.originals):
                     tried = dict(which(self.case, screened, self.findings, answers))
                     if tried:

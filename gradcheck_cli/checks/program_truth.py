@@ -42,9 +42,9 @@ class ProgramTruth:
     ) -> None:
         self.layer = layer
         self.program = program
-        self._constants = constants or {}
-        self._words = {leaf.name: word_of(leaf.name) for leaf in layer.narrow.leaves}
-        self._leaves = {word: name for name, word in self._words.items()}
+        self.constants = constants or {}
+        self.words = {leaf.name: word_of(leaf.name) for leaf in layer.narrow.leaves}
+        self._leaves = {word: name for name, word in self.words.items()}
         self._known: dict[tuple[str, ...], Truth] = {}  # by modes and leaves, without costs
         self._moving = tuple(leaf.name for leaf in layer.narrow.leaves if leaf.differentiable)
 
@@ -68,7 +68,7 @@ class ProgramTruth:
     ) -> tuple[Truth, dict[tuple[str, str], TruthBlock]]:
         """The truth about the Hessian of one composition, and its blocks by pairs of `leaves`."""
         found = self._computed({mode: projection}, tuple(leaves), costs)
-        words = self._words
+        words = self.words
         blocks = {
             (block.rows, block.columns): found.blocks[mode, str(named)]
             for block in blocks_in(mode, leaves)
@@ -80,7 +80,8 @@ class ProgramTruth:
         self, projections: Mapping[Mode, Projection], leaves: tuple[str, ...], costs: bool
     ) -> Truth:
         key = (*projections, *leaves)
-        found = compute(self._request(projections, leaves, costs, self._known.get(key)))
+        request = self.request(projections, leaves)
+        found = compute(replace(request, conditioning=costs, known=self._known.get(key)))
         if not costs:
             self._known[key] = found
         return found
@@ -90,14 +91,12 @@ class ProgramTruth:
         blocks = {(m, self._leaves[word]): b for (m, word), b in one.blocks.items()}
         return replace(one, blocks=blocks, span=self.layer.problem.implementation.span)
 
-    def _request(
-        self,
-        projections: Mapping[Mode, Projection],
-        leaves: tuple[str, ...],
-        costs: bool,
-        known: Truth | None,
+    def request(
+        self, projections: Mapping[Mode, Projection], leaves: tuple[str, ...] = ()
     ) -> TruthRequest:
-        problem, words = self.layer.problem, self._words
+        """What asks for the truth about the program, in its words; of all leaves that are
+        differentiated, or of some."""
+        problem, words = self.layer.problem, self.words
         shape = self.program.nodes[self.program.output].shape
         entries = problem.spec.points[problem.point]
         shapes = {leaf.name: leaf.value.shape for leaf in self.layer.narrow.leaves}
@@ -111,7 +110,7 @@ class ProgramTruth:
             program=self.program,
             values={
                 **{words[leaf.name]: leaf.value for leaf in self.layer.narrow.leaves},
-                **self._constants,
+                **self.constants,
             },
             bounds={
                 words[leaf.name]: (entries[leaf.name].low, entries[leaf.name].high)
@@ -119,8 +118,8 @@ class ProgramTruth:
                 else (-np.inf, np.inf)
                 for leaf in self.layer.narrow.leaves
             }
-            | dict.fromkeys(self._constants, (-np.inf, np.inf)),
-            wrt=tuple(words[name] for name in leaves),
+            | dict.fromkeys(self.constants, (-np.inf, np.inf)),
+            wrt=tuple(words[name] for name in leaves or self._moving),
             dtype=problem.dtype,
             projections={
                 mode: Projection(
@@ -131,8 +130,6 @@ class ProgramTruth:
                 for mode, p in projections.items()
             },
             seed=problem.seed,
-            conditioning=costs,
-            known=known,
         )
 
 

@@ -43,6 +43,7 @@ Steps = Generator["Sequence[Ask]", Any, T]
 
 JUDGING = "the numbers could not be judged"
 EXPLAINING = "the findings could not be explained"
+FIXES = "fixes could not be tried"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Truth
@@ -23,6 +24,7 @@ class Candidate:
     the two are equal (empty: wherever the old one has a value), `holds` the same as a program,
     `kink` what the new one has where the old one has no
     derivative. `custom`: a derivative is stated. `part` computes what differs, and nothing else.
+    `place`: both are code of the user's framework there, and no formulas.
     """
 
     program: Program
@@ -35,6 +37,7 @@ class Candidate:
     holds: Program | None = None
     kink: str = ""
     custom: bool = False
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

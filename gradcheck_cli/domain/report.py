@@ -81,7 +81,8 @@ class Fix:
     wherever the old one has a value); `kink` says what the new one has where the old one has no
     derivative. `custom`: not the formula changes, but the derivative of an operation is stated.
     `value` is what came out for the worst entry, with an error of `ulps_after`; of the fresh
-    `points` that it was tried at it was right at `right`. `code` is Python by framework.
+    `points` that it was tried at it was right at `right`. `code` is Python by framework. `place`:
+    of a layer, where `before` stands in the user's file; `after` is code of its framework then.
     """
 
     before: str
@@ -97,6 +98,7 @@ class Fix:
     points: int
     right: int
     code: Mapping[str, str] = field(default_factory=dict)
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,11 @@ def _fix(members: list[tuple[Finding, Fix]], group: Sequence[Finding], style: St
     lines: list[Text]
     if "\n" in fix.after:
         what = "state the derivative" if fix.custom else "write"
-        lines = labelled("fix", f"{what}, in place of {_one_line(fix.before)}:", style)
+        lines = labelled("fix", f"{what}, {_in_place(fix)}:", style)
         lines += [Text("          " + plain(line)) for line in fix.after.splitlines()]
         lines += labelled("", tried, style) if tried else []
     else:
-        place = "" if fix.model == fix.after else f"in place of {_one_line(fix.before)}"
+        place = "" if fix.model == fix.after else _in_place(fix)
         lines = labelled(
             "fix", "   ".join(part for part in (fix.after, place, tried) if part), style
         )
@@ -59,6 +59,11 @@ def _fix(members: list[tuple[Finding, Fix]], group: Sequence[Finding], style: St
     if style.verbose:
         lines += _code(members, style)
     return lines
+
+
+def _in_place(fix: Fix) -> str:
+    where = "" if fix.place is None else f" ({fix.place.source.path}:{fix.place.span.line})"
+    return f"in place of {_one_line(fix.before)}{where}"
 
 
 def _one_line(text: str) -> str:

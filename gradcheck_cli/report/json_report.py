@@ -7,6 +7,7 @@ import math
 import signal
 from typing import Any, TextIO
 
+from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import (
     Accepted,
     Cause,
@@ -204,8 +205,14 @@ def _fix(fix: Fix | None) -> dict[str, Any] | None:
         "condition": fix.condition,
         "kink": fix.kink,
         "custom_gradient": fix.custom,
+        "location": None if fix.place is None else _location(fix.place),
         "points": {"tried": fix.points, "right": fix.right},
     }
+
+
+def _location(place: Place) -> dict[str, Any]:
+    span = place.span
+    return {"path": place.source.path, "line": span.line, "column": span.column}
 
 
 def _cause(cause: Cause | None, path: str) -> dict[str, Any] | None:

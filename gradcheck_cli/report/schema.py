@@ -251,6 +251,10 @@ def _fix() -> Schema:
         condition={**_TEXT, "description": "Where the two are equal; empty: everywhere."},
         kink={**_TEXT, "description": "What it has where the old one has no derivative."},
         custom_gradient={"type": "boolean", "description": "A derivative is stated."},
+        location={
+            "description": "Of a layer: where `before` stands; `after` is code of its framework.",
+            "anyOf": [_object(path=_TEXT, line=_PLACE, column=_PLACE), {"type": "null"}],
+        },
         points=_object(tried=_COUNT, right=_COUNT),
     )
 

@@ -33,7 +33,7 @@ def test_the_spec_finds_what_the_guide_shows(folder: Path) -> None:
     (spec,), errors = specfile.read(str(folder / "rms.yaml"))
     assert not errors
     result = run_here(spec, RunOptions())
-    shown, formula = blocks("text")
+    shown, formula, _ = blocks("text")
     assert {f.code for f in result.findings if f.severity == "error"} == {"GC101"}
     assert "error[GC101] wrong-gradient  rms  torch float32, float64 reverse" in shown
     (cause,) = {finding.cause for finding in result.findings if finding.dtype == "float64"}
@@ -41,6 +41,21 @@ def test_the_spec_finds_what_the_guide_shows(folder: Path) -> None:
     assert cause.detail in shown
     (layer,) = lift(spec, None, 0)
     assert spec_text("rms", layer) in formula
+
+
+def test_the_layer_that_is_unstable_has_the_fix_that_the_guide_shows() -> None:
+    specs = Path(__file__).parents[2] / "specs" / "layers" / "code" / "log_probabilities.yaml"
+    (plain, stable), errors = specfile.read(str(specs))
+    assert not errors
+    *_, shown = blocks("text")
+    found = run_here(plain, RunOptions()).findings
+    assert {finding.code for finding in found} == {"GC201", "GC203"}
+    for fix in (finding.fix for finding in found):
+        assert fix is not None
+        assert fix.place is not None
+        assert f"{fix.after}   in place of {fix.before}" in shown
+        assert f"torch_layers.py:{fix.place.span.line})" in shown
+    assert not run_here(stable, RunOptions()).findings
 
 
 def test_the_calls_run(folder: Path) -> None:

@@ -35,6 +35,7 @@ from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, UnclippedGradients
     from gradcheck_cli.engines.layer.recording import Recording
+    from gradcheck_cli.engines.layer.rewriting import Expression, Seen
 
 
 class JaxSubject(LayerSubject):
@@ -332,6 +333,18 @@ class JaxSubject(LayerSubject):
 
         with self._opened() as (call, leaves, _):
             return record_forward(call, leaves, self.request.implementation.span)
+
+    def seen(self, expression: Expression, values: Mapping[str, Array]) -> list[Seen]:
+        with self.jax.disable_jit():
+            return super().seen(expression, values)
+
+    @contextmanager
+    def rewritten(self) -> Iterator[None]:
+        self.jax.clear_caches()
+        try:
+            yield
+        finally:
+            self.jax.clear_caches()
 
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.jax.casts import watch

@@ -104,6 +104,11 @@ class FrameworkLayer(ABC):
         """Meanwhile nothing that was compiled hides what is inside."""
         return nullcontext()
 
+    def rewritten(self) -> AbstractContextManager[Any]:
+        """Meanwhile functions of the user's have other code, and what was traced of them does not
+        count."""
+        return self.operation_by_operation()
+
     def functions_alone(self) -> AbstractContextManager[Any]:
         """Meanwhile functions inside the layer are differentiated by themselves."""
         return self.ready({})

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.held import Held
     from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
+    from gradcheck_cli.engines.layer.rewriting import Expression, Seen
 
 
 _COMPOSED: dict[Mode, Callable[..., list[Any]]] = {
@@ -320,6 +321,31 @@ class LayerSubject(FrameworkLayer):
     def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
         """None, where bounds are not looked for."""
         return ()
+
+    # The user's source
+
+    def seen(self, expression: Expression, values: Mapping[str, Array]) -> list[Seen]:
+        with self.rewritten(), expression.watched(self._numbers) as found:
+            self.plain_value(values)
+        return found
+
+    @contextmanager
+    def written(
+        self, expression: Expression, text: str, names: Mapping[str, Any]
+    ) -> Iterator[None]:
+        with self.rewritten(), expression.written(text, names):
+            yield
+
+    def _numbers(self, value: Any) -> Array | None:
+        if isinstance(value, (bool, int, float)):
+            return np.asarray(value)
+        if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+            return None
+        try:
+            found = value if isinstance(value, np.ndarray) else self.fw.numpy(value)
+        except Exception:  # what stands for numbers while a function is traced has none
+            return None
+        return np.array(found) if found.dtype.kind in "fiub" else None
 
     # What is held
 

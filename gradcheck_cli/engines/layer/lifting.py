@@ -129,7 +129,7 @@ class _Lifting:
     def _checked(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
         """The symbol at the value of the run. Raises NotLifted where its rows gave another one."""
         there = self._execution.values(slot)
-        if symbol.shape != there.shape or not _agree(np.asarray(symbol.value), there):
+        if symbol.shape != there.shape or not agree(np.asarray(symbol.value), there):
             raise NotLifted(f"`{step.name}` is not what its rows compute", step.place)
         return Symbol(self._writer, there, symbol.node)
 
@@ -141,7 +141,7 @@ class _Lifting:
             writer.span, writer.text, writer.source = place.span, place.text, place.source
 
 
-def _agree(mine: Array, theirs: Array) -> bool:
+def agree(mine: Array, theirs: Array) -> bool:
     """Whether all numbers are the same to half of float64's digits, beside the largest of them."""
     if theirs.dtype.kind == "b":
         return bool(np.array_equal(mine.astype(np.bool_), theirs))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.held import Held
     from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
+    from gradcheck_cli.engines.layer.rewriting import Expression, Seen
 
 Layout = Literal["contiguous", "transposed", "expanded", "sliced"]
 """How an array lies in memory: row after row; last axis first; with stride 0 along every axis along
@@ -210,6 +212,18 @@ class Subject(Protocol):
     def lift(self) -> Lifted:
         """The forward, as it runs at the leaves' own values, as a program of the op table. Raises
         Unsupported, `recording.TooLarge` and `lifting.NotLifted`."""
+        ...
+
+    def seen(self, expression: Expression, values: Mapping[str, Array]) -> Sequence[Seen]:
+        """Every evaluation of an expression of the user's in one run. Raises
+        `rewriting.NotRewritable`."""
+        ...
+
+    def written(
+        self, expression: Expression, text: str, names: Mapping[str, Any]
+    ) -> AbstractContextManager[None]:
+        """Meanwhile an expression of the user's is this text, which may use `names` besides those
+        that stand there. Raises `rewriting.NotRewritable`."""
         ...
 
     def casts(self) -> Sequence[Cast]:

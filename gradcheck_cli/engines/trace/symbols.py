@@ -18,7 +18,7 @@ from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.engines.trace.moves import taken, without_axes
 from gradcheck_cli.formula.program import Builder
 from gradcheck_cli.formula.shapes import KINDS, wanted_kinds
-from reference_engine.op import TABLE
+from reference_engine.op import REQUIRED, TABLE
 from reference_engine.traced import Traced, Value, new_level, shape_of
 
 
@@ -71,7 +71,8 @@ class ProgramWriter:
         with np.errstate(all="ignore"):
             value = op.on_arrays(values, keywords)
         places = tuple(x.node if isinstance(x, Symbol) else self._constant(x) for x in args)
-        name, places, keywords = self._shortest(op.name, places, keywords)
+        usual = {n: value for n, value in op.keywords.items() if value is not REQUIRED}
+        name, places, keywords = self._shortest(op.name, places, {**usual, **keywords})
         kinds = [self._builder.nodes[i].kind for i in places]
         node = Node(
             name,
@@ -93,11 +94,21 @@ class ProgramWriter:
         inner = self._builder.nodes[args[0]] if op == "reshape" else None
         if inner is not None and inner.op == "reshape":
             return op, inner.args, keywords
+        if inner is not None and tuple(keywords["shape"]) == self._kept(inner):
+            return inner.op, inner.args, {**inner.keywords, "keepdims": True}
         if inner is not None and inner.op == "getitem":
             index = without_axes(inner.keywords["index"], inner.shape, tuple(keywords["shape"]))
             if index is not None:
                 return "getitem", inner.args, {"index": index}
         return op, args, keywords
+
+    def _kept(self, node: Node) -> tuple[int, ...] | None:
+        """The shape of a reduction if its axes were kept; None for what is no such row."""
+        if node.keywords.get("keepdims") is not False:
+            return None
+        shape, axis = self._builder.nodes[node.args[0]].shape, node.keywords["axis"]
+        axes = range(len(shape)) if axis is None else np.atleast_1d(axis) % len(shape)
+        return tuple(1 if i in axes else size for i, size in enumerate(shape))
 
     def moved(
         self, move: Callable[[Sequence[Array]], Sequence[Array]], args: Sequence[Value]

@@ -72,6 +72,10 @@ class _Search:
         self._known: dict[tuple[int, bool], tuple[Proposal, ...]] = {}
         self._held: dict[int, bool] = {}  # conditions at the failing point
         self._numbers: list[Array] | None = None
+        self._at_place = dict[tuple[str, str, Span], list[Expr]]()
+        for expr, node in zip(self._forest.of_node, program.nodes, strict=True):
+            if node.source is not None:
+                self._at_place.setdefault((node.op, node.source.path, node.span), []).append(expr)
 
     def candidates(self) -> Iterator[Candidate]:
         found = [*self._rewritten(), *self._custom()]
@@ -195,11 +199,33 @@ class _Search:
         """The program with one rewrite of one of its parts."""
         for proposal in self._proposals(expr, broad=not made.steps):
             try:
-                root = self._forest.replaced(made.root, expr, proposal.new)
+                root = self._replaced(made.root, expr, proposal, broad=not made.steps)
             except ShapeMismatch:
                 continue
             steps = (*made.steps, proposal)
             yield _Rewritten(root, proposal.new, steps, made.distance + distance)
+
+    def _replaced(self, root: Expr, expr: Expr, proposal: Proposal, *, broad: bool) -> Expr:
+        """`root` with the proposal in place of `expr`, and with those of the same rule wherever
+        the same expression of the user's ran, as in a loop; what was computed last comes first, as
+        it may be made of the others."""
+        several = [(expr, proposal)]
+        for other in self._alike(expr):
+            others = [
+                one for one in self._proposals(other, broad=broad) if one.rule is proposal.rule
+            ]
+            several += [(other, one) for one in others[:1]]
+        for old, one in sorted(several, key=lambda pair: -(pair[0].origin or 0)):
+            root = self._forest.replaced(root, old, one.new)
+        return root
+
+    def _alike(self, expr: Expr) -> list[Expr]:
+        """Other nodes of the program that stand at the same place in the user's code."""
+        node = None if expr.origin is None else self._program.nodes[expr.origin]
+        if node is None or node.source is None:
+            return []
+        key = (node.op, node.source.path, node.span)
+        return [one for one in dict.fromkeys(self._at_place[key]) if one is not expr]
 
     def _proposals(self, expr: Expr, *, broad: bool) -> tuple[Proposal, ...]:
         if (id(expr), broad) not in self._known:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.domain.program import CONSTANT, CustomGradient, Node, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.kit.lowerings import Composed, Limited, Loss, Missing, Renamed
 from gradcheck_cli.explain.fixes.dialects import DIALECTS, CannotSay, Custom, Dialect
 from gradcheck_cli.formula.printing import Printer
@@ -27,6 +28,27 @@ def code_of(part: Program) -> dict[str, str]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """An expression, and the functions that it calls, which are defined before it. `imports` are
+    lines that both need."""
+
+    expression: str
+    definitions: str
+    imports: tuple[str, ...]
+
+
+def inline(part: Program, framework: str) -> Inline | None:
+    """The part as one expression of its inputs; None where the framework has no words for it."""
+    dialect = next((one for one in DIALECTS if one.name == framework), None)
+    if dialect is None:
+        return None
+    try:
+        return _Module(dialect).inline(part)
+    except CannotSay:
+        return None
+
+
 class _Module:
     """The source of one fix: imports, helper functions, and `f`."""
 
@@ -38,12 +60,26 @@ class _Module:
         used = used_inputs(part)
         names = [name for name in part.inputs if name in used]
         lines = list(_Writer(part, self, names).definition())
-        helpers = [line for text in self._helpers.values() for line in (*text.splitlines(), "", "")]
-        body = [*helpers, *lines]
+        body = [*self._defined(), *lines]
+        mathematics, named = self._imports(body)
+        return "\n".join([*mathematics, *([""] if mathematics else []), *named, "", "", *body])
+
+    def inline(self, part: Program) -> Inline:
+        writer = _Writer(part, self, list(part.inputs), share=False)
+        functions = list(writer.functions())
+        expression = writer.defined(part.output)
+        definitions = "\n".join([*self._defined(), *functions]).rstrip()
+        mathematics, named = self._imports([*definitions.splitlines(), expression])
+        return Inline(expression, definitions, (*mathematics, *named))
+
+    def _defined(self) -> list[str]:
+        """The helper functions that were called."""
+        return [line for text in self._helpers.values() for line in (*text.splitlines(), "", "")]
+
+    def _imports(self, body: Sequence[str]) -> tuple[list[str], list[str]]:
         mathematics = any(re.search(r"(?<!tf\.)\bmath\.", line) for line in body)
-        imports = ["import math", ""] if mathematics else []
         named = [line for line in self.dialect.imports if self._imported(line, body)]
-        return "\n".join([*imports, *named, "", "", *body])
+        return (["import math"] if mathematics else []), named
 
     def _imported(self, line: str, body: Sequence[str]) -> bool:
         name = line.split()[-1]
@@ -138,8 +174,10 @@ def _stated(op: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
 class _Writer(Printer):
     """A program as the body of a Python function."""
 
-    def __init__(self, program: Program, module: _Module, parameters: Sequence[str]) -> None:
-        super().__init__(program)
+    def __init__(
+        self, program: Program, module: _Module, parameters: Sequence[str], share: bool = True
+    ) -> None:
+        super().__init__(program, share)
         self._nodes = program.nodes
         self._module = module
         self._parameters = parameters

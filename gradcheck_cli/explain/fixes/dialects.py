@@ -9,6 +9,7 @@ from typing import Any
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax import ops as jax_ops
 from gradcheck_cli.engines.kit.lowerings import Table
+from gradcheck_cli.engines.numpy import ops as numpy_ops
 from gradcheck_cli.engines.tensorflow import ops as tensorflow_ops
 from gradcheck_cli.engines.torch import ops as torch_ops
 
@@ -225,6 +226,40 @@ _JAX: Mapping[str, Words] = {
     "bce_with_logits": _jax_logits,
 }
 
+
+def _numpy_logsumexp(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    axis, keep = keywords.get("axis", -1), keywords.get("keepdims", False)
+    return f"np.logaddexp.reduce({arrays[0]}, axis={axis!r}, keepdims={keep!r})"
+
+
+def _numpy_log_softmax(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    (x,) = arrays
+    axis = keywords.get("axis", -1)
+    return f"({x} - np.logaddexp.reduce({x}, axis={axis!r}, keepdims=True))"
+
+
+def _numpy_custom(made: Custom) -> Iterator[str]:
+    raise CannotSay("a custom gradient")
+
+
+_NUMPY: Mapping[str, Words] = {
+    "concatenate": _listed("np.concatenate", "axis"),
+    "stack": _listed("np.stack", "axis"),
+    "reshape": _shaped("np.reshape"),
+    "broadcast_to": _shaped("np.broadcast_to"),
+    "transpose": _swapped("np.transpose"),
+    "clip": lambda arrays, keywords: (
+        f"np.clip({arrays[0]}, {keywords.get('min')!r}, {keywords.get('max')!r})"
+    ),
+    "stop_gradient": lambda arrays, keywords: arrays[0],
+    "softplus": lambda arrays, keywords: f"np.logaddexp(0, {arrays[0]})",
+    "log_sigmoid": lambda arrays, keywords: f"(-np.logaddexp(0, -{arrays[0]}))",
+    "sigmoid": lambda arrays, keywords: f"np.exp(-np.logaddexp(0, -{arrays[0]}))",
+    "logsumexp": _numpy_logsumexp,
+    "log_softmax": _numpy_log_softmax,
+    "softmax": lambda arrays, keywords: f"np.exp{_numpy_log_softmax(arrays, keywords)}",
+}
+
 DIALECTS = (
     Dialect(
         name="torch",
@@ -256,5 +291,15 @@ DIALECTS = (
         custom=_jax_custom,
         called=lambda name: name,
         short=(("jax.numpy.", "jnp."),),
+    ),
+    Dialect(
+        name="numpy",
+        imports=("import numpy as np",),
+        prefix="np",
+        table=numpy_ops.TABLE,
+        words=_NUMPY,
+        constant="{value}",
+        custom=_numpy_custom,
+        called=lambda name: name,
     ),
 )

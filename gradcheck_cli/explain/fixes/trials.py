@@ -378,6 +378,7 @@ class _Results:
             points=points,
             right=right,
             code=code_of(candidate.part),
+            place=candidate.place,
         )
 
     def _off(self, value: float | None, truth: float | None) -> float | None:

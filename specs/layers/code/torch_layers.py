@@ -20,6 +20,15 @@ class StableReciprocalExp(torch.autograd.Function):
         return -upstream * torch.exp(-x)
 
 
+def log_probabilities(logits):
+    p = torch.softmax(logits, dim=-1)
+    return torch.log(p)
+
+
+def stable_log_probabilities(logits):
+    return torch.log_softmax(logits, dim=-1)
+
+
 def linear_loss(w, b, X, y):
     """The mean squared error of a linear model."""
     return torch.mean((X @ w + b - y) ** 2)

@@ -72,6 +72,17 @@ def _running(name: str) -> Kernel:
     return kernel
 
 
+def _extreme(name: str, start: float) -> Kernel:
+    """Where `start` is one of both, the other one: `jax.nn.softmax` begins its maximum with it."""
+
+    def kernel(x: Any, y: Any, **how: Any) -> Any:
+        if np.ndim(x) == 0 and isinstance(x, np.ndarray | float) and x == start:
+            return y
+        return row(name)(x, y)
+
+    return kernel
+
+
 def _running_logsumexp(x: Any, axis: int, reverse: bool, **how: Any) -> Any:
     top = row("stop_gradient")(row("max")(x, axis=axis, keepdims=True))
     sums = _running("cumsum")(row("exp")(x - top), axis, reverse)
@@ -197,8 +208,6 @@ _SAME_NAME = (
 _RENAMED = {
     "logistic": "sigmoid",
     "erf_inv": "erfinv",
-    "max": "maximum",
-    "min": "minimum",
     "pow": "power",
     "bessel_i0e": "i0e",
     "bessel_i1e": "i1e",
@@ -211,6 +220,7 @@ _RENAMED = {
     "neg": "negative",
 }
 
+_EXTREMES = {"max": "maximum", "min": "minimum"}
 _ARITHMETIC = {
     **{"add": "add", "add_any": "add", "sub": "subtract", "mul": "multiply", "div": "divide"},
 }
@@ -219,6 +229,7 @@ _REDUCTIONS = {f"reduce_{name}": name for name in ("sum", "max", "min", "prod")}
 ROWS: dict[str, str] = {
     **{name: name for name in (*_SAME_NAME, "stop_gradient", "cumsum", "cumprod")},
     **_RENAMED,
+    **_EXTREMES,
     **_ARITHMETIC,
     **_REDUCTIONS,
     **{"integer_pow[y=2]": "square", "integer_pow[y=-1]": "reciprocal", "dot_general": "matmul"},
@@ -237,6 +248,8 @@ PERMUTED_ARGS: dict[str, tuple[str, tuple[int, ...]]] = {
 KERNELS: dict[str, Kernel] = {
     **{name: _plain(name) for name in _SAME_NAME},
     **{name: _plain(ours) for name, ours in _RENAMED.items()},
+    "max": _extreme("maximum", -np.inf),
+    "min": _extreme("minimum", np.inf),
     **{name: _numbers(ours) for name, ours in _ARITHMETIC.items()},
     **{name: _reduction(ours) for name, ours in _REDUCTIONS.items()},
     **{name: _running(name) for name in ("cumsum", "cumprod", "cummax", "cummin")},

@@ -1,0 +1,213 @@
+"""Functions of the user's with one expression written in another way, while a layer runs.
+
+The module is not imported again: its functions get other code, compiled from the same source but
+for that expression, and get their own back. What they hold and what holds them stays as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import linecache
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import CodeType, FunctionType
+from typing import Any
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.place import Place, Span
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.errors import EngineFault
+
+_SEEN = "__gradcheck_seen__"
+_WHOLE = ""  # the text of an expression among those of its parts
+_PARTS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.UnaryOp)
+_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_Key = tuple[str, int]  # of a function in a file: its qualified name, its first line
+
+
+class NotRewritable(EngineFault):
+    """No function of the user's evaluates the expression, as far as its source shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One evaluation of an expression: its value, and by their text the other numbers that there
+    were: of local variables, and of the parts of the expression."""
+
+    value: Array
+    named: Mapping[str, Array]
+
+
+class Expression:
+    """An expression in a file of the user's. Raises NotRewritable."""
+
+    def __init__(self, place: Place) -> None:
+        path = os.path.abspath(place.source.path)
+        self._functions = [
+            function
+            for function in _functions_of(path)
+            if _reaches(function.__code__, place.span.line)
+        ]
+        if not self._functions:
+            raise NotRewritable(f"no function stands at {place.source.path}")
+        self._path = self._functions[0].__code__.co_filename
+        self._text = "".join(linecache.getlines(self._path))
+        self._span = place.span
+        try:
+            self._own = _codes(compile(self._text, self._path, "exec", dont_inherit=True))
+        except SyntaxError as error:
+            raise NotRewritable(f"{place.source.path} cannot be read") from error
+        self._found()
+
+    def _found(self) -> tuple[ast.Module, ast.expr]:
+        """The file and the expression in it, made anew."""
+        tree = ast.parse(self._text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.expr) and _stands_at(node, self._text, self._span):
+                return tree, node
+        raise NotRewritable("no expression of its own stands there")
+
+    @contextmanager
+    def written(self, text: str, names: Mapping[str, Any]) -> Iterator[None]:
+        """Meanwhile it is this text, which may use `names` besides its own. Raises
+        NotRewritable."""
+        with self._replaced(lambda _: ast.parse(text, mode="eval").body, names):
+            yield
+
+    @contextmanager
+    def watched(self, numbers: Callable[[Any], Array | None]) -> Iterator[list[Seen]]:
+        """What is seen of it meanwhile, in order; `numbers` are those of a value, None where it has
+        none. Raises NotRewritable."""
+        found: list[Seen] = []
+        parts: dict[str, Any] = {}
+
+        def seen(text: str, value: Any) -> Any:
+            parts[text] = numbers(value)
+            if text == _WHOLE:
+                near = {name: numbers(one) for name, one in sys._getframe(1).f_locals.items()}
+                named = {name: one for name, one in {**parts, **near}.items() if one is not None}
+                whole = named.pop(_WHOLE, None)
+                if whole is not None:
+                    found.append(Seen(whole, named))
+                parts.clear()
+            return value
+
+        def watch(expression: ast.expr) -> ast.expr:
+            return _call(_WHOLE, _Watch(self._text).generic_visit(expression))
+
+        with self._replaced(watch, {_SEEN: seen}):
+            yield found
+
+    @contextmanager
+    def _replaced(
+        self, make: Callable[[ast.expr], ast.expr], names: Mapping[str, Any]
+    ) -> Iterator[None]:
+        tree, old = self._found()
+        new = _Replace(old, make(old)).visit(tree)
+        module = compile(ast.fix_missing_locations(new), self._path, "exec", dont_inherit=True)
+        codes = _codes(module)
+        changed: list[tuple[FunctionType, CodeType]] = []
+        added: list[tuple[dict[str, Any], str]] = []
+        try:
+            for function in self._functions:
+                code = self._other(function.__code__, codes)
+                if code is None:
+                    continue
+                own = function.__globals__
+                for name, value in names.items():
+                    if name not in own:
+                        own[name] = value
+                        added.append((own, name))
+                changed.append((function, function.__code__))
+                function.__code__ = code
+            if not changed:
+                raise NotRewritable("what runs there is not what its source says")
+            yield
+        finally:
+            for function, code in changed:
+                function.__code__ = code
+            for own, name in added:
+                del own[name]
+
+    def _other(self, code: CodeType, codes: Mapping[_Key, CodeType | None]) -> CodeType | None:
+        """The code in place of one; None where the source is not what runs."""
+        own, new = self._own.get(_key(code)), codes.get(_key(code))
+        if own is None or new is None or own.co_code != code.co_code:
+            return None
+        return new if new.co_freevars == code.co_freevars else None
+
+
+def _key(code: CodeType) -> _Key:
+    return code.co_qualname, code.co_firstlineno
+
+
+def _codes(module: CodeType) -> dict[_Key, CodeType | None]:
+    """The code of every function; None where two cannot be told apart."""
+    found: dict[_Key, CodeType | None] = {}
+    waiting = [module]
+    while waiting:
+        for code in waiting.pop().co_consts:
+            if isinstance(code, CodeType):
+                found[_key(code)] = None if _key(code) in found else code
+                waiting.append(code)
+    return found
+
+
+def _functions_of(path: str) -> Iterator[FunctionType]:
+    """All functions that were defined in a file."""
+    name = os.path.basename(path)
+    for one in gc.get_objects():
+        if type(one) is FunctionType:
+            file = one.__code__.co_filename
+            if file.endswith(name) and os.path.abspath(file) == path:
+                yield one
+
+
+def _reaches(code: CodeType, line: int) -> bool:
+    """Whether the line is one of a function, or of a function inside it."""
+    return any(number == line for *_, number in code.co_lines()) or any(
+        isinstance(inner, CodeType) and _reaches(inner, line) for inner in code.co_consts
+    )
+
+
+def _stands_at(node: ast.expr, text: str, span: Span) -> bool:
+    if (node.lineno, node.end_lineno) != (span.line, span.end_line):
+        return False
+    lines = text.splitlines()
+    first, last = lines[span.line - 1], lines[span.end_line - 1]
+    begin = len(first[: span.column - 1].encode())
+    end = len(last[: span.end_column - 1].encode())
+    return (node.col_offset, node.end_col_offset) == (begin, end)
+
+
+def _call(text: str, value: Any) -> ast.Call:
+    return ast.Call(ast.Name(_SEEN, ast.Load()), [ast.Constant(text), value], [])
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, old: ast.expr, new: ast.expr) -> None:
+        self._old, self._new = old, new
+
+    def visit(self, node: ast.AST) -> Any:
+        if node is self._old:
+            return ast.copy_location(self._new, node)
+        return self.generic_visit(node)
+
+
+class _Watch(ast.NodeTransformer):
+    """Every part of an expression that is a value of its own, seen by its text."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, _SCOPES):
+            return node
+        text = ast.get_source_segment(self._source, node) if isinstance(node, _PARTS) else None
+        seen = self.generic_visit(node)
+        if text is None or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+            return seen
+        return ast.copy_location(_call(" ".join(text.split()), seen), node)

@@ -1,0 +1,217 @@
+"""A fix as it is written in the user's own code: which expression is replaced, by what, in the
+names that stand there.
+
+Names are found by their numbers: at two points, a variable is the node of the program that has its
+value at both. A fix in them has to be run before it is shown.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.layer.lifting import agree
+from gradcheck_cli.engines.layer.rewriting import Seen
+from gradcheck_cli.explain.fixes.code import Inline, inline
+from gradcheck_cli.truth.plain import PlainFunction
+
+LONGEST = 160  # characters of an expression that replaces another one
+
+Watch = Callable[[Place], Sequence[Sequence[Seen]]]
+"""From an expression to its evaluations at each of two points; none where it cannot be watched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewording:
+    """What stands at `place` in the user's code is replaced by `code`: the part that differs, or
+    one that is made of it by so many (`level`) operations."""
+
+    place: Place
+    code: Inline
+    level: int
+
+
+def reworded(
+    original: Program,
+    rewritten: Program,
+    points: Sequence[Mapping[str, Array]],
+    watch: Watch,
+    framework: str,
+) -> Rewording | None:
+    """How the original becomes the rewritten program in the user's code; None where no expression
+    there has the value of what differs, or the framework has no words for what replaces it.
+    `points` are the inputs' values at the two points of `watch`."""
+    mine, theirs = ([_numbers(one, at) for at in points] for one in (original, rewritten))
+    for level, pairs in enumerate(_apart(original, rewritten)):
+        place = _place(original, [old for old, _ in pairs])
+        if place is None:
+            continue
+        old, new = min(pairs)
+        named = _named(mine, old, watch(place))
+        part = None if named is None else _part(rewritten, new, theirs, named)
+        code = None if part is None else inline(part, framework)
+        if code is not None and len(code.expression) <= LONGEST:
+            return Rewording(place, code, level)
+    return None
+
+
+def _place(program: Program, nodes: Sequence[int]) -> Place | None:
+    """Where all of these nodes stand in the user's code; None where that is not one place."""
+    found = {(node.source, node.span): node.text for node in (program.nodes[i] for i in nodes)}
+    if len(found) != 1:
+        return None
+    (((source, span), text),) = found.items()
+    return None if source is None else Place(source, span, text)
+
+
+class _Identities:
+    """One number for all nodes that compute the same from the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, int] = {}
+
+    def of(self, program: Program) -> list[int]:
+        found: list[int] = []
+        for node in program.nodes:
+            args = tuple(found[arg] for arg in node.args)
+            name = node.name if node.op == INPUT else None
+            keywords = repr(sorted(node.keywords.items()))
+            key = (node.op, args, keywords, repr(node.value), name, id(node.custom))
+            found.append(self._known.setdefault(key, len(self._known)))
+        return found
+
+
+def _apart(original: Program, rewritten: Program) -> Iterator[list[tuple[int, int]]]:
+    """The nodes in whose values the programs differ, the smallest parts first: several, where a
+    loop or a function was rewritten every time that it ran."""
+    ids = _Identities()
+    mine, theirs = ids.of(original), ids.of(rewritten)
+    level = [(original.output, rewritten.output)]
+    found = [level]
+    while True:
+        below = [
+            pair
+            for old, new in level
+            for pair in _below(original.nodes[old], rewritten.nodes[new], mine, theirs)
+            or [(old, new)]
+        ]
+        if below == level:
+            return reversed(found)
+        level = list(dict.fromkeys(below))
+        found.append(level)
+
+
+def _below(
+    old: Node, new: Node, mine: Sequence[int], theirs: Sequence[int]
+) -> list[tuple[int, int]]:
+    """The arguments in which two nodes differ; none where the nodes themselves do."""
+    if (old.op, len(old.args), repr(old.keywords)) != (new.op, len(new.args), repr(new.keywords)):
+        return []
+    return [(i, j) for i, j in zip(old.args, new.args, strict=True) if mine[i] != theirs[j]]
+
+
+def _numbers(program: Program, values: Mapping[str, Array]) -> list[Array]:
+    """The value of every node; nan where it comes from a function with a custom gradient."""
+    nodes, inputs = list(program.nodes), dict(program.inputs)
+    unknown: dict[str, Array] = {}
+    for index, node in enumerate(nodes):
+        if node.op == CUSTOM:
+            name = f"custom gradient {index}"
+            nodes[index] = replace(node, op=INPUT, args=(), name=name, custom=None)
+            inputs[name] = index
+            unknown[name] = np.full(node.shape, np.nan)
+    plain = PlainFunction(replace(program, nodes=tuple(nodes), inputs=inputs), "float64")
+    return [np.asarray(value) for value in plain.nodes({**values, **unknown})]
+
+
+def _named(
+    numbers: Sequence[Sequence[Array]], root: int, seen: Sequence[Sequence[Seen]]
+) -> dict[str, list[Array]] | None:
+    """The values of what has a name, at the points, where the expression has that of the node
+    `root`; None where it never has."""
+    if len({len(at) for at in seen}) != 1:
+        return None
+    for evaluations in zip(*seen, strict=True):
+        if _are(numbers, root, [one.value for one in evaluations]):
+            first, *others = (one.named for one in evaluations)
+            texts = [text for text in first if all(text in other for other in others)]
+            return {text: [one.named[text] for one in evaluations] for text in texts}
+    return None
+
+
+def _are(numbers: Sequence[Sequence[Array]], index: int, values: Sequence[Array]) -> bool:
+    """Whether a node has these values at the points."""
+    return all(
+        at[index].shape == value.shape
+        and bool(np.any(np.isfinite(value)))
+        and agree(value, at[index])
+        for at, value in zip(numbers, values, strict=True)
+    )
+
+
+def _part(
+    program: Program,
+    root: int,
+    numbers: Sequence[Sequence[Array]],
+    named: Mapping[str, Sequence[Array]],
+) -> Program | None:
+    """What computes one node from what has a name, or is the negative of that; None where an input
+    has none."""
+    texts: dict[int, tuple[str, bool]] = {}
+    needed, waiting = {root}, [root]
+    while waiting:
+        index = waiting.pop()
+        node = program.nodes[index]
+        known = None if index == root or node.op == CONSTANT else _text(numbers, index, named)
+        if known is not None:
+            texts[index] = known
+        elif node.op == INPUT:
+            return None
+        else:
+            waiting += set(node.args) - needed
+            needed.update(node.args)
+    nodes: list[Node] = []
+    places: dict[int, int] = {}
+    inputs: dict[str, int] = {}
+    for index in sorted(needed):
+        node = replace(program.nodes[index], name=None)
+        if index in texts:
+            text, negative = texts[index]
+            if text not in inputs:
+                inputs[text] = len(nodes)
+                nodes.append(replace(node, op=INPUT, args=(), keywords={}, name=text, custom=None))
+            places[index] = inputs[text]
+            if not negative:
+                continue
+            node = replace(node, op="negative", args=(inputs[text],), keywords={})
+        else:
+            node = replace(node, args=tuple(places[arg] for arg in node.args))
+        places[index] = len(nodes)
+        nodes.append(node)
+    return Program(tuple(nodes), inputs, (places[root],), "")
+
+
+def _text(
+    numbers: Sequence[Sequence[Array]], index: int, named: Mapping[str, Sequence[Array]]
+) -> tuple[str, bool] | None:
+    """What a node is called, and whether it is the negative of that; the shortest name."""
+    for negative in (False, True):
+        for text in sorted(named, key=len):
+            values = [-one if negative else one for one in named[text] if one.dtype.kind == "f"]
+            if len(values) == len(numbers) and _are(numbers, index, values):
+                return _atom(text), negative
+    return None
+
+
+def _atom(text: str) -> str:
+    """The text as an operand, in brackets where it is an operation."""
+    node = ast.parse(text, mode="eval").body
+    plain = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+    return text if plain else f"({text})"

@@ -1,0 +1,158 @@
+"""An expression of the user's runs as something else, and then as itself again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.engines.layer import source_lines
+from gradcheck_cli.engines.layer.loading import _from_file
+from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable
+from gradcheck_cli.engines.layer.source_lines import returned
+
+CODE = '''"""Functions of a user."""
+import numpy as np
+
+SCALE = 2.0
+
+
+def plain(x):
+    y = x + 1
+    return np.log(
+        y * SCALE
+    )
+
+
+def looped(x):
+    total = 0.0
+    for part in x:
+        total = total + part * part
+    return total
+
+
+class Layer:
+    def __init__(self):
+        self.weight = 3.0
+
+    def forward(self, x):
+        é = self.weight * x
+        return é * é
+
+
+def made(scale):
+    def inner(x):
+        return scale * x
+
+    return inner
+
+
+square = lambda x: x * x
+'''
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Any:
+    path = tmp_path / "functions.py"
+    path.write_text(CODE, "utf-8")
+    return _from_file(path, "functions.py")
+
+
+def place_of(code: Any, text: str) -> Place:
+    """Where this text stands in the file, on one line."""
+    lines = CODE.splitlines()
+    line = next(i for i, one in enumerate(lines, 1) if text in one)
+    column = lines[line - 1].index(text) + 1
+    source = source_lines.Source(code.__file__, lines[line - 1], line)
+    return Place(source, source_lines.Span(line, column, line, column + len(text)), text)
+
+
+def numbers(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, (float, np.ndarray)) else None
+
+
+@pytest.mark.parametrize(
+    ("text", "new", "call", "was", "now"),
+    [
+        ("part * part", "abs(part)", lambda code: code.looped([-1.0, 2.0]), 5.0, 3.0),
+        ("é * é", "é - x", lambda code: code.Layer().forward(2.0), 36.0, 4.0),
+        ("x * x", "x * SCALE", lambda code: code.square(3.0), 9.0, 6.0),
+        ("y * SCALE", "np.exp(y)", lambda code: code.plain(1.0), np.log(4.0), 2.0),
+    ],
+)
+def test_an_expression_is_another_one_for_a_while(
+    code: Any, text: str, new: str, call: Callable[[Any], float], was: float, now: float
+) -> None:
+    expression = Expression(place_of(code, text))
+    assert call(code) == was
+    with expression.written(new, {}):
+        assert call(code) == now
+    assert call(code) == was
+
+
+def test_several_lines_are_one_expression(code: Any) -> None:
+    place = returned(code.plain, None)
+    assert place is not None
+    with Expression(place).written("y", {}):
+        assert code.plain(1.0) == 2.0
+
+
+def test_functions_that_were_made_before_and_are_made_meanwhile_change(code: Any) -> None:
+    before = code.made(2.0)
+    expression = Expression(place_of(code, "scale * x"))
+    with expression.written("scale + x", {}):
+        during = code.made(5.0)
+        assert (before(3.0), during(3.0)) == (5.0, 8.0)
+    assert before(3.0) == 6.0
+
+
+def test_what_is_raised_meanwhile_puts_the_code_back(code: Any) -> None:
+    expression = Expression(place_of(code, "x * x"))
+    with pytest.raises(NameError), expression.written("unknown(x)", {}):
+        code.square(3.0)
+    assert code.square(3.0) == 9.0
+
+
+def test_given_names_are_there_for_a_while(code: Any) -> None:
+    with Expression(place_of(code, "x * x")).written("helper(x)", {"helper": lambda x: -x}):
+        assert code.square(3.0) == -3.0
+    assert not hasattr(code, "helper")
+
+
+def test_every_evaluation_is_seen_with_variables_and_parts(code: Any) -> None:
+    expression = Expression(place_of(code, "part * part"))
+    with expression.watched(numbers) as seen:
+        assert code.looped([-1.0, 2.0]) == 5.0
+    assert [float(one.value) for one in seen] == [1.0, 4.0]
+    assert [float(one.named["part"]) for one in seen] == [-1.0, 2.0]
+    assert [float(one.named["total"]) for one in seen] == [0.0, 1.0]
+
+
+def test_attributes_are_seen_by_their_text(code: Any) -> None:
+    with Expression(place_of(code, "self.weight * x")).watched(numbers) as seen:
+        code.Layer().forward(2.0)
+    assert set(seen[0].named) == {"self.weight", "x"}
+
+
+def test_what_no_function_evaluates_cannot_be_rewritten(code: Any) -> None:
+    with pytest.raises(NotRewritable, match="no function stands"):
+        Expression(place_of(code, "2.0"))
+    with pytest.raises(NotRewritable, match="no expression"):
+        Expression(place_of(code, "total + part"))
+
+
+def test_a_file_that_has_changed_since_is_not_what_runs(code: Any) -> None:
+    import linecache
+
+    place = place_of(code, "x * x")
+    Path(code.__file__).write_text(CODE.replace("lambda x: x * x", "lambda x: x * x + 1"), "utf-8")
+    linecache.checkcache(code.__file__)
+    with (
+        pytest.raises(NotRewritable, match="not what its source says"),
+        Expression(place).written("x", {}),
+    ):
+        pass
