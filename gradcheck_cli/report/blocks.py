@@ -21,7 +21,6 @@ from gradcheck_cli.report.style import (
     plain,
     wrapped,
 )
-from gradcheck_cli.report.values import depth
 from gradcheck_cli.report.window import place, window
 
 _DETAIL_LINES = 8  # of a traceback, without -v
@@ -56,8 +55,7 @@ def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) ->
         *_header(first, result.spec, described(group), style),
         *window(source.path, source, span, detail, severity, style),
     ]
-    axes = depth(result.readings[0].output) if result.readings else 0
-    lines += entries_table(group, result.output_name, axes, style)
+    lines += entries_table(group, result, style)
     lines += _explanation(group, detail, style)
     lines += fix_lines(group, style)
     if first.detail:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.text import Text
 
 from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.report import Entry, Finding, Indexing
+from gradcheck_cli.domain.report import Entry, Finding, Indexing, SpecResult
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import (
     DISTINCT_DIGITS,
@@ -17,10 +18,14 @@ from gradcheck_cli.report.numbers import (
     significant,
     with_bar,
 )
+from gradcheck_cli.report.sparkline import sparkline
 from gradcheck_cli.report.style import DIM, Style
 from gradcheck_cli.report.table import table_lines
+from gradcheck_cli.report.values import depth
 
 SHOWN_ROWS = 5
+MANY = 20  # further entries, from which on a picture says more than their number
+WIDEST = 72  # cells of the picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +104,45 @@ def entries_of(
     return EntriesTable(header, body, more, tell_apart)
 
 
-def entries_table(
-    group: Sequence[Finding], output: str, output_axes: int, style: Style
-) -> list[Text]:
-    """The worst entries of a group of findings, and how many more there are."""
-    table = entries_of(group, output, output_axes, style)
+def entries_table(group: Sequence[Finding], result: SpecResult, style: Style) -> list[Text]:
+    """The worst entries of a group of findings, and how many more there are; of many the errors by
+    index as a picture."""
+    axes = depth(result.readings[0].output) if result.readings else 0
+    table = entries_of(group, result.output_name, axes, style)
     if table is None:
         return []
     wrap = (1,) if table.tell_apart else ()
-    lines = table_lines(table.header, table.rows, style, indent=2, wrap=wrap)
+    spare = () if style.verbose else ("finite difference",)
+    lines = table_lines(table.header, table.rows, style, indent=2, wrap=wrap, spare=spare)
     if table.more:
         noun = "entry" if table.more == 1 else "entries"
-        lines.append(Text(f"  and {table.more} more {noun}", style=DIM))
+        picture = _picture(group[0], result, style) if table.more > MANY else []
+        end = "; their errors by index:" if picture else ""
+        lines.append(Text(f"  and {table.more} more {noun}{end}", style=DIM))
+        lines += picture
     return lines
+
+
+def _picture(finding: Finding, result: SpecResult, style: Style) -> list[Text]:
+    """Errors of the first finding, where its whole gradient is known."""
+    name = finding.input or ""
+    who = (finding.engine, finding.dtype, finding.mode, finding.point)
+    compared = next(
+        (
+            reading.compared[name]
+            for reading in result.readings
+            if (reading.engine, reading.dtype, reading.mode, reading.point) == who
+            and name in reading.compared
+        ),
+        None,
+    )
+    if compared is None or not style.unicode:
+        return []
+    errors = zip(compared.truth.ravel().tolist(), compared.ulps.ravel().tolist(), strict=True)
+    # without a truth there is no error
+    ulps = [0.0 if math.isnan(truth) else off for truth, off in errors]
+    lines = sparkline(ulps, min(style.width - 4, WIDEST))
+    return [Text(f"    {line}".rstrip()) for line in lines] if any(map(str.strip, lines)) else []
 
 
 def _row(label: str, entry: Entry, finding: Finding, style: Style) -> _Row:

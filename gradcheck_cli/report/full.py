@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from rich.text import Text
@@ -24,6 +25,7 @@ class Writer:
         self._style = style
         self._console = make_console(stream, style)
         self._room_above = True  # an empty line, or nothing at all
+        self._notes: set[str] = set()
 
     def spec(self, result: SpecResult) -> None:
         groups = self._groups(result)
@@ -31,7 +33,7 @@ class Writer:
             return
         brief = [] if self._style.verbose else [g for g in groups if _says_little(g, groups)]
         blocks = [group for group in groups if group not in brief]
-        lines = status_lines(result, self._style)
+        lines = status_lines(self._with_new_notes(result), self._style)
         for group in brief:
             lines += finding_in_brief(group, result, self._style)
         self._paragraph(lines, apart=bool(blocks))
@@ -47,6 +49,14 @@ class Writer:
             self._paragraph([Text(told, style=DIM)], apart=False)
         summary = summary_line(report).wrap(self._console, self._style.width)
         self._paragraph(list(summary), apart=False)
+
+    def _with_new_notes(self, result: SpecResult) -> SpecResult:
+        """Without the notes that another spec had: that there is no forward mode, for example."""
+        if self._style.verbose or result.unchecked:
+            return result
+        notes = tuple(note for note in result.notes if note not in self._notes)
+        self._notes.update(notes)
+        return replace(result, notes=notes)
 
     def _groups(self, result: SpecResult) -> Sequence[tuple[Finding, ...]]:
         if self._style.verbose:

@@ -12,6 +12,7 @@ from gradcheck_cli.domain.report import Report, SpecResult
 from gradcheck_cli.report.blocks import title
 from gradcheck_cli.report.problems import Problem, problems_of, problems_of_mistakes
 from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.summary import set_aside_words
 
 
 class Writer:
@@ -31,6 +32,8 @@ class Writer:
         whole = JUnitXml("gradcheck")
         for suite in suites.values():
             suite.update_statistics()
+            for words in set_aside_words(report):
+                suite.add_property("set aside", _xml(words))
             whole.append(suite)
         whole.update_statistics()
         self._stream.write(whole.tostring().decode("utf-8") + "\n")

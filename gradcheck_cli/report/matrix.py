@@ -10,6 +10,7 @@ from gradcheck_cli.domain.report import Finding, Report, SpecResult
 from gradcheck_cli.report.blocks import code_name
 from gradcheck_cli.report.markdown import code
 from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.summary import set_aside_words
 
 _REFUSED = f"refused: {Codes.UNSUPPORTED_OPERATION}"
 
@@ -32,7 +33,11 @@ class Writer:
             cells = [_of_the_point(result), *(_cell(result, engine) for engine in engines)]
             lines.append(f"| {code(result.spec)} | {' | '.join(cells)} |")
         lines += [f"| {code(error.path)} | {error.code} |" for error in report.errors]
-        notes = [*_disagreements(results, engines), *_refusals(results)]
+        notes = [
+            *_disagreements(results, engines),
+            *_refusals(results),
+            *map(plain, set_aside_words(report)),
+        ]
         lines += ["", *(f"- {note}" for note in notes)] if notes else []
         self._stream.write("\n".join(lines) + "\n")
 

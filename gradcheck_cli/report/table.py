@@ -19,11 +19,13 @@ def table_lines(
     style: Style,
     indent: int = 0,
     wrap: Collection[int] = (),
+    spare: Collection[str] = (),
 ) -> list[Text]:
     """Columns as wide as their widest cell.
 
     Where that is wider than the screen, the columns `wrap` (of prose) are made narrower, down to
-    their longest word; if that is not enough, the table is stacked, one value a line.
+    their longest word; if that is not enough, the columns called `spare`, which stand to the right
+    of those, are left out; and then the table is stacked, one value a line.
     """
     shown = [[plain(cell) for cell in row] for row in rows]
     columns = range(len(header))
@@ -32,6 +34,10 @@ def table_lines(
     least = {column: max(_NARROWEST, _longest_word(header, shown, column)) for column in wrap}
     while sum(widths) > room and (wide := [c for c in wrap if widths[c] > least[c]]):
         widths[max(wide, key=lambda column: widths[column])] -= 1
+    kept = [column for column in columns if header[column] not in spare]
+    if sum(widths) > room and len(kept) < len(columns):
+        narrow = [[row[column] for column in kept] for row in (header, *rows)]
+        return table_lines(narrow[0], narrow[1:], style, indent, wrap)
     if sum(widths) > room:
         return _stacked(header, shown, indent, style.width)
     lines = []

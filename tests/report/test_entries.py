@@ -1,17 +1,20 @@
 from dataclasses import replace
 
-from gradcheck_cli.domain.report import Indexing
+import numpy as np
+
+from gradcheck_cli.domain.report import Comparison, Indexing, Reading
 from gradcheck_cli.report.entries import SHOWN_ROWS, entries_table, entry_label
 from gradcheck_cli.report.style import Style
 
-from .samples import nan_finding, wrong_entry, wrong_sign
+from .samples import nan_finding, quadratic, wrong_entry, wrong_sign
 
 FINDING = nan_finding("torch")
 
 
 def table(findings: object, width: int = 120, verbose: bool = False) -> list[str]:
     style = Style(width=width, verbose=verbose)
-    return [line.plain for line in entries_table(findings, "loss", 0, style)]  # type: ignore[arg-type]
+    result = replace(quadratic(), output_name="loss")
+    return [line.plain for line in entries_table(findings, result, style)]  # type: ignore[arg-type]
 
 
 def test_labels_tell_output_and_input_apart() -> None:
@@ -62,6 +65,25 @@ def test_further_entries_are_counted() -> None:
     assert table([finding], verbose=True)[-1] == "  and 3 more entries"
 
 
+def test_of_many_entries_the_errors_are_drawn_by_index() -> None:
+    (finding, *_) = wrong_sign().findings
+    ulps, truth = np.zeros((1, 40)), np.ones((1, 40))
+    ulps[0, 30:], truth[0, 35] = 1e16, np.nan
+    compared = Comparison((), (40,), truth, truth, ulps)
+    reading = Reading("reference", "float64", "reverse", None, 1.0, {}, {"W": compared})
+    result = replace(quadratic(), readings=(reading,))
+    style = Style(width=120)
+    lines = entries_table([replace(finding, more=30)], result, style)
+    drawn = " " * 34 + "█" * 5 + " " + "█" * 4
+    assert [line.plain for line in lines][-3:] == [
+        "  and 32 more entries; their errors by index:",
+        drawn,
+        drawn,
+    ]
+    ascii_lines = entries_table([replace(finding, more=30)], result, replace(style, unicode=False))
+    assert ascii_lines[-1].plain == "  and 32 more entries"
+
+
 def test_one_entry_is_enough_where_a_pattern_says_the_same_of_all() -> None:
     (finding, *_) = wrong_sign().findings
     lines = table([finding])
@@ -73,7 +95,13 @@ def test_verbose_shows_every_digit_of_the_truth_and_its_bar() -> None:
     assert "-3.7200759760208356e-44 ± 4e-60" in table([FINDING], verbose=True)[1]
 
 
-def test_a_narrow_screen_gets_one_number_a_line() -> None:
+def test_a_narrow_screen_has_no_room_for_the_difference() -> None:
+    header, row = table([FINDING], width=60)
+    assert header.split() == ["entry", "torch", "truth", "(confirmed)", "error"]
+    assert row.split() == ["x", "nan", "-3.72007598e-44", "-"]
+
+
+def test_a_narrower_screen_gets_one_number_a_line() -> None:
     lines = table([FINDING], width=40)
     assert lines[0] == "  x"
     assert lines[1].split() == ["torch", "nan"]

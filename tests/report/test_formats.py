@@ -64,6 +64,20 @@ def test_formats_for_people_end_or_begin_with_the_summary(name: str) -> None:
     assert " ".join(summary_line(report).plain.split()) in " ".join(written(name, report).split())
 
 
+@pytest.mark.parametrize("name", ["full", "concise", "junit", "github", "markdown", "matrix"])
+def test_what_does_not_count_is_counted(name: str) -> None:
+    """GitLab's list has no place for it."""
+    assert "2 findings ignored by" in " ".join(written(name, samples.strange()).split())
+
+
+def test_logs_of_machines_count_what_does_not_count() -> None:
+    report = samples.strange()
+    (run,) = json.loads(written("sarif", report))["runs"]
+    whole = json.loads(written("json", report))
+    for summary in (run["properties"]["summary"], whole["summary"]):
+        assert sum(summary["suppressed"].values()) == 2
+
+
 @pytest.mark.parametrize("fail_on", ["error", "warning"])
 def test_a_test_fails_where_the_spec_makes_the_run_fail(fail_on: str) -> None:
     (finding,) = replace(samples.relu_kink()).findings[:1]

@@ -169,5 +169,21 @@ def test_lines_keep_to_the_screen(width: int) -> None:
     assert [line for line in lines if len(line) > width and line not in commands] == []
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_green_log_of_fifty_specs_is_short(width: int) -> None:
+    checks = [
+        replace(check, engine=engine, mode=mode)
+        for check in samples.checks()
+        for engine in ("reference", "torch", "tensorflow", "jax")
+        for mode in ("reverse", "forward")
+    ]
+    note = "torch: forward mode was left out: it has no jvp"
+    right = replace(samples.quadratic(), checks=tuple(checks), notes=(note,))
+    specs = (replace(right, spec=f"a_layer_with_a_long_name_{number}") for number in range(50))
+    text = screen(samples.report(*specs), width)
+    assert len(text.splitlines()) <= 55
+    assert text.count(note) == 1
+
+
 def test_an_ascii_stream_gets_ascii_signs() -> None:
     assert screen(samples.everything(), unicode=False).isascii()

@@ -37,6 +37,12 @@ def test_a_table_too_wide_is_stacked() -> None:
     ]
 
 
+def test_a_column_that_can_be_spared_is_left_out_first() -> None:
+    rows = [(*row, "more") for row in ROWS]
+    shown = table_lines((*HEADER, "spare"), rows, Style(width=46), spare=("spare",))
+    assert [line.plain for line in shown] == lines(80, wrap=())
+
+
 def test_no_word_is_cut() -> None:
     header, rows = ("name", "words"), [("soft_cross_entropy(logits,", "one two three")] * 2
     for width in (24, 34, 44, 80):
