@@ -13,7 +13,6 @@ from gradcheck_cli.domain.events import Event, Finished, SpecFinished, Started
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.place import STDIN
 from gradcheck_cli.domain.report import Report, SpecResult
-from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.result_cache import Recalled, ResultCache
 from gradcheck_cli.version import VERSION
 
@@ -111,10 +110,7 @@ class Recall:
                 yield from map(SpecFinished, known.results)
 
     def keep(self, report: Report) -> None:
-        """Keeps what was found, of files without a mistake all of whose specs were finished. An
-        engine that cannot be used is said in one result of a run: none is kept then."""
-        if any(found.engine is None for found in engines().values()):
-            return
+        """Keeps what was found, of files without a mistake all of whose specs were finished."""
         broken = {error.path for error in report.errors}
         try:
             for file, results in self._fresh.items():

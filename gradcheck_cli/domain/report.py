@@ -22,6 +22,9 @@ Status = Literal["passed", "failed", "error"]
 SHOWN_ENTRIES = 10
 """The worst entries of a finding, which it shows; the others are counted."""
 
+UNUSABLE = "cannot be used"
+"""What a note says of a broken engine. One result of a run has it, and it is chance which."""
+
 CauseKind = Literal[
     "overflow",
     "genuine overflow",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -23,10 +22,9 @@ from gradcheck_cli.domain.cache_folder import cache_folder_of
 from gradcheck_cli.domain.codes import ENGINE_FAILED, Codes
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.report import SpecResult
+from gradcheck_cli.domain.report import UNUSABLE, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.run.wire import Malformed, decode, encode
-from gradcheck_cli.specfile.reached import reached
 from gradcheck_cli.version import VERSION
 
 KEPT_S = 30 * 24 * 3600.0  # an entry that no run has met for so long is removed
@@ -93,6 +91,8 @@ class ResultCache:
         versions = {name: version for name, version in engines.items() if name in used}
         plain = tuple(map(_without_pictures, results))
         body = encode((layers, self._content(self._files(layers)), versions, plain))
+        import tempfile  # what is known needs none
+
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self.folder)
         try:
@@ -139,8 +139,12 @@ class ResultCache:
         return found.hexdigest()
 
     @staticmethod
-    def _files(layers: Iterable[Sequence[str]]) -> list[str]:
+    def _files(layers: Sequence[Sequence[str]]) -> list[str]:
         """The files that layers reach; each has the folder of its paths, and its targets."""
+        if not layers:
+            return []
+        from gradcheck_cli.specfile.reached import reached
+
         found = (file for folder, *targets in layers for file in reached(targets, folder))
         return list(dict.fromkeys(found))
 
@@ -168,7 +172,8 @@ def _lasts(spec: Spec, result: SpecResult) -> bool:
     """Whether another run would find the same."""
     found = (*result.findings, *result.suppressed)
     failed = result.status == "error" or any(finding.code in _PASSING for finding in found)
-    return spec.device in (None, "cpu") and not failed
+    of_the_run = any(UNUSABLE in note for note in result.notes)
+    return spec.device in (None, "cpu") and not failed and not of_the_run
 
 
 def _without_pictures(result: SpecResult) -> SpecResult:

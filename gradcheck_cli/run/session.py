@@ -16,7 +16,7 @@ from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinish
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.domain.report import UNUSABLE, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.run.finalize import settle
@@ -186,7 +186,7 @@ class _Session:
             if found.engine is None and name not in self._told
         }
         self._told.update(broken)
-        return [f"the engine `{name}` cannot be used: {e.fault}" for name, e in broken.items()]
+        return [f"the engine `{name}` {UNUSABLE}: {e.fault}" for name, e in broken.items()]
 
     def _report(self, interrupted: bool) -> Report:
         used = dict.fromkeys(name for plan in self._plans for name in plan.engines)

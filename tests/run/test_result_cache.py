@@ -12,7 +12,7 @@ import pytest
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.place import Source
-from gradcheck_cli.domain.report import SpecResult
+from gradcheck_cli.domain.report import UNUSABLE, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.run.result_cache import ResultCache, clear, usable
 from gradcheck_cli.specfile import read
@@ -128,3 +128,8 @@ def test_clear_counts(specs: list[Spec]) -> None:
 )
 def test_where_it_is_used(options: RunOptions, expected: bool) -> None:
     assert usable(options) is expected
+
+
+def test_a_note_about_the_whole_run_is_not_kept(specs: list[Spec]) -> None:
+    kept(specs, result(notes=(f"the engine `own` {UNUSABLE}: no such module",)))
+    assert not Path("cache").exists()
