@@ -70,6 +70,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/cases.py
 	$(BIN)/python benchmarks/many_layers.py
 	$(BIN)/python benchmarks/layers.py
+	$(BIN)/python benchmarks/small_layers.py
 	$(BIN)/python benchmarks/explanations.py
 
 clean:

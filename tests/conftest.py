@@ -106,6 +106,7 @@ def truth_of(
     constants: Mapping[str, float] | None = None,
     conditioning: bool = False,
     known: Truth | None = None,
+    suspects: Mapping[tuple[str, str], Any] | None = None,
     seed: int = 0,
 ) -> Truth:
     """The truth of a formula, its whole Jacobian or Hessian unless projections are given."""
@@ -125,6 +126,7 @@ def truth_of(
                 seed=seed,
                 conditioning=conditioning,
                 known=known,
+                suspects=suspects,
             )
         )
 

@@ -48,10 +48,15 @@ class ProgramTruth:
         self._known: dict[tuple[str, ...], Truth] = {}  # by modes and leaves, without costs
         self._moving = tuple(leaf.name for leaf in layer.narrow.leaves if leaf.differentiable)
 
-    def truth(self, projections: Mapping[Mode, Projection], costs: bool = False) -> Truth:
+    def truth(
+        self,
+        projections: Mapping[Mode, Projection],
+        costs: bool = False,
+        suspects: Mapping[tuple[str, str], Array] | None = None,
+    ) -> Truth:
         """The truth about the formula, in terms of the leaves; `costs`: with what rounding may
-        cost."""
-        found = self._computed(projections, self._moving, costs)
+        cost, of `suspects` alone where these are given (`TruthRequest`)."""
+        found = self._computed(projections, self._moving, costs, suspects)
         return replace(
             found,
             origin=self.origin,
@@ -77,11 +82,20 @@ class ProgramTruth:
         return replace(found, origin=self.origin), blocks
 
     def _computed(
-        self, projections: Mapping[Mode, Projection], leaves: tuple[str, ...], costs: bool
+        self,
+        projections: Mapping[Mode, Projection],
+        leaves: tuple[str, ...],
+        costs: bool,
+        suspects: Mapping[tuple[str, str], Array] | None = None,
     ) -> Truth:
         key = (*projections, *leaves)
-        request = self.request(projections, leaves)
-        found = compute(replace(request, conditioning=costs, known=self._known.get(key)))
+        request = replace(
+            self.request(projections, leaves), conditioning=costs, known=self._known.get(key)
+        )
+        if suspects is not None:
+            masks = {(mode, self.words[name]): mask for (mode, name), mask in suspects.items()}
+            request = replace(request, suspects=masks)
+        found = compute(request)
         if not costs:
             self._known[key] = found
         return found

@@ -22,7 +22,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projecti
 from gradcheck_cli.domain.thresholds import BUBBLE
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
-from gradcheck_cli.judge import suspects
+from gradcheck_cli.judge import suspect_entries, suspects
 from gradcheck_cli.truth.of_layers import CallableTruth, own_size, ulp_perturbed
 from gradcheck_cli.truth.visibility import words_of_bubbles
 
@@ -51,6 +51,7 @@ class Whole(Gradients):
         problem = layer.problem
         self.program = program
         self._uncast = uncast
+        self._suspect_entries: Mapping[tuple[str, str], Array] | None = None
         self._truth = CallableTruth(layer.highest, layer.bounds, problem.dtype, problem.seed)
         self.evaluate()
 
@@ -89,7 +90,7 @@ class Whole(Gradients):
         program = self.program
         if program is None:
             return None
-        truth = program.truth(projections, costs)
+        truth = program.truth(projections, costs, self._suspect_entries)
         if not isinstance(program, LiftedTruth):
             return truth
         sure = program.is_sure(truth)
@@ -138,7 +139,15 @@ class Whole(Gradients):
         return replace(truth, blocks=blocks)
 
     def cost_of_rounding(self) -> Steps[Case]:
+        """Of the program, at first for the suspect entries alone, without differences beside their
+        certificates: the judge is only stricter then, and most of what is suspect is right."""
+        if self.program is not None:
+            self._suspect_entries = suspect_entries(self.case)
         case = yield from super().cost_of_rounding()
+        if self._suspect_entries is not None:
+            self._suspect_entries = None
+            if suspects(case):
+                case = self.costed()
         if suspects(case) and not self._uncast and self._judge_as_float32():
             return self.costed()
         return case

@@ -32,7 +32,8 @@ class TruthRequest:
     `values` are rounded to `dtype` already; `bounds` maps an input to (low, high), inside which
     differences must stay. `projections` has the modes that will be judged. `conditioning` asks for
     C, R and the allowance too (`TruthBlock`): they cost more, and only a suspect entry needs them;
-    `known` is what was found without them, if it was.
+    `known` is what was found without them, if it was. With `suspects`, masks over some blocks,
+    costs are found for these entries alone, and no difference is taken beside a certificate.
     """
 
     program: Program
@@ -44,6 +45,7 @@ class TruthRequest:
     seed: int = 0
     conditioning: bool = False
     known: Truth | None = None
+    suspects: Mapping[tuple[str, str], Array] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,11 +94,33 @@ def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceReques
     return replace(request, output=off[0], output_target=off[1])
 
 
-def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | None:
+def suspect_entries(case: Case) -> dict[tuple[str, str], Array] | None:
+    """The entries that are not simply right, before the cost of rounding is known: masks by mode
+    and block. None where modes or engines contradict one another, which may concern any entry."""
+    if case.truth is None or any(True for _ in apart(case)):
+        return None
+    found: dict[tuple[str, str], Array] = {}
+    for evaluation in case.evaluations:
+        for name, gradient in evaluation.gradients.items():
+            key = evaluation.mode, name
+            if gradient.values is not None and key in case.truth.blocks:
+                off = _off(gradient.values, case.truth.blocks[key], case)
+                found[key] = found[key] | off if key in found else off
+    return found
+
+
+def _off(g: Array, block: TruthBlock, case: Case) -> Array:
+    """Entries that are not simply right, whatever rounding may cost."""
     fmt = FORMATS[case.dtype]
     off = ~accepted(g, block, fmt, case.spec.tolerance)
     off |= too_wide(block, fmt)  # which the cost of rounding may settle
     off |= np.isinf(g)  # if it is right, what left the range is to be named all the same
+    return np.asarray(off)
+
+
+def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | None:
+    fmt = FORMATS[case.dtype]
+    off = _off(g, block, case)
     if not np.any(off):
         return None
     if case.truth is not None and case.truth.output_cost is not None:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from gradcheck_cli.domain.place import Source, Span
 
@@ -17,20 +18,41 @@ def place_of(layer: Any) -> tuple[Source, Span]:
     """The file that defines the layer and the line of its definition; without text where that is
     not known, as for functions that were typed in."""
     for candidate in _candidates(layer):
-        try:
-            lines, first = inspect.getsourcelines(candidate)
-            path = inspect.getsourcefile(candidate)
-            text = Path(path).read_text("utf-8") if path else ""
-        except (OSError, TypeError, UnicodeDecodeError):
-            continue
-        if not path or not lines:
-            continue
-        skipped = _decorators(lines)
-        line = lines[skipped].rstrip()
-        start = len(line) - len(line.lstrip())
-        number = first + skipped
-        return Source(_shown(path), text), Span(number, start + 1, number, len(line) + 1)
+        found = _found(candidate)
+        if found is not None:
+            path, text, span = found
+            return Source(_shown(path), text), span
     return Source(name_of(layer), ""), _NOWHERE
+
+
+def _found(candidate: Any) -> tuple[str, str, Span] | None:
+    """The path and text of the file that defines it, and where; looked up once: a definition stays
+    where it is, and a class is looked for in its whole file."""
+    try:
+        if candidate not in _KNOWN:
+            _KNOWN[candidate] = _looked_up(candidate)
+        return _KNOWN[candidate]
+    except TypeError:  # it has no hash, or no weak references
+        return _looked_up(candidate)
+
+
+_KNOWN: WeakKeyDictionary[Any, tuple[str, str, Span] | None] = WeakKeyDictionary()
+
+
+def _looked_up(candidate: Any) -> tuple[str, str, Span] | None:
+    try:
+        lines, first = inspect.getsourcelines(candidate)
+        path = inspect.getsourcefile(candidate)
+        text = Path(path).read_text("utf-8") if path else ""
+    except (OSError, TypeError, UnicodeDecodeError):
+        return None
+    if not path or not lines:
+        return None
+    skipped = _decorators(lines)
+    line = lines[skipped].rstrip()
+    start = len(line) - len(line.lstrip())
+    number = first + skipped
+    return path, text, Span(number, start + 1, number, len(line) + 1)
 
 
 def _candidates(layer: Any) -> list[Any]:

@@ -50,12 +50,17 @@ def compute(request: TruthRequest) -> Truth:
     engine.load()
     request = replace(request, program=rounded(request.program, request.dtype))
     truth = request.known
-    if truth is None or (request.conditioning and _lacks_differences(truth)):
+    if truth is None or (_wants_differences(request) and _lacks_differences(truth)):
         truth = _truth(request, engine)
     if request.conditioning:
         truth = with_costs(truth, request, engine)
         truth = replace(truth, documented=documented(request, engine))
     return replace(truth, duration_s=time.perf_counter() - started)
+
+
+def _wants_differences(request: TruthRequest) -> bool:
+    """Whether certified entries are to have differences as a second opinion."""
+    return request.conditioning and request.suspects is None
 
 
 def _lacks_differences(truth: Truth) -> bool:
@@ -196,7 +201,7 @@ def _mode_blocks(
     mine = {name: certificates[mode, name] for name in names if (mode, name) in certificates}
     rows = 1 if mode not in SECOND else len(work.request.wrt)  # of blocks, with the same columns
     entries = sum(columns for _, columns in names.values()) // rows
-    wanted = work.request.conditioning and entries <= SECOND_OPINION
+    wanted = _wants_differences(work.request) and entries <= SECOND_OPINION
     if mine and not wanted and all(np.all(c.sure) for c in mine.values()):
         for name, certificate in mine.items():
             yield name, alone(certificate), Differences.empty(*names[name])

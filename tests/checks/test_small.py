@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from gradcheck_cli.checks.examination import examine
+from gradcheck_cli.checks.small import Whole
 from tests.checks.making import examined, layer_problem, torch_engine
 
 
@@ -60,3 +61,27 @@ def test_a_tangent_that_never_arrives_is_missing_as_a_gradient_is(dtype: str) ->
     answer = examined(layer, inputs, dtype=dtype)
     found = {(f.mode, f.code, f.input) for f in answer.findings if f.severity == "error"}
     assert found == {("reverse", "GC102", "x"), ("forward", "GC102", "x")}
+
+
+@pytest.mark.parametrize(("off", "looks"), [(6e-7, 1), (1e-3, 2)])
+def test_costs_are_found_for_suspects_and_for_all_where_these_do_not_explain_them(
+    off: float, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Scaled(Squared):
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return 2 * g * ctx.saved_tensors[0] * (1 + off)
+
+    asked: list[bool] = []
+    costed = Whole.costed
+
+    def counted(self: Whole) -> Any:
+        asked.append(self._suspect_entries is not None)
+        return costed(self)
+
+    monkeypatch.setattr(Whole, "costed", counted)
+    answer = examined(Scaled, {"x": np.array([0.5, -1.5])}, dtype="float32", modes=("reverse",))
+    assert asked[:2] == [True, False][:looks]
+    assert bool(answer.findings) == (looks == 2)
+    for finding in answer.findings:
+        assert finding.entries[0].finite_difference is not None

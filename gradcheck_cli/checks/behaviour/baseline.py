@@ -150,14 +150,20 @@ class Bench:
         RaisedLater."""
         return tried(lambda: self.run(call, row=row), self.run)
 
-    @cached_property
+    @property
     def elsewhere(self) -> dict[str, Array] | None:
         """Other values of the given inputs, at which the layer has a value too, if there are."""
+        return self.ran_elsewhere[0] if self.ran_elsewhere else None
+
+    @cached_property
+    def ran_elsewhere(self) -> tuple[dict[str, Array], CallResult] | None:
+        """These values, and a run there."""
         step = ELSEWHERE
         while step > self.half:
             moved = self.moved(step)
-            if self.ran_at(moved) is not None:
-                return moved
+            ran = self.ran_at(moved)
+            if ran is not None:
+                return moved, ran
             step *= ELSEWHERE
         return None
 
@@ -180,6 +186,11 @@ class Bench:
             return None
         lost = np.isfinite(self.first.output) & ~np.isfinite(ran.output)
         return None if np.any(lost) else ran
+
+    @cached_property
+    def near(self) -> Bars:
+        """The part of `bars` that takes no further run."""
+        return self.tight(self.first)
 
     @cached_property
     def bars(self) -> Bars:
@@ -238,6 +249,20 @@ class Bench:
         """The gradient of one leaf, (n,); zeros where there is none, which is as good."""
         found = ran.gradients.get(name)
         return np.zeros(self.leaves[name].size) if found is None else found[row]
+
+    def differ(
+        self,
+        before: CallResult,
+        after: CallResult,
+        bars: Callable[[], Bars],
+        near: Bars,
+        names: tuple[str, ...] | None = None,
+    ) -> Apart | None:
+        """Where two runs are `apart`. The bars, which take further runs, are made where the runs
+        differ by more than `near`, which is within them."""
+        if self.apart(before, after, near, names) is None:
+            return None
+        return self.apart(before, after, bars(), names)
 
     def apart(
         self,

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
+from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.layer.subject import Call, Layout
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout
 
 WORDS: dict[Layout, str] = {
     "transposed": "is transposed in memory",
@@ -24,14 +24,13 @@ def of_upstream(bench: Bench) -> Iterator[Fault]:
     for layout, words in WORDS.items():
         row = ones if layout == "expanded" else bench.row
         first = bench.run(row=row) if layout == "expanded" else bench.first
-        bars = bench.bars_of(first, Call(), row) if layout == "expanded" else bench.bars
         where = f"where the upstream gradient {words}"
         try:
             ran = bench.run(Call(layout=layout), row=row)
         except Exception as error:
             yield raised(Codes.LAYOUT_DEPENDENT, where, error)
             return
-        found = bench.apart(first, ran, bars)
+        found = _differ(bench, first, ran, Call(), row)
         if found is not None:
             yield Fault(Codes.LAYOUT_DEPENDENT, found.depending(where), found.leaf)
             return
@@ -43,23 +42,32 @@ def of_inputs(bench: Bench) -> Iterator[Fault]:
     if bench.first.random:
         return
     for layout in ("transposed", "sliced", "expanded"):
-        first, values, bars = bench.first, {}, bench.bars
+        first, values = bench.first, {}
         if layout == "expanded":
             values = _repeated(bench)
             alike = bench.ran_at(values) if values else None
             if alike is None:
                 continue
-            first, bars = alike, bench.bars_of(alike, Call(values=values), bench.row)
+            first = alike
         where = f"where an input {WORDS[layout].partition(',')[0]}"
         try:
             ran = bench.run(Call(values=values, inputs=layout))
         except Exception as error:
             yield raised(Codes.LAYOUT_DEPENDENT, where, error, "warning")
             return
-        found = bench.apart(first, ran, bars)
+        found = _differ(bench, first, ran, Call(values=values), bench.row)
         if found is not None:
             yield Fault(Codes.LAYOUT_DEPENDENT, found.depending(where), found.leaf)
             return
+
+
+def _differ(
+    bench: Bench, first: CallResult, ran: CallResult, call: Call, row: Array
+) -> Apart | None:
+    """Where a run in another layout differs from `first`, which is of that call and row."""
+    if first is bench.first:
+        return bench.differ(first, ran, lambda: bench.bars, bench.near)
+    return bench.differ(first, ran, lambda: bench.bars_of(first, call, row), bench.tight(first))
 
 
 def _repeated(bench: Bench) -> dict[str, Array]:

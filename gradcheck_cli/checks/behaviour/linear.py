@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -46,14 +47,23 @@ def _factors(bench: Bench) -> tuple[float, float]:
 def _of_multiples(bench: Bench) -> Iterator[Fault]:
     for factor in _factors(bench):
         scaled = _times(bench.first, factor, FORMATS[bench.subject.dtype].largest)
-        bars = {name: abs(factor) * bar for name, bar in bench.bars.gradients.items()}
         ran = bench.run(row=factor * bench.row)
-        found = bench.apart(scaled, ran, Bars(bench.bars.output, bars))
+        near = _widened(bench.near, factor)
+        found = bench.differ(scaled, ran, partial(_bars_times, bench, factor), near)
         if found is not None:
             times = f"{factor:g} times the upstream gradient"
             expected, given = found.shown()
             message = f"for {times} the gradient of `{found.leaf}` is {given}, not {expected}"
             yield Fault(Codes.NONLINEAR_BACKWARD, message, found.leaf)
+
+
+def _bars_times(bench: Bench, factor: float) -> Bars:
+    return _widened(bench.bars, factor)
+
+
+def _widened(bars: Bars, factor: float) -> Bars:
+    """The bars of gradients that many times as large."""
+    return Bars(bars.output, {name: abs(factor) * bar for name, bar in bars.gradients.items()})
 
 
 def _of_sums(bench: Bench) -> Iterator[Fault]:
@@ -66,7 +76,13 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
     total = CallResult(ran.output, gradients)
     # each of the three has its own share of what moving the numbers does: at first that of one of
     # them stands for all
-    found = bench.apart(total, ran, _together(bench, [bench.bars] * 3, bench.tight(second)))
+    tight = bench.tight(second)
+    found = bench.differ(
+        total,
+        ran,
+        lambda: _together([bench.bars] * 3, tight),
+        _together([bench.near] * 3, tight),
+    )
     if found is not None:
         # two large rows may add up to a small one, and their roundings do not
         shares = [
@@ -74,7 +90,7 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
             bench.bars_of(ran, Call(), both),
             bench.bars,
         ]
-        found = bench.apart(total, ran, _together(bench, shares, _grains(bench)))
+        found = bench.apart(total, ran, _together(shares, _grains(bench)))
     if found is not None:
         expected, given = found.shown()
         message = (
@@ -84,13 +100,13 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
         yield Fault(Codes.NONLINEAR_BACKWARD, message, found.leaf)
 
 
-def _together(bench: Bench, shares: Sequence[Bars], more: Bars) -> Bars:
+def _together(shares: Sequence[Bars], more: Bars) -> Bars:
     """The bars of gradients that several runs have a share in."""
     gradients = {
-        name: sum((one.gradients[name] for one in shares), more.gradients[name])
-        for name in bench.leaves
+        name: sum((one.gradients[name] for one in shares), bar)
+        for name, bar in more.gradients.items()
     }
-    return Bars(bench.bars.output, gradients)
+    return Bars(shares[-1].output, gradients)
 
 
 def _grains(bench: Bench) -> Bars:

@@ -67,8 +67,7 @@ def _two_calls(bench: Bench) -> tuple[CallResult, CallResult]:
 def _after_another(bench: Bench) -> Fault | None:
     if bench.elsewhere is None:
         return None
-    bench.run(Call(values=bench.elsewhere))
-    found = bench.apart(bench.first, bench.run(), bench.tight(bench.first))
+    found = bench.apart(bench.first, bench.run(), bench.near)
     return _shown("before and after a call with another input", found)
 
 
@@ -109,15 +108,15 @@ def _with_one_between(bench: Bench) -> Fault | None:
 
 def _on_a_fresh_layer(bench: Bench) -> Fault | None:
     """What a first call leaves behind shows in a call with another input."""
-    if bench.elsewhere is None:
+    if bench.ran_elsewhere is None:
         return None
-    call = Call(values=bench.elsewhere, cotangents=bench.row[None])
-    subject = bench.fresh(bench.elsewhere)
+    values, later = bench.ran_elsewhere
+    subject = bench.fresh(values)
     try:
-        fresh = subject.run(call)
+        fresh = subject.run(Call(values=values, cotangents=bench.row[None]))
     finally:
         subject.close()
-    found = bench.apart(fresh, bench.subject.run(call), bench.tight(fresh))
+    found = bench.apart(fresh, later, bench.tight(fresh))
     return _shown("for a first input, and for the same after another", found)
 
 

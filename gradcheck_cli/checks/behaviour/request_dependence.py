@@ -29,7 +29,7 @@ def _without_gradients(bench: Bench) -> Iterator[Fault]:
     except Exception as error:
         yield raised(Codes.REQUEST_DEPENDENT, where, error)
         return
-    found = bench.apart(bench.first, ran, bench.bars, ())
+    found = bench.differ(bench.first, ran, lambda: bench.bars, bench.near, ())
     if found is not None:
         yield Fault(Codes.REQUEST_DEPENDENT, found.depending(where))
 
@@ -51,7 +51,7 @@ def _some_gradients(bench: Bench) -> Iterator[Fault]:
         except Exception as error:
             yield raised(Codes.REQUEST_DEPENDENT, where, error)
             return
-        found = bench.apart(bench.first, ran, bench.bars, wrt)
+        found = bench.differ(bench.first, ran, lambda: bench.bars, bench.near, wrt)
         if found is not None:
             yield Fault(Codes.REQUEST_DEPENDENT, found.depending(where), found.leaf)
             return
@@ -70,7 +70,7 @@ def _some_outputs(bench: Bench) -> Iterator[Fault]:
         except Exception as error:
             yield raised(Codes.REQUEST_DEPENDENT, where, error)
             return
-        found = bench.apart(whole, ran, bench.bars)
+        found = bench.differ(whole, ran, lambda: bench.bars, bench.near)
         if found is not None:
             yield Fault(Codes.REQUEST_DEPENDENT, found.depending(where), found.leaf)
             return

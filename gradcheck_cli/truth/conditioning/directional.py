@@ -24,10 +24,12 @@ Seen = Callable[[Any], Array]  # what is requested of a result
 
 class Derivatives:
     """The blocks of a request's program in float64, part by part, as functions of every floating
-    input."""
+    input. `lines` are the rows (reverse mode) or columns of all blocks (forward mode) that are
+    computed (None: all); the others are nan."""
 
-    def __init__(self, request: TruthRequest) -> None:
+    def __init__(self, request: TruthRequest, lines: frozenset[int] | None = None) -> None:
         self._request = request
+        self._lines = lines
         self._program = inlined(request.program)
         self._shape = request.program.nodes[request.program.output].shape
         values = {name: np.asarray(value) for name, value in request.values.items()}
@@ -85,13 +87,20 @@ class Derivatives:
             return {OUTPUT: seen(self._output(*xs)).reshape(1, -1)}
         if mode == "reverse":
             _, pull = re.vjp(self._output, *xs)
-            rows = [seen(self._flat(pull(cotangent))) for cotangent in self._cotangents(mode)]
+            nothing = np.full(sum(self._sizes.values()), np.nan)
+            rows = [
+                seen(self._flat(pull(cotangent))) if self._is_wanted(row) else nothing
+                for row, cotangent in enumerate(self._cotangents(mode))
+            ]
             return self._split(np.stack(rows), 1)
         shapes = block_shapes(self._request, mode)
         gradient = partial(self._gradient, mode)
         columns: dict[str, list[Array]] = {name: [] for name in shapes}
-        for name, tangents in self._tangents(mode):
+        for column_number, (name, tangents) in enumerate(self._tangents(mode)):
             if mode == "forward":
+                if not self._is_wanted(column_number):
+                    columns[name].append(np.full(int(np.prod(self._shape)), np.nan))
+                    continue
                 y_dot = re.jvp(self._output, xs, tangents)[1]
                 columns[name].append(seen(y_dot).reshape(-1))
                 continue
@@ -106,6 +115,9 @@ class Derivatives:
             name: np.stack(found, axis=1) if found else np.zeros(shapes[name])
             for name, found in columns.items()
         }
+
+    def _is_wanted(self, line: int) -> bool:
+        return self._lines is None or line in self._lines
 
     def _output(self, *xs: Any) -> Any:
         values = {**self._request.values, **dict(zip(self.names, xs, strict=True))}

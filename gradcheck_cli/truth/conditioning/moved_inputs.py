@@ -25,15 +25,19 @@ DRAWS = 3  # one of them moves an entry by half of what the worst does, nearly a
 SUFFIX = " moved by"  # no name of an input has a space
 
 
-def missed(block: TruthBlock, cost: Cost, own: Array, unit: float) -> bool:
+def missed(
+    block: TruthBlock, cost: Cost, own: Array, unit: float, wanted: Array | None = None
+) -> bool:
     """Whether right rules in float64, which give `own`, are off by more than first order says: the
-    `cost` is that of a dtype with this unit roundoff."""
+    `cost` is that of a dtype with this unit roundoff, of the entries that are `wanted` (None:
+    all)."""
     wide = FORMATS["float64"]
     with np.errstate(all="ignore"):
         rounding = np.fmax(cost.floor, cost.known_condition) * (wide.unit_roundoff / unit)
         explained = FIRST_ORDER_SLACK * rounding + FEW_ULPS * wide.ulp(block.value)
         off = np.abs(own - block.value) > explained + block.error
-    return bool(np.any(off & block.certified & np.isfinite(own)))
+    off = off & block.certified & np.isfinite(own)
+    return bool(np.any(off if wanted is None else off & wanted))
 
 
 def with_moved(

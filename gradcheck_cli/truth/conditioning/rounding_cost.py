@@ -27,7 +27,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import BENIGN, Step
 from gradcheck_cli.domain.truth import Cost, Truth
@@ -43,6 +43,7 @@ EXACT_NODES = 600  # and the longest program for that
 # Random sign vectors for larger blocks. Where all of them happen to move an entry little, its
 # roundings look like instability: of 4, one entry in 1000 did; of 8, one in a million should.
 SAMPLES = 8
+AT_FIRST = 2  # for suspects alone: each further one only explains more, and few are needed
 # Roundings by which all inputs move so that everything is rounded anew, and how often: the largest
 # change of three is seldom below the usual one.
 STIR: Step = 2.0
@@ -63,7 +64,11 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
     run = recorded(request)
     costs = conditioning(request, true, run=run)
     unit = FORMATS[request.dtype].unit_roundoff
-    keys = [key for key in costs if missed(truth.blocks[key], costs[key], own[key], unit)]
+    keys = [
+        key
+        for key in costs
+        if missed(truth.blocks[key], costs[key], own[key], unit, _wanted(request, *key))
+    ]
     if keys:
         certified = {key: truth.blocks[key] for key in keys}
         costs |= with_moved({key: costs[key] for key in keys}, request, certified)
@@ -76,6 +81,18 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
             floor=cost.floor,
         )
     return replace(truth, blocks=blocks, output_cost=cost_of_output(request, truth.output, run))
+
+
+def _wanted(request: TruthRequest, mode: Mode, name: str) -> Array | None:
+    """The entries of a block that costs are found for, a mask; None: all of them. Modes that are
+    requested the same numbers are given the same."""
+    if request.suspects is None:
+        return None
+    of_mode = {m: numbers_asked(m, projection) for m, projection in request.projections.items()}
+    same = [m for m, key in of_mode.items() if key == of_mode[mode]]
+    masks = [request.suspects[m, name] for m in same if (m, name) in request.suspects]
+    shape = block_shapes(request, mode)[name]
+    return np.asarray(np.logical_or.reduce([np.zeros(shape, np.bool_), *masks]))
 
 
 def recorded(request: TruthRequest) -> RecordedProgram | None:
@@ -160,15 +177,22 @@ def _exact(
     tape = EntryTape(run, request.projections[mode], mode, fmt)
     shapes = block_shapes(request, mode)
     return {
-        name: _gathered(shape, partial(tape.sensitivities, name)) for name, shape in shapes.items()
+        name: _gathered(shape, partial(tape.sensitivities, name), _wanted(request, mode, name))
+        for name, shape in shapes.items()
     }
 
 
-def _gathered(shape: tuple[int, int], sensitivities: Callable[[int, int], Sums]) -> _Raw:
-    """The sums of every entry of a block."""
+def _gathered(
+    shape: tuple[int, int],
+    sensitivities: Callable[[int, int], Sums],
+    wanted: Array | None = None,
+) -> _Raw:
+    """The sums of every entry of a block, or of those that are `wanted`."""
     condition, backward, norms = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     by_op: dict[int, Array] = {}
     for row, column in np.ndindex(shape):
+        if wanted is not None and not wanted[row, column]:
+            continue
         sums = sensitivities(row, column)
         condition[row, column], backward[row, column] = sums.inputs, sums.backward
         norms[row, column] = sums.norms
@@ -184,22 +208,23 @@ def _sampled(
     and all together what is left when everything is rounded anew: a derivative that is 0 in exact
     arithmetic does not move, and yet is nothing but rounding. With no mode, of the output."""
     rng = np.random.default_rng([request.seed, 1])
-    derivatives = Derivatives(request)
+    derivatives = Derivatives(request, _lines(request, mode))
     moved = {name: np.zeros_like(block) for name, block in true.items()}
     backward = {name: np.zeros_like(block) for name, block in true.items()}
     norms = {name: np.zeros_like(block) for name, block in true.items()}
-    for _ in range(SAMPLES):
+    all_of_it = request.suspects is None
+    for _ in range(SAMPLES if all_of_it else AT_FIRST):
         xs = dict(zip(derivatives.names, derivatives.xs, strict=True))
         up = {name: signs(rng, x.shape) for name, x in xs.items()}
         _enlarge(moved, derivatives.along(mode, {n: x * up[n] for n, x in xs.items()}), 0.0, u)
-        if derivatives.factorises():
+        if all_of_it and derivatives.factorises():
             whole = {n: _root_mean_square(x) * up[n] for n, x in xs.items()}
             _enlarge(norms, derivatives.along(mode, whole), 0.0, u)
             there = derivatives.perturbed(mode, PERTURBATION, rng)
             _enlarge(backward, there, true, u / PERTURBATION)
     left = {name: np.zeros_like(block) for name, block in true.items()}
     single = FORMATS["float64"].unit_roundoff
-    for _ in range(STIRRED):
+    for _ in range(STIRRED if all_of_it else AT_FIRST):
         _enlarge(left, derivatives.stirred(mode, STIR * single, rng), true, u / single)
     operations = float(sum(1 for node in request.program.nodes if node.args))
     result: dict[str, _Raw] = {}
@@ -209,6 +234,23 @@ def _sampled(
         part = np.sqrt(2 * operations) * (condition + u * np.abs(block))
         result[name] = _Raw(condition, [part, left[name]], 2 * backward[name], 2 * norms[name])
     return result
+
+
+def _lines(request: TruthRequest, mode: Mode | None) -> frozenset[int] | None:
+    """The rows (reverse mode) or columns of all blocks in which costs are wanted; None: all."""
+    if mode not in FIRST_ORDER or request.suspects is None:
+        return None
+    masks = (_wanted(request, mode, name) for name in request.wrt)
+    found: set[int] = set()
+    start = 0
+    for mask in masks:
+        assert mask is not None
+        if mode == "reverse":
+            found.update(np.flatnonzero(np.any(mask, axis=1)).tolist())
+        else:
+            found.update((start + np.flatnonzero(np.any(mask, axis=0))).tolist())
+            start += mask.shape[1]
+    return frozenset(found)
 
 
 def _root_mean_square(x: Array) -> float:

@@ -132,3 +132,29 @@ def test_what_is_zero_in_exact_arithmetic_rounds_like_the_rest() -> None:
     block = block_of("sum(eigvalsh(x + transpose(x)))", {"x": x})
     off_diagonal = ~np.eye(9, dtype=bool).reshape(1, -1)
     assert np.all(block.floor[off_diagonal] > U / 16)
+
+
+@pytest.mark.parametrize(("size", "exact"), [(3, True), (12, False)])
+def test_costs_of_suspects_alone_are_no_larger_than_those_of_all(size: int, exact: bool) -> None:
+    x = np.linspace(-1.0, 2.0, size)
+    wanted = np.zeros((size, size), np.bool_)
+    wanted[1, 0] = wanted[1, 2] = True
+    whole = truth_of("softmax(x)", {"x": x}, dtype="float32", conditioning=True)
+    some = truth_of(
+        "softmax(x)",
+        {"x": x},
+        dtype="float32",
+        conditioning=True,
+        suspects={("reverse", "x"): wanted},
+    )
+    all_costs, costs = whole.blocks["reverse", "x"], some.blocks["reverse", "x"]
+    for name in ("condition", "floor"):
+        mine, theirs = getattr(costs, name), getattr(all_costs, name)
+        assert np.all(mine[wanted] > 0)
+        assert np.all(mine <= 2 * theirs)  # of random draws, fewer of them
+        if exact:
+            assert np.all(mine[wanted] == theirs[wanted])
+    assert not np.any(costs.condition[0])  # another row
+    np.testing.assert_array_equal(costs.value, all_costs.value)
+    assert np.all(np.isnan(costs.difference))
+    assert np.any(np.isfinite(all_costs.difference))

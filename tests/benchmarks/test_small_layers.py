@@ -1,0 +1,20 @@
+"""How long `check` takes beside PyTorch's own: the table is made, and all its layers pass."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "small_layers.py"
+
+
+def test_every_layer_has_its_two_ratios() -> None:
+    command = [sys.executable, str(BENCHMARK), "--repeats", "1"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"^(\S.*?) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", shown, re.M)
+    assert len(rows) == 5
+    for _, torch, same, times, default, more in rows:
+        assert float(same) / float(torch) == pytest.approx(float(times), rel=0.1)
+        assert float(default) / float(torch) == pytest.approx(float(more), rel=0.1)
