@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.text import Text
 
@@ -114,9 +114,14 @@ def _distinct(names: Iterable[str]) -> str:
 
 
 def _counted_extent(result: SpecResult) -> str:
-    """How many there were, where their names do not fit."""
-    engines = len({check.engine for check in result.checks})
-    return f"{len(result.checks)} checks on {engines} {'engine' if engines == 1 else 'engines'}"
+    """How many engines and dtypes there were, where their names do not fit."""
+    engines = {check.engine for check in result.checks}
+    dtypes = {check.dtype for check in result.checks}
+    return f"{_counted(engines, 'engine')}, {_counted(dtypes, 'dtype')}"
+
+
+def _counted(names: Collection[str], noun: str) -> str:
+    return f"{len(names)} {noun if len(names) == 1 else noun + 's'}"
 
 
 def _laid_out(

@@ -98,11 +98,16 @@ def test_a_test_fails_where_the_spec_makes_the_run_fail(fail_on: str) -> None:
     }
 
 
+def lasting(text: str) -> str:
+    """Without the pages of the codes, which SARIF carries and which have tests of their own."""
+    return re.sub('"# GC.*"', '"the page"', text)
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_strange_names_and_numbers(name: str) -> None:
     """Compares with tests/report/snapshots; `make snapshots` writes them anew."""
     path = SNAPSHOTS / f"strange.{name}"
-    text = written(name, samples.strange()).encode()
+    text = lasting(written(name, samples.strange())).encode()
     if os.environ.get("UPDATE_SNAPSHOTS"):
         path.write_bytes(text)
     assert text == path.read_bytes()

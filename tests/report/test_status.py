@@ -38,7 +38,7 @@ def test_a_passing_spec_is_one_line_with_its_error_and_its_extent() -> None:
 
 def test_an_extent_that_does_not_fit_is_counted() -> None:
     assert lines(samples.quadratic(), width=80) == [
-        "ok    quadratic  worst error 0 ulp  6 checks on 3 engines"
+        "ok    quadratic  worst error 0 ulp  3 engines, 2 dtypes"
     ]
 
 

@@ -132,7 +132,7 @@ def _by_name(
                 continue
             part = ("fixed", parameter.default)
         else:
-            raise BadCall(f"the layer needs `{name}`, which is neither an input nor in its kwargs")
+            raise BadCall(f"the layer needs an argument `{name}`: name it in inputs or kwargs")
         if by_place and parameter.kind in _BY_PLACE:
             order.append(part)
         else:
