@@ -125,8 +125,7 @@ class ResultCache:
             if field.name not in _ABOUT_THE_RUN
         ]
         variables = sorted(v for v in os.environ.items() if v[0].startswith(_VARIABLES))
-        machine = tuple(os.uname()) if hasattr(os, "uname") else (sys.platform,)
-        place = (os.getcwd(), sys.path, sys.version, machine)
+        place = (os.getcwd(), sys.path, sys.version, _machine())
         return repr((VERSION, _own_code(), _installed(), place, variables, options)).encode()
 
     def _content(self, files: Iterable[str]) -> str:
@@ -193,13 +192,28 @@ def _installed() -> list[str]:
     return sorted(names)
 
 
+def _machine() -> tuple[str, ...]:
+    """The system and the processor: kernels are chosen for it, and their last digits differ."""
+    system = os.uname() if hasattr(os, "uname") else None
+    found = (sys.platform, system.machine if system else "")
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as stream:
+            model = next((line for line in stream if line.startswith("model name")), "")
+    except OSError:  # another system than Linux
+        model = ""
+    return (*found, model)
+
+
 def _own_code() -> list[tuple[str, int, int]]:
-    """Our own files, their sizes and times: a checkout changes, and its version does not."""
-    package = Path(gradcheck_cli.__file__).parent
+    """Our own files, their sizes and times, in a checkout, which changes without its version."""
+    root = Path(gradcheck_cli.__file__).parents[1]
+    if root.name.endswith("-packages"):  # installed
+        return []
     found = []
-    for root, _, names in os.walk(package):
-        for name in names:
-            if name.endswith((".py", ".hpp")):
-                status = os.stat(os.path.join(root, name))
-                found.append((name, status.st_mtime_ns, status.st_size))
+    for package in ("gradcheck_cli", "reference_engine"):
+        for folder, _, names in os.walk(root / package):
+            for name in names:
+                if name.endswith((".py", ".hpp")):
+                    status = os.stat(os.path.join(folder, name))
+                    found.append((name, status.st_mtime_ns, status.st_size))
     return sorted(found)
