@@ -1,8 +1,7 @@
-"""Every example on every engine, run once as a user runs them; and README's table of that run."""
+"""Every example on every engine, run once as a user runs them; and the page with its table."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -10,11 +9,11 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from docs import generate
 from tests.acceptance import test_layers_of_users
 from tests.cli.calling import environment
 
@@ -29,7 +28,7 @@ NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)"
 
 @dataclass(frozen=True)
 class Run:
-    """What the command behind README's table left: exit code, screen, JSON report and table."""
+    """What the command behind the table left: exit code, screen, JSON report and table."""
 
     code: int
     screen: str
@@ -62,23 +61,12 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def run(generate: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("examples")
     report, table = folder / "report.json", folder / "matrix.md"
-    command = ["run", *generate.EXAMPLES, "--engine", ",".join(generate.ENGINES), "-v"]
-    command += ["--report", f"json={report}", "--report", f"matrix={table}"]
+    reports = ["--report", f"json={report}", "--report", f"matrix={table}"]
     done = subprocess.run(
-        [sys.executable, "-m", "gradcheck_cli", *command],
+        [sys.executable, "-m", "gradcheck_cli", *generate.MATRIX_COMMAND, "-v", *reports],
         cwd=ROOT,
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -106,10 +94,9 @@ def test_the_demo_shows_what_tests_run() -> None:
     assert folders.split() == [FOLDER.rstrip("/"), test_layers_of_users.FOLDER]
 
 
-def test_readme_shows_the_table_of_a_fresh_run(run: Run, generate: ModuleType) -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    table = "".join([run.matrix, *generate.remarks()])
-    assert readme == generate.placed(readme, table), "run `python docs/generate.py --matrix`"
+def test_the_page_shows_the_table_of_a_fresh_run(run: Run) -> None:
+    page = generate.MATRIX_PAGE.read_text("utf-8")
+    assert page == generate.with_matrix(page, run.matrix), "run `python docs/generate.py --matrix`"
 
 
 def test_every_cell_of_the_table_is_a_verdict(run: Run) -> None:

@@ -1,31 +1,18 @@
 """The generated documents are up to date, and the examples of the code pages raise their codes."""
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from docs import generate, walkthrough
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.report.pages import page
 
 from .calling import call
 
-GENERATE = Path(__file__).parents[2] / "docs" / "generate.py"
 
-
-@pytest.fixture(scope="module")
-def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", GENERATE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_documents_are_up_to_date(generate: ModuleType) -> None:
+def test_documents_are_up_to_date() -> None:
     stale = [
         str(path)
         for path, text in generate.documents().items()
@@ -35,7 +22,7 @@ def test_documents_are_up_to_date(generate: ModuleType) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_examples_of_the_pages_raise_their_codes(generate: ModuleType, tmp_path: Path) -> None:
+def test_the_examples_of_the_pages_raise_their_codes(tmp_path: Path) -> None:
     examples = {code: generate.EXAMPLE.search(page(row)) for code, row in CODES.items()}
     texts = {code: found for code, found in examples.items() if found}
     assert len(texts) >= 20
@@ -51,14 +38,14 @@ def test_the_examples_of_the_pages_raise_their_codes(generate: ModuleType, tmp_p
 
 
 @pytest.mark.parametrize("code", ["GC501", "GC903"])
-def test_a_page_shows_what_its_example_prints(generate: ModuleType, code: str) -> None:
+def test_a_page_shows_what_its_example_prints(code: str) -> None:
     """Of pages whose example needs no framework; `docs/generate.py --outputs` runs them all."""
     found = generate.EXAMPLE.search(page(CODES[code]))
-    assert generate.words(generate.printed(found)) == generate.words(found["output"])
+    assert walkthrough.words(generate.printed(found)) == walkthrough.words(found["output"])
 
 
 def test_numbers_that_change_from_run_to_run_stay_as_they_are(
-    generate: ModuleType, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     example = "```yaml\nx\n```\n```text\n$ gradcheck run example.yaml\nvalue is 0.5\n```"
     found = generate.EXAMPLE.search(example)
