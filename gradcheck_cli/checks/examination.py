@@ -33,6 +33,7 @@ from gradcheck_cli.checks.wrong_gradient_causes import WRONG, WrongGradients
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Failure
+from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.implementation import Surrogate
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
@@ -286,12 +287,23 @@ class _Examination:
                 from gradcheck_cli.checks.layer_fixes import with_fixes
 
                 findings = with_fixes(self._engine, examined, findings)
+        graphs = self._graphs()
         return LayerAnswer(
             checks=checks,
             findings=(*findings, *examined.mistakes),
             readings=readings_of(examined.case),
             notes=tuple(self._notes),
+            graphs=graphs,
         )
+
+    def _graphs(self) -> tuple[Graph, ...]:
+        """The graph of the program that the layer is, where it is requested."""
+        if not self._problem.illustrated or self._program is None:
+            return ()
+        graph = self._program.graph()
+        if isinstance(graph, Failure):
+            self._notes[f"{self._name}: no numbers for its graph: {graph.message}"] = None
+        return (graph,) if isinstance(graph, Graph) else ()
 
     def _projected(self, layer: BoundLayer) -> Steps[LayerAnswer]:
         """Examines a layer whose Jacobian is too large to be computed."""

@@ -9,13 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.graphs import graph_with_numbers
 from gradcheck_cli.checks.layer_case import Evaluations, Gradients
 from gradcheck_cli.checks.shape import output_shape, output_size
 from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
+from gradcheck_cli.domain.evaluation import Evaluation, Failure, Mode, Projection
+from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.truth import Documented, Truth, TruthBlock
@@ -100,6 +102,22 @@ class ProgramTruth:
             self._known[key] = found
         return found
 
+    def graph(self) -> Graph | Failure | None:
+        """The program with numbers at the leaves; None where it depends on none that moves."""
+        problem = self.layer.problem
+        wrt = tuple(w for n in self._moving if (w := self.words[n]) in self.program.inputs)
+        if not wrt:
+            return None
+        found = graph_with_numbers(self.program, self._values(), wrt, problem.dtype)
+        if isinstance(found, Failure):
+            return found
+        point = problem.point if problem.spec.pointed else None
+        return replace(found, lifted=self.layer.name, point=point)
+
+    def _values(self) -> dict[str, Array]:
+        leaves = {self.words[leaf.name]: leaf.value for leaf in self.layer.narrow.leaves}
+        return {**leaves, **self.constants}
+
     def _in_leaves(self, one: Documented) -> Documented:
         """The documented approximation in terms of the leaves, at the place of the layer."""
         blocks = {(m, self._leaves[word]): b for (m, word), b in one.blocks.items()}
@@ -122,10 +140,7 @@ class ProgramTruth:
 
         return TruthRequest(
             program=self.program,
-            values={
-                **{words[leaf.name]: leaf.value for leaf in self.layer.narrow.leaves},
-                **self.constants,
-            },
+            values=self._values(),
             bounds={
                 words[leaf.name]: (entries[leaf.name].low, entries[leaf.name].high)
                 if leaf.name in entries

@@ -16,7 +16,8 @@ class Graph:
     (reverse mode) or tangent (forward mode); a node without one is absent.
 
     The cotangents are those of element `row` of the flattened output (None: of the sum of all), the
-    tangents those of element `column` of `input`.
+    tangents those of element `column` of `input`. `lifted` is the engine of the layer that was
+    lifted, where the program is none that a spec states.
     """
 
     program: Program
@@ -29,3 +30,4 @@ class Graph:
     column: int = 0
     values: Mapping[int, Array] = field(default_factory=dict)
     derivatives: Mapping[int, Array] = field(default_factory=dict)
+    lifted: str = ""

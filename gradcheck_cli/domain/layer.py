@@ -15,6 +15,7 @@ from gradcheck_cli.domain.records import dataclass
 if TYPE_CHECKING:
     from gradcheck_cli.domain.dtypes import Array
     from gradcheck_cli.domain.evaluation import Failure, Mode, Trace
+    from gradcheck_cli.domain.graph import Graph
     from gradcheck_cli.domain.report import Check, Finding, Reading
     from gradcheck_cli.domain.spec import Spec
 
@@ -79,7 +80,8 @@ class LayerProblem:
 
     `behaviour` asks for the checks of behaviour in place of the gradients' entries. `power` is the
     probability with which an error of any single entry is to be found where not all are taken.
-    `named`, `named_modes` and `named_dtype` say what was requested by name.
+    `named`, `named_modes` and `named_dtype` say what was requested by name. `illustrated`: with the
+    graph of the layer, where it is lifted.
     """
 
     spec: Spec
@@ -94,6 +96,7 @@ class LayerProblem:
     power: float = POWER
     seed: int = 0
     device: str = "cpu"
+    illustrated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ class LayerAnswer:
     nondeterministic: bool = False
     duration_s: float = 0.0
     by_design: tuple[Meant, ...] = ()
+    graphs: tuple[Graph, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.checks.graphs import graph_with_numbers
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.evaluation import Mode, Problem, Projection, TraceRequest
+from gradcheck_cli.domain.evaluation import Failure, Mode
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.run.lift import lift
 
 
@@ -56,26 +54,7 @@ def _graph(
 ) -> Graph:
     if numbers is None or not wrt:
         return Graph(program)
-    dtype, mode = numbers.dtype, numbers.mode
-    fmt = FORMATS[dtype]
-    rounded = {name: fmt.round(v) if v.dtype.kind == "f" else v for name, v in values.items()}
-    ones = np.ones((1, *program.nodes[program.output].shape))
-    projection = Projection(rows=ones) if mode == "reverse" else Projection()
-    trace = TraceRequest(input=wrt[0])
-    problem = Problem(program, rounded, wrt, dtype, dtype, mode, projection, trace)
-    engine = ReferenceEngine()
-    engine.load()
-    answer = engine.evaluate(problem)
-    if answer.failure is not None:
-        raise UsageError(f"its numbers cannot be computed: {answer.failure.message}")
-    assert answer.trace is not None
-    return Graph(
-        program=program,
-        engine="reference",
-        dtype=dtype,
-        mode=mode,
-        row=None,
-        input=wrt[0],
-        values=answer.trace.values,
-        derivatives=answer.trace.derivatives,
-    )
+    found = graph_with_numbers(program, values, wrt, numbers.dtype, numbers.mode)
+    if isinstance(found, Failure):
+        raise UsageError(f"its numbers cannot be computed: {found.message}")
+    return found

@@ -117,17 +117,21 @@ def _with_looks(plan: Plan, engines: Mapping[str, Registered], options: RunOptio
     spec, here = plan.spec, set(plan.engines) - plan.without
     notes = dict.fromkeys(_said(plan.placement, here))  # in order, each once
     looks = []
-    widest = max(plan.dtypes, key=lambda dtype: FORMATS[dtype].bits)
     for point in range(len(spec.points)):
         for dtype in plan.dtypes:
             look, left_out = _look(plan, point, dtype, engines, options)
-            drawn = options.illustrated and not point and dtype == widest
+            drawn = options.illustrated and not point and dtype == _widest(plan)
             looks.append(replace(look, illustrated=drawn))
             notes.update(dict.fromkeys(left_out))
     if spec.train and len(spec.points) > 1:
         notes[f"the training path starts at points[0], the first of {len(spec.points)}"] = None
     trainings = tuple(_training(spec, dtype) for dtype in plan.dtypes) if spec.train else ()
     return replace(plan, looks=tuple(looks), trainings=trainings, notes=tuple(notes))
+
+
+def _widest(plan: Plan) -> str:
+    """The dtype with the most digits, of which pictures are made."""
+    return max(plan.dtypes, key=lambda dtype: FORMATS[dtype].bits)
 
 
 def _computes(found: Registered, where: Placement) -> bool:
@@ -158,6 +162,7 @@ def _with_layers(plan: Plan, options: RunOptions) -> Plan:
             power=options.power.resolve(spec.power, POWER),
             seed=options.seed,
             device=plan.placement.device,
+            illustrated=options.illustrated and not point and dtype == _widest(plan),
         )
         for implementation in spec.implementations
         if implementation.engine in plan.engines

@@ -121,6 +121,7 @@ class Work:
         for layer in layers:
             found.checks += layer.checks
             found.readings += layer.readings
+            found.graphs += layer.graphs
             found.notes += layer.notes
         if self.ports is not None:
             found.findings += self.ports.findings

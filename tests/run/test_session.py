@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradcheck_cli.domain.case import Case
@@ -103,6 +104,14 @@ def test_pictures_are_made_of_the_first_point_where_they_are_requested(spec: Rea
     assert [line.scheme for line in right.curve.lines] == ["forward", "central"]
     assert unstable.curve is not None
     assert {graph.point for graph in unstable.graphs} == {0, 1}  # of the second, of an engine
+
+
+def test_of_a_layer_the_graph_is_that_of_its_lift(spec: Read) -> None:
+    text = "inputs: {x: [0.5, 2.0]}\nimplementations: {torch: 'torch:sinh'}"
+    (result,) = _report(run([spec(text)], _options("torch", illustrated=True))).results
+    (graph,) = result.graphs
+    assert (graph.lifted, graph.engine, graph.dtype) == ("torch", "reference", "float64")
+    assert graph.derivatives[graph.program.inputs["x"]] == pytest.approx(np.cosh([0.5, 2.0]))
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ _MOST = 64  # cells along an axis: of more, neighbours share one, which has the 
 _CELLS = 384  # pixels that the cells of an axis may take
 _CELL = (7, 30)  # pixels of one, at least and at most
 _TICKS = 8
+_WIDE = 6  # pixels of a character of the axes' names
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +119,9 @@ def _words(grid: _Grid, compared: Comparison, dtype: str) -> str:
         return f"all {of} entries are right; the largest error is {largest} ulp"
     row, column = (int(i) for i in np.unravel_index(int(np.nanargmax(errors)), errors.shape))
     worst = float(errors[row, column])
-    told = (
-        f"{count} of {of} entries are off, {grid.label(row, column)} most, by {_short(worst)} ulp"
-    )
-    if math.isinf(worst):
-        told = f"{count} of {of} entries are off; {grid.label(row, column)} is no number"
+    by = "no number" if math.isinf(worst) else f"{_short(worst)} ulp"
+    told = f"{count} of {of} entries differ by {FEW:g} ulp or more"
+    told += f", {grid.label(row, column)} most: {by}"
     grave = known & (errors >= 2.0 ** (PRECISION[dtype] / 2))
     return told + _lines_of(grave if np.any(grave) else off, known, grid)
 
@@ -144,9 +143,10 @@ def _lines_of(off: Array, known: Array, grid: _Grid) -> str:
 
 def _svg(grid: _Grid, words: str, dtype: str) -> Markup:
     rows, columns = grid.cells.shape
-    size = min(max(_CELLS // columns, _CELL[0]), _CELL[1])
+    size = min(max(_CELLS // max(rows, columns), _CELL[0]), _CELL[1])
     left, top = 54 if grid.rows else 12, 34
-    width, height = left + columns * size + 12, top + rows * size + 8
+    width = left + max(columns * size, _WIDE * (len(grid.columns) + 2)) + 12
+    height = top + max(rows * size, _WIDE * (len(grid.rows) + 2)) + 8
     parts = [
         f'<svg class="heat" role="img" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}"><title>{_text(words)}</title>',

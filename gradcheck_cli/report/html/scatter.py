@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.report import Comparison
-from gradcheck_cli.report.numbers import FEW
+from gradcheck_cli.report.numbers import FEW, PRECISION
 from gradcheck_cli.report.style import plain
 
 _SIZE = 320
@@ -22,7 +22,7 @@ _BOX = (58, 12, 308, 262)  # left, top, right, bottom
 _MOST = 600  # points: of more, every other, or fewer
 
 
-def scatter(name: str, compared: Comparison) -> Markup | None:
+def scatter(name: str, compared: Comparison, dtype: str) -> Markup | None:
     """None for fewer than three entries: a table shows them better."""
     truth, computed = compared.truth.reshape(-1), compared.computed.reshape(-1)
     ulps = compared.ulps.reshape(-1)
@@ -30,6 +30,7 @@ def scatter(name: str, compared: Comparison) -> Markup | None:
     if int(seen.sum()) < 3:
         return None
     truth, computed, ulps = truth[seen], computed[seen], ulps[seen]
+    half = 2.0 ** (PRECISION[dtype] / 2)
     scale = _Scale(np.concatenate([truth, computed]))
     worst_last = np.argsort(ulps, kind="stable")
     every = math.ceil(truth.size / _MOST)
@@ -50,7 +51,7 @@ def scatter(name: str, compared: Comparison) -> Markup | None:
             scale.at(float(truth[i]), _BOX[0], _BOX[2]),
             scale.at(float(computed[i]), bottom, top),
         )
-        mark = "off" if ulps[i] >= FEW else "right"
+        mark = "off" if ulps[i] >= half else "near" if ulps[i] >= FEW else "right"
         parts.append(f'<circle class="{mark}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>')
     parts += [
         f'<text x="{(left + right) / 2}" y="{bottom + 36}" text-anchor="middle">truth</text>',

@@ -259,46 +259,54 @@ def _map(same: Sequence[_Shown]) -> dict[str, Any] | None:
         "title": f"{first.name}, {dtype}{'' if point is None else f' at points[{point}]'}",
         "who": f"{first.reading.engine} {first.reading.mode}",
         "others": list(dict.fromkeys(others)),
+        "lost": bool(first.lost.any()),
         "map": made,
         "legend": legend(dtype),
-        "scatter": scatter(first.name, first.compared),
+        "scatter": scatter(first.name, first.compared, dtype),
     }
 
 
 def _graphs(result: SpecResult) -> list[dict[str, Any]]:
-    """The graph of each run that was traced, with the operations that findings about it blame; of
-    those that blame the same, the first."""
+    """The graph of each run that was traced, and of each layer that was lifted, with the operations
+    that findings about it blame; of those that blame the same, the first."""
     found: dict[Any, dict[str, Any]] = {}
     for graph in result.graphs:
         blamed = frozenset(_blamed(graph, result))
-        key = blamed or "nothing is blamed"
+        key = graph.lifted, blamed
         if key in found or sum(node.op != INPUT for node in graph.program.nodes) == 0:
             continue
         point = "" if graph.point is None else f" at points[{graph.point}]"
+        title = f"{graph.engine} {graph.dtype} {graph.mode}{point}"
+        if graph.lifted:
+            title = f"the {graph.lifted} layer, lifted{point}; numbers of the reference engine"
         found[key] = {
-            "title": f"{graph.engine} {graph.dtype} {graph.mode}{point}",
+            "title": title,
             "words": word_of_derivatives(graph),
             "forward": graph.mode == "forward",
             "svg": Markup(graph_svg(graph, blamed, result.spec)),
             "blamed": bool(blamed),
         }
-    ordered = sorted(found.values(), key=lambda graph: not graph["blamed"])
-    if any(graph["blamed"] for graph in ordered):
-        ordered = [graph for graph in ordered if graph["blamed"]]
-    return ordered[:_MOST_GRAPHS]
+    ordered = [graph for graph in found.values() if graph["blamed"]]
+    return (ordered or list(found.values()))[:_MOST_GRAPHS]
 
 
 def _blamed(graph: Graph, result: SpecResult) -> Iterator[int]:
+    """The nodes to blame: those that causes name, or, of a layer, that stand where they say."""
     for finding in result.findings:
         cause = finding.cause
-        same = (finding.engine, finding.dtype, finding.mode, finding.point) == (
-            graph.engine,
-            graph.dtype,
-            graph.mode,
-            graph.point,
-        )
-        if same and cause is not None and cause.node is not None and finding.severity != "note":
+        if cause is None or finding.severity == "note":
+            continue
+        if graph.lifted and graph.lifted == finding.engine:
+            at = cause.source and cause.source.path, cause.span
+            for index, node in enumerate(graph.program.nodes):
+                if node.source is not None and (node.source.path, node.span) == at:
+                    yield index
+        elif cause.node is not None and _about(finding) == _about(graph):
             yield cause.node
+
+
+def _about(what: Finding | Graph) -> tuple[str | None, ...]:
+    return what.engine, what.dtype, what.mode, None if what.point is None else str(what.point)
 
 
 def _curve(result: SpecResult) -> Markup | None:

@@ -50,9 +50,8 @@ def test_a_bad_row_is_a_row() -> None:
     errors[2, 3] *= 2
     found = heat_map("w", compared(errors), "float32")
     assert found is not None
-    assert (
-        found.words
-        == "6 of 24 entries are off, w[2,3] most, by 1.7e7 ulp; row 2 is wrong throughout"
+    assert found.words == (
+        "6 of 24 entries differ by 5 ulp or more, w[2,3] most: 1.7e7 ulp; row 2 is wrong throughout"
     )
     rows = re.findall(r'class="h8" x="\d+" y="(\d+)"', found.svg)
     assert len(rows) == 6
@@ -89,7 +88,7 @@ def test_no_number_has_a_cross_and_no_truth_has_a_colour_of_its_own() -> None:
         ),
         "float32",
     )
-    assert found.words == "1 of 2 entries are off; x[0] is no number"
+    assert found.words == "1 of 2 entries differ by 5 ulp or more, x[0] most: no number"
     assert (classes(found.svg, "x"), classes(found.svg, "u")) == (1, 1)
     assert found.svg.count('class="cross"') == 1
 

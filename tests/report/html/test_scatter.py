@@ -13,7 +13,7 @@ from gradcheck_cli.report.html.scatter import scatter
 def drawn(truth: list[float], computed: list[float]) -> str | None:
     right, found = (np.array([numbers]) for numbers in (truth, computed))
     ulps = np.where(right == found, 0.0, 1e6)
-    return scatter("x", Comparison((), (len(truth),), found, right, ulps))
+    return scatter("x", Comparison((), (len(truth),), found, right, ulps), "float32")
 
 
 def places(svg: str, mark: str) -> list[tuple[float, float]]:

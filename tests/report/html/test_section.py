@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gradcheck_cli.domain.place import Source
 from gradcheck_cli.domain.report import Report
 from gradcheck_cli.report.html.section import section
 from tests.report import samples
@@ -71,3 +72,20 @@ def test_the_source_has_its_neighbours_and_the_mark() -> None:
     assert "exp" in marked[0]["parts"][1]
     numbers = [line["number"] for line in shown]
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
+
+
+def test_of_a_lifted_layer_the_operation_stands_where_the_cause_says(drawn: Report) -> None:
+    unstable = drawn.results[0]
+    (first, *_) = unstable.findings
+    assert first.cause is not None
+    place = Source("layers.py", "text")
+    graph = unstable.graphs[0]
+    nodes = tuple(replace(node, source=place) for node in graph.program.nodes)
+    layer = replace(graph, lifted="torch", program=replace(graph.program, nodes=nodes))
+    finding = replace(first, engine="torch", cause=replace(first.cause, source=place, node=None))
+    result = replace(unstable, graphs=(layer,), findings=(finding,))
+    (shown,) = section(result, 0)["graphs"]
+    assert shown["title"].startswith("the torch layer, lifted")
+    assert shown["svg"].count('class="node blamed"') == 1
+    other = replace(finding, engine="jax")
+    assert not section(replace(result, findings=(other,)), 0)["graphs"][0]["blamed"]
