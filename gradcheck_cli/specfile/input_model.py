@@ -35,7 +35,7 @@ _LIST_JSON = {
     "minItems": 1,
     "items": {"anyOf": [*NUMBER_JSON["anyOf"], {"type": "array", "minItems": 1}]},
 }
-_VALUE_JSON = {"anyOf": [*NUMBER_JSON["anyOf"], _LIST_JSON]}
+VALUE_JSON = {"anyOf": [*NUMBER_JSON["anyOf"], _LIST_JSON]}
 _BOUND_JSON = {"anyOf": [{"type": "number"}, {"enum": sorted(INFINITE)}]}
 
 
@@ -85,7 +85,7 @@ def _about() -> dict[str, Any]:
 def _recipe(distribution: str, parameters: dict[str, Any], description: str) -> Any:
     fields = {
         "shape": _shape(),
-        "distribution": key(words(distribution), description, required=True),
+        "distribution": key(words(distribution), description, required=distribution != "normal"),
         **parameters,
         "seed": _seed(),
         **_about(),
@@ -142,6 +142,9 @@ def _ends(schema: Any) -> dict[str, Any]:
     }
 
 
+_WITH_ENDS = {"low", "high"}  # of every distribution but the normal one
+
+
 def input_form(value: Any) -> str | None:
     """Which of its forms an input is written in; None where it is none of them."""
     if isinstance(value, dict):
@@ -149,7 +152,8 @@ def input_form(value: Any) -> str | None:
             return "value"
         if "kind" in value and "distribution" not in value:
             return "kind"
-        distribution = value.get("distribution")
+        alone = "shape" in value and not _WITH_ENDS & value.keys()
+        distribution = value.get("distribution", "normal" if alone else None)
         return distribution if distribution in DISTRIBUTIONS else None
     if isinstance(value, list):
         return "list"
@@ -158,7 +162,7 @@ def input_form(value: Any) -> str | None:
 
 
 def input_schema() -> Any:
-    value = key(anything(_VALUE_JSON), "A number or a nested list of numbers.", required=True)
+    value = key(anything(VALUE_JSON), "A number or a nested list of numbers.", required=True)
     normal = {
         "mean": key(finite(), "The mean. Default: 0."),
         "std": key(positive(), "The standard deviation. Default: 1."),

@@ -24,15 +24,17 @@ _ONLY_ONCE = ("dtype", "requires_grad", "domain", "kind")
 @dataclass(slots=True)
 class Inputs:
     """What could be read. `base` has None for an input that is wrong, so that a formula which uses
-    it is not blamed; `points` is what the spec is checked at, empty after an error."""
+    it is not blamed; so have `constants`, which are arrays; `points` is what the spec is checked
+    at, constants included, empty after an error."""
 
     base: dict[str, Input | None]
+    constants: dict[str, Input | None] = field(default_factory=dict)
     points: list[Mapping[str, Input]] = field(default_factory=list)
     pointed: bool = False
 
     def kind(self, name: str) -> str | None:
         """ "float", "int" or "bool"; None where the input could not be read."""
-        found = self.base[name]
+        found = (self.base | self.constants)[name]
         return None if found is None else _WORDS[found.value.dtype.kind]
 
 
@@ -46,9 +48,14 @@ def read_inputs(
         name: None if name in broken else reader.base(name, form)
         for name, form in data["inputs"].items()
     }
-    inputs = Inputs(base, pointed="points" in data)
+    constants = {
+        name: reader.constant(name, form)
+        for name, form in data.get("constants", {}).items()
+        if isinstance(form, list)
+    }
+    inputs = Inputs(base, constants, pointed="points" in data)
     if "points" not in data:
-        _complete(base, inputs.points)
+        _complete(base | constants, inputs.points)
     for index, point in enumerate(data.get("points", ())):
         given = dict(base)
         for name, form in point.items():
@@ -58,7 +65,7 @@ def read_inputs(
                 collector.add(f"there is no input `{name}`", path, at_key=True, help=help)
             elif reader.allowed(form, path) and (known := base[name]) is not None:
                 given[name] = reader.at_point(known, form, path, index + 1)
-        _complete(given, inputs.points)
+        _complete(given | constants, inputs.points)
     return inputs
 
 
@@ -87,6 +94,11 @@ class _Reader:
             )
             self.collector.add(message, (*path, key), at_key=True)
         return not stray
+
+    def constant(self, name: str, form: list[Any]) -> Input | None:
+        """An array of `constants`: data, the same at every point."""
+        value = self._value(name, form, ("constants", name), None, 0)
+        return None if value is None else Input(name, value, requires_grad=False)
 
     def base(self, name: str, form: Any) -> Input | None:
         """One input as `inputs` has it."""

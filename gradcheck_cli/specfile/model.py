@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError, SchemaValidator
 from pydantic_core import core_schema as core
 
 from gradcheck_cli.domain.placement import DEVICE, MATMULS, is_device
-from gradcheck_cli.specfile.input_model import FLOAT_TYPES, NUMBER_JSON, input_schema
+from gradcheck_cli.specfile.input_model import FLOAT_TYPES, VALUE_JSON, input_schema
 from gradcheck_cli.specfile.model_parts import (
     DOTTED,
     anything,
@@ -194,7 +194,7 @@ def spec_schema() -> Any:
     """The whole spec as a pydantic-core schema."""
     inputs = by_name(input_schema(), 1, DOTTED)
     point = by_name(input_schema(), 1, DOTTED)
-    numbers = by_name(anything(NUMBER_JSON), 0)
+    numbers = by_name(anything(VALUE_JSON), 0)
     fields = {
         "name": key(
             text(min_length=1, max_length=200),
@@ -212,7 +212,12 @@ def spec_schema() -> Any:
             list_of(point, min_length=1),
             "The spec is checked at each of these points. A point gives new values to some inputs.",
         ),
-        "constants": key(numbers, "Named numbers of the formula, known before the run."),
+        "constants": key(
+            numbers,
+            "Named numbers and arrays of the formula, known before the run: a number, or a nested "
+            "list like that of an input that is not differentiated. Beside `implementations`, "
+            "numbers alone.",
+        ),
         "model": key(
             text(),
             "The formula: assignments; the last statement is the output. Beside `implementations`, "

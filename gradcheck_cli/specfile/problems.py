@@ -105,9 +105,7 @@ def _unknown_key(path: Path, valid: list[str], collector: Collector) -> None:
 def _input(path: Path, collector: Collector) -> None:
     """An input that is in none of its forms: which one was meant?"""
     _, tree = locate(collector.root, path)
-    forms = (
-        "an input is a number, a nested list, {value: ...} or {shape: [3, 2], distribution: normal}"
-    )
+    forms = "an input is a number, a nested list, {value: ...} or {shape: [3, 2]}"
     if not isinstance(tree, Mapping):
         collector.add(
             f"{shown(tree)} is not the value of an input",

@@ -313,15 +313,18 @@ class _Sense:
         )
 
     def _constants(self) -> dict[str, bool | int | float | None]:
-        """The constants; None where one is wrong, so that the formula is not blamed for it."""
+        """The constants that are numbers; None where one is wrong, so that the formula is not
+        blamed for it. Arrays are read as inputs are, which are data."""
         return {
             name: number(("constants", name), self.collector)
-            for name in self.data.get("constants", {})
+            for name, form in self.data.get("constants", {}).items()
+            if not isinstance(form, list) or "implementations" in self.given
         }
 
     def _names(self, inputs: Inputs, constants: Keys[str, object]) -> None:
         """No name may mean two things, or be a word of the formula language."""
-        for section, names in (("inputs", inputs.base), ("constants", constants)):
+        every = [*constants, *inputs.constants]
+        for section, names in (("inputs", inputs.base), ("constants", every)):
             for name in list(names):
                 path: Path = (section, name)
                 if name in settings.RESERVED or name.startswith("__"):
@@ -413,7 +416,7 @@ class _Sense:
             name: None
             if found is None
             else Argument(found.value.shape, inputs.kind(name) or "float")
-            for name, found in inputs.base.items()
+            for name, found in (inputs.base | inputs.constants).items()
         }
 
     def _uses(self, program: Program, wrt: tuple[str, ...]) -> None:

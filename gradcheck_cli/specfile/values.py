@@ -75,7 +75,7 @@ def number(path: Path, collector: Collector) -> bool | int | float | None:
             return WORDS[value]
         if isinstance(value, bool | int | float):
             return value
-    message = f"`{path[-1]}` must be one number, not {shown(tree)}"
+    message = f"`{path[-1]}` must be a number, not {shown(tree)}"
     collector.add(message, path, help=text_help(tree, ""))
     return None
 
@@ -197,7 +197,7 @@ def drawn(
     recipe: dict[str, Any], stream: list[int], dtype: str | None, path: Path, collector: Collector
 ) -> Array | None:
     """The recipe's numbers from the stream (see the top of this file); None after an error."""
-    distribution = recipe["distribution"]
+    distribution = recipe.get("distribution", "normal")
     whole = distribution == "integers"
     if dtype == "bool" or (dtype == "int64" and not whole):
         message = f"the distribution {distribution} does not give numbers of dtype {dtype}"

@@ -16,7 +16,7 @@ from .writing import helps, mistakes
         (
             "{shape: [2], distributon: normal}",
             "GC903 1:26-37 inputs.x.distributon: unknown key `distributon`",
-            "did you mean `distribution`? valid keys: value, kind, dtype",
+            "did you mean `distribution`? valid keys: shape, distribution, mean, std, seed, dtype",
         ),
         (
             "{shape: [2], distribution: normal, men: 1}",
@@ -24,7 +24,7 @@ from .writing import helps, mistakes
             "did you mean `mean`? valid keys: shape, distribution, mean, std, seed, dtype",
         ),
         (
-            "{shape: [2]}",
+            "{shape: [2], low: 0, high: 1}",
             "GC903 1:10-11 inputs.x: `distribution` is missing",
             "an input is a number, a nested list, {value: ...} or {shape: [3, 2]",
         ),

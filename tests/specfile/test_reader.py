@@ -284,14 +284,44 @@ def test_a_gradient_needs_a_point_and_data_does_not() -> None:
     assert spec(data).inputs["m"].value.tolist()[:2] == [-np.inf, np.inf]
 
 
-def test_constants_are_single_numbers() -> None:
+def test_what_is_no_constant() -> None:
     assert mistakes(
-        "inputs: {x: 1}\nconstants: {a: [1], b: no, c: '1e3'}\nmodel: a * b * c * x"
+        "inputs: {x: 1}\nconstants: {a: {value: 1}, b: no, c: '1e3', d: [[1], 2]}\n"
+        "model: a * b * c * d * x"
     ) == [
-        "GC903 2:16-19 constants.a: `a` must be one number, not a list",
-        "GC903 2:24-26 constants.b: `b` must be one number, not text `no`",
-        "GC903 2:31-36 constants.c: `c` must be one number, not text `1e3`",
+        "GC903 2:16-26 constants.a: `a` must be a number, not a mapping",
+        "GC903 2:31-33 constants.b: `b` must be a number, not text `no`",
+        "GC903 2:38-43 constants.c: `c` must be a number, not text `1e3`",
+        "GC903 2:54-55 constants.d[1]: the number `2` stands where the first entry is a list",
     ]
+    layer = "inputs: {x: 1}\nconstants: {a: [1, 2]}\nimplementations: {torch: 'm:f'}\nmodel: a * x"
+    assert mistakes(layer) == ["GC903 2:16-22 constants.a: `a` must be a number, not a list"]
+
+
+def test_a_constant_may_be_an_array_which_is_data_at_every_point() -> None:
+    found = spec(
+        "inputs: {x: [1, 2]}\nconstants: {m: [true, false], w: [3, 4], k: 2}\n"
+        "points: [{x: [7, 8]}, {x: [5, 6]}]\nmodel: sum(where(m, k * w * x, 0))"
+    )
+    assert found.wrt == ("x",)
+    for point in found.points:
+        assert point["w"].value.tolist() == [3.0, 4.0]
+        assert point["m"].value.dtype.kind == "b"
+        assert not point["w"].requires_grad
+    assert mistakes(
+        "inputs: {x: 1}\nconstants: {w: [1]}\npoints: [{w: [2]}]\nmodel: sum(w * x)"
+    ) == ["GC903 3:11-12 points[0].w: there is no input `w`"]
+    assert mistakes("inputs: {x: 1}\nconstants: {w: [1]}\nwrt: [w]\nmodel: sum(w * x)") == [
+        "GC903 3:7-8 wrt[0]: there is no input `w`"
+    ]
+
+
+def test_a_shape_alone_is_normal() -> None:
+    alone = spec("inputs: {x: {shape: [2, 3], seed: 4, std: 2}}\nmodel: sum(x)").inputs["x"]
+    named = "inputs: {x: {shape: [2, 3], seed: 4, std: 2, distribution: normal}}\nmodel: sum(x)"
+    assert alone.value.tolist() == spec(named).inputs["x"].value.tolist()
+    (mistake,) = mistakes("inputs: {x: {shape: [2], low: 0, high: 1}}\nmodel: sum(x)")
+    assert "`distribution` is missing" in mistake
 
 
 def test_what_a_terminal_would_obey_is_shown_instead() -> None:
