@@ -30,13 +30,16 @@ def suppressed_counts(report: Report) -> dict[str, int]:
 
 
 def set_aside_words(report: Report) -> list[str]:
-    """What was found and does not count: "8 findings ignored by --ignore GC201", "1 allowed"."""
+    """What does not count: "8 findings ignored by --ignore GC201", "1 allowed", and the specs that
+    were left out."""
     allowed = allowed_count(report)
     words = [f"{allowed} allowed"] if allowed else []
     for reason, count in suppressed_counts(report).items():
         noun = "finding" if count == 1 else "findings"
         known = reason.startswith("baseline ")
         words.append(f"{count} {noun} {'known by the' if known else 'ignored by'} {reason}")
+    if report.unchanged:
+        words.append(f"{report.unchanged} left out, unchanged")
     return words
 
 
@@ -81,8 +84,6 @@ def summary_line(report: Report) -> Text:
         line.append(f"; {told}")
     for words in set_aside_words(report):
         line.append("; ").append(plain(words), style="bold yellow")
-    if report.unchanged:
-        line.append(f"; {report.unchanged} left out, unchanged")
     cached = sum(result.cached for result in report.results)
     if cached:
         line.append(f"; {cached} from the cache")

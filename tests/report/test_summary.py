@@ -23,4 +23,6 @@ def test_what_does_not_count_is_counted() -> None:
     result = replace(samples.quadratic(), findings=(allowed,), suppressed=suppressed)
     line = summary_line(samples.report(result)).plain
     known = "1 finding known by the baseline known.json"
+    left_out = replace(samples.report(result), unchanged=4)
+    assert "; 4 left out, unchanged; " in summary_line(left_out).plain
     assert f"; 1 allowed; 2 findings ignored by --ignore GC2; {known}; " in line
