@@ -21,16 +21,27 @@ Mode = Literal[
     "forward-over-reverse",
     "reverse-over-forward",
     "forward-over-forward",
+    "reverse-over-reverse-over-reverse",
+    "forward-over-reverse-over-reverse",
 ]
 FIRST_ORDER: tuple[Mode, ...] = ("reverse", "forward")
-COMPOSED: dict[Mode, tuple[Mode, Mode]] = {
+COMPOSED: dict[Mode, tuple[Mode, ...]] = {
     "reverse-over-reverse": ("reverse", "reverse"),
     "forward-over-reverse": ("forward", "reverse"),
     "reverse-over-forward": ("reverse", "forward"),
     "forward-over-forward": ("forward", "forward"),
+    "reverse-over-reverse-over-reverse": ("reverse", "reverse", "reverse"),
+    "forward-over-reverse-over-reverse": ("forward", "reverse", "reverse"),
 }
-"""Second order by two first-order modes: the outer one differentiates what the inner one gives."""
+"""Higher orders by first-order modes: each differentiates what those after it give."""
 SECOND: tuple[Mode, ...] = tuple(COMPOSED)
+"""Modes whose blocks are those of a Hessian. Third order, it is that of the derivative along a
+direction (`Problem.along`), which the innermost mode gives."""
+
+
+def order_of(mode: Mode) -> int:
+    """How often a mode differentiates."""
+    return len(COMPOSED.get(mode, (mode,)))
 
 
 def modes_in(mode: str) -> tuple[Mode, ...]:
@@ -88,7 +99,8 @@ class Problem:
     `values` are float64 (or int64, bool) arrays whose numbers are already those of the format
     `rounding`; floating constants of the program are rounded to `rounding` too, before they are
     cast to `dtype`. The two differ when a float32 problem is looked at again in float64.
-    `difference` is for an engine that does not differentiate but takes differences.
+    `difference` is for an engine that does not differentiate but takes differences. Third order,
+    the blocks are those of the derivative along a direction, which is `along`, an array an input.
     """
 
     program: Program
@@ -100,6 +112,7 @@ class Problem:
     projection: Projection = field(default_factory=Projection)
     trace: TraceRequest | None = None
     difference: Difference = field(default_factory=Difference)
+    along: Mapping[str, Array] | None = None
 
 
 @dataclass(frozen=True, slots=True)

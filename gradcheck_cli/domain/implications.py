@@ -58,6 +58,13 @@ def _second_by_its_first(implied: Finding, by: Finding) -> bool:
     return HessianBlock.is_of(implied.input or "", by.input or "")
 
 
+def _of_its_lower_order(implied: Finding, by: Finding) -> bool:
+    """A third derivative, and a lower one that the composition differentiates."""
+    parts, lower = modes_in(implied.mode or ""), modes_in(by.mode or "")
+    where = (implied.engine, implied.dtype, implied.point) == (by.engine, by.dtype, by.point)
+    return where and 0 < len(lower) < len(parts) > 2 and parts[-len(lower) :] == lower
+
+
 def _block_of_input(implied: Finding, by: Finding) -> bool:
     """Blocks have the names of parameters without dots."""
     name = (by.input or "").replace(".", "_")
@@ -82,6 +89,11 @@ OF_A_CASE: tuple[Implication, ...] = (
         frozenset({Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT}),
         _second_by_its_first,
     ),
+)
+
+OF_ORDERS: tuple[Implication, ...] = (
+    # the derivative of what is off already
+    Implication(frozenset(CODES), frozenset(CODES), _of_its_lower_order),
 )
 
 OF_LAYERS: tuple[Implication, ...] = (

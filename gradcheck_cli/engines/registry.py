@@ -101,7 +101,7 @@ def _fault(name: str, engine: object) -> str:
         return f"its capabilities call it `{can.name}`, and its entry point `{name}`"
     for what, given, known in (
         ("mode", can.modes, FIRST_ORDER),
-        ("order", can.orders, (1, 2)),
+        ("order", can.orders, (1, 2, 3)),
         ("dtype", can.dtypes, EVERY_DTYPE),
     ):
         for one in given:

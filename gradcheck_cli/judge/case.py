@@ -11,7 +11,7 @@ from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
 from gradcheck_cli.domain.case import Case, Suspect
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest, order_of
 from gradcheck_cli.domain.implications import OF_A_CASE, without_implied
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
@@ -38,7 +38,7 @@ from gradcheck_cli.judge.gate import rules_of
 from gradcheck_cli.judge.kinks import outside_hull
 from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps, too_wide
 from gradcheck_cli.judge.outputs import lost_rows, output_findings, worst_output
-from gradcheck_cli.judge.wording import documented_of
+from gradcheck_cli.judge.wording import DERIVATIVES, documented_of
 
 
 def suspects(case: Case) -> tuple[Suspect, ...]:
@@ -359,7 +359,7 @@ def _judge_missing(
         if evaluation.mode in SECOND:
             code, what = (
                 Codes.WRONG_SECOND_DERIVATIVE,
-                f"no second derivative for `{name}`, but it is not zero",
+                f"no {DERIVATIVES[order_of(evaluation.mode)]} for `{name}`, but it is not zero",
             )
         got.findings.append(
             finding(

@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, wider
-from gradcheck_cli.domain.evaluation import SECOND, Evaluation
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, order_of
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
 from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS, FIRST_ORDER_SLACK
 from gradcheck_cli.domain.truth import Cost, Documented, PointKind
@@ -76,7 +76,9 @@ def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
 
 
 def _flat(evaluation: Evaluation) -> Array | None:
-    if evaluation.output is None:
+    """The output; None where it is not what the truth is about: third order, that has the
+    derivative along a direction."""
+    if evaluation.output is None or order_of(evaluation.mode) > 2:
         return None
     return np.asarray(evaluation.output, dtype=np.float64).reshape(-1)
 

@@ -6,11 +6,13 @@ import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, order_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Documented, PointKind, TruthBlock
 from gradcheck_cli.judge.kinks import misses
 from gradcheck_cli.judge.measures import Mask, accepted_errors
+
+DERIVATIVES = {1: "gradient", 2: "second derivative", 3: "third derivative"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class About:
     @property
     def entries(self) -> str:
         """Which ones: "3 of 8 entries of the gradient of `x`"."""
-        what = f"the {'second derivative' if self.mode in SECOND else 'gradient'} of `{self.name}`"
+        what = f"the {DERIVATIVES[order_of(self.mode)]} of `{self.name}`"
         size = self.block.value.size
         return what if size == 1 else f"{len(self.places)} of {size} entries of {what}"
 

@@ -51,7 +51,7 @@ def _row(found: Registered) -> list[str]:
         found.name,
         found.version or "not installed",
         ", ".join(can.modes),
-        ", ".join(map(str, can.orders)),
+        "1" if max(can.orders) == 1 else f"1 to {max(can.orders)}",
         ", ".join(can.dtypes),
         ", ".join(_device(kind) for kind in can.devices),
     ]

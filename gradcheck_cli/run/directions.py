@@ -68,6 +68,17 @@ def projection_of(
     return Projection(row, None if columns <= FULL_SECOND else _tangents(spec, values, draw))
 
 
+def direction_along(
+    spec: Spec, values: Mapping[str, Array], fmt: FloatFormat, seed: tuple[int, int, int]
+) -> dict[str, Array]:
+    """The direction of all inputs together along which third derivatives begin: 1 for a single
+    number."""
+    if sum(values[name].size for name in spec.wrt) == 1:
+        return {name: np.ones(values[name].shape) for name in spec.wrt}
+    draw = _Directions([*seed, crc32(b"third order")], fmt)
+    return {name: draw(values[name].shape, tangent_scale(values[name])) for name in spec.wrt}
+
+
 class _Directions:
     """Draws directions: Gaussian and of Rademacher in turn, exactly representable."""
 

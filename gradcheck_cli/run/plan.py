@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import product
 from zlib import crc32
 
 from gradcheck_cli.domain.case import Case, TruthRequest
@@ -20,16 +21,18 @@ from gradcheck_cli.domain.evaluation import (
     Projection,
     TrainingProblem,
     modes_in,
+    order_of,
 )
 from gradcheck_cli.domain.layer import POWER, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement, placement
+from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.synonyms import synonym
 from gradcheck_cli.engines.devices import require
 from gradcheck_cli.engines.registry import Registered, usual
-from gradcheck_cli.run.directions import kind_of, pairs_are_few, projection_of
+from gradcheck_cli.run.directions import direction_along, kind_of, pairs_are_few, projection_of
 from gradcheck_cli.run.memory import usual_limit
 
 DTYPES = ("float32", "float64")
@@ -85,6 +88,11 @@ def placed(spec: Spec | None, options: RunOptions) -> Placement:
 def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Registered]) -> Plan:
     """Raises UsageError for an engine, dtype or device that was named and is unknown or not
     there."""
+    if spec.implementations and spec.order > 2:
+        raise UsageError(
+            "third derivatives are checked of formulas, and not of layers",
+            "`gradcheck lift` writes the formula that a layer is",
+        )
     engines, named = choose_engines(spec, options, registered)
     where = placed(spec, options)
     require(where)
@@ -123,6 +131,10 @@ def _with_looks(plan: Plan, engines: Mapping[str, Registered], options: RunOptio
             drawn = options.illustrated and not point and dtype == _widest(plan)
             looks.append(replace(look, illustrated=drawn))
             notes.update(dict.fromkeys(left_out))
+    for point, dtype in product(range(len(spec.points)), plan.dtypes if spec.order > 2 else ()):
+        third, left_out = _third_look(plan, point, dtype, engines, options)
+        looks += third
+        notes.update(dict.fromkeys(left_out))
     if spec.train and len(spec.points) > 1:
         notes[f"the training path starts at points[0], the first of {len(spec.points)}"] = None
     trainings = tuple(_training(spec, dtype) for dtype in plan.dtypes) if spec.train else ()
@@ -232,25 +244,79 @@ def _nearest(name: str, valid: list[str]) -> str:
 
 def _asked_modes(spec: Spec, stated: tuple[str, ...]) -> tuple[Mode, ...]:
     first: list[Mode] = [mode for mode in FIRST_ORDER if mode in (stated or FIRST_ORDER)]
-    second = [mode for mode, both in COMPOSED.items() if set(both) <= set(first)]
-    if spec.order < 2:
-        second = []
-    return (*first, *second)
+    higher = [
+        mode
+        for mode, parts in COMPOSED.items()
+        if set(parts) <= set(first) and len(parts) <= spec.order
+    ]
+    return (*first, *higher)
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """What one look differentiates, once or twice, in these `modes`: the formula, or `along` a
+    direction its derivative, which is `program`."""
+
+    program: Program
+    values: Mapping[str, Array]
+    modes: tuple[Mode, ...]
+    along: Mapping[str, Array] | None = None
 
 
 def _look(
     plan: Plan, index: int, dtype: str, engines: Mapping[str, Registered], options: RunOptions
 ) -> tuple[PointPlan, list[str]]:
-    """One look, and notes about what is left out of it."""
-    spec = plan.spec
+    """The look at derivatives of first and second order, and notes about what is left out."""
+    modes = tuple(mode for mode in plan.modes if order_of(mode) < 3)
+    function = _Function(plan.spec.program, _values(plan.spec, index, dtype), modes)
+    return _look_at(function, plan, index, dtype, engines, options)
+
+
+def _third_look(
+    plan: Plan, index: int, dtype: str, engines: Mapping[str, Registered], options: RunOptions
+) -> tuple[list[PointPlan], list[str]]:
+    """The look at derivatives of third order: those of second order of the derivative along a
+    direction. Notes say why there is none."""
+    from gradcheck_cli.truth.directional_program import NoDirectional, directional
+
+    spec, values = plan.spec, _values(plan.spec, index, dtype)
+    source = (plan.seed, crc32(spec.name.encode()), index)
+    along = direction_along(spec, values, FORMATS[dtype], source)
+    try:
+        found = directional(spec.program, values, along, dtype)
+    except NoDirectional as why:
+        return [], [f"third derivatives are not checked: {why}"]
+    modes = tuple(mode for mode in plan.modes if order_of(mode) == 3)
+    notes = []
+    if sum(values[name].size for name in spec.wrt) > 1:
+        notes.append("third derivatives begin along one direction of all inputs, drawn at random")
+    function = _Function(found.program, {**values, **found.constants}, modes, along)
+    look, left_out = _look_at(function, plan, index, dtype, engines, options)
+    return [look], [*notes, *left_out]
+
+
+def _values(spec: Spec, index: int, dtype: str) -> dict[str, Array]:
+    """The inputs at a point as the dtype has them."""
+    fmt = FORMATS[dtype]
+    return {name: _rounded(entry.value, fmt) for name, entry in spec.points[index].items()}
+
+
+def _look_at(
+    function: _Function,
+    plan: Plan,
+    index: int,
+    dtype: str,
+    engines: Mapping[str, Registered],
+    options: RunOptions,
+) -> tuple[PointPlan, list[str]]:
+    spec, values = plan.spec, function.values
     inputs = spec.points[index]
-    values = {name: _rounded(entry.value, FORMATS[dtype]) for name, entry in inputs.items()}
     case = Case(
-        spec=spec,
+        spec=replace(spec, program=function.program),
         point=index if spec.pointed else None,
         dtype=dtype,
         values=values,
-        projections=_projections(plan, index, values, FORMATS[dtype]),
+        projections=_projections(plan, index, function, FORMATS[dtype]),
         evaluations=(),
         truth=None,
         named=plan.named,
@@ -261,9 +327,11 @@ def _look(
     refused: list[Evaluation] = []
     notes: list[str] = []
     for name, found in engines.items():
-        reasons = {mode: _reason_against(plan, found, dtype, mode) for mode in plan.modes}
+        reasons = {mode: _reason_against(plan, found, dtype, mode) for mode in function.modes}
         problems[name] = tuple(
-            _problem(case, mode, options) for mode, (reason, _) in reasons.items() if not reason
+            replace(_problem(case, mode, options), program=spec.program, along=function.along)
+            for mode, (reason, _) in reasons.items()
+            if not reason
         )
         without: dict[str, list[str]] = {}
         for mode, (reason, left_out) in reasons.items():
@@ -279,7 +347,7 @@ def _look(
             notes.append(f"{name}: {' and '.join(modes)} mode {were} left out: {reason}")
     used = {problem.mode for mine in problems.values() for problem in mine}
     truth = TruthRequest(
-        program=spec.program,
+        program=function.program,
         values=values,
         bounds={name: (entry.low, entry.high) for name, entry in inputs.items()},
         wrt=spec.wrt,
@@ -304,12 +372,13 @@ def _problem(case: Case, mode: Mode, options: RunOptions) -> Problem:
 
 
 def _projections(
-    plan: Plan, index: int, values: Mapping[str, Array], fmt: FloatFormat
+    plan: Plan, index: int, function: _Function, fmt: FloatFormat
 ) -> dict[Mode, Projection]:
     """The ways to a second derivative go along the same directions: one truth serves them."""
     source = (plan.seed, crc32(plan.spec.name.encode()), index)
+    values = function.values
     together = pairs_are_few(plan.spec, values)
-    kinds = {mode: kind_of(mode, together) for mode in plan.modes}
+    kinds = {mode: kind_of(mode, together) for mode in function.modes}
     drawn = {
         kind: projection_of(plan.spec, kind, values, fmt, source)
         for kind in dict.fromkeys(kinds.values())
@@ -323,7 +392,7 @@ def _reason_against(
     """Why an engine cannot do this, and whether that is a mode which it leaves out by default."""
     assert found.engine is not None
     can = found.engine.capabilities
-    order = 1 if mode in FIRST_ORDER else 2
+    order = order_of(mode)
     if not _computes(found, plan.placement):
         return (
             f"{found.name} runs on the CPU only, and not on the device `{plan.placement.device}`",

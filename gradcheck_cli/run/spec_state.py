@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -12,9 +12,11 @@ from gradcheck_cli.checks.ports import Ports
 from gradcheck_cli.checks.protocol import Ask, Examination, Question, Steps
 from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.training import TrainingPaths
-from gradcheck_cli.domain.evaluation import Failure, Training, TrainingProblem
+from gradcheck_cli.domain.evaluation import Failure, Training, TrainingProblem, order_of
+from gradcheck_cli.domain.implications import OF_ORDERS, without_implied
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.run.finalize import Found
 from gradcheck_cli.run.plan import Plan
 
@@ -112,8 +114,8 @@ class Work:
         )
         for part in examined:
             found.checks += part.checks
-            found.findings += part.findings
             found.notes += part.notes
+        found.findings += self._of_every_order(examined)
         for look in self.looks:
             found.readings += readings_of(look.case)
             found.graphs += look.graphs
@@ -130,6 +132,20 @@ class Work:
             found.findings += part.mistakes
         found.notes += [*self._fallbacks(), *self._compilations()]
         return found
+
+    def _of_every_order(self, examined: Sequence[Examination]) -> list[Finding]:
+        """The findings. Nothing is said of a third derivative where a lower one says it: of the
+        point, or of a composition that it differentiates."""
+        third = [look for look in self.looks if _is_third(look)]
+        lower = [finding for part in examined if part not in third for finding in part.findings]
+        points = {(one.dtype, one.point) for one in lower if one.engine is None}
+        higher = [
+            finding
+            for look in third
+            for finding in look.findings
+            if finding.engine is not None or (finding.dtype, finding.point) not in points
+        ]
+        return without_implied([*lower, *higher], OF_ORDERS) if third else lower
 
     def _fallbacks(self) -> Iterator[str]:
         """Where differences had to stand in for a certified truth, as sentences."""
@@ -150,6 +166,10 @@ class Work:
             seconds = sum(one.compile_s for one in evaluations if one.engine == engine)
             if seconds:
                 yield f"{engine}: compiled in {seconds:.1f} s"
+
+
+def _is_third(look: Formula) -> bool:
+    return all(order_of(mode) > 2 for mode in look.case.projections)
 
 
 def _several(plan: Plan) -> bool:

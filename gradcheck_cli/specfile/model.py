@@ -240,7 +240,8 @@ def spec_schema() -> Any:
         "engines": key(list_of(text(), min_length=1), "Default: every engine that is installed."),
         "modes": key(list_of(words(*MODES), min_length=1), "Default: what the engine has."),
         "order": key(
-            core.int_schema(ge=1, le=2, strict=True), "2 checks second derivatives too. Default: 1."
+            core.int_schema(ge=1, le=3, strict=True),
+            "2 checks second derivatives too, 3 of a formula third ones. Default: 1.",
         ),
         "tolerance": key(
             _tolerance(), "What is accepted. The default follows from the arithmetic itself."

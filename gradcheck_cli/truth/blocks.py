@@ -226,12 +226,12 @@ def unconstrained(merged: Merged) -> Merged:
 def on_a_kink(program_nodes: list[Array], program: Program, wrt: Iterable[str]) -> set[str]:
     """The operations on what depends on `wrt` that stand exactly on a kink, tie or jump of their
     own row."""
-    from reference_engine.op import TABLE
+    from reference_engine.traced import ROWS
 
     moved = moving(program, wrt)
     found = set()
     for node in program.nodes:
-        row = TABLE.get(node.op)
+        row = ROWS.get(node.op)
         if row is None or moved.isdisjoint(node.args):
             continue
         with np.errstate(all="ignore"):

@@ -72,10 +72,10 @@ def _with(request: TruthRequest, formulas: Mapping[int, str]) -> Program:
 
 def _body(formula: str, node: Node, arguments: list[Node]) -> Program:
     from gradcheck_cli.formula import Argument, parse  # few programs have such a row
-    from reference_engine.op import TABLE
+    from reference_engine.traced import ROWS
 
-    names = TABLE[node.op].arrays
-    reduction = {**TABLE[node.op].keywords, **node.keywords}.get("reduction", "none")
+    names = ROWS[node.op].arrays
+    reduction = {**ROWS[node.op].keywords, **node.keywords}.get("reduction", "none")
     if reduction != "none":
         *before, last = formula.splitlines()
         formula = "\n".join([*before, f"{reduction}({last})"])

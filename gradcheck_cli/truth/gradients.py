@@ -115,6 +115,8 @@ PARTNERS: dict[Mode, Mode] = {
     "forward-over-reverse": "reverse-over-reverse",
     "reverse-over-forward": "forward-over-reverse",
     "forward-over-forward": "forward-over-reverse",
+    "reverse-over-reverse-over-reverse": "forward-over-reverse-over-reverse",
+    "forward-over-reverse-over-reverse": "reverse-over-reverse-over-reverse",
 }
 
 

@@ -19,9 +19,9 @@ _FROZEN = "stop_gradient:{}"
 def elementwise(op: str) -> bool:
     """Whether an element of this row's result comes from the elements of the arguments that meet
     it by broadcasting, and from no others."""
-    from reference_engine.op import TABLE
+    from reference_engine.traced import ROWS
 
-    return op in TABLE and TABLE[op].elementwise
+    return op in ROWS and ROWS[op].elementwise
 
 
 def inlined(program: Program, names: Container[str] | None = None) -> Program:
@@ -97,7 +97,7 @@ class PlainFunction:
     input."""
 
     def __init__(self, program: Program, rounding: str) -> None:
-        from reference_engine.op import TABLE
+        from reference_engine.traced import ROWS
 
         fmt = FORMATS[rounding]
         self._program = program
@@ -109,7 +109,7 @@ class PlainFunction:
             elif node.op == CUSTOM:
                 raise ValueError("inline custom gradients first")
             elif node.op != INPUT:
-                self._steps.append((index, TABLE[node.op].value, node.args, dict(node.keywords)))
+                self._steps.append((index, ROWS[node.op].value, node.args, dict(node.keywords)))
 
     def nodes(
         self, values: Mapping[str, Array], altered: Callable[[int, Any], Any] | None = None

@@ -75,6 +75,7 @@ def ask() -> Callable[..., Evaluation]:
         wrt: tuple[str, ...] | None = None,
         projection: Projection | None = None,
         trace: TraceRequest | None = None,
+        along: Mapping[str, Any] | None = None,
         **inputs: Any,
     ) -> Evaluation:
         arrays = {name: np.asarray(value) for name, value in inputs.items()}
@@ -91,6 +92,7 @@ def ask() -> Callable[..., Evaluation]:
                 mode=mode,  # type: ignore[arg-type]
                 projection=projection or Projection(),
                 trace=trace,
+                along=along,
             )
         )
 

@@ -91,7 +91,7 @@ def test_mistakes_have_their_places_and_are_told_once() -> None:
         defaults:
           dtype: [float64]
           engines: [pytorch]
-          order: 3
+          order: 4
         ---
         inputs: {x: 1.0}
         model: x
@@ -102,7 +102,7 @@ def test_mistakes_have_their_places_and_are_told_once() -> None:
     """)
     assert errors == [
         "GC903 2:3-8 defaults.dtype: unknown key `dtype`",
-        "GC903 4:10-11 defaults.order: `order` must be at most 2",
+        "GC903 4:10-11 defaults.order: `order` must be at most 3",
         "GC903 3:13-20 engines[0]: there is no engine `pytorch`",
     ]
     assert specs == []

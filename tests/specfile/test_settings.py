@@ -40,7 +40,7 @@ def test_tolerances(form: str, tolerance: Tolerance) -> None:
         ("modes: [backward]", "GC903 3:9-17 modes[0]: text `backward` is not valid here"),
         ("engines: [pytorch]", "GC903 3:11-18 engines[0]: there is no engine `pytorch`"),
         ("engines: [eigne]", "GC903 3:11-16 engines[0]: there is no engine `eigne`"),
-        ("order: 3", "GC903 3:8-9 order: `order` must be at most 2"),
+        ("order: 4", "GC903 3:8-9 order: `order` must be at most 3"),
         ("order: true", "GC903 3:8-12 order: `order` must be a whole number, not the word `true`"),
         ("timeout: 0", "GC903 3:10-11 timeout: `timeout` must be above 0"),
         ("timeout: .inf", "GC903 3:10-14 timeout: `timeout` must be a finite number"),

@@ -40,6 +40,7 @@ class JaxEngine(LoweredEngine):
         distributions=("jax",),
         install=_INSTALL,
         layers=True,
+        orders=(1, 2, 3),
         devices=_DEVICES,
         kernels="gradcheck_cli.engines.jax.kernels",
     )
@@ -104,6 +105,7 @@ class JaxJitEngine(JaxEngine):
         distributions=("jax",),
         install=_INSTALL,
         layers=True,
+        orders=(1, 2, 3),
         by_default=False,
         devices=_DEVICES,
     )

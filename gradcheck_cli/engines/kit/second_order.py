@@ -3,6 +3,9 @@
 Each differentiates s = <cotangent, output> twice: the inner mode gives first derivatives, which the
 outer mode differentiates. What was custom in the program has a rule for each mode, so a rule may be
 wrong in one composition and right in the others.
+
+Third derivatives are second ones of <direction, gradient of s>: the same passes over a function
+that reverse mode gave.
 """
 
 from __future__ import annotations
@@ -34,28 +37,54 @@ from gradcheck_cli.engines.kit.walker import Prepared
 
 _Y_BAR = ""  # the cotangent, among the inputs by their names
 _X_DOT = "."  # the tangent
+_ALONG = ".{}"  # the direction of an input that weighs its gradient, third order
 
 
 @dataclass(frozen=True, slots=True)
-class _First:
-    """The code of the gradients of <cotangent, output> by the inputs `wrt`, as a function of all of
-    these or of the one input `along`. With them it returns the output and, where traced, the value
-    and the cotangent of every node."""
+class _Gradients:
+    """The code of the gradients of <cotangent, output> by the inputs `wrt`, as targets; with them
+    the output."""
 
     fw: Framework
     prepared: Prepared
     wrt: tuple[str, ...]
-    traced: bool
-    along: str | None = None
 
     def __call__(
         self, arrays: Mapping[str, Any], moved: Sequence[Any], _: Mark | None = None
     ) -> Targets:
         inputs = dict(arrays)
         y_bar = inputs.pop(_Y_BAR)
+        code = OutputCode(self.prepared, self.wrt, False)
+        (y,), _, vjp = self.fw.vjp(Closure(code, inputs), moved)
+        return vjp([y_bar], again=True), y
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The code of the gradients of <cotangent, output> by the inputs `wrt`, as a function of all of
+    these or of the one input `along`. With them it returns the output and, where traced, the value
+    and the cotangent of every node. Where that is `weighed`, it is of <direction, gradients>."""
+
+    fw: Framework
+    prepared: Prepared
+    wrt: tuple[str, ...]
+    traced: bool
+    along: str | None = None
+    weighed: bool = False
+
+    def __call__(
+        self, arrays: Mapping[str, Any], moved: Sequence[Any], _: Mark | None = None
+    ) -> Targets:
+        inputs = dict(arrays)
         if self.along is not None:
             (inputs[self.along],) = moved
             moved = [inputs[name] for name in self.wrt]
+        if self.weighed:
+            bars = [inputs.pop(_ALONG.format(name)) for name in self.wrt]
+            gradients = _Gradients(self.fw, self.prepared, self.wrt)
+            *_first, y, again = self.fw.vjp(Closure(gradients, inputs), moved)
+            return again(bars, again=True), (y, None, None)
+        y_bar = inputs.pop(_Y_BAR)
         code = OutputCode(self.prepared, self.wrt, self.traced)
         (y,), values, vjp = self.fw.vjp(Closure(code, inputs, self.traced), moved)
         first = vjp([y_bar], again=True)
@@ -63,7 +92,9 @@ class _First:
 
     def closure(self, problem: Problem) -> Closure:
         y_bar = scalar(self.fw, self.prepared.program, problem)
-        return Closure(self, {**arrays_of(self.fw, problem), _Y_BAR: y_bar}, self.traced)
+        along = {_ALONG.format(k): self.fw.array(u) for k, u in (problem.along or {}).items()}
+        arrays = {**arrays_of(self.fw, problem), _Y_BAR: y_bar, **along}
+        return Closure(self, arrays, self.traced)
 
     def told(self, rest: Any, answer: Answer) -> None:
         y, values, cotangents = rest
@@ -99,7 +130,9 @@ class _Tangent:
 def _reverse_over_reverse(
     fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
-    first = _First(fw, prepared, tuple(problem.wrt), problem.trace is not None)
+    weighed = problem.along is not None
+    traced = problem.trace is not None and not weighed
+    first = _First(fw, prepared, tuple(problem.wrt), traced, weighed=weighed)
     function = first.closure(problem)
     columns = problem.projection.columns
     sources = [function.arrays[name] for name in problem.wrt]
@@ -140,10 +173,11 @@ def _again(
 def _forward_over_reverse(
     fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
-    traced = problem.trace is not None
+    weighed = problem.along is not None
+    traced = problem.trace is not None and not weighed
     columns = problem.projection.columns or {}
     for b in problem.wrt:
-        first = _First(fw, prepared, tuple(problem.wrt), traced, b)
+        first = _First(fw, prepared, tuple(problem.wrt), traced, b, weighed)
         function = first.closure(problem)
         inputs = function.arrays
         passes: list[list[Any]] = []
@@ -257,4 +291,6 @@ COMPOSITIONS: dict[Mode, Differentiate] = {
     "forward-over-reverse": _forward_over_reverse,
     "reverse-over-forward": _reverse_over_forward,
     "forward-over-forward": _forward_over_forward,
+    "reverse-over-reverse-over-reverse": _reverse_over_reverse,
+    "forward-over-reverse-over-reverse": _forward_over_reverse,
 }

@@ -23,7 +23,10 @@ class ReferenceEngine(ProgramEngine):
     """Part of gradcheck itself. Imports neither the table nor NumPy's extras before `load`."""
 
     capabilities = Capabilities(
-        name="reference", distributions=(), install="pip install gradcheck-cli"
+        name="reference",
+        distributions=(),
+        install="pip install gradcheck-cli",
+        orders=(1, 2, 3),
     )
 
     def load(self) -> str:

@@ -42,6 +42,7 @@ class TensorFlowEngine(LoweredEngine):
         distributions=("tensorflow", "tensorflow-cpu", "tf-nightly"),
         install="pip install 'gradcheck-cli[tensorflow]'",
         layers=True,
+        orders=(1, 2, 3),
         kernels="gradcheck_cli.engines.tensorflow.kernels",
         devices=("cpu", "cuda"),
     )

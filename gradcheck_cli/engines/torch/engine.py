@@ -41,6 +41,7 @@ class TorchEngine(LoweredEngine):
         distributions=("torch",),
         install="pip install 'gradcheck-cli[torch]'",
         layers=True,
+        orders=(1, 2, 3),
         kernels="gradcheck_cli.engines.torch.kernels",
         devices=("cpu", "cuda"),
     )

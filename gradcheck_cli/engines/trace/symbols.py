@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.engines.trace.moves import taken, without_axes
 from gradcheck_cli.formula.program import Builder
 from gradcheck_cli.formula.shapes import KINDS, wanted_kinds
 from reference_engine.op import REQUIRED, TABLE
-from reference_engine.traced import Traced, Value, new_level, shape_of
+from reference_engine.traced import ROWS, Traced, Value, new_level, shape_of
 
 
 class Symbol(Traced):
@@ -43,8 +44,10 @@ class ProgramWriter:
     the place of the nodes that follow. `constants` has the arrays that are inputs of the program
     and not of the layer, by name."""
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, dtype: str = "float64", public: bool = True) -> None:
         self.level = new_level()
+        self._format = FORMATS[dtype]
+        self._public = public
         self.span, self.text = span, ""
         self.source: Source | None = None
         self.constants: dict[str, Array] = {}
@@ -64,7 +67,7 @@ class ProgramWriter:
     def row(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Symbol:
         """The row of the arguments, as a node. Raises what the row raises, and TypeError for one
         that no formula may call."""
-        if op.name not in TABLE:
+        if self._public and op.name not in TABLE:
             raise TypeError(f"formulas have no `{op.name}`")
         args = [_exact(x) for x in args]
         values = [x.value if isinstance(x, Symbol) else x for x in args]
@@ -82,7 +85,7 @@ class ProgramWriter:
             self.text or op.name,
             shape=value.shape,
             kind=_kind(value),
-            wants=wanted_kinds(TABLE[name], kinds, _kind(value)),
+            wants=wanted_kinds(ROWS[name], kinds, _kind(value)),
             source=self.source,
         )
         return Symbol(self, value, self._builder.append(node))
@@ -133,14 +136,21 @@ class ProgramWriter:
         if isinstance(value, (bool, int, float)):
             number = value if isinstance(value, (bool, int)) else float(value)
             text = repr(number)
+            if isinstance(number, float) and self._format.round(number) != number:
+                return self._constant(np.asarray(number))
             if text not in self._numbers:
                 self._numbers[text] = self._builder.constant(number, self.span, text)
             return self._numbers[text]
         if id(value) not in self._arrays:
-            name, array = f"constant{len(self.constants) + 1}", np.asarray(value)
-            self.constants[name] = array
-            self._arrays[id(value)] = value, self.input(name, array).node
+            self._arrays[id(value)] = value, self.constant(np.asarray(value)).node
         return self._arrays[id(value)][1]
+
+    def constant(self, array: Array) -> Symbol:
+        """An array as one more input of the program."""
+        names = (f"constant{number}" for number in count(len(self.constants) + 1))
+        name = next(name for name in names if name not in self._builder.inputs)
+        self.constants[name] = array
+        return self.input(name, array)
 
     def program(self, output: Symbol) -> Program:
         """What the output needs of all that was written."""

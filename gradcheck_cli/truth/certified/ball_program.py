@@ -84,7 +84,7 @@ class _Nodes:
 
     def __init__(self, program: Program, fmt: FloatFormat, still: Container[int] = ()) -> None:
         from reference_engine.arithmetic.balls import exactly
-        from reference_engine.op import TABLE
+        from reference_engine.traced import ROWS
 
         self._program = program
         self._still = still
@@ -95,7 +95,7 @@ class _Nodes:
                 value = constant(node, fmt)
                 self._template[index] = exactly(value) if node.kind == "float" else value
             elif node.op != INPUT:
-                call = TABLE[node.op] if node.custom is None else _stated(node.custom, fmt)
+                call = ROWS[node.op] if node.custom is None else _stated(node.custom, fmt)
                 self._calls.append((index, call))
 
     def outputs(

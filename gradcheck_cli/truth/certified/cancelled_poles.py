@@ -63,12 +63,12 @@ def _mask(node: Node, value: Array, args: list[Array], masks: list[Array]) -> Ar
 def _reached(node: Node, shape: tuple[int, ...], args: list[Array], masks: list[Array]) -> Array:
     """Where the marked elements of the arguments go: each to its own place where the operation
     works so, everywhere where it does not."""
-    from reference_engine.op import TABLE
+    from reference_engine.traced import ROWS
 
     if node.op == "where":
         return np.asarray(np.where(args[0], masks[1], masks[2]))
-    if TABLE[node.op].family in ("shape", "indexing"):
-        return TABLE[node.op].value(*masks, **node.keywords)
+    if ROWS[node.op].family in ("shape", "indexing"):
+        return np.asarray(ROWS[node.op].value(*masks, **node.keywords))
     if elementwise(node.op):
         return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), shape)
     return np.full(shape, any(np.any(mask) for mask in masks))

@@ -112,15 +112,15 @@ def _poles_nearby(program: Program, values: list[Array], start: int) -> Iterator
 @cache
 def _singular(op: str) -> tuple[tuple[int, float], ...]:
     """The poles and vertical tangents of a row: which argument, and where."""
-    from reference_engine.op import TABLE
+    from reference_engine.traced import ROWS
 
     if op == "divide":
         return ((1, 0.0),)
     if op == "power":
         return ((0, 0.0),)
-    if op not in TABLE or not TABLE[op].elementwise or TABLE[op].arity != 1:
+    if op not in ROWS or not ROWS[op].elementwise or ROWS[op].arity != 1:
         return ()
-    points = TABLE[op].points
+    points = ROWS[op].points
     return tuple(
         (0, float(p.at[0])) for p in points if p.kind in SINGULAR and np.ndim(p.at[0]) == 0
     )

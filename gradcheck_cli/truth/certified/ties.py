@@ -85,12 +85,12 @@ def at_a_kink(node: Node, args: Sequence[Any], mask: Mask) -> tuple[Tied, ...]:
 def is_mild(program: Program, index: int) -> bool:
     """Whether a tie of this node is a kink, and no jump and no steep place: it changes by no more
     than a multiple of its arguments' change. An elementwise row says so with its points."""
-    from reference_engine.op import TABLE
+    from reference_engine.traced import ROWS
 
     op = program.nodes[index].op
     if op in ORDERED or not elementwise(op):
         return op in ORDERED
-    kinds = {point.kind for point in TABLE[op].points}
+    kinds = {point.kind for point in ROWS[op].points}
     return bool(kinds & {"kink", "tie"}) and kinds <= {"kink", "tie", "limit", "edge"}
 
 

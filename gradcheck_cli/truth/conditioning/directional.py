@@ -74,9 +74,9 @@ class Derivatives:
 
     def factorises(self) -> bool:
         """Whether some operation is a backward stable algorithm on matrices."""
-        from reference_engine.op import TABLE
+        from reference_engine.traced import ROWS
 
-        rows = (TABLE.get(node.op) for node in self._program.nodes)
+        rows = (ROWS.get(node.op) for node in self._program.nodes)
         return any(row is not None and row.rounding == "inputs" for row in rows)
 
     def _blocks(self, mode: Mode | None, xs: Sequence[Any], seen: Seen) -> dict[str, Array]:

@@ -23,7 +23,7 @@ def run_nodes(
 ) -> list[Any]:
     """The value of every node on arrays, tensors, duals, ...; floating constants are rounded to
     `rounding` and then handed to `constants`."""
-    from reference_engine.op import TABLE
+    from reference_engine.traced import ROWS
 
     fmt = FORMATS[rounding]
     slots: list[Any] = [None] * len(program.nodes)
@@ -35,7 +35,7 @@ def run_nodes(
                 value = constant(node, fmt)
                 slots[index] = constants(value) if node.kind == "float" else value
             elif node.op != INPUT:
-                slots[index] = TABLE[node.op](*[slots[i] for i in node.args], **node.keywords)
+                slots[index] = ROWS[node.op](*[slots[i] for i in node.args], **node.keywords)
     return slots
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.evaluation import SECOND, Projection
+from gradcheck_cli.domain.evaluation import SECOND, Projection, order_of
 from gradcheck_cli.engines.base import Engine
 
+THIRD = [mode for mode in SECOND if order_of(mode) == 3]
 X = np.array([0.3, -1.2, 2.1])
 Y = np.array([1.7, 0.4, -0.6])
 
@@ -83,3 +84,30 @@ def test_of_many_inputs_forward_over_forward_pairs_each_with_itself_and_the_next
     assert {name for name in found if name.startswith("a.")} == {"a.a", "a.b"}
     assert len(found) == 10
     assert found["e.a"] == 8.0
+
+
+@pytest.mark.parametrize("mode", THIRD)
+def test_third_derivatives_are_the_closed_forms(
+    engine: Engine, ask: Callable[..., Any], mode: str
+) -> None:
+    along = {"x": np.array([1.0, 2.0, -1.0]), "y": np.array([0.5, 0.0, 3.0])}
+    answer = ask(engine, "sum(x ** 3 * y)", mode=mode, along=along, x=X, y=Y)
+    assert answer.failure is None
+    found = {name: gradient.values for name, gradient in answer.gradients.items()}
+    mixed = np.diag(6 * X * along["x"])
+    right = np.diag(6 * Y * along["x"] + 6 * X * along["y"])
+    np.testing.assert_allclose(found["x.x"], right, rtol=1e-14)
+    np.testing.assert_allclose(found["x.y"], mixed, rtol=1e-14)
+    np.testing.assert_allclose(found["y.x"], mixed, rtol=1e-14)
+    assert found["y.y"] is None or not np.any(found["y.y"])
+
+
+@pytest.mark.parametrize("mode", THIRD)
+def test_third_derivatives_of_a_cotangent(
+    engine: Engine, ask: Callable[..., Any], mode: str
+) -> None:
+    rows, along = np.array([[2.0, 3.0, 5.0]]), {"x": np.array([1.0, -1.0, 0.5])}
+    projection = Projection(rows=rows, columns={"x": np.array([[0.0, 2.0, 1.0]])})
+    answer = ask(engine, "exp(x)", mode=mode, projection=projection, along=along, x=X)
+    right = (rows[0] * np.exp(X) * along["x"] * [0.0, 2.0, 1.0])[:, None]
+    np.testing.assert_allclose(answer.gradients["x.x"].values, right, rtol=1e-14)

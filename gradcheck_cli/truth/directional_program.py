@@ -1,0 +1,72 @@
+"""The derivative of a program along a direction, as a program: its own second derivatives are the
+third ones of the first.
+
+The program runs on dual numbers of symbols (`engines.trace.symbols`), so the rules of the op table
+write the nodes. What a rule multiplies by that is no number of the dtype is an input, which nobody
+rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
+from gradcheck_cli.truth.plain import constant, inlined
+
+
+@dataclass(frozen=True, slots=True)
+class Directional:
+    """`program` gives the derivative along the direction, in the shape of the output. `constants`
+    are its inputs beside those of the original."""
+
+    program: Program
+    constants: Mapping[str, Array]
+
+
+class NoDirectional(Exception):
+    """A derivative that cannot be written as a formula; the message says of which operation."""
+
+
+def directional(
+    program: Program, values: Mapping[str, Array], direction: Mapping[str, Array], dtype: str
+) -> Directional:
+    """The derivative of a program along `direction`, (n) an input, near `values`. Its constants are
+    those of the dtype. Raises NoDirectional."""
+    from reference_engine.dual import Dual
+    from reference_engine.traced import ROWS, new_level
+
+    program = inlined(program)
+    fmt = FORMATS[dtype]
+    writer = ProgramWriter(program.nodes[program.output].span, dtype, public=False)
+    level: int | None = None
+    slots: list[Any] = []
+    symbols = {name: writer.input(name, np.asarray(values[name])) for name in program.inputs}
+    level = new_level()
+    for node in program.nodes:
+        writer.span, writer.text = node.span, node.text
+        if node.op == INPUT:
+            assert node.name is not None
+            moving = node.name in direction
+            tangent = direction.get(node.name)
+            symbol = symbols[node.name]
+            slots.append(Dual(level, symbol, np.asarray(tangent)) if moving else symbol)
+        elif node.op == CONSTANT:
+            slots.append(constant(node, fmt)[()] if node.kind == "float" else node.value)
+        else:
+            try:
+                slots.append(ROWS[node.op](*[slots[i] for i in node.args], **node.keywords))
+            except (TypeError, ValueError) as error:  # of a shape, or a matrix that has none
+                raise NoDirectional(f"`{node.op}`: {error}") from error
+    output = slots[program.output]
+    y_dot = output.tangent if isinstance(output, Dual) and output.level == level else None
+    if not isinstance(y_dot, Symbol):  # of a linear function
+        shape = program.nodes[program.output].shape
+        array = np.zeros(shape) if y_dot is None else np.asarray(y_dot, np.float64)
+        y_dot = writer.constant(array)
+    return Directional(writer.program(y_dot), writer.constants)
