@@ -42,7 +42,6 @@ gradcheck_cli/engines/symbolic/stated.py
 gradcheck_cli/engines/trace/exact_kernels.py
 gradcheck_cli/engines/trace/local_errors.py
 gradcheck_cli/explain/blame/wording.py
-gradcheck_cli/explain/fixes/dialects.py
 gradcheck_cli/report/blocks.py
 gradcheck_cli/run/process.py
 gradcheck_cli/run/worker.py

@@ -17,7 +17,7 @@ from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.jax.engine import JaxEngine
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
-from tests.checks.making import layer_problem
+from tests.checks.making import layer_problem, subject_of
 
 X = np.array([0.3, -1.2, 0.7])
 FROM_THE_TRACE = "certified, from the trace"
@@ -72,3 +72,10 @@ def test_a_backward_that_is_wrong_beside_its_forward_is_wrong(engine: Engine, la
     findings = examined(engine, layer(1e-7)).findings
     assert {finding.code for finding in findings} == {"GC101"}
     assert {finding.truth_source for finding in findings} == {FROM_THE_TRACE}
+
+
+def test_a_softmax_of_jax_begins_its_maximum_nowhere() -> None:
+    lifted = subject_of(JaxEngine(), jax.nn.softmax, x=np.array([0.3, -1.0])).lift()
+    ops = [node.op for node in lifted.program.nodes]
+    assert "maximum" not in ops
+    assert not lifted.constants

@@ -6,6 +6,7 @@ import dis
 import inspect
 import math
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -129,10 +130,11 @@ class _Module:
     ) -> str:
         """A call of a function that composes the operation of what the framework has."""
         name = getattr(function, "__name__", "")
-        if not name.isidentifier() or _globals(function) - {"math"}:
+        closure = getattr(function, "__closure__", None)
+        if not name.isidentifier() or closure or _globals(function) - {"math"}:
             raise CannotSay(op)
         prefix = self.dialect.prefix
-        text = inspect.getsource(function)
+        text = textwrap.dedent(inspect.getsource(function))
         text = re.sub(r"(: Any)|( -> Any)", "", text)
         text = re.sub(r"\bxp\.(\w+)", lambda row: f"{prefix}.{self._plain(row[1])}", text)
         self._helpers[name] = re.sub(r"\bxp\b", prefix, text).rstrip()
@@ -211,6 +213,11 @@ class _Writer(Printer):
         return self._module.dialect.constant.format(
             value=self.number(node.value), example=self._example
         )
+
+    def _formula(self, node: Node) -> tuple[str, int]:
+        if self._module.dialect.lacks(node, [self._nodes[arg].shape for arg in node.args]):
+            raise CannotSay(node.op)
+        return super()._formula(node)
 
     def call(self, node: Node, arrays: list[str]) -> str:
         return self._module.call(node, arrays)

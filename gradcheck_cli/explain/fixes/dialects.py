@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from gradcheck_cli.domain.program import Node
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax import ops as jax_ops
 from gradcheck_cli.engines.kit.lowerings import Table
@@ -40,6 +41,7 @@ class Dialect:
     short      names that are imported under another one
     constant   the template of a scalar array: a value, and an array whose dtype it has
     called     what a function with a custom derivative is called by, after its name
+    lacks      whether it does not take a node whose arguments have these shapes
     """
 
     name: str
@@ -50,7 +52,25 @@ class Dialect:
     constant: str
     custom: Callable[[Custom], Iterator[str]]
     called: Callable[[str], str]
+    lacks: Callable[[Node, Sequence[tuple[int, ...]]], bool] = lambda node, shapes: False
     short: tuple[tuple[str, str], ...] = ()
+
+
+def _broadcasts_labels(node: Node, shapes: Sequence[tuple[int, ...]]) -> bool:
+    return node.op == "bce_with_logits" and len(set(shapes)) > 1
+
+
+def _torch_lacks(node: Node, shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Steps backwards through an array, and labels of another shape."""
+    parts = node.keywords["index"] if node.op == "getitem" else ()
+    backwards = any(isinstance(part, slice) and (part.step or 1) < 0 for part in parts)
+    return backwards or _broadcasts_labels(node, shapes)
+
+
+def _tensorflow_lacks(node: Node, shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Products of vectors, and labels of another shape."""
+    vectors = node.op == "matmul" and min(map(len, shapes)) < 2
+    return vectors or _broadcasts_labels(node, shapes)
 
 
 def _class_name(name: str) -> str:
@@ -123,6 +143,31 @@ def _torch_reduction(name: str) -> Words:
         return f"torch.{name}({x}, dim={dim}{', keepdim=True' if keepdims else ''})"
 
     return words
+
+
+def _trace(call: str) -> Words:
+    def words(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+        offset = keywords.get("offset", 0)
+        return f"{call}({arrays[0]}, offset={offset!r}, axis1=-2, axis2=-1)"
+
+    return words
+
+
+def _torch_trace(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    offset = keywords.get("offset", 0)
+    return f"torch.diagonal({arrays[0]}, offset={offset!r}, dim1=-2, dim2=-1).sum(-1)"
+
+
+def _tensorflow_eye(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    if keywords.get("k"):
+        raise CannotSay("another diagonal")
+    return f"tf.eye({keywords['n']!r}, num_columns={keywords['m']!r})"
+
+
+def _tensorflow_trace(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    if keywords.get("offset", 0) != 0:
+        raise CannotSay("another diagonal")
+    return f"tf.linalg.trace({arrays[0]})"
 
 
 def _torch_logsumexp(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
@@ -204,7 +249,7 @@ _TORCH: Mapping[str, Words] = {
     "transpose": _swapped("torch.t"),
     "clip": _clip,
     "solve": lambda arrays, keywords: f"torch.linalg.solve({', '.join(arrays)})",
-    "trace": lambda arrays, keywords: f"torch.trace({arrays[0]})",
+    "trace": _torch_trace,
     "bce_with_logits": _losses("torch.nn.functional.binary_cross_entropy_with_logits"),
 }
 _TENSORFLOW: Mapping[str, Words] = {
@@ -214,7 +259,8 @@ _TENSORFLOW: Mapping[str, Words] = {
     "reshape": _shaped("tf.reshape"),
     "broadcast_to": _shaped("tf.broadcast_to"),
     "transpose": _swapped("tf.transpose"),
-    "trace": lambda arrays, keywords: f"tf.linalg.trace({arrays[0]})",
+    "trace": _tensorflow_trace,
+    "eye": _tensorflow_eye,
     "bce_with_logits": _tensorflow_logits,
 }
 _JAX: Mapping[str, Words] = {
@@ -222,7 +268,7 @@ _JAX: Mapping[str, Words] = {
     "stack": _listed("jnp.stack", "axis"),
     "broadcast_to": _shaped("jnp.broadcast_to"),
     "solve": lambda arrays, keywords: f"jnp.linalg.solve({', '.join(arrays)})",
-    "trace": lambda arrays, keywords: f"jnp.trace({arrays[0]})",
+    "trace": _trace("jnp.trace"),
     "bce_with_logits": _jax_logits,
 }
 
@@ -230,6 +276,12 @@ _JAX: Mapping[str, Words] = {
 def _numpy_logsumexp(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
     axis, keep = keywords.get("axis", -1), keywords.get("keepdims", False)
     return f"np.logaddexp.reduce({arrays[0]}, axis={axis!r}, keepdims={keep!r})"
+
+
+def _numpy_norm(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    """NumPy takes the norm of a matrix where it is given an order and no axis."""
+    flat = f"np.ravel({arrays[0]})" if keywords.get("axis") is None else arrays[0]
+    return _norm("np.linalg.norm", "axis", "keepdims")([flat], keywords)
 
 
 def _numpy_log_softmax(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
@@ -243,6 +295,8 @@ def _numpy_custom(made: Custom) -> Iterator[str]:
 
 
 _NUMPY: Mapping[str, Words] = {
+    "norm": _numpy_norm,
+    "trace": _trace("np.trace"),
     "concatenate": _listed("np.concatenate", "axis"),
     "stack": _listed("np.stack", "axis"),
     "reshape": _shaped("np.reshape"),
@@ -270,6 +324,7 @@ DIALECTS = (
         constant="torch.tensor({value}, dtype={example}.dtype)",
         custom=_torch_custom,
         called=lambda name: f"{_class_name(name)}.apply",
+        lacks=_torch_lacks,
     ),
     Dialect(
         name="tensorflow",
@@ -280,6 +335,7 @@ DIALECTS = (
         constant="tf.constant({value}, {example}.dtype)",
         custom=_tensorflow_custom,
         called=lambda name: name,
+        lacks=_tensorflow_lacks,
     ),
     Dialect(
         name="jax",

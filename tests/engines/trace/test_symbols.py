@@ -80,3 +80,25 @@ def test_what_no_output_needs_is_not_in_the_program() -> None:
     y = ROWS["sin"](x)
     ROWS["cos"](x)
     assert [node.op for node in writer.program(y).nodes] == ["input", "sin"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "shape"), [((1,), (2, 1, 4)), (1, (2, 1, 4)), ((0, 2), (1, 3, 1)), (None, (1, 1, 1))]
+)
+def test_a_reduction_whose_axes_come_back_keeps_them(
+    axis: int | tuple[int, ...] | None, shape: tuple[int, ...]
+) -> None:
+    writer = ProgramWriter(PLACE)
+    given = np.arange(24.0).reshape(2, 3, 4)
+    y = ROWS["reshape"](ROWS["sum"](writer.input("x", given), axis=axis), shape=shape)
+    program = writer.program(y)
+    assert [node.op for node in program.nodes] == ["input", "sum"]
+    found = value_of(writer, y, x=given)
+    np.testing.assert_array_equal(found, np.sum(given, axis=axis, keepdims=True))
+
+
+def test_a_reduction_in_another_shape_is_reshaped() -> None:
+    writer = ProgramWriter(PLACE)
+    given = np.arange(6.0).reshape(2, 3)
+    y = ROWS["reshape"](ROWS["sum"](writer.input("x", given), axis=1), shape=(1, 2))
+    np.testing.assert_array_equal(value_of(writer, y, x=given), [[3.0, 12.0]])

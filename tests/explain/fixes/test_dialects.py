@@ -1,0 +1,64 @@
+"""What is written of a row in a framework's words is what the row computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.explain.fixes.code import Inline, inline
+from gradcheck_cli.explain.fixes.dialects import DIALECTS
+from reference_engine.op import TABLE
+from tests.every import by_family
+from tests.reference_engine.samples import SAMPLES
+from tests.rows import program_of_row
+
+
+def ran(framework: str, code: Inline, arrays: Sequence[Array]) -> Array:
+    """What the code gives where `x0`, `x1`, ... are the arrays."""
+    names: dict[str, Any] = {}
+    exec("\n".join([*code.imports, code.definitions]), names)
+    if framework == "jax":
+        import jax
+
+        with jax.enable_x64(True):
+            return np.asarray(_evaluated(code, names, arrays, jax.numpy.asarray))
+    return np.asarray(_evaluated(code, names, arrays, _ARRAYS[framework]()))
+
+
+def _evaluated(
+    code: Inline, names: dict[str, Any], arrays: Sequence[Array], made: Callable[[Array], Any]
+) -> Any:
+    return eval(code.expression, {**names, **{f"x{i}": made(x) for i, x in enumerate(arrays)}})
+
+
+def _torch() -> Callable[[Array], Any]:
+    import torch
+
+    return torch.tensor
+
+
+def _tensorflow() -> Callable[[Array], Any]:
+    import tensorflow as tf
+
+    return tf.constant
+
+
+_ARRAYS = {"torch": _torch, "tensorflow": _tensorflow, "numpy": lambda: np.asarray}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("framework", [dialect.name for dialect in DIALECTS])
+@by_family(TABLE)
+def test_every_row_that_is_written_is_the_row(op: str, framework: str) -> None:
+    for sample in SAMPLES[op][:3]:
+        arrays = sample.arrays(3)
+        code = inline(program_of_row(op, arrays, sample.keywords), framework)
+        if code is not None and all(array.size for array in arrays):
+            value = TABLE[op].value(*arrays, **sample.keywords)
+            found = ran(framework, code, arrays)
+            assert found.shape == value.shape, code.expression
+            np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-9, err_msg=code.expression)
