@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import SHOWS
 from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.probes import SQUARE, smallest, smallest_single
+from gradcheck_cli.truth.numerics.probes import CLOSE, LEAST, SQUARE, smallest, smallest_single
 from gradcheck_cli.truth.numerics.verify_first import Probe
 from gradcheck_cli.truth.of_large_layers import TARGET, Projections
 
@@ -61,9 +61,13 @@ class Promise:
         many = f"{count} cotangent{'s' * (count > 1)}"
         yield (
             f"{name} {dtype}: {self._size()} are too many to check one by one, so they were "
-            f"checked along {along} and {many}; an error above {single}, or above "
-            f"{self._part(power):.1g} of the gradient's norm in any pattern, would have been found "
-            f"with probability {power:g}"
+            f"checked along {along} and {many}; {self._found(single, power)}"
+        )
+
+    def _found(self, single: str, power: float) -> str:
+        return (
+            f"an error above {single}, or above {self._part(power):.1g} of the gradient's norm in "
+            f"any pattern, would have been found with probability {power:g}"
         )
 
     def _size(self) -> str:
@@ -102,3 +106,48 @@ class Promise:
         if len(outputs) == 1:
             return 1.0
         return max(scale_of(values[o.start : o.start + o.size]) for o in outputs)
+
+
+class EntryPromise(Promise):
+    """Of every entry of the products of cotangents with J, beside what is enclosed of it. `limits`
+    by leaf (n,) are the largest errors of an entry that would not have shown in one of them."""
+
+    def __init__(self, truth: Projections, limits: Mapping[str, Float], squares: Float) -> None:
+        super().__init__(truth, {})
+        self._of_entries = limits
+        self.squares = squares
+
+    def says_nothing(self, power: float) -> bool:
+        """Bars are narrow, or nothing is compared entry by entry."""
+        return False
+
+    def caught(self, power: float) -> dict[str, float]:
+        """By leaf, the error of a single entry that would have been found for certain: cotangents
+        are no smaller than LEAST."""
+        shown = self._output() / (LEAST if len(self._truth.rows) > 1 else 1.0)
+        return {
+            name: float(np.max(limits, initial=0.0)) * shown
+            for name, limits in self._of_entries.items()
+        }
+
+    def words(self, name: str, dtype: str, power: float) -> Iterator[str]:
+        if self._norm() == 0:
+            return
+        count = len(self._truth.rows)
+        many = f"{count} cotangent{'s' * (count > 1)}"
+        single = f"{max(self.caught(power).values()):.1g} in any single entry"
+        yield (
+            f"{name} {dtype}: {self._size()} were compared with certified products with {many}, "
+            f"entry by entry; {self._found(single, power)}"
+        )
+
+    def _part(self, power: float) -> float:
+        """An error whose columns e_j have a norm e shows, if |e_j| > f limit_j for some j: the
+        product of a cotangent with e_j is within t of 0 with a chance of CLOSE t / |e_j| at most,
+        and that of each cotangent must be. No j is such if e > f |limits| cannot hold."""
+        norm = self._norm()
+        if norm == 0:
+            return 0.0
+        count = len(self._truth.rows)
+        factor = 1.0 if count == 1 else CLOSE * (1 - power) ** (-1 / count)
+        return factor * math.sqrt(float(self._truth.squares(self._of_entries)[0])) / norm

@@ -61,19 +61,21 @@ class Columns:
 
 @dataclass
 class Part:
-    """`rows` (r, m) are unit vectors of the outputs `outputs`, or (outputs None) a cotangent."""
+    """`rows` (r, m) are unit vectors of the outputs `outputs`, or (outputs None) a cotangent.
+    Slopes are those of differences, or of a program that was enclosed, whose `origin` is named."""
 
     rows: Float
     outputs: list[int] | None
     columns: dict[str, Columns] = field(default_factory=dict)
+    origin: str = ""
 
     @classmethod
-    def of_search(cls, search: Search, outputs: list[int]) -> Part:
+    def of_search(cls, search: Search, outputs: list[int], origin: str = "") -> Part:
         """What a search has found, in these outputs; in the cotangent where there are none."""
         size = search.row.size
         rows = np.zeros((len(outputs), size))
         rows[np.arange(len(outputs)), outputs] = 1.0
-        part = cls(rows if outputs else search.row[None], outputs or None)
+        part = cls(rows if outputs else search.row[None], outputs or None, origin=origin)
         for column in search.columns:
             mine = part.columns.setdefault(column.leaf.name, Columns(column.leaf, []))
             if outputs:
@@ -87,7 +89,7 @@ class Part:
             mine.slopes.append(slope)
             mine.alike += column.alike
             mine.looked_at = search.dense.get(column.leaf.name)
-        for columns in part.columns.values():
+        for columns in part.columns.values() if not origin else ():
             columns.whole = search.whole(columns.leaf)
         return part
 
@@ -145,7 +147,9 @@ def judged_part(layer: BoundLayer, part: Part, more: bool, many: int | None = No
     narrow = _gradients(layer.narrow, part)
     wide, again, dtype = _in_other_precisions(layer, part, narrow)
     blocks = {
-        name: _block(columns, wide[name], layer.highest, part.rows, layer.problem.dtype)
+        name: _certified(columns)
+        if part.origin
+        else _block(columns, wide[name], layer.highest, part.rows, layer.problem.dtype)
         for name, columns in part.columns.items()
     }
     if not _is_known(part):
@@ -228,6 +232,21 @@ def _gradients(
     return found
 
 
+def _certified(columns: Columns) -> TruthBlock:
+    assert columns.cost is not None
+    value, error, size = (
+        np.stack(parts, axis=1)
+        for parts in zip(
+            *((s.estimate.value, s.estimate.error, s.steepest) for s in columns.slopes), strict=True
+        )
+    )
+    costs = dict.fromkeys(
+        ("condition", "allowance", "floor"), np.broadcast_to(columns.cost, value.shape)
+    )
+    certified = np.ones(value.shape, np.bool_)
+    return TruthBlock.of(value, error, scale=size, certified=certified, **costs)
+
+
 def _block(columns: Columns, wide: Float, highest: Subject, rows: Float, judged: str) -> TruthBlock:
     own = FORMATS[highest.dtype]
     zeros = np.zeros(wide.shape)
@@ -285,6 +304,7 @@ def _case(
         output=np.zeros(count),
         output_error=np.zeros(count),
         blocks={(mode, name): block for name, block in blocks.items()},
+        origin=part.origin,
     )
     case = layer.case(
         {mode: Projection(part.rows, units)},
@@ -317,7 +337,8 @@ def _as_of_the_whole(
     )
     said = finding.message.partition(": ")[2]
     count = len(finding.entries) + finding.more
-    total = leaf.size if part.outputs is None else leaf.size * part.rows.shape[1]
+    of_products = part.outputs is None or (part.origin and many is not None and many > count)
+    total = leaf.size if of_products else leaf.size * part.rows.shape[1]
     if columns.looked_at is not None:
         wrong, looked = columns.looked_at
         which = f"{wrong} of {looked} entries of the gradient of `{leaf.name}` that were looked at"

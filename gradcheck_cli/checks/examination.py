@@ -17,7 +17,7 @@ from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.checks.failures import modes_of
 from gradcheck_cli.checks.large import Projected
 from gradcheck_cli.checks.layer_case import Gradients
-from gradcheck_cli.checks.lifted import lifted_truth
+from gradcheck_cli.checks.lifted import LiftedTruth, lifted_truth
 from gradcheck_cli.checks.model import Model
 from gradcheck_cli.checks.program_truth import ProgramProducts, ProgramTruth
 from gradcheck_cli.checks.protocol import FIXES, Steps
@@ -244,7 +244,7 @@ class _Examination:
             yield from layer.doubt()
         # what computes something else is compared with what it does compute
         stated = None if other else model
-        exact = None if self._has_own_derivative() else stated or self._lifted(layer)
+        exact = None if self._has_own_derivative() else stated or lifted_truth(layer, self._notes)
         answer = yield from self._against(exact, layer)
         if wrong is None:
             return answer
@@ -256,19 +256,16 @@ class _Examination:
         declared = self._design is not None and self._design.any
         return declared or bool(kinds_of(self._problem.spec.points[self._problem.point]))
 
-    def _lifted(self, layer: BoundLayer) -> ProgramTruth | None:
-        """The forward of the layer as a program; None where it cannot be one, or is too large."""
-        return lifted_truth(layer, self._notes) if is_small(layer.narrow) else None
-
     def _against(self, program: ProgramTruth | None, layer: BoundLayer) -> Steps[LayerAnswer]:
         """Judged against the certified truth of a program, or against differences."""
         examined: Gradients
         if is_small(layer.narrow):
             examined = Whole(layer, program, self._uncast)
-        elif program and "reverse" in self._problem.modes:
+        elif isinstance(program, Model) and "reverse" in self._problem.modes:
             examined = ProgramProducts(layer, program)
         else:
-            return (yield from self._projected(layer))
+            lifted = program if isinstance(program, LiftedTruth) else None
+            return (yield from self._projected(layer, lifted))
         yield from examined.steps()
         self._program = examined.program
         if examined.findings:
@@ -305,9 +302,9 @@ class _Examination:
             self._notes[f"{self._name}: no numbers for its graph: {graph.message}"] = None
         return (graph,) if isinstance(graph, Graph) else ()
 
-    def _projected(self, layer: BoundLayer) -> Steps[LayerAnswer]:
+    def _projected(self, layer: BoundLayer, lifted: LiftedTruth | None) -> Steps[LayerAnswer]:
         """Examines a layer whose Jacobian is too large to be computed."""
-        projected = Projected(layer)
+        projected = Projected(layer, lifted)
         checks, findings = yield from projected.judged()
         self._notes.update(dict.fromkeys(projected.notes))
         findings = self._blamed(findings, projected.traced.get, layer)

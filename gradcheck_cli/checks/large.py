@@ -11,9 +11,12 @@ from functools import partial
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
-from gradcheck_cli.checks.detection_power import Promise
+from gradcheck_cli.checks.detection_power import EntryPromise, Promise
+from gradcheck_cli.checks.enclosed_forward import EnclosedForward
+from gradcheck_cli.checks.enclosed_rows import EnclosedRows
 from gradcheck_cli.checks.entry_block import JudgedPart, Part, judged_part, output_findings_of
 from gradcheck_cli.checks.large_forward import Forward
+from gradcheck_cli.checks.lifted import CONTRADICTED, LiftedTruth, by_differences
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.rounding import Rounding
 from gradcheck_cli.checks.traced_entry import TracedEntry
@@ -21,7 +24,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.report import Check, Finding, Pass, Status
+from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
 from gradcheck_cli.domain.thresholds import (
     ERROR_BITS,
     FIRST_ORDER_SLACK,
@@ -31,6 +34,7 @@ from gradcheck_cli.domain.thresholds import (
 )
 from gradcheck_cli.judge.gate import merged
 from gradcheck_cli.truth.bisect_entries import Search
+from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS, dot
 from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, Probe
@@ -39,6 +43,7 @@ from gradcheck_cli.truth.of_layers import ulp_perturbed
 
 USUAL: Enough = 2.0**-33  # of a product: what bars are where nothing is in the way of long steps
 PART: Step = 0.37  # of a cotangent: no power of two, so that everything is rounded anew
+WIDE = "its bars in float64 are wider than those of differences should be"
 SEARCHES = 4  # that end with nothing but kinks
 STRANGE = 4  # entries without a number that get a difference each
 
@@ -48,6 +53,7 @@ class Projected:
     """The layer of one problem, looked at along random directions."""
 
     layer: BoundLayer
+    lifted: LiftedTruth | None = None
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -68,6 +74,7 @@ class Projected:
         self._moved: dict[int, Moving] = {}  # what did at each look
         self._expected: dict[int, Float] = {}
         self._promise = Promise(self._truth, self._looks)
+        self._enclosed = self._enclosing()
         self._caught: dict[str, float] = {}
         self._searches = 0
         self._source = "confirmed"
@@ -91,8 +98,8 @@ class Projected:
         self._findings += self._of_missing()
         self._findings += self._of_strange()
         if "forward" in problem.modes and layer.narrow.mode != "forward":
-            forward = Forward(layer, self._truth)
-            self._findings += forward.findings(self._looks, self._moved)
+            forward = self._forward_mode()
+            self._findings += forward.findings(self._moved)
             self.notes += forward.notes
             self._forward = forward
         requested = (None, *problem.modes)
@@ -102,6 +109,13 @@ class Projected:
         checks = tuple(self._checks(time.perf_counter() - started))
         return checks, tuple(self._findings)
 
+    def _forward_mode(self) -> Forward:
+        if self._enclosed is None:
+            return Forward(self.layer, self._truth, self._looks)
+        forward = EnclosedForward(self.layer, self._truth, {}, rows=self._enclosed)
+        forward.source = self._source
+        return forward
+
     # Products
 
     def _confirm(self) -> Steps[bool]:
@@ -110,6 +124,10 @@ class Projected:
             return False
         count = self._directions()
         self._sweep(range(count), compare=True)
+        if self._enclosed is not None:
+            sound = yield from self._entry_by_entry(self._enclosed, range(count))
+            if sound is not None:
+                return sound
         first, contradicted = self._truth.at_once(0, self._of(0))
         if first is None and not contradicted:
             # kinks or poles are near some entries: do steps in proportion to each stay clear of
@@ -130,6 +148,57 @@ class Projected:
                 count += 1
                 self._sweep(range(done, count), compare=False)
         return True
+
+    # Entries
+
+    def _enclosing(self) -> EnclosedRows | None:
+        if self.lifted is None:
+            return None
+        try:
+            return EnclosedRows(self.lifted, self._truth)
+        except TooManyNumbers as refusal:
+            self.notes.append(by_differences(self.layer, str(refusal)))
+        return None
+
+    def _entry_by_entry(self, rows: EnclosedRows, numbers: range) -> Steps[bool | None]:
+        """Whether every entry of the products is what is enclosed of it; None where differences
+        must decide."""
+        if "forward" in self.layer.problem.modes:
+            rows.push(numbers)
+        if rows.off:
+            yield from self.layer.doubt()
+        if any(rows.contradicted(off) for off in rows.off):
+            rows.reason = CONTRADICTED
+        promise = EntryPromise(self._truth, rows.limits, self._promise.squares)
+        if not rows.off and not promise.kept(self.layer.problem.power):
+            rows.reason = WIDE
+        if rows.reason:
+            self.notes.append(by_differences(self.layer, rows.reason))
+            self._enclosed = None
+            return None
+        self._promise = promise
+        self._source = f"certified, {rows.origin}"
+        self._moved = dict.fromkeys(numbers, self._truth.moving())
+        return not self._of_entries(rows)
+
+    def _of_entries(self, rows: EnclosedRows) -> bool:
+        """Whether something was found. The first product that is off in a leaf speaks for it."""
+        told: set[str] = set()
+        for off in rows.off:
+            if off.leaf.name in told:
+                continue
+            gradient = self._truth.pulled(self._truth.rows[off.row])
+            search = rows.search(off, gradient)
+            outputs, more = search.rows()
+            part = Part.of_search(search, outputs, rows.origin)
+            columns = part.columns[off.leaf.name]
+            columns.whole, columns.cost = rows.whole(off, gradient), off.cost
+            judged = self._kept(judged_part(self.layer, part, more, off.count))
+            # what is too small for its bar was seen beside others: the promise says so
+            found = [finding for finding in judged if finding.code != Codes.UNDECIDED]
+            told.update({off.leaf.name} if found else ())
+            self._findings += found
+        return bool(told)
 
     def _keep(self, number: int, found: Probe | None) -> None:
         self._looks[number] = found
@@ -157,6 +226,8 @@ class Projected:
             squares = np.zeros(2)
             if compare:
                 self._rounding.off.clear()
+            if compare and self._enclosed is not None:
+                self._enclosed.begin()
             gradients = truth.products_of_rows()
             for k in range(len(truth.rows)):
                 gradient = next(gradients)
@@ -164,6 +235,8 @@ class Projected:
                 for number in numbers:
                     found[number][:, k] = truth.products(gradient, number)
                 squares += truth.squares(gradient)
+                if compare and self._enclosed is not None:
+                    self._enclosed.compare(k, gradient)
                 if compare and self.layer.narrow is not self.layer.highest:
                     self._rounding.compare(k, truth.rows[k], gradient)
                 del gradient  # the next one needs its memory
@@ -353,7 +426,8 @@ class Projected:
     def _passed_by(self, name: str, mode: Mode) -> Iterator[Pass]:
         """By which rules the entries of a leaf pass, each rule once."""
         if self._sound:
-            yield Pass("products", self._leaves[name].size)
+            rule: Rule = "products" if self._enclosed is None else "enclosed"
+            yield Pass(rule, self._leaves[name].size)
         if mode == self.layer.narrow.mode:
             yield from merged([*self._rounding.explained[name], *self._passed[name]])
 
@@ -382,7 +456,9 @@ class Projected:
                     point=self.layer.point,
                     max_ulps=self._rounding.ulps[name] if mode == own and not bad else None,
                     passed_by=() if bad else tuple(self._passed_by(name, mode)),
-                    truth="finite-difference" if name in failed else self._source,
+                    truth="finite-difference"
+                    if name in failed and self._enclosed is None
+                    else self._source,
                     caught=caught.get(name),
                     power=problem.power if caught else None,
                     forward=self._truth.forward,

@@ -30,29 +30,27 @@ State = Literal["checked", "left out", "failed"]
 
 @dataclass
 class Forward:
-    """Forward mode of a layer, whose differences are those of `truth`. `looks` are what was looked
-    at, each with bars that allow for the rounding of forward mode; `notes` say where there is no
-    such mode."""
+    """Forward mode of a layer, whose differences are those of `truth`, `seen` along the directions
+    of these numbers. `looks` are what was looked at, each with bars that allow for the rounding of
+    forward mode; `notes` say where there is no such mode."""
 
     layer: BoundLayer
     truth: Projections
+    seen: Mapping[int, Probe | None]
     state: State = "checked"
+    source = "finite-difference"
     looks: dict[int, Probe | None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def findings(
-        self, looks: Mapping[int, Probe | None], moved: Mapping[int, Moving]
-    ) -> Iterator[Finding]:
-        """What is wrong along the first direction that shows something; `moved` says what moved
-        at each look."""
-        for number, seen in looks.items():
-            if seen is None:
-                continue
-            with self.truth.as_at(moved[number]):
+    def findings(self, moved: Mapping[int, Moving]) -> Iterator[Finding]:
+        """What is wrong along the first direction that shows something; `moved` says by its number
+        what moved along each."""
+        for number, moving in moved.items():
+            with self.truth.as_at(moving):
                 drawn = self.truth.direction(number)
             along = {name: weights for name, weights in drawn.items() if np.any(weights)}
             try:
-                found = list(self._along(number, seen, along))
+                found = list(self._along(number, along))
             except Unsupported as error:
                 yield from self._unsupported(error)
                 return
@@ -64,8 +62,11 @@ class Forward:
                 yield from found
                 return
 
-    def _along(self, number: int, seen: Probe, along: Mapping[str, Float]) -> Iterator[Finding]:
+    def _along(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:
         truth, highest = self.truth, self.truth.subject
+        seen = self.seen[number]
+        if seen is None:
+            return
         pushed = self._pushed(self.layer.narrow, along)
         odd = ~np.isfinite(pushed)
         if np.any(odd):
@@ -188,7 +189,7 @@ class Forward:
 
     def _finding(self, code: str, message: str, name: str | None) -> Finding:
         found = self.layer.finding(code, message, "forward")
-        return replace(found, input=name, truth_source="finite-difference")
+        return replace(found, input=name, truth_source=self.source)
 
     def _unsupported(self, error: Unsupported) -> Iterator[Finding]:
         self.state = "left out"

@@ -31,6 +31,7 @@ Values = Mapping[str, Array]
 
 STIRS = 3  # points a few ulps away, where all is rounded anew
 DRAWS = 2  # of random directions, both ways along each
+CONTRADICTED = "differences of the layer contradict the derivative of the operations that ran"
 NEAR: Step = 2.0**-20  # of every number: what is missing shows beside 2^-50 of rounding
 FAR: Step = 2.0**-8  # about the longest step of a difference
 ALONG = (NEAR, -NEAR, FAR, -FAR)  # an axis
@@ -72,11 +73,11 @@ class LiftedTruth(ProgramTruth):
                 apart = np.abs(value - block.value) > SHOWS * taken.error + block.error
             doubtful = (apart & np.isfinite(taken.error)) | (taken.kind != PointKind.SMOOTH)
             for column in np.flatnonzero(np.any(doubtful & block.certified, axis=0)):
-                if self._departs(name, int(column)):
+                if self.departs(name, int(column)):
                     return False
         return True
 
-    def _departs(self, name: str, column: int) -> bool:
+    def departs(self, name: str, column: int) -> bool:
         """Whether the layer has other values than its program along the axis of one entry."""
         (leaf,) = (leaf for leaf in self._subject.leaves if leaf.name == name)
         axis = np.zeros(leaf.value.shape)

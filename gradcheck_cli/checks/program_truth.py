@@ -23,6 +23,7 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.truth import Documented, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.truth import compute
+from gradcheck_cli.truth.certified.enclosed_products import EnclosedProducts
 from gradcheck_cli.truth.of_layers import projected
 
 ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
@@ -35,7 +36,7 @@ def is_certified(blocks: Iterable[TruthBlock]) -> bool:
 
 class ProgramTruth:
     """The truth about a program over the leaves of a layer, in terms of the leaves. The inputs of
-    `program` are the leaves, by their words (`domain.layer.word_of`), and `constants`."""
+    `program` are the leaves, by their `words` (`domain.layer.word_of`), and `constants`."""
 
     origin = ""  # of the program, where the spec does not state it
 
@@ -82,6 +83,14 @@ class ProgramTruth:
             for named in (HessianBlock(words[block.rows], words[block.columns]),)
         }
         return replace(found, origin=self.origin), blocks
+
+    def products(self) -> EnclosedProducts:
+        """The products of the Jacobian of the layer in the highest precision, by words. Raises
+        TooManyNumbers."""
+        leaves = self.layer.highest.leaves
+        values = {self.words[leaf.name]: np.asarray(leaf.value) for leaf in leaves}
+        moving = tuple(self.words[name] for name in self._moving)
+        return EnclosedProducts(self.program, {**values, **self.constants}, moving)
 
     def _computed(
         self,

@@ -3,7 +3,7 @@ those in the highest precision than rounding explains."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -28,6 +28,11 @@ from gradcheck_cli.truth.weighing import move_of, without_digits
 
 STIR: Step = 0.94  # of the bits stay: a few ulps, which round everything on the way anew
 KEPT = 32  # entries of one product that are judged: the ones that are off most
+
+
+def few_ulps(dtype: str) -> float:
+    """The part of itself by which a number moves to have everything on the way rounded anew."""
+    return float(2.0 ** -round(STIR * FORMATS[dtype].bits))
 
 
 @dataclass
@@ -138,7 +143,7 @@ class Rounding:
     def _noise(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
         """How far the rounding of the highest precision moves row @ J: the largest change of
         STIRRED, when every number moves by a few ulps."""
-        move = 2.0 ** -round(STIR * FORMATS[self._truth.subject.dtype].bits)
+        move = few_ulps(self._truth.subject.dtype)
         draws = [self._changes(k, row, wide, move, 1 + draw) for draw in range(STIRRED)]
         return {name: np.max([draw[name] for draw in draws], axis=0) for name in wide}
 
@@ -156,19 +161,33 @@ class Rounding:
         """How far row @ J is from `wide` when every number has moved by this part of itself: each
         entry by itself, and the leaf at large, because one move along random signs may leave an
         entry where it was."""
-        truth = self._truth
-        rng = np.random.default_rng([self._problem.seed, 19, k, draw])
-        values = {leaf.name: stirred(leaf, move, rng) for leaf in truth.leaves}
-        there = truth.pulled(row * (1 + move * signs(rng, row.shape)), values)
-        changes = {}
-        for name, right in wide.items():
-            moved = there[name]
-            if right is None or moved is None:
-                changes[name] = np.zeros(self._leaves[name].size)
-                continue
-            with np.errstate(all="ignore"):
-                found = np.abs(moved - right)
-            found[~np.isfinite(found)] = 0.0
-            found += float(np.sqrt(np.mean(found**2)))
-            changes[name] = found
-        return changes
+        changes = changes_of_row(self._truth, row, wide, move, [self._problem.seed, 19, k, draw])
+        return {
+            name: found + float(np.sqrt(np.mean(found**2))) if found.size else found
+            for name, found in changes.items()
+        }
+
+
+def changes_of_row(
+    truth: Projections,
+    row: Float,
+    gradient: Mapping[str, Float | None],
+    move: float,
+    seed: Sequence[int],
+) -> dict[str, Float]:
+    """How far row @ J is from the `gradient` that it is here, when every number has moved by this
+    part of itself; by leaf, (n,)."""
+    rng = np.random.default_rng(seed)
+    values = {leaf.name: stirred(leaf, move, rng) for leaf in truth.leaves}
+    there = truth.pulled(row * (1 + move * signs(rng, row.shape)), values)
+    changes = {}
+    for leaf in truth.leaves:
+        here, moved = gradient[leaf.name], there[leaf.name]
+        if here is None or moved is None:
+            changes[leaf.name] = np.zeros(leaf.size)
+            continue
+        with np.errstate(all="ignore"):
+            found = np.abs(moved - here)
+        found[~np.isfinite(found)] = 0.0
+        changes[leaf.name] = found
+    return changes

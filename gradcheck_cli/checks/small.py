@@ -12,7 +12,7 @@ from gradcheck_cli.checks.admissible import Admissible
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.bounds import with_guards
 from gradcheck_cli.checks.layer_case import Evaluations, Gradients
-from gradcheck_cli.checks.lifted import LiftedTruth, by_differences
+from gradcheck_cli.checks.lifted import CONTRADICTED, LiftedTruth, by_differences
 from gradcheck_cli.checks.program_truth import ProgramTruth
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.shape import moving_size, output_shape, output_size
@@ -31,8 +31,6 @@ PASSES = 64  # backward, for a whole Jacobian
 CAST = (
     "the layer computes in float32 internally: its float64 gradient is judged at float32 precision"
 )
-
-CONTRADICTED = "differences of the layer contradict the derivative of the operations that ran"
 
 
 def is_small(subject: Subject) -> bool:

@@ -182,6 +182,7 @@ Rule = Literal[
     "no gradient",
     "approximation",
     "products",
+    "enclosed",
     "path",
     "none",
 ]

@@ -39,7 +39,7 @@ checks, judge, truth. Used by: checks, judge, truth."""
 
 HIDDEN_ULPS: Final = FEW_ULPS * FIRST_ORDER_SLACK
 """ulps of the largest entry of a row or column: what a few operations at that size cost, those that
-an entry may be off by itself times what first order leaves out. Used by: judge."""
+an entry may be off by itself times what first order leaves out. Used by: checks, judge."""
 
 SAME_ERROR: Final = 0.25
 """Part of an error. One that does not care for precision changes by no more than this from one
@@ -76,8 +76,8 @@ note. Every defect that was seen in the wild lost more than half. Used by: check
 judge."""
 
 DECIDABLE: Final = 0.5
-"""Part of the dtype's bits that may be unknown in the truth, or nothing is decided. Used by: judge.
-Used by: judge."""
+"""Part of the dtype's bits that may be unknown in the truth, or nothing is decided. Used by: judge,
+truth."""
 
 A_DIGIT: Final = 0.25
 """Part of the truth. An error bar below it leaves the sign and the first digit; above it, nothing
@@ -160,7 +160,7 @@ at 1.41 and 1.59. Used by: truth."""
 SAME_STEP: Final = 2.0**-26
 """Part of the largest number of a result. An operation whose rows agree with what it gave to half
 of float64's digits is that operation; its own rounding may be larger than theirs. Used by: checks,
-engines."""
+engines, truth."""
 
 LIFTED_NOISE: Final = 16.0
 """Times the largest difference that was seen when all is rounded anew: between a layer and its

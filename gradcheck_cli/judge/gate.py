@@ -83,6 +83,7 @@ RULES: Mapping[Rule, Allowing] = {
         "a difference quotient was requested", codes=(Codes.DIFFERENCE_ERROR,)
     ),
     "products": Allowing("random products agree with differences of the output"),
+    "enclosed": Allowing("random products agree with what is enclosed of them"),
     "path": Allowing("what rounding does to a training path"),
     "none": Allowing("no rule allows it", 0.0),
 }

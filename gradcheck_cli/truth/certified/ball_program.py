@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Program
+from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Node, Program
 from gradcheck_cli.domain.thresholds import SAME_STEP, Cost
 from gradcheck_cli.truth.certified.ties import Ties, at_a_kink, tied_elements, with_unknown
 from gradcheck_cli.truth.plain import constant, inlined, moving
@@ -29,7 +29,7 @@ class BallProgram:
         self.program: Program = request.program if stated else inlined(request.program)
         self.wrt = request.wrt
         still = set(range(len(self.program.nodes))) - moving(self.program, request.wrt)
-        self._nodes = _Nodes(self.program, FORMATS[request.dtype], still)
+        self._nodes = Nodes(self.program, FORMATS[request.dtype], still)
         self._given: dict[str, Any] = {}
         for name in self.program.inputs:
             value = np.asarray(request.values[name])
@@ -65,7 +65,7 @@ def exact_nodes(program: Program, values: Mapping[str, Array], dtype: str) -> li
     inputs = [exactly(x) if x.dtype.kind == "f" else x for x in arrays]
     try:
         with precision(NODES_BITS):
-            found = _Nodes(every, FORMATS[dtype]).outputs(inputs)
+            found = Nodes(every, FORMATS[dtype]).outputs(inputs)
             return [_known(x) if isinstance(x, Ball) else x for x in found]
     except (NotInBalls, Undecided):
         return None
@@ -79,11 +79,10 @@ def _known(balls: Any) -> Array:
     return np.where(narrow, middle, np.nan)
 
 
-class _Nodes:
+class Nodes:
     """The nodes of a program on balls. A tie at those that stand `still` is none."""
 
     def __init__(self, program: Program, fmt: FloatFormat, still: Container[int] = ()) -> None:
-        from reference_engine.arithmetic.balls import exactly
         from reference_engine.traced import ROWS
 
         self._program = program
@@ -93,18 +92,31 @@ class _Nodes:
         for index, node in enumerate(program.nodes):
             if node.op == CONSTANT:
                 value = constant(node, fmt)
-                self._template[index] = exactly(value) if node.kind == "float" else value
+                self._template[index] = self.exactly(value) if node.kind == "float" else value
             elif node.op != INPUT:
                 call = ROWS[node.op] if node.custom is None else _stated(node.custom, fmt)
                 self._calls.append((index, call))
+
+    def exactly(self, value: Any) -> Any:
+        """A number or an array as balls of radius 0."""
+        from reference_engine.arithmetic.balls import exactly
+
+        return exactly(value)
+
+    def watched(self, still: bool, noted: bool) -> AbstractContextManager[set[str]]:
+        """Around a call; ties that it meets are `noted`."""
+        from reference_engine.arithmetic.ball_choices import noting_ties
+
+        return noting_ties() if noted else nullcontext(set())
+
+    def moved(self, node: Node, value: Any) -> None:
+        """Looks at the value of a node that moves."""
 
     def outputs(
         self, inputs: Iterable[Any], ties: Ties | None = None, unknown: bool = False
     ) -> list[Any]:
         """One array an output, None where the program has none, of one array an input. Nodes on a
         tie are noted in `ties`, or, where that is known, get an `unknown` derivative."""
-        from reference_engine.arithmetic.ball_choices import noting_ties
-        from reference_engine.arithmetic.balls import exactly
         from reference_engine.traced import Traced
 
         program, slots = self._program, self._template.copy()
@@ -117,15 +129,14 @@ class _Nodes:
                 if wanted == "float" and not isinstance(args[k], Traced):
                     whole = node.op == "power" and k == 1 and np.ndim(args[k]) == 0
                     # the rule for a whole exponent is shorter
-                    args[k] = int(args[k]) if whole else exactly(args[k])
+                    args[k] = int(args[k]) if whole else self.exactly(args[k])
             # a tie between numbers that do not move (a mask of zeros and ones) is none
-            noted = index in self._still or ties is not None
-            noting: AbstractContextManager[set[str]] = (
-                noting_ties() if noted else nullcontext(set())
-            )
-            with noting as met:
+            still = index in self._still
+            with self.watched(still, still or ties is not None) as met:
                 slots[index] = call(*args, **node.keywords)
-            if ties is None or index in self._still:
+            if not still:
+                self.moved(node, slots[index])
+            if ties is None or still:
                 continue
             if unknown:
                 if index in ties:
@@ -140,8 +151,8 @@ def _stated(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., Any]:
     """The function, with the derivative that the user states."""
     from reference_engine.custom import custom_gradient
 
-    forward, vjp = _Nodes(custom.forward, fmt), _Nodes(custom.vjp, fmt)
-    jvp = None if custom.jvp is None else _Nodes(custom.jvp, fmt)
+    forward, vjp = Nodes(custom.forward, fmt), Nodes(custom.vjp, fmt)
+    jvp = None if custom.jvp is None else Nodes(custom.jvp, fmt)
 
     def called(*args: Any) -> Any:
         (output,) = forward.outputs(args)

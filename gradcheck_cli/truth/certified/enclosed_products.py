@@ -1,0 +1,164 @@
+"""Products of the Jacobian of a large program, enclosed: cotangent @ J and J @ tangent, in balls of
+float64 that whole arrays are computed in at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.program import Node, Program
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.thresholds import DECIDABLE
+from gradcheck_cli.truth.certified.ball_program import Nodes
+from gradcheck_cli.truth.plain import inlined, moving
+
+MOST_NUMBERS = 2**23
+"""Of all nodes together, inputs included: each is a midpoint and a radius, which the tape keeps, so
+that these take 128 MiB, and a pass back over them a second."""
+
+MOST_SINGLY = 2**17
+"""Numbers of all products together that rows without an enclosure for whole arrays take and give.
+Each takes a microsecond to a dozen in Arb, where one in an array takes 50 nanoseconds: these are a
+second together."""
+
+
+class TooManyNumbers(Exception):
+    """Enclosing the program would take too long. The message says why."""
+
+
+class _FloatNodes(Nodes):
+    """The nodes of a program on float balls."""
+
+    def exactly(self, value: Any) -> Any:
+        from reference_engine.arithmetic.float_balls import exactly_floats
+
+        return exactly_floats(value)
+
+    def watched(self, still: bool, noted: bool) -> AbstractContextManager[set[str]]:
+        from reference_engine.arithmetic.float_balls import standing
+
+        return standing() if still else nullcontext(set())
+
+    def moved(self, node: Node, value: Any) -> None:
+        """Raises Undecided on a jump."""
+        from reference_engine.arithmetic.arbs import Undecided
+        from reference_engine.arithmetic.float_balls import Doubtful, FloatBall
+        from reference_engine.traced import Traced
+
+        bottom = value
+        while isinstance(bottom, Traced) and not isinstance(bottom, (Doubtful, FloatBall)):
+            bottom = bottom.value
+        jumps = node.op == "sign" and isinstance(bottom, FloatBall) and np.any(bottom.radii != 0)
+        if isinstance(bottom, Doubtful) or jumps:
+            raise Undecided("an operation stands on a jump")
+
+
+@dataclass(frozen=True, slots=True)
+class EnclosedArray:
+    """Numbers with a bound of their error: the exact ones are within `radius` of `value`. Nothing
+    is known where the radius is not finite."""
+
+    value: Array
+    radius: Array
+
+    def is_narrow(self, natural: Array) -> Array:
+        """Whether the radii say enough, beside the numbers or beside their `natural` size."""
+        digits = DECIDABLE * FORMATS["float64"].bits
+        with np.errstate(all="ignore"):
+            return np.asarray(self.radius <= 2.0**-digits * np.fmax(np.abs(self.value), natural))
+
+
+class EnclosedProducts:
+    """The products of a program with constants of float64 at `values`, by inputs of `wrt`. The run
+    is recorded once, for all cotangents.
+
+    Raises TooManyNumbers. Its methods raise Undecided where the program stands on a jump or an
+    operation cannot tell which of two numbers is larger, and NotInBalls.
+    """
+
+    def __init__(self, program: Program, values: Mapping[str, Array], wrt: tuple[str, ...]) -> None:
+        from reference_engine.arithmetic.float_balls import Singly
+
+        self._program = inlined(program)
+        moves = moving(self._program, wrt)
+        if sum(math.prod(self._program.nodes[i].shape) for i in moves) > MOST_NUMBERS:
+            raise TooManyNumbers(f"it computes more than {MOST_NUMBERS} numbers")
+        still = set(range(len(self._program.nodes))) - moves
+        self._nodes = _FloatNodes(self._program, FORMATS["float64"], still)
+        self._singly = Singly(MOST_SINGLY)
+        self._values = values
+        self._wrt = wrt
+        self._recorded: tuple[dict[str, Any], Any] | None = None
+
+    def pulled(self, cotangent: Array) -> dict[str, EnclosedArray]:
+        """cotangent @ J by input, each (n,)."""
+        from reference_engine.arithmetic.float_balls import exactly_floats
+        from reference_engine.tape import pull_back
+
+        with np.errstate(all="ignore"), self._singly:
+            variables, y = self._run_recorded()
+            seed = exactly_floats(np.reshape(cotangent, y.shape))
+            reached = pull_back([(y, seed)], list(variables.values()))
+            return {
+                name: _flat(reached.get(variable.record), variable.size)
+                for name, variable in variables.items()
+            }
+
+    def pushed(self, tangents: Mapping[str, Array]) -> EnclosedArray:
+        """J @ tangent, (m,); inputs without a tangent do not move."""
+        from reference_engine.arithmetic.float_balls import exactly_floats
+        from reference_engine.dual import Dual
+        from reference_engine.traced import new_level
+
+        with np.errstate(all="ignore"), self._singly:
+            level = new_level()
+            duals = {
+                name: Dual(
+                    level,
+                    exactly_floats(self._values[name]),
+                    exactly_floats(np.reshape(tangent, np.shape(self._values[name]))),
+                )
+                for name, tangent in tangents.items()
+            }
+            y = self._run(duals)
+            pushed = y.tangent if isinstance(y, Dual) and y.level == level else None
+            return _flat(pushed, y.size)
+
+    def _run_recorded(self) -> tuple[dict[str, Any], Any]:
+        from reference_engine.arithmetic.float_balls import exactly_floats
+        from reference_engine.tape import Node
+        from reference_engine.traced import new_level
+
+        if self._recorded is None:
+            level = new_level()
+            variables = {
+                name: Node(level, exactly_floats(self._values[name])) for name in self._wrt
+            }
+            self._recorded = variables, self._run(variables)
+        return self._recorded
+
+    def _run(self, moved: Mapping[str, Any]) -> Any:
+        from reference_engine.arithmetic.float_balls import exactly_floats
+
+        def given(name: str) -> Any:
+            if name in moved:
+                return moved[name]
+            value = np.asarray(self._values[name])
+            return exactly_floats(value) if value.dtype.kind == "f" else value
+
+        (output,) = self._nodes.outputs(map(given, self._program.inputs))
+        return output
+
+
+def _flat(found: Any, size: int) -> EnclosedArray:
+    if found is None:
+        return EnclosedArray(np.zeros(size), np.zeros(size))
+    from reference_engine.arithmetic.float_balls import as_float_ball
+
+    ball = as_float_ball(found)
+    return EnclosedArray(ball.value.reshape(-1), ball.radii.reshape(-1))

@@ -1,0 +1,209 @@
+"""Float balls: whole arrays of float64 midpoints with float64 radii.
+
+Each result holds the exact result for every choice of numbers in the balls that went in, as those
+of `balls` do, at some ten times the cost of plain float64, and with its 53 bits. (Rump, Fast and
+parallel interval arithmetic, BIT 39, 1999: products of matrices by midpoint and radius.)
+
+A radius is a float64 that was rounded to nearest a few times; `GROWN` makes up for that. A radius
+that is no number holds anything. Where the order of two balls is open, a comparison is `Doubtful`,
+and `where` holds both of its branches: a derivative on a kink holds those of both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reference_engine.arithmetic.arbs import NotInBalls, Undecided
+from reference_engine.arithmetic.arbs import precision as at_precision
+from reference_engine.arithmetic.balls import BALL_LEVEL, Ball
+from reference_engine.arithmetic.constants import Constant
+from reference_engine.traced import Traced, Value
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+UNIT = 2.0**-53
+GROWN = 1 + 32 * UNIT  # a radius is computed in less than 30 operations
+TINY = 2.0**-960  # more than what underflows, and still normal after some products
+BITS = 80  # of the balls that stand in where a row has no float enclosure
+
+_ties_matter: ContextVar[bool] = ContextVar("whether equal numbers are a tie", default=True)
+
+
+class standing:
+    """Inside the block, numbers are compared that do not move: where two are equal is no tie."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> set[str]:
+        self._token = _ties_matter.set(False)
+        return set()
+
+    def __exit__(self, *raised: object) -> None:
+        _ties_matter.reset(self._token)
+
+
+ties_matter = _ties_matter.get
+"""Whether two equal numbers are a tie, whose order a move of either decides."""
+
+
+class Singly:
+    """Inside the blocks, so many numbers may go through enclosures of single numbers `left`."""
+
+    __slots__ = ("_token", "left")
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __enter__(self) -> None:
+        self._token = _singly.set(self)
+
+    def __exit__(self, *raised: object) -> None:
+        _singly.reset(self._token)
+
+    def take(self, row: str, count: int) -> None:
+        """Raises NotInBalls where no more are left."""
+        self.left -= count
+        if self.left < 0:
+            raise NotInBalls(row, "too many numbers would be enclosed one by one")
+
+
+_singly: ContextVar[Singly | None] = ContextVar("enclosures of single numbers", default=None)
+
+
+class FloatBall(Traced):
+    """An array of balls: `value` (float64) and `radius`, an array of its shape or None for 0.
+    `chosen`: each element is one of an array that it was chosen from, and equal to that alone."""
+
+    __slots__ = ("chosen", "radius")
+
+    def __init__(self, value: Floats, radius: Floats | None, chosen: bool = False) -> None:
+        self.level = BALL_LEVEL  # type: ignore[assignment]
+        self.value = value
+        self.radius = radius
+        self.chosen = chosen
+
+    def __repr__(self) -> str:
+        return f"FloatBall({self.value} ± {0.0 if self.radius is None else self.radius})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise TypeError("a ball is no number: its radius would be lost")
+
+    @property
+    def radii(self) -> Floats:
+        """The radii, zeros included."""
+        return np.zeros(self.shape) if self.radius is None else self.radius
+
+    @property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """The least and the largest number of each ball, or numbers beyond those."""
+        if self.radius is None:
+            return self.value, self.value
+        reach = self.radius * GROWN
+        low, high = self.value - reach, self.value + reach
+        return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+
+    def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
+        """The operation on balls. Raises Undecided and NotInBalls."""
+        from reference_engine.arithmetic.float_enclosures import FLOAT_ENCLOSURES
+
+        if op.family == "custom":
+            return op.raw(*args)
+        found = FLOAT_ENCLOSURES.get(op.name)
+        if found is None or any(isinstance(x, Doubtful) for x in args):
+            return by_balls(op, args, keywords)
+        return found(*args, **keywords)
+
+
+class Doubtful(Traced):
+    """An array of comparisons: `value` (bool) where they are decided, and where there is `doubt`,
+    what it would be by the midpoints."""
+
+    __slots__ = ("doubt",)
+
+    def __init__(self, value: Mask, doubt: Mask) -> None:
+        self.level = BALL_LEVEL  # type: ignore[assignment]
+        self.value = value
+        self.doubt = doubt
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise Undecided("two balls overlap")
+
+    def __bool__(self) -> bool:
+        raise Undecided("two balls overlap")
+
+    def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
+        """The operations on comparisons that leave doubts where they were; raises Undecided for any
+        other."""
+        from reference_engine.arithmetic.float_choices import OF_DOUBTFUL
+
+        found = OF_DOUBTFUL.get(op.name)
+        if found is None:
+            raise Undecided("two balls overlap")
+        return found(*args, **keywords)
+
+
+def exactly_floats(values: Any) -> FloatBall:
+    """The numbers of a float, int or boolean array as balls of radius 0."""
+    return FloatBall(np.asarray(values, np.float64), None)
+
+
+def as_float_ball(x: Value) -> FloatBall:
+    """A ball as it is; a number or an array exactly, or enclosed where no float64 is it."""
+    if isinstance(x, FloatBall):
+        return x
+    if isinstance(x, Constant):
+        return of_balls(np.array(x.ball(), dtype=object))
+    return exactly_floats(x)
+
+
+def enclosed(value: Any, radius: Any) -> FloatBall:
+    """A result that was rounded once: of its midpoint, and of all that went into its radius."""
+    grown = (radius + UNIT * np.abs(value)) * GROWN
+    return FloatBall(np.asarray(value), np.asarray(grown))
+
+
+def of_balls(balls: Any) -> FloatBall:
+    """Balls of any precision as float balls."""
+    from reference_engine.arithmetic.balls import midpoints, radii
+
+    values = midpoints(Ball(balls))
+    with np.errstate(all="ignore"):
+        return FloatBall(values, (radii(Ball(balls)) + 2 * UNIT * np.abs(values) + TINY) * GROWN)
+
+
+def _as_ball(x: FloatBall) -> Ball:
+    from flint import arb
+
+    if x.radius is None:
+        from reference_engine.arithmetic.balls import exactly
+
+        return exactly(x.value)
+    pairs = zip(x.value.ravel().tolist(), x.radius.ravel().tolist(), strict=True)
+    made = np.empty(x.value.size, dtype=object)
+    made[:] = [arb(m, r) if np.isfinite(r) else arb.nan() for m, r in pairs]
+    return Ball(made.reshape(x.shape))
+
+
+def by_balls(op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
+    """By the enclosure of the row on balls. Raises Undecided at a tie, which that would pass."""
+    from reference_engine.arithmetic.ball_choices import noting_ties
+
+    limit = _singly.get()
+    if limit is not None:
+        limit.take(op.name, sum(x.size for x in args if isinstance(x, FloatBall)))
+    given = [_as_ball(x) if isinstance(x, FloatBall) else x for x in args]
+    watched: AbstractContextManager[set[str]] = (
+        noting_ties() if ties_matter() else nullcontext(set())
+    )
+    with at_precision(BITS), watched as met:
+        found = op(*given, **keywords)
+    if met:
+        raise Undecided("an operation stands on a kink, a tie or a jump")
+    return of_balls(found.value) if isinstance(found, Ball) else found

@@ -1,0 +1,228 @@
+"""Comparisons of float balls, and the rows that choose by them.
+
+Two balls are equal for sure where one was chosen from an array and has the very numbers of an
+element. Where an order is open, so is what was chosen: a derivative there holds those of all sides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from reference_engine.arithmetic.float_balls import (
+    GROWN,
+    TINY,
+    UNIT,
+    Doubtful,
+    FloatBall,
+    Mask,
+    as_float_ball,
+    ties_matter,
+)
+from reference_engine.arithmetic.float_functions import multiply, negative
+from reference_engine.rules import axes_of
+from reference_engine.traced import Value
+
+
+def _compared(a: Value, b: Value) -> tuple[Mask, Mask]:
+    """Where a < b and where a > b, whatever numbers of the balls they are."""
+    a, b = as_float_ball(a), as_float_ball(b)
+    (low_a, high_a), (low_b, high_b) = a.bounds, b.bounds
+    return np.less(high_a, low_b), np.greater(low_a, high_b)
+
+
+def _exact(a: Value, b: Value) -> bool:
+    return as_float_ball(a).radius is None and as_float_ball(b).radius is None
+
+
+def _decided(value: Mask, doubt: Mask) -> Any:
+    return Doubtful(np.asarray(value), doubt) if np.any(doubt) else np.asarray(value)
+
+
+def comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def value(a: Value, b: Value) -> Any:
+        less, greater = _compared(a, b)
+        by_midpoints = function(as_float_ball(a).value, as_float_ball(b).value)
+        open_ = ~(less | greater)
+        if not ties_matter() and _exact(a, b):
+            open_ = np.zeros_like(open_)
+        return _decided(by_midpoints, np.asarray(open_))
+
+    return value
+
+
+def _equal(a: Value, b: Value) -> Any:
+    """An element is equal to what was chosen and has its very numbers."""
+    a, b = as_float_ball(a), as_float_ball(b)
+    less, greater = _compared(a, b)
+    same = (a.value == b.value) & (a.radii == b.radii)
+    known = a.chosen or b.chosen or (not ties_matter() and _exact(a, b))
+    doubt = ~(less | greater) & ~(same if known else np.False_)
+    return _decided(same, np.asarray(doubt))
+
+
+def _not(x: Any) -> Any:
+    return Doubtful(~x.value, x.doubt) if isinstance(x, Doubtful) else ~_truths(x)
+
+
+def _truths(x: Any) -> Any:
+    if isinstance(x, FloatBall):
+        return _not(_equal(x, 0.0))
+    return np.asarray(x).astype(np.bool_)
+
+
+def _doubt(x: Any) -> Any:
+    return x.doubt if isinstance(x, Doubtful) else np.False_
+
+
+def _plain(x: Any) -> Any:
+    return x.value if isinstance(x, Doubtful) else x
+
+
+def _logical(function: Callable[[Any, Any], Any], settles: bool) -> Callable[..., Any]:
+    """`settles`: the value of either that decides, whatever the other is."""
+
+    def value(a: Any, b: Any) -> Any:
+        a, b = truths_of(a), truths_of(b)
+        settled = (~_doubt(a) & (_plain(a) == settles)) | (~_doubt(b) & (_plain(b) == settles))
+        doubt = (_doubt(a) | _doubt(b)) & ~settled
+        return _decided(function(_plain(a), _plain(b)), np.asarray(doubt))
+
+    return value
+
+
+def truths_of(x: Any) -> Any:
+    return x if isinstance(x, Doubtful) else _truths(x)
+
+
+def _where(condition: Any, a: Value, b: Value) -> FloatBall:
+    condition = truths_of(condition)
+    a, b = as_float_ball(a), as_float_ball(b)
+    chosen = _plain(condition)
+    value = np.where(chosen, a.value, b.value)
+    doubt = _doubt(condition)
+    if a.radius is None and b.radius is None and not np.any(doubt):
+        return FloatBall(value, None)
+    radius = np.where(chosen, a.radii, b.radii)
+    if np.any(doubt):
+        hull = _hull(a, b)
+        value, radius = np.where(doubt, hull.value, value), np.where(doubt, hull.radii, radius)
+    return FloatBall(value, np.broadcast_to(radius, value.shape))
+
+
+def _hull(a: FloatBall, b: FloatBall) -> FloatBall:
+    """Balls that hold both."""
+    (low_a, high_a), (low_b, high_b) = a.bounds, b.bounds
+    return between(np.minimum(low_a, low_b), np.maximum(high_a, high_b))
+
+
+def between(low: Any, high: Any) -> FloatBall:
+    """All between two bounds."""
+    middle = low / 2 + high / 2
+    return FloatBall(middle, (np.fmax(high - middle, middle - low) + TINY) * GROWN)
+
+
+def _sign(x: Value) -> FloatBall:
+    x = as_float_ball(x)
+    less, greater = _compared(x, 0.0)
+    zero = (x.value == 0) & (x.radius is None) & (not ties_matter())
+    open_ = ~(less | greater | zero)
+    return FloatBall(np.sign(np.where(open_, 0.0, x.value)), np.where(open_, 1.0, 0.0))
+
+
+def _larger(a: Value, b: Value) -> FloatBall:
+    """The larger one; where their order is open, all that it may be."""
+    a, b = as_float_ball(a), as_float_ball(b)
+    less, greater = _compared(a, b)
+    (low_a, high_a), (low_b, high_b) = a.bounds, b.bounds
+    open_ = between(np.maximum(low_a, low_b), np.maximum(high_a, high_b))
+    value = np.where(greater, a.value, np.where(less, b.value, open_.value))
+    radius = np.where(greater, a.radii, np.where(less, b.radii, open_.radii))
+    return FloatBall(value, radius)
+
+
+def _smaller(a: Value, b: Value) -> FloatBall:
+    return negative(_larger(negative(a), negative(b)))
+
+
+def _clip(x: Value, min: Any = None, max: Any = None) -> FloatBall:
+    x = x if min is None else _larger(x, min)
+    return as_float_ball(x if max is None else _smaller(x, max))
+
+
+def _leaky(x: Value, negative_slope: float = 0.01) -> FloatBall:
+    return _where(comparison(np.greater)(x, 0.0), x, multiply(negative_slope, x))
+
+
+def largest(x: Value, axis: Any = None, keepdims: bool = False) -> FloatBall:
+    """The one whose lower bound is above all others; where there is none, all that it may be, in
+    numbers that no element has."""
+    x = as_float_ball(x)
+    axes = axes_of(axis, x.ndim)
+    last = tuple(range(x.ndim - len(axes), x.ndim))
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    rows = tuple(i for i in range(x.ndim) if i not in axes)
+    flat = (math.prod(x.shape[i] for i in rows), math.prod(x.shape[i] for i in axes))
+
+    def lines(y: Any) -> Any:
+        return np.moveaxis(y, axes, last).reshape(flat)
+
+    values, radii = lines(x.value), lines(x.radii)
+    low, high = (lines(bound) for bound in x.bounds)
+    best = np.argmax(values, axis=1)[:, None]
+    others = high.copy()
+    np.put_along_axis(others, best, -np.inf, axis=1)
+    alone = np.take_along_axis(low, best, axis=1)[:, 0] > np.max(others, axis=1)
+    open_ = between(np.max(low, axis=1), np.max(high, axis=1))
+    own, reach = (np.take_along_axis(part, best, axis=1)[:, 0] for part in (values, radii))
+    shape = kept if keepdims else tuple(x.shape[i] for i in rows)
+    value = np.where(alone, own, open_.value).reshape(shape)
+    radius = np.where(alone, reach, open_.radii + np.abs(open_.value) * UNIT + TINY).reshape(shape)
+    return FloatBall(value, radius, chosen=True)
+
+
+def least(x: Value, axis: Any = None, keepdims: bool = False) -> FloatBall:
+    found = largest(negative(x), axis, keepdims)
+    return FloatBall(-found.value, found.radius, chosen=True)
+
+
+def _number_of(x: Doubtful, axis: Any = None, keepdims: bool = False) -> FloatBall:
+    """How often it is true, and at least once: rules count the elements that attain an extreme."""
+    axes = axes_of(axis, x.ndim)
+
+    def count(mask: Mask) -> Any:
+        return np.sum(mask, axis=axes, keepdims=keepdims, dtype=np.float64)
+
+    return between(np.fmax(count(x.value & ~x.doubt), 1.0), np.fmax(count(x.value | x.doubt), 1.0))
+
+
+CHOICES: dict[str, Callable[..., Any]] = {
+    "sign": _sign,
+    "relu": lambda x: _larger(x, 0.0),
+    "leaky_relu": _leaky,
+    "maximum": _larger,
+    "minimum": _smaller,
+    "clip": _clip,
+    "hardtanh": lambda x, min=-1.0, max=1.0: _clip(x, min, max),
+    "max": largest,
+    "min": least,
+    "where": _where,
+    "less": comparison(np.less),
+    "less_equal": comparison(np.less_equal),
+    "greater": comparison(np.greater),
+    "greater_equal": comparison(np.greater_equal),
+    "equal": _equal,
+    "not_equal": lambda a, b: _not(_equal(a, b)),
+    "logical_and": _logical(np.logical_and, False),
+    "logical_or": _logical(np.logical_or, True),
+    "logical_not": lambda x: _not(truths_of(x)),
+}
+
+OF_DOUBTFUL: dict[str, Callable[..., Any]] = {
+    **{name: CHOICES[name] for name in ("where", "logical_and", "logical_or", "logical_not")},
+    "sum": _number_of,
+}
+"""The rows that take comparisons of which some are open."""
