@@ -18,27 +18,33 @@ def reason_lines(group: Sequence[Finding], style: Style) -> list[Text]:
     caused = [finding for finding in group if finding.cause and finding.cause.story]
     if not caused:
         return []
-    lines = labelled("why", _story(caused, group), style)
+    lines = labelled("why", _story(group), style)
     lines += labelled("cause", _cause_text(caused, group), style)
     if style.verbose:
         lines += _meanings(group, style)
     return lines
 
 
-def _story(caused: Sequence[Finding], group: Sequence[Finding]) -> str:
-    """The first story that no other one says too, and goes on from there."""
+def stories_of(group: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """What happened in numbers, with the findings of which it is said. What another story says too,
+    and goes on from there, is left out."""
     stories: dict[str, list[Finding]] = {}
-    for finding in caused:
-        assert finding.cause is not None
-        stories.setdefault(finding.cause.story, []).append(finding)
-    whole = [
-        story
-        for story in stories
+    for finding in group:
+        if finding.cause and finding.cause.story:
+            stories.setdefault(finding.cause.story, []).append(finding)
+    return {
+        story: members
+        for story, members in stories.items()
         if not any(other != story and other.startswith(story) for other in stories)
-    ]
-    if len(whole) == 1:
-        return whole[0]
-    return f"in {described(stories[whole[0]], among=group)}: {whole[0]} (-v shows all)"
+    }
+
+
+def _story(group: Sequence[Finding]) -> str:
+    """The first of the stories."""
+    (story, members), *others = stories_of(group).items()
+    if not others:
+        return story
+    return f"in {described(members, among=group)}: {story} (-v shows all)"
 
 
 def _cause_text(caused: Sequence[Finding], group: Sequence[Finding]) -> str:

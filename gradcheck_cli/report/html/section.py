@@ -24,7 +24,7 @@ from gradcheck_cli.report.groups import described, detail_of, grouped
 from gradcheck_cli.report.html.heat_map import heat_map, legend, level
 from gradcheck_cli.report.html.scatter import scatter
 from gradcheck_cli.report.numbers import FEW, PRECISION, significant, small_or_relative
-from gradcheck_cli.report.reasons import reason_lines
+from gradcheck_cli.report.reasons import reason_lines, stories_of
 from gradcheck_cli.report.status import mark_of, quality_of
 from gradcheck_cli.report.style import Style, unlabelled
 from gradcheck_cli.report.values import depth
@@ -99,7 +99,9 @@ def _finding(group: Sequence[Finding], result: SpecResult) -> dict[str, Any]:
     source, span = finding_place(first, result)
     axes = depth(result.readings[0].output) if result.readings else 0
     labelled = [("pattern", first.pattern)] if first.pattern else []
-    labelled += unlabelled(reason_lines(group, STYLE))
+    first_story, *stories = _stories(group) or [""]
+    labelled += [("why", first_story)] if first_story else []
+    labelled += [part for part in unlabelled(reason_lines(group, STYLE)) if part[0] != "why"]
     labelled += [("fix", f"none: {why}") for why in dict.fromkeys(f.no_fix for f in group) if why]
     return {
         "code": first.code,
@@ -113,11 +115,19 @@ def _finding(group: Sequence[Finding], result: SpecResult) -> dict[str, Any]:
         "source": list(_source_lines(source.line, span.line, span.column, span.end_column)),
         "table": entries_of(group, result.output_name, axes, STYLE),
         "labelled": labelled,
+        "stories": stories,
         "fixes": list(_fixes(group)),
         "trace": first.detail,
         "allowed": first.reason if first.allowed else None,
         "repeat": first.repeat,
     }
+
+
+def _stories(group: Sequence[Finding]) -> list[str]:
+    stories = stories_of(group)
+    if len(stories) == 1:
+        return list(stories)
+    return [f"in {described(mine, among=group)}: {story}" for story, mine in stories.items()]
 
 
 def _source_lines(line: Any, number: int, start: int, end: int) -> Iterator[dict[str, Any]]:

@@ -51,6 +51,20 @@ def test_fixes_have_bars_of_the_digits_that_are_wrong() -> None:
     assert after < before <= 100
 
 
+def test_each_engine_has_its_story() -> None:
+    torch, jax = samples.nan_finding("torch"), samples.nan_finding("tensorflow")
+    assert jax.cause is not None
+    other = replace(jax, cause=replace(jax.cause, story="forward: another way"))
+    (both,) = section(replace(samples.reciprocal_exp(), findings=(torch, other)), 0)["findings"]
+    why = [text for label, text in both["labelled"] if label == "why"]
+    assert len(why) == 1
+    assert why[0].startswith("in torch: ")
+    assert both["stories"] == ["in tensorflow: forward: another way"]
+    (alone,) = section(replace(samples.reciprocal_exp(), findings=(torch,)), 0)["findings"]
+    assert alone["stories"] == []
+    assert ("why", torch.cause.story) in alone["labelled"]
+
+
 def test_checks_are_a_table_of_inputs() -> None:
     table = section(samples.quadratic(), 0)["checks"]
     assert table.inputs == ["x"]
