@@ -3,12 +3,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SITE := .venv-site
 STAMP := $(VENV)/.gradcheck-installed
 BROWSER := $(VENV)/.browser-found
 TIMES := 1
 DRAWS := 10
 
-.PHONY: help demo test test-all plain fuzz draws snapshots lint format docs bench clean
+.PHONY: help demo test test-all plain fuzz draws snapshots lint format docs site bench clean
 
 help:
 	@echo "make demo    run the example specs on the reference engine, PyTorch, TensorFlow and JAX"
@@ -19,7 +20,8 @@ help:
 	@echo "make draws   run the tests that draw their examples, with fresh draws, DRAWS=10 times"
 	@echo "make lint    ruff, mypy, the layer contracts, and vulture for what nothing uses"
 	@echo "make format  let ruff format the code"
-	@echo "make docs    write docs/codes and docs/ops anew"
+	@echo "make docs    write docs/codes, docs/ops and docs/reference anew"
+	@echo "make site    build the documentation as a site in .site; a broken link fails"
 	@echo "make bench   measure what is claimed about speed, and what is found in known cases"
 	@echo "make snapshots  store the screens and reports of tests/cli and tests/report anew"
 	@echo "make clean   remove .venv and caches"
@@ -60,6 +62,9 @@ format: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 
+site: $(SITE)/bin/zensical
+	$(SITE)/bin/zensical build --clean --strict
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/cache.py
@@ -74,7 +79,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/explanations.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(SITE) .site .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "gradcheck needs Python 3.11 or newer, and there is no $(PYTHON) here." >&2; exit 1; }
@@ -83,6 +88,12 @@ $(STAMP): pyproject.toml constraints.txt
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[all,dev]'
 	$(BIN)/python -m compileall -q gradcheck_cli reference_engine
 	touch $(STAMP)
+
+# The site has an environment of its own: what builds it needs nothing of the project.
+$(SITE)/bin/zensical: constraints.txt
+	$(PYTHON) -m venv $(SITE)
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(SITE)/bin/python -m pip install --quiet -c constraints.txt zensical
+	touch $@
 
 # The pages of the HTML report are tested in Chromium. On a fresh machine that is Debian's, where we may install it.
 $(BROWSER): $(STAMP)

@@ -1,8 +1,9 @@
-"""Writes docs/codes and docs/ops; with --outputs, first runs what the pages show anew; with
---matrix, puts the table of all examples on all engines into docs/examples.md.
+"""Writes docs/codes, docs/ops and docs/reference; with --outputs, first runs what the pages show
+anew; with --matrix, puts the table of all examples on all engines into docs/examples.md.
 
 The pages of the codes live in gradcheck_cli/explain/pages, where `gradcheck explain` finds them;
-the table of operations lives in reference_engine. What is here is a copy for readers.
+the table of operations lives in reference_engine; the reference is made from schemas, commands and
+docstrings (docs/reference.py). What is here is a copy for readers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs import walkthrough
+from docs import reference, walkthrough
 from gradcheck_cli.cli.ops import supports
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.engines import registry
@@ -32,8 +33,13 @@ MATRIX = "<!-- Made by `python docs/generate.py --matrix`; do not edit. -->\n"
 MATRIX_END = "<!-- end -->"
 ENGINES = ("reference", "torch", "tensorflow", "jax", "jax-jit", "eigen", "symbolic", "numpy")
 MATRIX_COMMAND = ("run", "specs/examples", "specs/layers/ported", "--engine", ",".join(ENGINES))
+GUIDES = ("torch", "keras", "jax", "numpy", "cpp", "pytest")
 MATRIX_PAGE = DOCS / "examples.md"
-WALKTHROUGHS = (DOCS.parent / "README.md",)  # pages that are played as a whole
+WALKTHROUGHS = (  # pages that are played as a whole
+    DOCS.parent / "README.md",
+    *(DOCS / f"{name}.md" for name in ("tutorial", "reading-a-report", "comparison")),
+    *(DOCS / "guides" / f"{name}.md" for name in GUIDES),
+)
 EXAMPLE = re.compile(
     r"(?:```python\n(?P<layers>[^`]*)```\n\n)?"  # the file layers.py, where there is one
     r"```yaml\n(?P<spec>.*?)```.*?```text\n(?P<output>\$ gradcheck .*?)```",
@@ -49,6 +55,15 @@ def documents() -> dict[Path, str]:
     files[DOCS / "ops" / "README.md"] = _operations(entries)
     for family, members in families(entries).items():
         files[DOCS / "ops" / f"{family}.md"] = _family(family, members)
+    pages = {
+        "spec": reference.spec_page,
+        "report": reference.report_page,
+        "causes": reference.causes_page,
+        "commands": reference.commands_page,
+        "python": reference.python_page,
+    }
+    for name, made in pages.items():
+        files[DOCS / "reference" / f"{name}.md"] = GENERATED + made()
     return files
 
 
