@@ -105,7 +105,8 @@ class Target(Listed):
     ) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        return [CompletionItem(f"{name}=") for name in FORMATS if name.startswith(incomplete)]
+        found = {name: row for name, row in FORMATS.items() if name.startswith(incomplete)}
+        return [CompletionItem(f"{name}=", help=purpose) for name, (_, purpose) in found.items()]
 
 
 class Device(click.ParamType[str]):

@@ -91,6 +91,8 @@ def test_completion(tmp_path: Path) -> None:
     typed = {"COMP_WORDS": "gradcheck run --report jso", "COMP_CWORD": "3"}
     screen = call(cwd=tmp_path, env={"_GRADCHECK_COMPLETE": "bash_complete", **typed})
     assert (screen.code, screen.out) == (0, "plain,json=\nplain,jsonl=\n")
+    screen = call(cwd=tmp_path, env={"_GRADCHECK_COMPLETE": "zsh_complete", **typed})
+    assert "json=\none object, whose schema" in screen.out
 
 
 def test_the_first_step_of_the_help_is_one(tmp_path: Path) -> None:
