@@ -1,0 +1,72 @@
+"""Where in the user's files a layer is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.testing.place import name_of, place_of
+
+
+def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def inner(*args: Any) -> Any:
+        return function(*args)
+
+    return inner
+
+
+def plain(x: Any) -> Any:
+    return x
+
+
+@decorated
+def wrapped(x: Any) -> Any:
+    return x
+
+
+class Called:
+    def __call__(self, x: Any) -> Any:
+        return x
+
+
+class WithoutHash:
+    __hash__ = None  # type: ignore[assignment]
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+
+@pytest.mark.parametrize(
+    ("layer", "line", "name"),
+    [
+        (plain, "def plain(x: Any) -> Any:", "plain"),
+        (wrapped, "def wrapped(x: Any) -> Any:", "wrapped"),
+        (partial(plain, 1), "def plain(x: Any) -> Any:", "plain"),
+        (Called, "class Called:", "Called"),
+        (Called(), "class Called:", "Called"),
+        (WithoutHash(), "    def forward(self, x: Any) -> Any:", "WithoutHash"),
+        (WithoutHash().forward, "    def forward(self, x: Any) -> Any:", "forward"),
+    ],
+)
+def test_a_definition_is_pointed_at_without_its_decorators(
+    layer: Any, line: str, name: str
+) -> None:
+    for _ in range(2):  # the second time it is known
+        source, span = place_of(layer)
+        assert source.line(span.line) == line
+        assert source.path.endswith("test_place.py")
+        assert line[span.column - 1 : span.end_column - 1] == line.strip()
+    assert name_of(layer) == name
+
+
+def test_what_has_no_file_has_its_name_alone() -> None:
+    scope: dict[str, Any] = {}
+    exec("def typed(x):\n    return x", scope)
+    source, span = place_of(scope["typed"])
+    assert (source.path, source.text, span.line) == ("typed", "", 1)
+    assert place_of(len)[0].path == "len"
+    assert name_of(lambda x: x) == "lambda"
