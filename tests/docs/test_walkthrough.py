@@ -62,6 +62,17 @@ def test_links_of_readme_lead_to_files() -> None:
         assert link.startswith("https://") or (ROOT / link).is_file(), link
 
 
+def test_readme_on_a_package_index_has_no_links_to_files() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    shown = (ROOT / hook["fragments"][0]["path"]).read_text("utf-8")
+    for one in hook["substitutions"]:
+        shown = re.sub(one["pattern"], one["replacement"], shown)
+    assert re.findall(r"\]\((?!https://)", shown) == []
+    assert "[Arb](https://arblib.org)" in shown
+    assert "a layer has your rights\n  (isolation)" in shown
+
+
 def test_files_are_written_and_commands_run(tmp_path: Path) -> None:
     page = played(PAGE, tmp_path)
     assert page == PAGE.replace("SHOWN", "folder\nmade")
