@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -160,7 +161,7 @@ class LayerSubject(FrameworkLayer):
         return CallResult(output, gradients, dtypes)
 
     def _stacked(self, name: str, shape: tuple[int, ...], parts: Sequence[Any]) -> Array:
-        size = int(np.prod(shape, dtype=np.int64))
+        size = math.prod(shape)
         rows = []
         for part in parts:
             if part is not None and tuple(part.shape) != shape:
