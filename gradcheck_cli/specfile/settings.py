@@ -81,7 +81,8 @@ def checked_settings(chosen: Mapping[str, Any], span: Span) -> dict[str, Any]:
         made["allow"] = tuple(Allow(span=span, **form) for form in made["allow"])
         for allow in made["allow"]:
             if allow.code not in CODES:
-                raise UsageError(f"`{allow.code}` is not the code of a finding", "GC602")
+                help = meant(allow.code, CODES)
+                raise UsageError(f"`{allow.code}` is not the code of a finding", help)
     return made
 
 
