@@ -338,6 +338,9 @@ def _without_second(call: CustomCall, finding: Finding) -> tuple[str, Place | No
     if inner == "reverse" and call.saves:
         by = f"`{call.name}` saves a value of its forward that is no input and no output"
         return f"{by}: its derivative is lost", call.saves
+    if inner == "reverse" and call.stops:
+        by = f"`{call.name}` stops the gradient of a value that its backward uses"
+        return f"{by}: its derivative is lost", call.stops
     if finding.mode == PAIRED and call.lone_jvp:
         by = f"PyTorch does not differentiate the jvp of `{call.name}` in forward mode"
         return by, None

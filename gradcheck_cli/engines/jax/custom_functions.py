@@ -20,7 +20,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall
-from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.layer.source_lines import Places, calling
 
 # that are looked at; a layer that calls one function in a long loop has more. Where that is a scan,
 # JAX compiles a slice for every turn.
@@ -191,7 +191,13 @@ def _described(call: _Call) -> CustomCall | None:
         jvp=None if reverse else stated,
         tangent=1,
         place=call.place,
+        stops=_stops(call.function) if reverse else None,
     )
+
+
+def _stops(function: Any) -> Place | None:
+    """Where a `jax.custom_vjp` stops a gradient: of what it saves, or in its backward."""
+    return calling(function.fwd, "stop_gradient") or calling(function.bwd, "stop_gradient")
 
 
 def _name_of(function: Any) -> str:

@@ -57,6 +57,7 @@ class CustomCall:
     lone_jvp   the framework runs its jvp without an outer forward mode
     saves      where it keeps a value of its forward that is no input and no output, and so has no
                derivative
+    stops      where it stops the gradient of a value, in its forward or in its backward
     """
 
     name: str
@@ -72,6 +73,7 @@ class CustomCall:
     once: bool = False
     lone_jvp: bool = False
     saves: Place | None = None
+    stops: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,13 +123,16 @@ def returned(function: Any, index: int | None) -> Place | None:
 
 
 def calling(function: Any, method: str) -> Place | None:
-    """The first call of a method by this name in a function; None where there is none, or where its
-    source cannot be read."""
+    """The first call of a method, or a function, by this name in a function; None where there is
+    none, or where its source cannot be read."""
     found = _read(function)
     if found is None:
         return None
     for node in _own(found.tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", None) == method:
+        if isinstance(node, ast.Call) and method in (
+            getattr(node.func, "attr", None),
+            getattr(node.func, "id", None),
+        ):
             return found.place(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
     return None
 

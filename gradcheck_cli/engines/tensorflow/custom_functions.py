@@ -15,7 +15,7 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.custom import MOST_CALLS, CustomCall, IsolatedCall, Passes
-from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.layer.source_lines import Places, calling
 from gradcheck_cli.engines.tensorflow.state import numbers
 
 DECORATOR = "_eager_mode_decorator"  # tensorflow/python/ops/custom_gradient.py
@@ -85,6 +85,7 @@ def _described(call: _Call, passes: Passes) -> CustomCall:
         positions=dict(zip(called, places, strict=True)),
         backward=call.gradient,
         place=call.place,
+        stops=calling(call.function, "stop_gradient") or calling(call.gradient, "stop_gradient"),
     )
 
 
