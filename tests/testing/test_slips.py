@@ -61,7 +61,7 @@ def test_a_tuple_of_all_inputs_is_taken_apart_where_it_can_be_nothing_else() -> 
         (lambda m: check(m, X, wrt=["wieght"]), "no gradient for `wieght`", "weight"),
         (lambda m: check(m, X.to_sparse()), "`input` is a sparse tensor", "its values"),
         (lambda m: check(m, X, engines=["torch", "jax"]), "a layer has one engine", "torch"),
-        (lambda m: check(m, X, allow=[{"code": "gc602", "reason": "x"}]), "`GC999`", "GC602"),
+        (lambda m: check(m, X, allow=[{"code": "gc602", "reason": "x"}]), "`gc602`", "GC602"),
     ],
 )
 def test_a_slip_is_answered_in_words_of_the_call(call, words, help) -> None:
