@@ -95,6 +95,14 @@ def test_a_fix_is_in_the_names_that_stand_there(
     assert {(fix.before, fix.after) for fix in found} == {(before, after)}
 
 
+def test_a_fix_of_a_compiled_layer_is_compiled_anew() -> None:
+    found = fixes(layers.jax_softplus, FAR, "jax-jit")
+    assert found
+    for fix in found:
+        assert fix.before == "jnp.log(1 + jnp.exp(x))"
+        assert fix.right >= fix.points - 1
+
+
 def test_the_number_of_a_fix_is_that_of_the_changed_layer() -> None:
     found = findings(layers.torch_branch, [100.0, 60.0])
     assert {finding.code for finding in found} == {"GC201", "GC302"}

@@ -335,15 +335,21 @@ class JaxSubject(LayerSubject):
             return record_forward(call, leaves, self.request.implementation.span)
 
     def seen(self, expression: Expression, values: Mapping[str, Array]) -> list[Seen]:
-        with self.jax.disable_jit():
-            return super().seen(expression, values)
+        compiled, self._compiled = self._compiled, False
+        try:
+            with self.jax.disable_jit():
+                return super().seen(expression, values)
+        finally:
+            self._compiled = compiled
 
     @contextmanager
     def rewritten(self) -> Iterator[None]:
+        made, self._made = self._made, {}  # of the code as it stands
         self.jax.clear_caches()
         try:
             yield
         finally:
+            self._made = made
             self.jax.clear_caches()
 
     def casts(self) -> Sequence[Cast]:
