@@ -48,8 +48,9 @@ class OffEntries:
 
 class EnclosedRows:
     """Compares the gradient in the highest precision. `off` are its entries that are wrong by more
-    than rounding, `limits` by leaf (n,) the largest errors that would not have shown in a product
-    with a cotangent. `reason` says in a sentence why they are not enclosed."""
+    than rounding, of each leaf in the first row that shows some; `limits` by leaf (n,) the largest
+    errors that would not have shown in a product with a cotangent. `reason` says in a sentence why
+    they are not enclosed."""
 
     def __init__(self, program: LiftedTruth, truth: Projections) -> None:
         self._truth = truth
@@ -96,9 +97,12 @@ class EnclosedRows:
             return
         fmt = FORMATS["float64"]
         half = 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(right.value)
-        found = compared(mine, right, looked_at, lambda: row.moved[leaf.name], half)
+        known = any(off.leaf.name == leaf.name for off in self.off)
+        still = np.zeros(leaf.size)
+        moved = (lambda: still) if known else (lambda: row.moved[leaf.name])
+        found = compared(mine, right, looked_at, moved, half)
         self.limits[leaf.name] = np.fmax(self.limits[leaf.name], found.limits)
-        if found.worst.size:
+        if found.worst.size and not known:
             count = int(np.count_nonzero(found.off))
             cost = ROUNDINGS * row.moved[leaf.name][found.worst] / LEAST
             self.off.append(OffEntries(row.k, leaf, found.worst, count, right, cost))

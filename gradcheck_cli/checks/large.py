@@ -182,11 +182,9 @@ class Projected:
         return not self._of_entries(rows)
 
     def _of_entries(self, rows: EnclosedRows) -> bool:
-        """Whether something was found. The first product that is off in a leaf speaks for it."""
-        told: set[str] = set()
+        """Whether something was found."""
+        before = len(self._findings)
         for off in rows.off:
-            if off.leaf.name in told:
-                continue
             gradient = self._truth.pulled(self._truth.rows[off.row])
             search = rows.search(off, gradient)
             outputs, more = search.rows()
@@ -195,10 +193,8 @@ class Projected:
             columns.whole, columns.cost = rows.whole(off, gradient), off.cost
             judged = self._kept(judged_part(self.layer, part, more, off.count))
             # what is too small for its bar was seen beside others: the promise says so
-            found = [finding for finding in judged if finding.code != Codes.UNDECIDED]
-            told.update({off.leaf.name} if found else ())
-            self._findings += found
-        return bool(told)
+            self._findings += [one for one in judged if one.code != Codes.UNDECIDED]
+        return len(self._findings) > before
 
     def _keep(self, number: int, found: Probe | None) -> None:
         self._looks[number] = found
