@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.checks.lifted import LiftedTruth
 from gradcheck_cli.checks.small import Whole
+from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Problem
@@ -146,14 +147,17 @@ class _LayerFixes:
     def _seen(
         self, points: Sequence[Mapping[str, Array]], place: Place
     ) -> Sequence[Sequence[Seen]]:
-        highest = self._layer.highest
+        """The evaluations of an expression; none where it cannot be watched, or where the layer
+        does not run while it is."""
+        seen = self._layer.highest.seen
         try:
             if place not in self._expressions:
                 self._expressions[place] = Expression(place)
             expression = self._expressions[place]
-            return [highest.seen(expression, self._moved(values)) for values in points]
+            moved = [self._moved(values) for values in points]
+            return where_it_runs(lambda: [seen(expression, at) for at in moved], [])
         except NotRewritable:
-            return ()
+            return []
 
     def _moved(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """The differentiated leaves at a point of the lifted program."""

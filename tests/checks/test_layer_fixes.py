@@ -152,5 +152,17 @@ def test_a_fix_that_is_wrong_in_the_layer_is_not_offered(monkeypatch: pytest.Mon
     assert all(one.fix is None and one.no_fix for one in found)
 
 
+def test_a_layer_that_does_not_run_while_it_is_watched_has_a_formula(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def seen(*_: Any) -> Any:
+        raise RuntimeError("not with other code")  # as the user's layer may
+
+    monkeypatch.setattr(layer_fixes.Expression, "watched", seen)
+    found = findings(layers.torch_softplus, FAR)
+    assert "GC706" not in {finding.code for finding in found}
+    assert {one.fix.after for one in found if one.fix} == {"softplus(x)"}
+
+
 def test_a_layer_that_is_right_has_none() -> None:
     assert not findings(layers.torch_softplus, [0.5, 1.0, 2.0])
