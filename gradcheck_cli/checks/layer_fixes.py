@@ -135,7 +135,7 @@ class _LayerFixes:
             partial(self._seen, points),
             self._engine.capabilities.name,
         )
-        if found is None:
+        if found is None or not self._can_be_written(found):
             return trial
         self._rewordings[id(candidate.program)] = found
         written = f"{found.code.definitions}\n\n{found.code.expression}".strip()
@@ -192,6 +192,15 @@ class _LayerFixes:
         except Exception as error:  # a candidate may raise where the layer does not
             raise_if_internal(error)
             return replace(empty, failure=as_failure(error))
+
+    def _can_be_written(self, found: Rewording) -> bool:
+        """Whether the function can have that code: a closure holds no other variables than its
+        own."""
+        try:
+            with self._written(found):
+                return True
+        except NotRewritable:
+            return False
 
     def _written(self, found: Rewording) -> AbstractContextManager[None]:
         expression = self._expressions[found.place]

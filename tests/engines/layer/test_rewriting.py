@@ -110,6 +110,13 @@ def test_functions_that_were_made_before_and_are_made_meanwhile_change(code: Any
     assert before(3.0) == 6.0
 
 
+def test_a_closure_keeps_what_it_holds(code: Any) -> None:
+    inner = code.made(2.0)
+    with Expression(place_of(code, "scale * x")).written("x + 1", {}):
+        assert inner(3.0) == 4.0
+    assert inner(3.0) == 6.0
+
+
 def test_what_is_raised_meanwhile_puts_the_code_back(code: Any) -> None:
     expression = Expression(place_of(code, "x * x"))
     with pytest.raises(NameError), expression.written("unknown(x)", {}):
