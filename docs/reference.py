@@ -170,16 +170,15 @@ def _cell(text: str) -> str:
 
 
 def _examples() -> dict[str, Path]:
-    """For each key of a spec the shortest example in the repository that has it."""
+    """For each key of a spec the shortest spec that has it, in the first folder that has one."""
     found: dict[str, Path] = {}
-    folders = ("examples", "layers", "planted")
-    paths = [path for folder in folders for path in (SPECS / folder).rglob("*.yaml")]
-    texts = {path: path.read_text("utf-8") for path in paths}
     reader = YAML(typ="safe")
-    for path in sorted(paths, key=lambda path: (len(texts[path]), path.as_posix())):
-        for document in reader.load_all(texts[path]):
-            for key in document if isinstance(document, Mapping) else ():
-                found.setdefault(key, path)
+    for folder in ("examples", "layers", "planted"):
+        texts = {path: path.read_text("utf-8") for path in (SPECS / folder).rglob("*.yaml")}
+        for path in sorted(texts, key=lambda path: (len(texts[path]), path.as_posix())):
+            for document in reader.load_all(texts[path]):
+                for key in document if isinstance(document, Mapping) else ():
+                    found.setdefault(key, path)
     return {key: found[key] for key in spec_schema()["properties"] if key in found}
 
 
