@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import SECOND, Mode
+from gradcheck_cli.domain.evaluation import SECOND, Mode, order_of
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
@@ -33,6 +33,7 @@ from gradcheck_cli.truth.subdifferential import hulls_of
 # Columns for which a difference is taken beside a certified truth: each costs some twenty
 # evaluations, and nothing hangs on them.
 SECOND_OPINION = 16
+NOT_CERTIFIED = "a third derivative is judged by a certificate alone, and it has none"
 SWALLOWED = "float64 meets a pole on the way to the output, which is finite nevertheless"
 
 
@@ -61,6 +62,18 @@ def compute(request: TruthRequest) -> Truth:
 def _wants_differences(request: TruthRequest) -> bool:
     """Whether certified entries are to have differences as a second opinion."""
     return request.conditioning and request.suspects is None
+
+
+def _certified_alone(block: TruthBlock) -> TruthBlock:
+    """The block with what is not certified undecided: differences of a second derivative see its
+    rounding before they see the third."""
+    open_ = ~block.certified & (block.kind == PointKind.SMOOTH)
+    return replace(
+        block,
+        kind=np.where(open_, int(PointKind.UNDECIDED), block.kind),
+        error=np.where(open_, np.inf, block.error),
+        confirmed=block.confirmed & ~open_,
+    )
 
 
 def _lacks_differences(truth: Truth) -> bool:
@@ -102,6 +115,9 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
             blocks[mode, name] = _block(work, mode, name, merged, differences, certificate)
             if merged.reason:
                 reasons[mode, name] = merged.reason
+            if order_of(mode) > 2 and not np.all(blocks[mode, name].certified):
+                blocks[mode, name] = _certified_alone(blocks[mode, name])
+                reasons[mode, name] = NOT_CERTIFIED
         limits = limiting(request, mode, certificates, blocks)
         if limits is not None:
             for name in request.wrt:

@@ -72,6 +72,14 @@ def test_a_point_without_a_derivative_is_said_once(tmp_path: Path) -> None:
     assert found.count("warning[GC501]") == 1
 
 
+def test_what_is_not_certified_is_undecided(tmp_path: Path) -> None:
+    text = "inputs: {x: [[2.0, 1.0], [1.0, 3.0]]}\nmodel: sum(eigvalsh(x) ** 3)\norder: 3\n"
+    (result,) = json.loads(checked(tmp_path, text, "--format", "json"))["results"]
+    third = [one for one in result["findings"] if "third derivative" in one["message"]]
+    assert {one["code"] for one in third} == {"GC501"}
+    assert not [one for one in result["findings"] if one["mode"] == THIRD]
+
+
 def test_of_layers_there_is_none(tmp_path: Path) -> None:
     text = "inputs: {x: 1.0}\nimplementations: {torch: 'torch:sin'}\norder: 3\n"
     found, errors = specfile.read("layer.yaml", text)
