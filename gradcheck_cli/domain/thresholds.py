@@ -39,7 +39,7 @@ checks, judge, truth. Used by: checks, judge, truth."""
 
 HIDDEN_ULPS: Final = FEW_ULPS * FIRST_ORDER_SLACK
 """ulps of the largest entry of a row or column: what a few operations at that size cost, those that
-an entry may be off by itself times what first order leaves out. Used by: checks, judge."""
+an entry may be off by itself times what first order leaves out. Used by: judge."""
 
 SAME_ERROR: Final = 0.25
 """Part of an error. One that does not care for precision changes by no more than this from one

@@ -78,12 +78,14 @@ def test_digits_that_are_lost_are_not_called_wrong(dtype: str) -> None:
     x = X.copy()
     x[3, 7:12] = -16.0, -17.0, -18.0, -18.5, -18.8
     answer = examined(Cancelling, {"x": x}, dtype=dtype, modes=("forward",))
-    assert {f.code for f in answer.findings} <= {"GC301"}
+    assert not answer.findings
 
 
-def test_a_tangent_that_no_difference_sees_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sigmoid, "least", 1e-15)
-    (found,) = examined(Sigmoid, {"x": X}).findings
+def test_an_output_whose_tangent_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = X.copy()
+    x[3, 7] = -10.0
+    monkeypatch.setattr(Sigmoid, "least", 1e-4)
+    (found,) = examined(Sigmoid, {"x": x}).findings
     assert (found.code, found.mode, found.input) == ("GC101", "forward", "x")
     assert found.truth_source == "certified, from the trace"
     assert "off in 1 of 2000 entries: entry 127 is 0" in found.message
