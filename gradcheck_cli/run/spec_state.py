@@ -16,7 +16,7 @@ from gradcheck_cli.domain.evaluation import Failure, Training, TrainingProblem, 
 from gradcheck_cli.domain.implications import OF_ORDERS, without_implied
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.run.finalize import Found
 from gradcheck_cli.run.plan import Plan
 
@@ -116,6 +116,7 @@ class Work:
             found.checks += part.checks
             found.notes += part.notes
         found.findings += self._of_every_order(examined)
+        found.checks = self._without_open_ends(found.checks, found.findings)
         for look in self.looks:
             found.readings += readings_of(look.case)
             found.graphs += look.graphs
@@ -146,6 +147,20 @@ class Work:
             if finding.engine is not None or (finding.dtype, finding.point) not in points
         ]
         return without_implied([*lower, *higher], OF_ORDERS) if third else lower
+
+    def _without_open_ends(
+        self, checks: Sequence[Check], findings: Sequence[Finding]
+    ) -> list[Check]:
+        """The checks but those of third derivatives that are open where a finding says why a lower
+        one is."""
+        said = {(one.dtype, one.point) for one in findings if one.engine is None}
+        return [
+            check
+            for check in checks
+            if order_of(check.mode) < 3
+            or (check.dtype, check.point) not in said
+            or all(one.rule != "undecided" for one in check.passed_by)
+        ]
 
     def _fallbacks(self) -> Iterator[str]:
         """Where differences had to stand in for a certified truth, as sentences."""

@@ -108,3 +108,10 @@ def test_the_direction_of_one_number_is_one() -> None:
         assert problem.along == {"x": 1.0}
         assert problem.program is spec.program
         assert look.truth.program is not spec.program
+
+
+def test_a_kink_of_a_lower_order_leaves_nothing_to_say_of_the_third(tmp_path: Path) -> None:
+    kink = "inputs: {x: [0.0, 2.0]}\nmodel: sum(abs(x) ** 3 + abs(x))\norder: 3\n"
+    (result,) = json.loads(checked(tmp_path, kink, "--format", "json"))["results"]
+    assert {finding["code"] for finding in result["findings"]} == {"GC401"}
+    assert result["status"] == "passed"

@@ -78,9 +78,9 @@ def behaviour(op: str, keywords: Mapping[str, Any], numbers: Sequence[float]) ->
     has no enclosure); None for any other operation."""
     from reference_engine.op import TABLE
 
-    if not elementwise(op) or not np.all(np.isfinite(numbers)):
+    row = TABLE.get(op)
+    if row is None or not row.elementwise or not np.all(np.isfinite(numbers)):
         return None
-    row = TABLE[op]
     if row.arity not in (len(numbers), -1):
         return None
     whole = [
