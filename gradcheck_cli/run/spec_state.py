@@ -157,7 +157,7 @@ class Work:
         return [
             check
             for check in checks
-            if order_of(check.mode) < 3
+            if len(modes_in(check.mode)) < 3
             or (check.dtype, check.point) not in said
             or all(one.rule != "undecided" for one in check.passed_by)
         ]
