@@ -12,7 +12,7 @@ from gradcheck_cli.checks.ports import Ports
 from gradcheck_cli.checks.protocol import Ask, Examination, Question, Steps
 from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.training import TrainingPaths
-from gradcheck_cli.domain.evaluation import Failure, Training, TrainingProblem, order_of
+from gradcheck_cli.domain.evaluation import Failure, Training, TrainingProblem, modes_in, order_of
 from gradcheck_cli.domain.implications import OF_ORDERS, without_implied
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.records import dataclass
