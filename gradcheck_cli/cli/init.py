@@ -98,7 +98,7 @@ def command(
 
     Without TARGET the spec has a formula, of which a gradient is wrong. TARGET is a layer, as for
     `gradcheck layer`; inputs that are not given are named as in its code, and wait for their shape.
-    No file is replaced.
+    No file is replaced: with --ci, a spec that is there is kept.
     """
     if target is None and (engine or any(given.values())):
         raise click.UsageError("--engine, --input, --arg and --kwarg are about a TARGET.")
@@ -115,6 +115,9 @@ def command(
         place, text = CI[ci]
         extra = f"[{engine}]" if engine in _EXTRAS else "" if target else "[all]"
         files[place] = text.format(extra=extra)
+        if os.path.lexists(file) and not os.path.lexists(place):
+            click.echo(f"kept {file}")
+            del files[file]
     for name in files:
         if os.path.lexists(name):
             raise UsageError(f"{name} is there already", "remove it, or --output FILE for the spec")

@@ -62,6 +62,17 @@ def test_inputs_that_are_given_are_written(tmp_path: Path) -> None:
     assert call_here("run", "specs", "-q", cwd=tmp_path).code == 0
 
 
+def test_a_ci_file_is_added_to_a_spec_that_is_there(tmp_path: Path) -> None:
+    assert call_here("init", cwd=tmp_path).code == 0
+    (tmp_path / "first.gradcheck.yaml").write_text("inputs: {x: 1.0}\nmodel: x\n")
+    added = call_here("init", "--ci", "gitlab", cwd=tmp_path)
+    assert (added.code, added.out.splitlines()[:2]) == (
+        0,
+        ["kept first.gradcheck.yaml", "wrote .gitlab-ci.yml"],
+    )
+    assert (tmp_path / "first.gradcheck.yaml").read_text().endswith("model: x\n")
+
+
 def test_nothing_is_replaced(tmp_path: Path) -> None:
     (tmp_path / ".gitlab-ci.yml").write_text("mine: {}\n")
     screen = call_here("init", "--ci", "gitlab", cwd=tmp_path)
