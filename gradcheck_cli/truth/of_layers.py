@@ -27,7 +27,7 @@ from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 from gradcheck_cli.truth.resolving import UNRESOLVED, unresolved
 from gradcheck_cli.truth.safe_values import moved_inside, values_of
-from gradcheck_cli.truth.subdifferential import hulls_of
+from gradcheck_cli.truth.subdifferential import steady
 from gradcheck_cli.truth.visibility import unseen_rows, words_of_bubbles, words_of_unseen
 from gradcheck_cli.truth.weighing import (
     Rounding,
@@ -128,11 +128,13 @@ class CallableTruth:
         )
 
     def _hulls(self, blocks: Mapping[str, TruthBlock]) -> tuple[Hull, ...]:
-        """One-sided derivatives along directions through all entries at kinks, if there are
-        several."""
-        if sum(int(np.sum(block.kind == PointKind.KINK)) for block in blocks.values()) < 2:
+        """The slope where all entries at kinks grow together, if there are several."""
+        tied = {n: np.any(block.kind == PointKind.KINK, axis=0) for n, block in blocks.items()}
+        if sum(map(np.count_nonzero, tied.values())) < 2:
             return ()
-        return hulls_of(blocks, self.differences(), self._quick(False), self.seed)
+        steepest = {name: block.steepest for name, block in blocks.items()}
+        size = min(float(np.min(own_size(self.values[n])[m])) for n, m in tied.items() if m.any())
+        return (steady(tied, steepest, self.values, self._several, size, self.seed),)
 
     # Differences
 

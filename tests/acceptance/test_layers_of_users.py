@@ -55,6 +55,8 @@ EXPECTED: dict[str, dict[str, int]] = {
     "keras_custom_layer": {},
     "keras_custom_loss": {},
     "linear_loss": {},
+    "log_probabilities": {"GC201": 1, "GC203": 2},
+    "log_probabilities_stable": {},
     "lstm_tagger": {},
     "reciprocal_exp_plain": {"GC201": 4, "GC302": 4},
     "reciprocal_exp_stable": {},

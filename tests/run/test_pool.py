@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -469,10 +470,11 @@ def test_a_pool_whose_workers_have_ended_starts_fresh_ones(
 
 
 def _children() -> set[int]:
-    task = Path(f"/proc/{os.getpid()}/task")
-    return {
-        int(pid) for thread in task.iterdir() for pid in (thread / "children").read_text().split()
-    }
+    found = set()
+    for thread in Path(f"/proc/{os.getpid()}/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that ended since
+            found |= {int(pid) for pid in (thread / "children").read_text().split()}
+    return found
 
 
 def _wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> None:

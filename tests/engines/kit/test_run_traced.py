@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Projection, TraceRequest
+from gradcheck_cli.domain.evaluation import (
+    SECOND,
+    Evaluation,
+    Projection,
+    TraceRequest,
+    order_of,
+)
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.kit.adapter import ProgramEngine
 
@@ -93,7 +99,7 @@ UNSEEN = (
 )
 
 
-@pytest.mark.parametrize("mode", SECOND)
+@pytest.mark.parametrize("mode", [mode for mode in SECOND if order_of(mode) == 2])
 def test_second_derivative_is_repaired_by_what_cancels(engine: Engine, ask: Ask, mode: str) -> None:
     """p - p^2 where p rounds to 1."""
     target = math.exp(-30) / (1 + math.exp(-30)) ** 2
@@ -111,7 +117,7 @@ def test_second_derivative_is_repaired_by_what_cancels(engine: Engine, ask: Ask,
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("directed", [False, True], ids=["whole", "directions"])
-@pytest.mark.parametrize("mode", SECOND)
+@pytest.mark.parametrize("mode", [mode for mode in SECOND if order_of(mode) == 2])
 def test_every_entry_of_a_hessian_is_the_one_that_is_written_down(
     engine: Engine, ask: Ask, mode: str, directed: bool
 ) -> None:
