@@ -184,7 +184,12 @@ def _examples() -> dict[str, Path]:
 
 def _context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
     return click.Context(
-        command, parent=parent, info_name=name, terminal_width=WIDTH, max_content_width=WIDTH
+        command,
+        parent=parent,
+        info_name=name,
+        terminal_width=WIDTH,
+        max_content_width=WIDTH,
+        help_option_names=app.context_settings["help_option_names"],
     )
 
 
@@ -194,7 +199,7 @@ def _block(text: str) -> list[str]:
 
 def _entry(name: str, item: Callable[..., Any] | type) -> list[str]:
     lines = [f"### {name}", ""]
-    if not (inspect.isclass(item) and "arguments" in str(inspect.signature(item))):
+    if not inspect.isclass(item):  # reports and errors are read, and not made
         lines += ["```python", *_signature(name, item), "```", ""]
     for paragraph in (inspect.getdoc(item) or "").split("\n\n"):
         listed = re.search(r"^ |\w   ", paragraph, re.M)  # columns, which only a block keeps
