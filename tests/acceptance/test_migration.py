@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gradcheck_cli import jax, tensorflow, torch
 
 PROJECT = Path(__file__).parent / "torch_project.py"
@@ -23,6 +25,7 @@ def outcomes(text: str, folder: Path) -> dict[str, str]:
     return dict(re.findall(r"::(test_\w+) (PASSED|FAILED|ERROR)", shown))
 
 
+@pytest.mark.exhaustive
 def test_ten_tests_run_and_a_bug_that_torch_misses_is_found(tmp_path: Path) -> None:
     text = PROJECT.read_text("utf-8")
     before = outcomes(text, tmp_path / "before")

@@ -95,6 +95,7 @@ def test_the_action_checks_the_paths_that_are_given(project: Path) -> None:
     assert "1 spec: 1 passed" in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_the_action_installs_itself(project: Path) -> None:
     empty = project / "environment"
     venv.create(empty, with_pip=True)

@@ -10,6 +10,7 @@ import pytest
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "small_layers.py"
 
 
+@pytest.mark.exhaustive
 def test_every_layer_has_its_two_ratios() -> None:
     command = [sys.executable, str(BENCHMARK), "--repeats", "1"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -178,6 +178,7 @@ def test_what_users_write_is_text(browser: Browser, written_page: Path, mixed: R
         assert page.locator("main script, main img, main iframe").count() == 0
 
 
+@pytest.mark.exhaustive
 def test_five_thousand_findings(browser: Browser, written_page: Path) -> None:
     with shown(browser, written_page, samples.many(5000)) as page:
         assert written_page.stat().st_size < 5_000_000
