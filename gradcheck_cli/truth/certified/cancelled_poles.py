@@ -68,7 +68,8 @@ def _reached(node: Node, shape: tuple[int, ...], args: list[Array], masks: list[
     if node.op == "where":
         return np.asarray(np.where(args[0], masks[1], masks[2]))
     if ROWS[node.op].family in ("shape", "indexing"):
-        return np.asarray(ROWS[node.op].value(*masks, **node.keywords))
+        moved = ROWS[node.op].value(*masks, **node.keywords)
+        return np.asarray(moved, np.bool_)  # a trace counts them
     if elementwise(node.op):
         return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), shape)
     return np.full(shape, any(np.any(mask) for mask in masks))

@@ -62,6 +62,12 @@ def test_only_the_entries_that_depend_on_it() -> None:
     assert np.all(mask_of("(1 / log(x)) @ x", x=square))
 
 
+def test_a_trace_depends_on_its_diagonal() -> None:
+    made = mask_of("trace(tanh(1 / x))", x=[[0.0, 1.0], [1.0, 1.0]])
+    assert made is True
+    assert mask_of("trace(tanh(1 / x))", x=[[1.0, 0.0], [1.0, 1.0]]) is False
+
+
 def test_infinite_input_is_no_pole() -> None:
     assert mask_of("tanh(x)", x=np.inf) is False
     assert mask_of("1 / log(x)", x=np.inf) is False
