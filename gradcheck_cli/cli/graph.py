@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gradcheck_cli.cli.layer_target import layer_options
+from gradcheck_cli.cli.layer_target import lift_options
 from gradcheck_cli.cli.lift import lifting_errors, specs_of_target
 from gradcheck_cli.cli.one_file import show_mistakes
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
@@ -39,13 +39,7 @@ if TYPE_CHECKING:
     default="reverse",
     help="With --values: cotangents of reverse mode (default) or tangents of forward mode.",
 )
-@click.option(
-    "--engine",
-    metavar="ENGINE",
-    help="What the layer is written in; default: what its code imports, or all layers of a spec.",
-)
-@layer_options
-@click.option("--seed", type=int, default=0, help="Seed of random numbers; default: 0.")
+@lift_options
 @color_option
 def command(
     target: str,

@@ -79,6 +79,18 @@ def layer_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def lift_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates a command that lifts layers: the options of a TARGET, and how it runs."""
+    engine = click.option(
+        "--engine",
+        metavar="ENGINE",
+        help="What the layer is written in; default: what its code imports, or all layers of a "
+        "spec.",
+    )
+    seed = click.option("--seed", type=int, default=0, help="Seed of random numbers; default: 0.")
+    return engine(layer_options(seed(function)))
+
+
 def is_spec(target: str) -> bool:
     return target == "-" or target.endswith((".yaml", ".yml"))
 

@@ -12,7 +12,7 @@ from gradcheck_cli.cli.layer_target import (
     COMMAND_LINE,
     LayerTarget,
     is_spec,
-    layer_options,
+    lift_options,
     spec_of,
     written_in,
 )
@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("target", metavar="TARGET")
-@click.option(
-    "--engine",
-    metavar="ENGINE",
-    help="What the layer is written in; default: what its code imports, or all layers of a spec.",
-)
-@layer_options
-@click.option("--seed", type=int, default=0, help="Seed of random numbers; default: 0.")
+@lift_options
 @color_option
 def command(
     target: str,
@@ -63,7 +57,7 @@ def command(
 def specs_of_target(
     target: str, engine: str | None, given: Mapping[str, tuple[str, ...]]
 ) -> tuple[list[Spec], list[SpecError]]:
-    """The specs of a file, or the one that a layer and its options (`layer_options`) make, and the
+    """The specs of a file, or the one that a layer and its options (`lift_options`) make, and the
     mistakes in them. Raises UsageError."""
     if not is_spec(target):
         return _read(spec_of(LayerTarget(target, **given), [engine or written_in(target)]))

@@ -92,7 +92,7 @@ def entries_of(
             rows.setdefault(_row(label, entry, finding, style), []).append(finding)
     if not rows:
         return None
-    limit = 1 if group[0].pattern else SHOWN_ROWS  # which says the same of all
+    limit = 1 if group[0].pattern else SHOWN_ROWS  # the pattern holds for all of them
     shown = list(rows.items()) if style.verbose else list(rows.items())[:limit]
     more = len(rows) - len(shown) + sum(finding.more for finding in group)
     tell_apart = any(len(members) < len(group) for members in rows.values())

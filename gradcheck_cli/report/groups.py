@@ -44,8 +44,8 @@ def _key(finding: Finding) -> Hashable:
 
 
 def of_all_inputs(finding: Finding) -> bool:
-    """Whether it says the same of every input that it is about: there is no derivative, or no
-    gradient because a path is detached."""
+    """Whether one sentence holds for every input: there is no derivative, or a detached path leaves
+    no gradient."""
     cause = finding.cause
     detached = cause is not None and cause.kind == "detached path"
     return finding.code == Codes.UNDEFINED_DERIVATIVE or (
@@ -54,7 +54,7 @@ def of_all_inputs(finding: Finding) -> bool:
 
 
 def detail_of(group: Sequence[Finding]) -> str:
-    """The line at the caret. What is the same of all inputs names those of the group."""
+    """The line at the caret. A sentence that holds for every input names the group's inputs."""
     first = group[0]
     detail = first.cause.detail if first.cause and first.cause.detail else first.message
     names = list(dict.fromkeys(f"`{one.input}`" for one in group if one.input is not None))
