@@ -16,13 +16,13 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
+from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK, SAME_ERROR
 from gradcheck_cli.domain.truth import Documented, Truth
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge.findings import severity_of_loss
 from gradcheck_cli.judge.measures import error_in_ulps
-from gradcheck_cli.judge.outputs import follows_output
+from gradcheck_cli.judge.outputs import follows_output, output_entries, worst_first
 from gradcheck_cli.judge.wording import said
 
 _KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
@@ -123,24 +123,10 @@ class Model(ProgramTruth):
     def _shown(
         self, output: Array, truth: Truth, off: Array, code: str = Codes.WRONG_OUTPUT
     ) -> Finding:
-        exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
-        ulps = error_in_ulps(output, exact, FORMATS[self.layer.problem.dtype])
-        places = np.flatnonzero(off)
-        places = places[np.argsort(-ulps[places], kind="stable")]
-        shape = output_shape(self.layer.narrow)
+        ulps = error_in_ulps(output, np.ravel(truth.output), FORMATS[self.layer.problem.dtype])
+        places = worst_first(off, ulps)
+        entries = output_entries(output, truth, ulps, places, output_shape(self.layer.narrow))
         many = "the output" if output.size == 1 else f"{len(places)} of {output.size} outputs"
-        entries = tuple(
-            Entry(
-                index=tuple(int(i) for i in np.unravel_index(place, shape)) if shape else (),
-                computed=float(output[place]),
-                truth=float(exact[place]),
-                truth_error=float(bar[place]),
-                finite_difference=None,
-                finite_difference_error=None,
-                ulps=float(ulps[place]),
-            )
-            for place in places[:SHOWN_ENTRIES]
-        )
         source = "certified" if truth.output_certified else "confirmed"
         found = self.layer.finding(code, f"{many}: not what the formula gives, in any precision")
         return replace(found, entries=entries, more=len(places) - len(entries), truth_source=source)

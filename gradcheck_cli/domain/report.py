@@ -110,11 +110,11 @@ class Entry:
 
     index: tuple[int, ...]
     computed: float | None
-    truth: float | None
-    truth_error: float | None
-    finite_difference: float | None
-    finite_difference_error: float | None
-    ulps: float | None
+    truth: float | None = None
+    truth_error: float | None = None
+    finite_difference: float | None = None
+    finite_difference_error: float | None = None
+    ulps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

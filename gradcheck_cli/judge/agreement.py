@@ -152,11 +152,6 @@ def _disagreement(
         Entry(
             index=entry_index(case, evaluation.mode, name, int(i), int(j)),
             computed=float(a[i, j]),
-            truth=None,
-            truth_error=None,
-            finite_difference=None,
-            finite_difference_error=None,
-            ulps=None,
         )
         for i, j in places[:SHOWN_ENTRIES]
     )

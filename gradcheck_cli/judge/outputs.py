@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, wider
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, order_of
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
 from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS, FIRST_ORDER_SLACK
-from gradcheck_cli.domain.truth import Cost, Documented, PointKind
+from gradcheck_cli.domain.truth import Cost, Documented, PointKind, Truth
 from gradcheck_cli.judge.findings import finding
 from gradcheck_cli.judge.measures import Mask, error_in_ulps, legitimately_flushed
 from gradcheck_cli.judge.wording import documented_of, genuine_overflow, said
@@ -171,6 +171,29 @@ def _explained(case: Case, output: Array, granted: Array) -> Mask:
         return np.asarray(np.abs(output - exact) <= allowed)
 
 
+def worst_first(off: Mask, ulps: Array) -> Array:
+    """The places of `off`, shape (n,), the largest error first."""
+    places = np.flatnonzero(off)
+    return places[np.argsort(-ulps[places], kind="stable")]
+
+
+def output_entries(
+    output: Array, truth: Truth, ulps: Array, places: Array, shape: tuple[int, ...]
+) -> tuple[Entry, ...]:
+    """The first of these places of the flattened output, with its truth."""
+    exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
+    return tuple(
+        Entry(
+            index=tuple(int(i) for i in np.unravel_index(place, shape)) if shape else (),
+            computed=float(output[place]),
+            truth=float(exact[place]),
+            truth_error=float(bar[place]),
+            ulps=float(ulps[place]),
+        )
+        for place in places[:SHOWN_ENTRIES]
+    )
+
+
 def _far_off(
     case: Case,
     evaluation: Evaluation,
@@ -181,10 +204,9 @@ def _far_off(
 ) -> Finding:
     truth, fmt = case.truth, FORMATS[case.dtype]
     assert truth is not None
-    places = np.flatnonzero(far)
-    places = places[np.argsort(-ulps[places], kind="stable")]
+    places = worst_first(far, ulps)
     worst = int(places[0])
-    exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
+    exact = np.ravel(truth.output)
     many = "the output" if output.size == 1 else f"{len(places)} of {output.size} outputs"
     found = documented_of(case, evaluation) if code == Codes.DOCUMENTED_APPROXIMATION else None
     if code == Codes.ILL_CONDITIONED:
@@ -197,19 +219,7 @@ def _far_off(
     else:
         bits = min(np.log2(ulps[worst]), fmt.bits)
         what = f"{bits:.0f} of {fmt.bits} bits lost in {fmt.name}"
-    shape = np.shape(truth.output)
-    entries = tuple(
-        Entry(
-            index=tuple(int(i) for i in np.unravel_index(place, shape)) if shape else (),
-            computed=float(output[place]),
-            truth=float(exact[place]),
-            truth_error=float(bar[place]),
-            finite_difference=None,
-            finite_difference_error=None,
-            ulps=float(ulps[place]),
-        )
-        for place in places[:SHOWN_ENTRIES]
-    )
+    entries = output_entries(output, truth, ulps, places, np.shape(truth.output))
     return finding(
         case,
         code,

@@ -91,9 +91,6 @@ def _entries(bad: Array, last: Array, truth: Array, ulps: Array) -> tuple[Entry,
             index=tuple(int(i) for i in place),
             computed=float(last[tuple(place)]),
             truth=float(truth[tuple(place)]),
-            truth_error=None,
-            finite_difference=None,
-            finite_difference_error=None,
             ulps=float(ulps[tuple(place)]),
         )
         for place in np.argwhere(bad)[:SHOWN_ENTRIES]

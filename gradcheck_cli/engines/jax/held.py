@@ -12,12 +12,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend import core
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP, STOP
-from gradcheck_cli.engines.jax.wide import inner_of
+from gradcheck_cli.engines.jax.wide import evaluated, inner_of
 from gradcheck_cli.engines.layer.held import Given, Held, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, shown
 from gradcheck_cli.engines.tracebacks import LIBRARIES
@@ -32,18 +31,7 @@ class HeldRun:
         self._places = Places(__name__)
 
     def __call__(self, closed: Any, *arrays: Any) -> list[Any]:
-        jaxpr = closed.jaxpr
-        known = dict(zip(jaxpr.invars, arrays, strict=True))
-        known.update(zip(jaxpr.constvars, closed.consts, strict=True))
-
-        def value(atom: Any) -> Any:
-            return atom.val if isinstance(atom, core.Literal) else known[atom]
-
-        for equation in jaxpr.eqns:
-            with equation.ctx.manager:
-                results = self._equation(equation, [value(x) for x in equation.invars])
-            known.update(zip(equation.outvars, results, strict=True))
-        return [value(x) for x in jaxpr.outvars]
+        return evaluated(closed.jaxpr, closed.consts, arrays, self._equation)
 
     def _equation(self, equation: Any, args: list[Any]) -> list[Any]:
         name, params = equation.primitive.name, equation.params

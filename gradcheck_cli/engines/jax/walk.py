@@ -21,7 +21,7 @@ from jax.interpreters import ad
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax.recorder import SCOPE
-from gradcheck_cli.engines.jax.wide import inner_of
+from gradcheck_cli.engines.jax.wide import evaluated, inner_of
 from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.source_lines import Places
 
@@ -85,22 +85,13 @@ class Walk:
 
     def _run(self, closed: Any, around: Place | None, *arrays: Any) -> list[Any]:
         """The results of a jaxpr that is called at the place `around`."""
-        jaxpr = closed.jaxpr
-        known = dict(zip(jaxpr.invars, arrays, strict=True))
-        known.update(zip(jaxpr.constvars, closed.consts, strict=True))
 
-        def value(atom: Any) -> Any:
-            return atom.val if isinstance(atom, core.Literal) else known[atom]
-
-        for equation in jaxpr.eqns:
+        def evaluate(equation: Any, args: list[Any]) -> list[Any]:
             traceback = equation.source_info.traceback
             place = self._places.kept(*traceback.raw_frames()) if traceback else None
-            place = place or around
-            args = [value(x) for x in equation.invars]
-            with equation.ctx.manager:
-                results = self._equation(equation, place, args)
-            known.update(zip(equation.outvars, results, strict=True))
-        return [value(x) for x in jaxpr.outvars]
+            return self._equation(equation, place or around, args)
+
+        return evaluated(closed.jaxpr, closed.consts, arrays, evaluate)
 
     def _equation(self, equation: Any, place: Place | None, args: list[Any]) -> list[Any]:
         name = equation.primitive.name

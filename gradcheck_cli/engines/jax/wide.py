@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -62,23 +62,40 @@ def wide(dtype: Any) -> Any:
     return np.dtype(np.complex128) if complex_ else dtype
 
 
-def _run(closed: Any, *arrays: Any) -> list[Any]:
-    """The results of a jaxpr. All floating numbers in it are float64."""
-    jaxpr = closed.jaxpr
+def evaluated(
+    jaxpr: core.Jaxpr,
+    constants: Sequence[Any],
+    arrays: Sequence[Any],
+    evaluate: Callable[[Any, list[Any]], Sequence[Any]],
+    literal: Callable[[core.Literal], Any] = lambda literal: literal.val,
+) -> list[Any]:
+    """The results of a jaxpr at `arrays`; `evaluate` gives those of an equation at its
+    arguments."""
     known = dict(zip(jaxpr.invars, arrays, strict=True))
-    known.update((x, _in_float64(y)) for x, y in zip(jaxpr.constvars, closed.consts, strict=True))
+    known.update(zip(jaxpr.constvars, constants, strict=True))
 
     def value(atom: Any) -> Any:
-        if isinstance(atom, core.Literal):
-            return _in_float64(jax.numpy.asarray(atom.val, atom.aval.dtype))
-        return known[atom]
+        return literal(atom) if isinstance(atom, core.Literal) else known[atom]
 
     for equation in jaxpr.eqns:
         args = [value(x) for x in equation.invars]
         with equation.ctx.manager:
-            results = [_in_float64(y) for y in _equation(equation, args)]
+            results = evaluate(equation, args)
         known.update(zip(equation.outvars, results, strict=True))
     return [value(x) for x in jaxpr.outvars]
+
+
+def _run(closed: Any, *arrays: Any) -> list[Any]:
+    """The results of a jaxpr. All floating numbers in it are float64."""
+
+    def literal(atom: core.Literal) -> Any:
+        return _in_float64(jax.numpy.asarray(atom.val, atom.aval.dtype))
+
+    def evaluate(equation: Any, args: list[Any]) -> list[Any]:
+        return [_in_float64(y) for y in _equation(equation, args)]
+
+    constants = [_in_float64(value) for value in closed.consts]
+    return evaluated(closed.jaxpr, constants, arrays, evaluate, literal)
 
 
 def _equation(equation: Any, args: list[Any]) -> Sequence[Any]:
