@@ -22,7 +22,7 @@ TABLES = (
 """What is a table: tests over all its rows try each of them, on examples of its own."""
 
 OF_LAYERS = (
-    *("bounds", "casts", "custom_functions", "detached", "framework", "held", "keras", "layer"),
+    *("bounds", "casts", "custom_functions", "detached", "framework", "declared", "keras", "layer"),
     *("layer_recorder", "pair", "recording", "recording_array", "state", "variables", "walk"),
     "wide",
 )

@@ -30,7 +30,7 @@ from gradcheck_cli.specfile.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.casts import Cast
-    from gradcheck_cli.engines.layer.held import Held
+    from gradcheck_cli.engines.layer.declared import Declared
     from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
     from gradcheck_cli.engines.layer.rewriting import Expression, Seen
@@ -202,8 +202,8 @@ class Admissible:
             for one in self._subject.unclipped_gradients(rows)
         ]
 
-    def hold(self, held: Held) -> None:
-        self._subject.hold(held)
+    def hold(self, declared: Declared) -> None:
+        self._subject.hold(declared)
 
     def close(self) -> None:
         self._subject.close()

@@ -1,4 +1,4 @@
-"""What a spec declares as meant inside a layer: found in it, and held where its truth is taken."""
+"""What a spec declares as meant inside a layer: found there, and followed by its truth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradcheck_cli.domain.implementation import ByDesign
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Meant
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import NOTE_BITS
-from gradcheck_cli.engines.layer.held import Formula, Held, NotHeld
+from gradcheck_cli.engines.layer.declared import Declared, Formula, NotDeclarable
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.formula import Argument, FormulaError, parse
 from gradcheck_cli.specfile.collect import nearest
@@ -36,8 +36,8 @@ def declared_in(problem: LayerProblem) -> dict[int, ByDesign]:
 
 
 class Design:
-    """What is declared, held in `subject`, which the truth comes from. Raises BadSpec where there
-    are no such lines, and NotHeld."""
+    """What is declared, followed by `subject`, which the truth comes from. Raises BadSpec where
+    there are no such lines, and NotDeclarable."""
 
     def __init__(self, problem: LayerProblem, subject: Subject) -> None:
         self._problem = problem
@@ -47,16 +47,16 @@ class Design:
         if not self._designs:
             return
         plain = subject.value({})
-        self._held = Held(self._designs, self._stretches(), self._formulas())
+        self._declared = Declared(self._designs, self._stretches(), self._formulas())
         self._slope = _Slope(problem, subject)
         without = self._slope.taken()
-        subject.hold(self._held)
-        self.any = self._held.any
+        subject.hold(self._declared)
+        self.any = self._declared.any
         if not self.any:
             return
         if not self._is_as_before(plain, subject.value({})):
-            first = next(one for one in self._held.found.values() if one.count)
-            raise NotHeld(first.design, "changes the value of the layer when it is held")
+            first = next(one for one in self._declared.found.values() if one.count)
+            raise NotDeclarable(first.design, "changes the value of the layer when it is followed")
         self._needless = self._slope.is_same(without)
 
     def _is_as_before(self, one: Array, other: Array) -> bool:
@@ -87,7 +87,7 @@ class Design:
         """The modes in which the declared derivative is what the framework is to give."""
         if not self.any or problem.named_modes:
             return problem.modes
-        if all(one.stops_tangents for one in self._held.found.values()):
+        if all(one.stops_tangents for one in self._declared.found.values()):
             return problem.modes
         return tuple(mode for mode in problem.modes if mode != "forward")
 
@@ -106,7 +106,7 @@ class Design:
         formulas = [
             f"the derivative of `{one.design.function}` is declared as that of "
             f"`{one.design.surrogate}`"
-            for one in self._held.found.values()
+            for one in self._declared.found.values()
             if one.count and one.design.surrogate is not None
         ]
         if finding.code != Codes.WRONG_GRADIENT or finding.cause is not None or not formulas:
@@ -122,17 +122,17 @@ class Design:
                 index,
                 one.count,
                 tuple(one.places),
-                "" if one.count else nearest(one.design.function, self._held.names) or "",
+                "" if one.count else nearest(one.design.function, self._declared.names) or "",
                 one.stops_tangents,
             )
-            for index, one in (self._held.found.items() if self._designs else ())
+            for index, one in (self._declared.found.items() if self._designs else ())
         )
 
     def notes(self) -> Iterator[str]:
         """What is accepted, and why, as sentences."""
         if not self.any:
             return
-        for one in self._held.found.values():
+        for one in self._declared.found.values():
             if one.count:
                 yield f"by design: {_words(one.design, tuple(one.places))}: {one.design.reason}"
         if self.modes(self._problem) != self._problem.modes:
@@ -154,8 +154,8 @@ def _bad(design: ByDesign, message: str, help: str = "") -> BadSpec:
     return BadSpec([FormulaError(Codes.SPEC_SCHEMA, f"by_design: {message}", design.span, help)])
 
 
-def not_held(error: NotHeld) -> BadSpec:
-    """A declared call that cannot be held, as a mistake of the spec."""
+def not_held(error: NotDeclarable) -> BadSpec:
+    """A declared call that cannot be followed, as a mistake of the spec."""
     message = str(error).removeprefix("by_design: ")
     return _bad(error.design, message, "remove it, or check the layer without this part")
 
@@ -173,7 +173,9 @@ def _formula(problem: LayerProblem, design: ByDesign, text: str) -> Formula:
             own = {n: c for n, c in constants.items() if n not in arrays}
             parsed = parse(text, constants=own, inputs=arguments)
             if parsed.program is None:
-                raise NotHeld(design, f"has the surrogate `{text}`: {parsed.errors[0].message}")
+                raise NotDeclarable(
+                    design, f"has the surrogate `{text}`: {parsed.errors[0].message}"
+                )
             known[key] = PlainFunction(inlined(parsed.program), "float64")
         return known[key](arrays)
 

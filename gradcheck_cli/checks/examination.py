@@ -39,7 +39,7 @@ from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.layer.held import NotHeld
+from gradcheck_cli.engines.layer.declared import NotDeclarable
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.subject import Stencils, Subject
@@ -88,7 +88,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
                 answer = over_the_domain(problem, answer, partial(_elsewhere, engine, blaming))
     except BadSpec as error:
         answer = error.answer(problem)
-    except NotHeld as error:
+    except NotDeclarable as error:
         answer = not_held(error).answer(problem)
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
         failure = _failure(error, problem)

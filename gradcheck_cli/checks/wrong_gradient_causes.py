@@ -38,7 +38,7 @@ from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR, Seconds
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier
-from gradcheck_cli.engines.layer.held import Held, NotHeld
+from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import is_internal, one_line
@@ -152,13 +152,13 @@ class WrongGradients:
         if traced is None or worst is None or worst.truth is None or worst.computed is None:
             return True  # it is wrong, and no entry speaks against it
         if finding.mode != "reverse" or self._designs:
-            return True  # what is held follows one backward, and one declaration
+            return True  # what is declared follows one backward, and one declaration
         subject = Subjects(self._engine, self._problem).bound(self._subject.dtype)
         try:
-            held = Held({0: ByDesign("", finding.span, function=call.name)}, {}, {})
-            subject.hold(held)
+            declared = Declared({0: ByDesign("", finding.span, function=call.name)}, {}, {})
+            subject.hold(declared)
             found, bar = entry_by_differences(subject, traced)
-        except NotHeld:
+        except NotDeclarable:
             return None
         finally:
             subject.close()

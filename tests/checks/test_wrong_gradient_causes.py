@@ -13,7 +13,7 @@ from torch import nn
 
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.engines.layer.held import Held, NotHeld
+from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.torch.layer import TorchSubject
 from tests.checks.making import examined, layer_problem
@@ -312,8 +312,8 @@ def test_a_wrong_function_that_nothing_depends_on_is_not_named(layer: Any, op: s
 def test_a_function_that_cannot_be_held_is_a_possible_cause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refused(self: TorchSubject, held: Held) -> None:
-        raise NotHeld(held.found[0].design, "is called another number of times nearby")
+    def refused(self: TorchSubject, declared: Declared) -> None:
+        raise NotDeclarable(declared.found[0].design, "is called another number of times nearby")
 
     monkeypatch.setattr(TorchSubject, "hold", refused)
     answer = examined(lambda x: Half.apply(x) * x.sum(), {"x": [0.3, 1.2]}, modes=("reverse",))

@@ -25,7 +25,7 @@ from gradcheck_cli.engines.jax.random_keys import draws
 from gradcheck_cli.engines.layer.binding import BadCall, arrange, called, for_the_call
 from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast, Watch
-from gradcheck_cli.engines.layer.held import Held
+from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.isolation import Randomness
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import load_layer
@@ -382,8 +382,8 @@ class JaxSubject(LayerSubject):
                 call, leaves, self.wrt, [self.cotangents(row) for row in rows]
             )
 
-    def held_call(self, held: Held) -> Callable[[dict[str, Any]], list[Any]]:
-        from gradcheck_cli.engines.jax.held import HeldRun
+    def declared_call(self, declared: Declared) -> Callable[[dict[str, Any]], list[Any]]:
+        from gradcheck_cli.engines.jax.declared import DeclaredRun
 
         with self.ready({}):
             own = self.inputs({})
@@ -392,7 +392,7 @@ class JaxSubject(LayerSubject):
                 return self.call(dict(zip(own, arrays, strict=True)))
 
             closed = self.jax.make_jaxpr(call)(*own.values())
-        run = HeldRun(held)
+        run = DeclaredRun(declared)
         return lambda inputs: run(closed, *inputs.values())
 
     @contextmanager

@@ -18,7 +18,7 @@ from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.jax.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.jax.recorder import JaxRecorder
 from gradcheck_cli.engines.jax.walk import BAR, CUSTOM_JVP, VALUE, Tag, Walk
-from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
+from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, as_recording
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
 
@@ -41,7 +41,7 @@ class LayerRecorder(JaxRecorder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.written = Written(self.execution)
+        self.annotations = Annotations(self.execution)
         self._places_of = Places(__name__)
         self._made: list[_Made] = []
         self._values: dict[tuple[int, int, tuple[int, ...]], int] = {}
@@ -49,7 +49,7 @@ class LayerRecorder(JaxRecorder):
         self._power: int | None = None
 
     def _slot(self, array: Any, structural: bool = False) -> int:
-        self.written.count(array.size, array.dtype)
+        self.annotations.count(array.size, array.dtype)
         return super()._slot(array, structural)
 
     def _equation(
@@ -62,7 +62,7 @@ class LayerRecorder(JaxRecorder):
         if name == BAR.name:
             value = self._value_of(params["tag"], params["index"], self.turns)
             if value is not None:
-                self.written.bars[value] = args[0]
+                self.annotations.bars[value] = args[0]
             return list(args)
         around, traceback = self._rule, equation.source_info.traceback
         if traceback is not None:
@@ -120,14 +120,14 @@ class LayerRecorder(JaxRecorder):
                 stated = step.phase == "backward" or (tag and tag.name == CUSTOM_JVP)
                 step.place = made.rule or (tag.place if tag else None)
                 if number not in primal and stated:
-                    self.written.stated.add(len(self.written.forward))
+                    self.annotations.stated.add(len(self.annotations.forward))
                 step.phase = "forward"
-                self.written.forward.append(step)
+                self.annotations.forward.append(step)
                 continue
             step.phase = "backward"
             owner = None if made.tag is None else self._value_of(made.tag, 0, made.turns)
             if owner is not None:
-                self.written.owners.append((step, owner))
+                self.annotations.owners.append((step, owner))
 
     def starts(self, arrays: Mapping[str, Any]) -> dict[str, int]:
         """The slots of those of the arrays that the run was given or captured."""
@@ -163,7 +163,7 @@ def record(
     recorder.told(walk.tags, known[:count])
     gradients = dict(zip(wrt, known[count:], strict=True))
     starts = recorder.starts({**leaves, **captured})
-    return as_recording(recorder.written, starts, gradients, known[:count], _row_of, place)
+    return as_recording(recorder.annotations, starts, gradients, known[:count], _row_of, place)
 
 
 def record_forward(
@@ -175,7 +175,7 @@ def record_forward(
     outputs = [slot for slot in recorder.record(call, list(leaves.values())) if slot is not None]
     recorder.told((), outputs)
     starts = recorder.starts(leaves)
-    return as_recording(recorder.written, starts, {}, outputs, _row_of, place)
+    return as_recording(recorder.annotations, starts, {}, outputs, _row_of, place)
 
 
 def _row_of(name: str) -> Row | None:

@@ -19,11 +19,11 @@ from gradcheck_cli.engines.layer.subject import Call, Layout, Output, Stencils, 
 VJP = Callable[[Sequence[Any]], list[Any]]
 """From one cotangent an output to one gradient a leaf; None for what has none."""
 
-Written = Callable[[], tuple[str, ...]]
+WrittenNames = Callable[[], tuple[str, ...]]
 """Names of the arrays that were written to since this was last called."""
 
 
-def differing(numbers: Callable[[], Mapping[str, bytes]]) -> Written:
+def differing(numbers: Callable[[], Mapping[str, bytes]]) -> WrittenNames:
     """By the numbers of the arrays, as bytes."""
     before = numbers()
 
@@ -54,7 +54,7 @@ class FrameworkLayer(ABC):
         self._bound: tuple[Leaf, ...] = ()
         self._leaves: tuple[Leaf, ...] = ()
         self.output_names: list[str] = []  # of the last call
-        self._value_held: Callable[[Mapping[str, Array]], Array] | None = None
+        self._declared_value: Callable[[Mapping[str, Array]], Array] | None = None
         self.interleaves = True  # two forward runs may come before a backward pass
         self.runs_once = False  # a backward pass frees what the next one needs
 
@@ -113,11 +113,11 @@ class FrameworkLayer(ABC):
         """Meanwhile functions inside the layer are differentiated by themselves."""
         return self.ready({})
 
-    def watch(self, arrays: Mapping[str, Any]) -> Written:
+    def watch(self, arrays: Mapping[str, Any]) -> WrittenNames:
         """Which of these arrays, and of those that the layer holds, are written to."""
         return tuple
 
-    def watch_cotangents(self, arrays: Mapping[str, Any]) -> Written:
+    def watch_cotangents(self, arrays: Mapping[str, Any]) -> WrittenNames:
         """Which of these arrays are written to."""
         return tuple
 

@@ -37,7 +37,7 @@ from gradcheck_cli.engines.layer.subject import (
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.casts import Cast
-    from gradcheck_cli.engines.layer.held import Held
+    from gradcheck_cli.engines.layer.declared import Declared
     from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
     from gradcheck_cli.engines.layer.rewriting import Expression, Seen
@@ -57,17 +57,17 @@ class LayerSubject(FrameworkLayer):
     # Values
 
     def value(self, values: Mapping[str, Array]) -> Array:
-        if self._value_held is not None:
-            return self._value_held(values)
+        if self._declared_value is not None:
+            return self._declared_value(values)
         return self.plain_value(values)
 
     @property
     def is_held(self) -> bool:
-        """Whether something inside the layer is held."""
-        return self._value_held is not None
+        """Whether something inside the layer is declared as meant."""
+        return self._declared_value is not None
 
     def plain_value(self, values: Mapping[str, Array]) -> Array:
-        """The value of the layer itself, whatever is held in it."""
+        """The value of the layer itself, whatever is declared in it."""
         with self.ready(values), self.untracked():
             return self.flat(self.call(self.inputs(values)))
 
@@ -348,10 +348,10 @@ class LayerSubject(FrameworkLayer):
             return None
         return np.array(found) if found.dtype.kind in "fiub" else None
 
-    # What is held
+    # What is declared as meant
 
-    def hold(self, held: Held) -> None:
-        call, wrt = self.held_call(held), self.wrt
+    def hold(self, declared: Declared) -> None:
+        call, wrt = self.declared_call(declared), self.wrt
         if call is None:
             return
 
@@ -360,17 +360,17 @@ class LayerSubject(FrameworkLayer):
                 return self.flat(call(self.inputs(values, wrt)))
 
         def replayed(values: Mapping[str, Array]) -> Array:
-            with held.replaying():
+            with declared.replaying():
                 return value(values)
 
-        with self.functions_alone(), held.recording():
+        with self.functions_alone(), declared.recording():
             value({})
-        self._value_held = replayed if held.any else None
+        self._declared_value = replayed if declared.any else None
 
-    def held_call(self, held: Held) -> Callable[[dict[str, Any]], list[Any]] | None:
-        """The layer's call in which everything declared goes through `held`; None where nothing
+    def declared_call(self, declared: Declared) -> Callable[[dict[str, Any]], list[Any]] | None:
+        """The layer's call in which everything declared goes through `declared`; None where nothing
         inside has a derivative of its own."""
         return None
 
     def close(self) -> None:
-        self._value_held = None
+        self._declared_value = None

@@ -28,7 +28,7 @@ class TooLarge(EngineFault):
 
 
 @dataclass(slots=True)
-class Written:
+class Annotations:
     """What a recorder knows of a run beside the execution itself.
 
     forward  the steps that the user's code ran, a stated backward included, as places in the list
@@ -106,7 +106,7 @@ class Row:
 
 
 def as_recording(
-    written: Written,
+    annotations: Annotations,
     leaves: Mapping[str, int],
     gradients: Mapping[str, int | None],
     outputs: Sequence[int],
@@ -116,24 +116,24 @@ def as_recording(
     """The run as a program. `leaves`, `gradients` and `outputs` have slots; `row_of` tells what an
     operation is called in the table, from the recorder's name for it; `place` stands for what has
     none in a file."""
-    made = _Making(written, place)
+    made = _Making(annotations, place)
     for name, slot in leaves.items():
         made.add(slot, Node(INPUT, (), {}, place, name, name=name, shape=made.shape(slot)))
     inputs = {name: made.nodes_of[slot] for name, slot in leaves.items()}
     stated: set[int] = set()
-    for index, step in enumerate(written.forward):
+    for index, step in enumerate(annotations.forward):
         first = len(made.nodes)
         made.step(step, row_of(step.name))
-        if index in written.stated:
+        if index in annotations.stated:
             stated.update(range(first, len(made.nodes)))
-    for step, slot in written.owners:
+    for step, slot in annotations.owners:
         step.node = made.nodes_of.get(slot)
     last = next((made.nodes_of[s] for s in outputs if s in made.nodes_of), len(made.nodes) - 1)
     program = Program(tuple(made.nodes), inputs, (last,), "")
-    bars = {s: bar for s, bar in written.bars.items() if s in made.nodes_of}
+    bars = {s: bar for s, bar in annotations.bars.items() if s in made.nodes_of}
     bars |= {leaves[n]: s for n, s in gradients.items() if s is not None and n in leaves}
     return Recording(
-        written.execution,
+        annotations.execution,
         program,
         made.slots,
         bars,
@@ -144,8 +144,8 @@ def as_recording(
 
 
 class _Making:
-    def __init__(self, written: Written, place: Span) -> None:
-        self._execution = written.execution
+    def __init__(self, annotations: Annotations, place: Span) -> None:
+        self._execution = annotations.execution
         self._place = place
         self.nodes: list[Node] = []
         self.slots: list[int] = []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         Lines,
         UnclippedGradients,
     )
-    from gradcheck_cli.engines.layer.held import Held
+    from gradcheck_cli.engines.layer.declared import Declared
     from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
     from gradcheck_cli.engines.layer.rewriting import Expression, Seen
@@ -248,9 +248,9 @@ class Subject(Protocol):
         they are seen."""
         ...
 
-    def hold(self, held: Held) -> None:
-        """From now on `value` and `several` are those of the layer as `held` has it. Raises
-        Unsupported, and `held.NotHeld`."""
+    def hold(self, declared: Declared) -> None:
+        """From now on `value` and `several` are those of the layer as `declared` has it. Raises
+        Unsupported, and `declared.NotDeclarable`."""
         ...
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import CustomCall
-from gradcheck_cli.engines.layer.framework_layer import Written, differing
+from gradcheck_cli.engines.layer.framework_layer import WrittenNames, differing
 from gradcheck_cli.engines.layer.isolation import Randomness
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.numpy_arrays import NumpyArrays
@@ -215,7 +215,7 @@ class NumpySubject(LayerSubject):
 
     # What a call does besides
 
-    def watch(self, arrays: Mapping[str, Any]) -> Written:
+    def watch(self, arrays: Mapping[str, Any]) -> WrittenNames:
         owner = self._running.owner
 
         def numbers() -> dict[str, bytes]:
@@ -224,7 +224,7 @@ class NumpySubject(LayerSubject):
 
         return differing(numbers)
 
-    def watch_cotangents(self, arrays: Mapping[str, Any]) -> Written:
+    def watch_cotangents(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return differing(lambda: {name: array.tobytes() for name, array in arrays.items()})
 
     def watch_draws(self) -> AbstractContextManager[Any]:

@@ -31,7 +31,7 @@ def record(
         recorder.backward = True
         gradients = {name: recorder.slot_of(grad) for name, grad in backward().items()}
     made = [slot for slot in outputs if slot is not None]
-    return as_recording(recorder.written, slots, gradients, made, row_of, place)
+    return as_recording(recorder.annotations, slots, gradients, made, row_of, place)
 
 
 def record_forward(leaves: Arrays, forward: Forward, place: Span) -> Recording:
@@ -45,4 +45,4 @@ def record_forward(leaves: Arrays, forward: Forward, place: Span) -> Recording:
     made = [slot for slot in outputs if slot is not None]
     if len(made) < len(outputs):
         raise Unsupported("its operations are not seen")
-    return as_recording(recorder.written, slots, {}, made, row_of, place)
+    return as_recording(recorder.annotations, slots, {}, made, row_of, place)

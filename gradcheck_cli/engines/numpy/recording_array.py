@@ -17,7 +17,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
-from gradcheck_cli.engines.layer.recording import Row, Written
+from gradcheck_cli.engines.layer.recording import Annotations, Row
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.numpy.kernels import (
     ACCUMULATED,
@@ -98,7 +98,7 @@ class NumpyRecorder:
 
     def __init__(self) -> None:
         self.execution = Execution(Arrays())
-        self.written = Written(self.execution)
+        self.annotations = Annotations(self.execution)
         self.backward = False
         self._places = Places(__name__)
         self._writes: list[
@@ -117,7 +117,7 @@ class NumpyRecorder:
         return self._slot(array) if isinstance(array, Noted) else None
 
     def _new(self, plain: Array) -> int:
-        self.written.count(plain.size, plain.dtype)
+        self.annotations.count(plain.size, plain.dtype)
         return self.execution.add_slot(plain.copy(), format_named(plain.dtype.name))
 
     def _slot(self, value: Any) -> int:
@@ -223,8 +223,8 @@ class NumpyRecorder:
         )
         self.execution.add_step(step)
         if self.backward:
-            self.written.stated.add(len(self.written.forward))
-        self.written.forward.append(step)
+            self.annotations.stated.add(len(self.annotations.forward))
+        self.annotations.forward.append(step)
 
     def recording(self) -> AbstractContextManager[None]:
         """Arrays that a user's code makes meanwhile are noted too."""

@@ -25,7 +25,7 @@ from gradcheck_cli.engines.symbolic.formulas import (
     time_limit,
     walk,
 )
-from gradcheck_cli.engines.symbolic.notation import NOTATIONS, Notation, Written, python_code
+from gradcheck_cli.engines.symbolic.notation import NOTATIONS, Notation, NotationName, python_code
 from gradcheck_cli.engines.symbolic.ops import TABLE
 from gradcheck_cli.engines.symbolic.stated import written_out
 
@@ -132,7 +132,7 @@ def as_python(name: str, formulas: Formulas) -> str:
     return python_code(name, tuple(formulas.program.inputs), output, formulas.gradients)
 
 
-def derivation(formulas: Formulas, written: Written, steps: bool, budget: float) -> Derivation:
+def derivation(formulas: Formulas, written: NotationName, steps: bool, budget: float) -> Derivation:
     """The equations: value and derivatives, with `steps` every operation and how they combine."""
     return _Writer(formulas, NOTATIONS[written]).derivation(steps, budget)
 

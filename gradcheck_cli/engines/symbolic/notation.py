@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 
-Written = Literal["text", "latex"]
+NotationName = Literal["text", "latex"]
 
 # Letters that LaTeX knows by name; pi is a number.
 _LETTERS = (
@@ -92,7 +92,7 @@ class Latex:
         return " + ".join(rf"{a} \, {b}" for a, b in factors)
 
 
-NOTATIONS: Mapping[Written, Notation] = {"text": Text(), "latex": Latex()}
+NOTATIONS: Mapping[NotationName, Notation] = {"text": Text(), "latex": Latex()}
 
 
 def latex_name(name: str) -> str:

@@ -20,8 +20,8 @@ from gradcheck_cli.engines.layer.custom import (
     Lines,
     UnclippedGradients,
 )
-from gradcheck_cli.engines.layer.framework_layer import Written, differing
-from gradcheck_cli.engines.layer.held import Held
+from gradcheck_cli.engines.layer.declared import Declared
+from gradcheck_cli.engines.layer.framework_layer import WrittenNames, differing
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import load_layer
 from gradcheck_cli.engines.layer.results import Results
@@ -256,7 +256,7 @@ class TensorFlowSubject(LayerSubject):
         self.runs_once = True
         return True
 
-    def watch(self, arrays: Mapping[str, Any]) -> Written:
+    def watch(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return differing(lambda: {n: one.now() for n, one in self.held.items() if one.floating})
 
     def watch_draws(self) -> AbstractContextManager[Any]:
@@ -324,11 +324,11 @@ class TensorFlowSubject(LayerSubject):
             followed = [passes.leaves[name] for name in passes.wrt]
             return unclipped_gradients(followed, passes.call, gradients)
 
-    def held_call(self, held: Held) -> Callable[[dict[str, Any]], list[Any]]:
-        from gradcheck_cli.engines.tensorflow.held import holding
+    def declared_call(self, declared: Declared) -> Callable[[dict[str, Any]], list[Any]]:
+        from gradcheck_cli.engines.tensorflow.declared import holding
 
         def call(inputs: dict[str, Any]) -> list[Any]:
-            with eagerly(self.tf), holding(held):
+            with eagerly(self.tf), holding(declared):
                 return self.call(inputs)
 
         return call

@@ -14,7 +14,7 @@ import tensorflow as tf
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.layer.custom import ForwardPass, Passes
-from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
+from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, as_recording
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.tensorflow.kernels import ROWS
 from gradcheck_cli.engines.tensorflow.recorder import TensorFlowRecorder
@@ -29,7 +29,7 @@ class LayerRecorder(TensorFlowRecorder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.written = Written(self.execution)
+        self.annotations = Annotations(self.execution)
         self._places_of = Places(__name__, TensorFlowRecorder.__module__)
         self._variables: dict[int, int] = {}  # a variable's handle -> the slot of its value
         self._derived: list[Step] = []
@@ -46,14 +46,14 @@ class LayerRecorder(TensorFlowRecorder):
         """What was executed for derivatives belongs to the operations whose nodes are known now."""
         for step in self._derived:
             if step.node is not None:
-                forward = self.written.forward[step.node]
-                self.written.owners.append((step, forward.results[0]))
+                forward = self.annotations.forward[step.node]
+                self.annotations.owners.append((step, forward.results[0]))
                 step.node = None
 
     def _slot(self, tensor: Any) -> int:
         if tensor._id not in self._places:
             size = int(tf.size(tensor)) if tensor.shape.rank is None else _size(tensor)
-            self.written.count(size, tensor.dtype)
+            self.annotations.count(size, tensor.dtype)
         return super()._slot(tensor)
 
     def _gradient(
@@ -67,10 +67,10 @@ class LayerRecorder(TensorFlowRecorder):
         *rest: Any,
     ) -> Any:
         number = self._recorded.get(id(attributes), (None, None))[1]
-        if number is not None and number < len(self.written.forward):
-            for slot, bar in zip(self.written.forward[number].results, bars, strict=False):
+        if number is not None and number < len(self.annotations.forward):
+            for slot, bar in zip(self.annotations.forward[number].results, bars, strict=False):
                 if isinstance(bar, tf.Tensor):
-                    self.written.bars[slot] = self._slot(bar)
+                    self.annotations.bars[slot] = self._slot(bar)
         return super()._gradient(name, attributes, count, inputs, outputs, bars, *rest)
 
     def _write(self, name: str, inputs: list[Any], attributes: Any, outputs: list[Any]) -> None:
@@ -82,7 +82,7 @@ class LayerRecorder(TensorFlowRecorder):
         theirs = not self._backward or place is not None
         owner = self.node
         if theirs:
-            self.node = len(self.written.forward)
+            self.node = len(self.annotations.forward)
         try:
             super()._write(name, inputs, attributes, outputs)
         finally:
@@ -95,9 +95,9 @@ class LayerRecorder(TensorFlowRecorder):
                 self._derived.append(step)
                 continue
             if self._backward:
-                self.written.stated.add(len(self.written.forward))
+                self.annotations.stated.add(len(self.annotations.forward))
             step.phase = "forward"
-            self.written.forward.append(step)
+            self.annotations.forward.append(step)
 
 
 def record(passes: Passes, place: Span) -> Recording:
@@ -111,7 +111,7 @@ def record(passes: Passes, place: Span) -> Recording:
         bars = [None if grad is None else recorder.slot_of(grad) for grad in passes.pull()]
     recorder.finish()
     gradients = dict(zip(passes.wrt, bars, strict=True))
-    return as_recording(recorder.written, leaves, gradients, made, _row_of, place)
+    return as_recording(recorder.annotations, leaves, gradients, made, _row_of, place)
 
 
 def record_forward(forward: ForwardPass, place: Span) -> Recording:
@@ -120,7 +120,7 @@ def record_forward(forward: ForwardPass, place: Span) -> Recording:
     with recorder.recording():
         leaves = {name: recorder.leaf(array) for name, array in forward.leaves.items()}
         made = [recorder.leaf(output) for output in forward.call()]
-    return as_recording(recorder.written, leaves, {}, made, _row_of, place)
+    return as_recording(recorder.annotations, leaves, {}, made, _row_of, place)
 
 
 def _size(tensor: Any) -> int:

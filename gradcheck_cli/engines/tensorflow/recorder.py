@@ -65,7 +65,7 @@ class TensorFlowRecorder(Observer):
         self._backward = False
         self._places: dict[int, int] = {}  # a tensor's own number -> slot
         # The tape holds on to the very tuple of attributes that the callback is given, and hands it
-        # back: by its identity an operation is known again. Held here too, with the node.
+        # back: by its identity an operation is known again. Declared here too, with the node.
         self._sums: dict[int | None, Step] = {}  # of cotangents, by slot, not yet attributed
         self._recorded: dict[int, tuple[Any, int | None]] = {}
 

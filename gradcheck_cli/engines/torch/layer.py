@@ -23,8 +23,8 @@ from gradcheck_cli.engines.layer.custom import (
     Lines,
     UnclippedGradients,
 )
-from gradcheck_cli.engines.layer.framework_layer import VJP, Written
-from gradcheck_cli.engines.layer.held import Held
+from gradcheck_cli.engines.layer.declared import Declared
+from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import load_layer
 from gradcheck_cli.engines.layer.recording import Recording
@@ -288,10 +288,10 @@ class TorchSubject(LayerSubject):
             return True
         return False
 
-    def watch(self, arrays: Mapping[str, Any]) -> Written:
+    def watch(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return Watch(self.torch, {**self.state.tensors(), **arrays}).written
 
-    def watch_cotangents(self, arrays: Mapping[str, Any]) -> Written:
+    def watch_cotangents(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return Watch(self.torch, arrays).written
 
     def drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
@@ -325,15 +325,15 @@ class TorchSubject(LayerSubject):
 
         return unclipped_gradients(lambda: self.run(Call(cotangents=rows)).gradients)
 
-    def held_call(self, held: Held) -> Callable[[dict[str, Any]], list[Any]]:
+    def declared_call(self, declared: Declared) -> Callable[[dict[str, Any]], list[Any]]:
         from gradcheck_cli.engines.torch.custom_functions import classes_of
-        from gradcheck_cli.engines.torch.held import holding
+        from gradcheck_cli.engines.torch.declared import holding
 
         with self.ready({}):
             classes = classes_of(self.call(self.inputs({}, self.wrt)))
 
         def call(inputs: dict[str, Any]) -> list[Any]:
-            with holding(held, classes, self.fw.numpy):
+            with holding(declared, classes, self.fw.numpy):
                 return self.call(inputs)
 
         return call

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.layer.custom import ForwardPass, Passes
-from gradcheck_cli.engines.layer.recording import Recording, Row, Written, as_recording
+from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, as_recording
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.compositions import unfused
 from gradcheck_cli.engines.torch.kernels import PERMUTED_ARGS, ROWS
@@ -31,7 +31,7 @@ class LayerRecorder(TorchRecorder):
 
     def __init__(self, composed: bool = False) -> None:
         super().__init__(composed)
-        self.written = Written(self.execution)
+        self.annotations = Annotations(self.execution)
         self._places_of = Places(__name__, TorchRecorder.__module__)
         self._functions: list[Any] = []  # held, so that their metadata stays
 
@@ -61,15 +61,15 @@ class LayerRecorder(TorchRecorder):
         def hook(bars: Sequence[Any]) -> None:
             for place, slot in gives.items():
                 if place < len(bars) and bars[place] is not None:
-                    self.written.bars[slot] = self.slot(bars[place])
+                    self.annotations.bars[slot] = self.slot(bars[place])
 
         return hook
 
     def _new(self, tensor: Any) -> int:
         if self.composed and tensor.is_complex():  # pairs
-            self.written.count(2 * tensor.numel(), tensor.dtype.to_real())
+            self.annotations.count(2 * tensor.numel(), tensor.dtype.to_real())
         else:
-            self.written.count(tensor.numel(), tensor.dtype)
+            self.annotations.count(tensor.numel(), tensor.dtype)
         return super()._new(tensor)
 
     def _add(self, *call: Any) -> None:
@@ -80,14 +80,14 @@ class LayerRecorder(TorchRecorder):
         step.elementwise = row is not None and elementwise(row.name)
         if not self._backward or step.place is not None:
             if self._backward:
-                self.written.stated.add(len(self.written.forward))
+                self.annotations.stated.add(len(self.annotations.forward))
             step.phase = "forward"
-            self.written.forward.append(step)
+            self.annotations.forward.append(step)
             return
         function = torch._C._current_autograd_node()
         gives = {} if function is None else function.metadata.get(_GIVES, {})
         if gives:
-            self.written.owners.append((step, gives[min(gives)]))
+            self.annotations.owners.append((step, gives[min(gives)]))
 
 
 def record(passes: Passes, place: Span) -> Recording:
@@ -102,7 +102,7 @@ def record(passes: Passes, place: Span) -> Recording:
         recorder.derive()
         bars = [None if grad is None else recorder.slot_of(grad) for grad in passes.pull()]
     gradients = dict(zip(passes.wrt, bars, strict=True))
-    return as_recording(recorder.written, slots, gradients, made, _row_of, place)
+    return as_recording(recorder.annotations, slots, gradients, made, _row_of, place)
 
 
 def record_forward(forward: ForwardPass, place: Span) -> Recording:
@@ -112,7 +112,7 @@ def record_forward(forward: ForwardPass, place: Span) -> Recording:
     with unfused(), recorder.recording():
         slots = {name: recorder.slot(tensor) for name, tensor in forward.leaves.items()}
         made = [recorder.slot(output) for output in forward.call()]
-    return as_recording(recorder.written, slots, {}, made, _row_of, place)
+    return as_recording(recorder.annotations, slots, {}, made, _row_of, place)
 
 
 def _row_of(name: str) -> Row | None:

@@ -21,7 +21,7 @@ from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS, SAME_ERROR
 from gradcheck_cli.engines.execution import Execution, High, Step
-from gradcheck_cli.engines.trace.isolated_ops import Alone
+from gradcheck_cli.engines.trace.isolated_ops import IsolatedOps
 from gradcheck_cli.engines.trace.local_errors import Found, described, local_errors
 from gradcheck_cli.engines.trace.shadow import (
     FIRST_BITS,
@@ -61,7 +61,7 @@ class Proof:
     enclosed: bool = False
 
 
-Known = dict[Numbers, Alone]
+Known = dict[Numbers, IsolatedOps]
 """What is known exactly of a run already. Proofs of one run share it: most of what a derivative
 needs the output needs, too."""
 
@@ -84,19 +84,19 @@ def prove(
     if size > (MOST_IN_BALLS if format.name == "float64" else MOST_AT_ALL):
         return Proof(note="the run is too large to be done again in higher precision")
     beside = _Beside(execution, needed, {} if known is None else known)
-    alone = _exactly(beside, target, format, size <= MOST_IN_BALLS)
-    found = local_errors(execution, needed, alone)
-    search = _Search(execution, needed, alone, target, format)
+    isolated = _exactly(beside, target, format, size <= MOST_IN_BALLS)
+    found = local_errors(execution, needed, isolated)
+    search = _Search(execution, needed, isolated, target, format)
     culprits, repaired = search.smallest(found)
     shown = _shown(found, culprits, search.wrong)
-    operations = tuple(described(alone.shadow, found[i]) for i in shown)
+    operations = tuple(described(isolated.shadow, found[i]) for i in shown)
     places = tuple(shown.index(i) for i in culprits)
     note = "" if culprits else search.unexplained
     if not note:
         return Proof(operations, places, repaired)
     entry = float(execution.values(execution.target).ravel()[execution.place])
     same = abs(search.exactly - entry) <= SAME_ERROR * abs(entry - target)
-    enclosed = same and alone.shadow.encloses(needed)
+    enclosed = same and isolated.shadow.encloses(needed)
     return Proof(operations, places, repaired, note, search.exactly, enclosed)
 
 
@@ -123,15 +123,15 @@ class _Beside:
     needed: Sequence[int]
     known: Known
 
-    def run(self, numbers: Numbers) -> Alone:
+    def run(self, numbers: Numbers) -> IsolatedOps:
         if numbers in self.known:
             self.known[numbers].shadow.run(self.needed)
         else:
-            self.known[numbers] = Alone(shadow(self.execution, self.needed, numbers))
+            self.known[numbers] = IsolatedOps(shadow(self.execution, self.needed, numbers))
         return self.known[numbers]
 
 
-def _exactly(beside: _Beside, target: float, format: FloatFormat, small: bool) -> Alone:
+def _exactly(beside: _Beside, target: float, format: FloatFormat, small: bool) -> IsolatedOps:
     """The exact values, in the cheapest numbers that will do.
 
     float64 does where its traced entry is the target, and a normal number (0 may be what has
@@ -141,15 +141,15 @@ def _exactly(beside: _Beside, target: float, format: FloatFormat, small: bool) -
     traced, place = beside.execution.target, beside.execution.place
     assert traced is not None
     if format.name != "float64":
-        alone = beside.run(FLOAT64)
-        entry = float(alone.shadow.near(traced).ravel()[place])
+        isolated = beside.run(FLOAT64)
+        entry = float(isolated.shadow.near(traced).ravel()[place])
         sure = abs(target) >= format.smallest_normal and _ulps(entry, target, format) <= FEW_ULPS
         if sure or not small:
-            return alone
-    alone = beside.run(Numbers(FIRST_BITS))
-    if not sharp(alone.shadow[traced], place, format):
-        alone = beside.run(Numbers(MOST_BITS))
-    return alone
+            return isolated
+    isolated = beside.run(Numbers(FIRST_BITS))
+    if not sharp(isolated.shadow[traced], place, format):
+        isolated = beside.run(Numbers(MOST_BITS))
+    return isolated
 
 
 def _ulps(value: float, target: float, format: FloatFormat) -> float:
@@ -167,15 +167,15 @@ class _Search:
         self,
         execution: Execution,
         needed: Sequence[int],
-        alone: Alone,
+        isolated: IsolatedOps,
         target: float,
         format: FloatFormat,
     ) -> None:
         self._execution = execution
         self._needed = needed
-        self._alone = alone
-        self._exact = alone.shadow
-        self._numbers = alone.shadow.numbers
+        self._isolated = isolated
+        self._exact = isolated.shadow
+        self._numbers = isolated.shadow.numbers
         self._target = target
         self._format = format
         self._runs = 0
@@ -250,7 +250,7 @@ class _Search:
         results = execution.steps[place].results
         changed: dict[int, High] = {
             slot: self._numbers.lift(result)
-            for slot, result in zip(results, self._alone.results(place), strict=True)
+            for slot, result in zip(results, self._isolated.results(place), strict=True)
         }
         for later in self._needed:
             step = execution.steps[later]

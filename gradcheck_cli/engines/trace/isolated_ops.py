@@ -44,7 +44,7 @@ class Pairs:
             yield i, failing[starts[i] : ends[i]] - self.part(i).start
 
 
-class Alone:
+class IsolatedOps:
     """The operations of a run, each on the numbers of a shadow, rounded to the dtype."""
 
     def __init__(self, shadow: Shadow) -> None:

@@ -18,7 +18,7 @@ from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS
 from gradcheck_cli.engines.execution import Execution, High
-from gradcheck_cli.engines.trace.isolated_ops import Alone
+from gradcheck_cli.engines.trace.isolated_ops import IsolatedOps
 from gradcheck_cli.engines.trace.relevance import relevant
 from gradcheck_cli.engines.trace.shadow import (
     Shadow,
@@ -61,10 +61,10 @@ class _Doubt:
     result: Array
 
 
-def local_errors(execution: Execution, needed: Sequence[int], alone: Alone) -> list[Found]:
+def local_errors(execution: Execution, needed: Sequence[int], isolated: IsolatedOps) -> list[Found]:
     """The operations that round by more than a library may, in order, each at its worst element of
     those that the traced entry depends on."""
-    doubtful = alone.doubtful(needed)
+    doubtful = isolated.doubtful(needed)
     masks = relevant(execution, needed) if doubtful else {}
     doubts: dict[_Kind, list[_Doubt]] = {}
     for place, k, at in doubtful:
@@ -72,9 +72,9 @@ def local_errors(execution: Execution, needed: Sequence[int], alone: Alone) -> l
         if slot in masks:
             at = at[masks[slot].reshape(-1)[at]]
         if at.size:
-            doubt = _Doubt(place, slot, at, alone.results(place)[k].reshape(-1)[at])
-            doubts.setdefault(_kind(alone.shadow, slot), []).append(doubt)
-    found = [one for kind, some in doubts.items() for one in _found(alone.shadow, some, kind[0])]
+            doubt = _Doubt(place, slot, at, isolated.results(place)[k].reshape(-1)[at])
+            doubts.setdefault(_kind(isolated.shadow, slot), []).append(doubt)
+    found = [one for kind, some in doubts.items() for one in _found(isolated.shadow, some, kind[0])]
     return sorted(found, key=lambda one: (one.place, one.slot))
 
 

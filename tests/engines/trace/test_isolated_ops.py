@@ -9,7 +9,7 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.engines.trace import isolated_ops
-from gradcheck_cli.engines.trace.isolated_ops import Alone, Pairs
+from gradcheck_cli.engines.trace.isolated_ops import IsolatedOps, Pairs
 from gradcheck_cli.engines.trace.shadow import FLOAT64, shadow
 from tests.engines.trace.test_culprits import Run
 
@@ -21,7 +21,7 @@ def _doubtful(run: Run, target: int) -> list[tuple[str, list[int]]]:
     run.execution.target = target
     needed = run.execution.needed()
     with np.errstate(all="ignore"):
-        found = Alone(shadow(run.execution, needed, FLOAT64)).doubtful(needed)
+        found = IsolatedOps(shadow(run.execution, needed, FLOAT64)).doubtful(needed)
     return [(run.execution.steps[place].name, at.tolist()) for place, _, at in found]
 
 

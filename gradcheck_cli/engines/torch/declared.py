@@ -1,5 +1,5 @@
-"""What is meant in a layer of PyTorch (`held.Held`): the calls that take numbers out of the graph,
-and those of `autograd.Function`s."""
+"""What a spec declares as meant in a layer of PyTorch (`layer.declared`): the calls that take
+numbers out of the graph, and those of `autograd.Function`s."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.layer.held import Given, Held, NotHeld, Pull
+from gradcheck_cli.engines.layer.declared import Declared, Given, NotDeclarable, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.torch.custom_functions import (
     is_separate,
@@ -28,11 +28,11 @@ UNDER_TRANSFORMS = "is called under torch.func, where its arguments have no numb
 
 
 class _Cuts(TorchFunctionMode):  # type: ignore[misc]
-    """Calls that take numbers out of the graph give what `held` says."""
+    """Calls that take numbers out of the graph give what `declared` says."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, declared: Declared) -> None:
         super().__init__()
-        self._held = held
+        self._declared = declared
         self._places = Places(__name__)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -42,11 +42,11 @@ class _Cuts(TorchFunctionMode):  # type: ignore[misc]
         name = name_of(func) if asking else None
         if name is None or not is_cut(name, result) or in_a_function():
             return result
-        which = self._held.line(lines(running()))
+        which = self._declared.line(lines(running()))
         if which is None:
             return result
         stops = name in ("detach()", "data") or name.removesuffix("()") in AS_NUMBERS
-        return self._held.cut(which, result, _copy, place_in_words(self._places), stops)
+        return self._declared.cut(which, result, _copy, place_in_words(self._places), stops)
 
 
 def place_in_words(places: Places) -> str:
@@ -60,19 +60,19 @@ def _copy(value: Any) -> Any:
 
 
 @contextmanager
-def holding(held: Held, classes: Collection[Any], numpy: Numpy) -> Iterator[None]:
-    """Meanwhile the layer is as `held` has it. `classes` are the functions that it calls."""
+def holding(declared: Declared, classes: Collection[Any], numpy: Numpy) -> Iterator[None]:
+    """Meanwhile the layer is as `declared` has it. `classes` are the functions that it calls."""
     with ExitStack() as stack:
         for cls in classes:
-            which = held.function(cls.__name__)
+            which = declared.function(cls.__name__)
             if which is not None:
-                stack.enter_context(_patched(cls, held, which, numpy))
-        stack.enter_context(_Cuts(held))
+                stack.enter_context(_patched(cls, declared, which, numpy))
+        stack.enter_context(_Cuts(declared))
         yield
 
 
 @contextmanager
-def _patched(cls: Any, held: Held, which: int, numpy: Numpy) -> Iterator[None]:
+def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator[None]:
     forward = cls.forward
     separate, names = is_separate(cls), parameters_of(cls)
     places = Places(__name__)
@@ -80,12 +80,12 @@ def _patched(cls: Any, held: Held, which: int, numpy: Numpy) -> Iterator[None]:
     def patched(*args: Any) -> Any:
         plain = tuple(args if separate else args[1:])
         given = _given(names, plain, numpy)  # before a forward that writes to it
-        kept = [_apart(a) for a in plain] if held.is_recording else []
+        kept = [_apart(a) for a in plain] if declared.is_recording else []
         result = forward(*args)
         outputs = [y for y in tree_leaves(result) if _is_floating(y)]
         given.results = np.concatenate([np.zeros(0), *(numpy(y).reshape(-1) for y in outputs)])
         pull = _pull(cls, kept, numpy)
-        found = held.called(which, given, pull, place_in_words(places))
+        found = declared.called(which, given, pull, place_in_words(places))
         return result if found is None else _filled(result, found)
 
     def patched_or_why(*args: Any) -> Any:
@@ -93,7 +93,7 @@ def _patched(cls: Any, held: Held, which: int, numpy: Numpy) -> Iterator[None]:
             return patched(*args)
         except RuntimeError as error:
             if "functorch" in str(error) or "vmap" in str(error):
-                raise NotHeld(held.found[which].design, UNDER_TRANSFORMS) from error
+                raise NotDeclarable(declared.found[which].design, UNDER_TRANSFORMS) from error
             raise
 
     with replaced_forward(cls, patched_or_why):

@@ -1,5 +1,5 @@
-"""What is meant in a layer of TensorFlow (`held.Held`): its calls of `tf.stop_gradient`, and of
-functions under `tf.custom_gradient`."""
+"""What a spec declares as meant in a layer of TensorFlow (`layer.declared`): its calls of
+`tf.stop_gradient`, and of functions under `tf.custom_gradient`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tensorflow.python.ops import custom_gradient, gen_array_ops
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.capture import of_a_library
-from gradcheck_cli.engines.layer.held import Given, Held, NotHeld, Pull
+from gradcheck_cli.engines.layer.declared import Declared, Given, NotDeclarable, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR
 from gradcheck_cli.engines.tensorflow.state import numbers
 
 
 @contextmanager
-def holding(held: Held) -> Iterator[None]:
-    """Meanwhile what is declared is as `held` has it."""
+def holding(declared: Declared) -> Iterator[None]:
+    """Meanwhile what is declared is as `declared` has it."""
     stop_before, stated_before = gen_array_ops.stop_gradient, getattr(custom_gradient, DECORATOR)
     places = Places(__name__)
 
@@ -32,18 +32,18 @@ def holding(held: Held) -> Iterator[None]:
 
     def stop(input: Any, name: Any = None) -> Any:
         result = stop_before(input, name=name)
-        which = held.line(lines(running()))
-        return result if which is None else held.cut(which, result, tf.identity, place(), True)
+        which = declared.line(lines(running()))
+        return result if which is None else declared.cut(which, result, tf.identity, place(), True)
 
     def stated(function: Any, args: Any, kwargs: Any) -> Any:
         theirs = not of_a_library(getattr(function, "__module__", None))
-        which = held.function(function.__name__) if theirs else None
+        which = declared.function(function.__name__) if theirs else None
         result = stated_before(function, args, kwargs)
         if which is None:
             return result
         given = _given(function, args, result)
-        pull = _pull(held, which, function, args, kwargs)
-        found = held.called(which, given, pull, place())
+        pull = _pull(declared, which, function, args, kwargs)
+        found = declared.called(which, given, pull, place())
         return result if found is None else _filled(result, found)
 
     gen_array_ops.stop_gradient = stop
@@ -70,7 +70,7 @@ def _given(function: Any, args: Sequence[Any], result: Any) -> Given:
     )
 
 
-def _pull(held: Held, which: int, function: Any, args: Sequence[Any], kwargs: Any) -> Pull:
+def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kwargs: Any) -> Pull:
     """Backward passes of this call alone, as the function states them."""
     kept = [tf.identity(a) if _is_floating(a) else a for a in args]
     moving = [a for a in kept if _is_floating(a)]
@@ -81,8 +81,8 @@ def _pull(held: Held, which: int, function: Any, args: Sequence[Any], kwargs: An
             result = tf.custom_gradient(function)(*kept, **kwargs)
             outputs = [y for y in tf.nest.flatten(result) if _is_floating(y)]
         if tape.watched_variables():
-            reason = "uses variables that are no arguments of it, and cannot be held"
-            raise NotHeld(held.found[which].design, reason)
+            reason = "uses variables that are no arguments of it, and cannot be followed"
+            raise NotDeclarable(declared.found[which].design, reason)
         cotangents, start = [], 0
         for y in outputs:
             size = int(np.prod(y.shape, dtype=np.int64))

@@ -1,5 +1,5 @@
-"""What is meant in a layer of JAX (`held.Held`): its equations, evaluated one by one, those that
-stop gradients and those of functions with a custom gradient as they are declared."""
+"""What a spec declares as meant in a layer of JAX (`layer.declared`): its equations run one by one,
+those that stop gradients and those of custom gradients as they are declared."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP, STOP
 from gradcheck_cli.engines.jax.wide import evaluated, inner_of
-from gradcheck_cli.engines.layer.held import Given, Held, Pull
+from gradcheck_cli.engines.layer.declared import Declared, Given, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, shown
 from gradcheck_cli.engines.tracebacks import LIBRARIES
 
 
-class HeldRun:
-    """Evaluates jaxprs in which what is declared goes through `held`; loops and branches as the
+class DeclaredRun:
+    """Evaluates jaxprs in which what is declared goes through `declared`; loops and branches as the
     numbers say."""
 
-    def __init__(self, held: Held) -> None:
-        self._held = held
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
         self._places = Places(__name__)
 
     def __call__(self, closed: Any, *arrays: Any) -> list[Any]:
@@ -77,17 +77,17 @@ class HeldRun:
     # What is declared
 
     def _stopped(self, equation: Any, args: list[Any]) -> list[Any]:
-        which = self._held.line(iter(_lines(equation)))
+        which = self._declared.line(iter(_lines(equation)))
         if which is None:
             return args
-        return [self._held.cut(which, args[0], lambda y: y, self._place(equation), True)]
+        return [self._declared.cut(which, args[0], lambda y: y, self._place(equation), True)]
 
     def _stated(self, equation: Any, args: list[Any]) -> list[Any]:
         params = equation.params
         about = params["call_jaxpr"].jaxpr.debug_info
         name, source = about.func_name, _source(about.func_src_info)
         theirs = source is None or not source[0].startswith(LIBRARIES)
-        which = self._held.function(name) if theirs else None
+        which = self._declared.function(name) if theirs else None
         if which is None:
             return self(params["call_jaxpr"], *args)
         places = [i for i, a in enumerate(args) if _is_floating(a)]
@@ -100,7 +100,7 @@ class HeldRun:
             np.concatenate([np.zeros(0), *(_floats(results[i]).reshape(-1) for i in floating)]),
         )
         pull = _pull(equation, args, places, floating)
-        found = self._held.called(which, given, pull, self._place(equation))
+        found = self._declared.called(which, given, pull, self._place(equation))
         if found is None:
             return results
         start = 0

@@ -1,4 +1,4 @@
-"""What is meant inside a layer, held while differences of the layer are taken.
+"""What is meant inside a layer, followed while differences of the layer are taken.
 
 At the layer's own point every call is written down that a declaration of the spec is about. At
 other points a number that leaves the graph is what it was there, and a function with a custom
@@ -25,13 +25,13 @@ from gradcheck_cli.specfile.stretches import Stretch
 
 ROWS = 256  # backward passes for the whole derivative of one call
 ENTRIES = 2**20  # of such a derivative: 8 MB
-MOST_CALLS = 1024  # that are held; each keeps its arguments and its derivative
+MOST_CALLS = 1024  # that are followed; each keeps its arguments and its derivative
 DRAWS = 3  # of random signs: a derivative that is not entry by entry shows in each
 SAME: Residue = 1e-10  # of a gradient: signs change no digit but in the order of sums
 
 
-class NotHeld(EngineFault):
-    """What is declared cannot be held in this layer. The message says why."""
+class NotDeclarable(EngineFault):
+    """What is declared cannot be followed in this layer. The message says why."""
 
     def __init__(self, design: ByDesign, reason: str) -> None:
         super().__init__(f"by_design: `{design.name}` {reason}")
@@ -81,7 +81,7 @@ class _One:
         return len(self.calls) + len(self.cuts)
 
 
-class Held:
+class Declared:
     """`designs` by their places in the spec, `stretches` the lines of those that are about some,
     `formulas` the surrogates of those that have one."""
 
@@ -125,7 +125,7 @@ class Held:
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
-        """A run at another point. Raises NotHeld where it calls less than the recorded one."""
+        """A run at another point. Raises NotDeclarable where it calls less than recorded."""
         for one in self.found.values():
             one.next = 0
         yield
@@ -180,7 +180,7 @@ class Held:
         if {n: a.shape for n, a in call.given.args.items()} != {
             n: a.shape for n, a in given.args.items()
         }:
-            raise NotHeld(one.design, "is called with arrays of other shapes nearby")
+            raise NotDeclarable(one.design, "is called with arrays of other shapes nearby")
         if index in self._formulas:
             return self._by_formula(index, call, given)
         found = call.given.results.copy()
@@ -195,7 +195,7 @@ class Held:
         there = formula({**given.others, **given.args})
         here = formula({**before.others, **before.args})
         if there.size != before.results.size:
-            raise NotHeld(
+            raise NotDeclarable(
                 design,
                 f"has results of {before.results.size} entries, and its surrogate has {there.size}",
             )
@@ -204,16 +204,18 @@ class Held:
 
 def _check_count(one: _One) -> None:
     if one.count >= MOST_CALLS:
-        raise NotHeld(one.design, f"is called more than {MOST_CALLS} times")
+        raise NotDeclarable(one.design, f"is called more than {MOST_CALLS} times")
 
 
-def _other_calls(one: _One) -> NotHeld:
-    return NotHeld(one.design, "is called another number of times nearby, so it cannot be held")
+def _other_calls(one: _One) -> NotDeclarable:
+    return NotDeclarable(
+        one.design, "is called another number of times nearby, so it cannot be followed"
+    )
 
 
 def _slopes(design: ByDesign, call: _Call) -> dict[str, Array]:
     """The derivative that the function's own backward states: whole where it is small, else entry
-    by entry where that is what it is. Raises NotHeld."""
+    by entry where that is what it is. Raises NotDeclarable."""
     size, args = call.given.results.size, call.given.args
     if size <= ROWS and size * sum(a.size for a in args.values()) <= ENTRIES:
         rows = [call.pull(row) for row in np.eye(size)]
@@ -243,8 +245,8 @@ def _filled(gradient: Array | None, arg: Array) -> Array:
     return np.zeros(arg.size) if gradient is None else gradient.reshape(-1)
 
 
-def _too_large(design: ByDesign, size: int) -> NotHeld:
-    return NotHeld(
+def _too_large(design: ByDesign, size: int) -> NotDeclarable:
+    return NotDeclarable(
         design,
         f"has {size} results, too many for its whole derivative: give it a `surrogate`, or check "
         "it with fewer numbers",
