@@ -74,6 +74,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/eigen.py
 	$(BIN)/python benchmarks/cases.py
 	$(BIN)/python benchmarks/many_layers.py
+	$(BIN)/python benchmarks/jobs.py
 	$(BIN)/python benchmarks/layers.py
 	$(BIN)/python benchmarks/small_layers.py
 	$(BIN)/python benchmarks/explanations.py

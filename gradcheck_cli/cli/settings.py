@@ -134,7 +134,11 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
     ),
     "How it runs": (
         Setting(
-            "jobs", Integer(min=1), "Most engines that run in parallel; default: all.", short="j"
+            "jobs",
+            Integer(min=1),
+            "Most workers of each engine; default: as many as there are processors and memory for, "
+            "where it pays to start them.",
+            short="j",
         ),
         Setting(
             "fail-fast",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 from functools import cache
 from pathlib import Path
@@ -40,12 +42,26 @@ def _granted() -> int:
 
 def is_scarce() -> bool:
     """Whether the machine has hardly any memory left; False where that is unknown."""
+    found = _of_the_machine()
+    return found.get("MemAvailable", 1) < _SCARCE * found.get("MemTotal", 1)
+
+
+def available() -> float:
+    """Bytes that this machine, or the container, has left; infinity where that is unknown."""
+    left = 1024 * _of_the_machine().get("MemAvailable", math.inf)
+    if granted := _granted():
+        with contextlib.suppress(OSError, ValueError):  # cgroup v1 has another file
+            left = min(left, granted - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+    return left
+
+
+def _of_the_machine() -> dict[str, int]:
+    """Kilobytes by their names in /proc/meminfo; nothing where there is no such file."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
-        return False
-    found = {name: int(rest.split()[0]) for name, _, rest in (s.partition(":") for s in lines)}
-    return found.get("MemAvailable", 1) < _SCARCE * found.get("MemTotal", 1)
+        return {}
+    return {name: int(rest.split()[0]) for name, _, rest in (s.partition(":") for s in lines)}
 
 
 def held(pid: int) -> int | None:

@@ -21,9 +21,10 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.run.finalize import settle
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan, placed
-from gradcheck_cli.run.pool import Done, Imported, Pool, Task
+from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.replies import failed
 from gradcheck_cli.run.spec_state import Batch, Work
+from gradcheck_cli.run.task import Done, Imported, Task
 from gradcheck_cli.version import VERSION
 
 _RUNS = count()  # of this process: several may share their workers
@@ -147,6 +148,8 @@ class _Session:
                 self._pool.submit(self._task(number, batch))
         if work.waiting == 0:
             self._results[number] = self._settled(self._works.pop(number))
+            for engine in {None, *self._plans[number].engines}:
+                self._pool.forget((self._number, number, engine))
 
     def _task(self, number: int, batch: Batch) -> Task:
         plan, engine = self._plans[number], batch.engine

@@ -243,6 +243,15 @@ class Compiler(_Fake):
             time.sleep(1.2)
 
 
+class Late(Counted):
+    """Cannot be imported twice."""
+
+    def load(self):
+        if os.path.exists(os.environ["IMPORTS_FILE"]):
+            raise ImportError("one of it is enough")
+        return super().load()
+
+
 class Slow(_Fake):
     def load(self):
         time.sleep(1.5)
@@ -300,6 +309,7 @@ NAMES = (
     "Burdened",
     "Counted",
     "Stillborn",
+    "Late",
     "Slow",
     "Unloadable",
     "OneMode",

@@ -14,9 +14,10 @@ import pytest
 
 from gradcheck_cli.domain.evaluation import Evaluation, Problem
 from gradcheck_cli.formula import Argument, parse
-from gradcheck_cli.run import pool as pool_module
+from gradcheck_cli.run import keeper as keeper_module
 from gradcheck_cli.run import process as process_module
-from gradcheck_cli.run.pool import Done, Imported, Pool, Task
+from gradcheck_cli.run.pool import Pool
+from gradcheck_cli.run.task import Done, Imported, Task
 
 START_S = 30.0  # for a worker to start on a busy machine; it takes 0.2 s on an idle one
 
@@ -340,7 +341,7 @@ def test_exception_at_import_fails_every_task(pool: Pool, fakes: dict[str, str])
 def test_import_has_a_limit(
     pool: Pool, fakes: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_module, "IMPORT_LIMIT_S", 0.01)
+    monkeypatch.setattr(keeper_module, "IMPORT_LIMIT_S", 0.01)
     first, _ = _run(pool, fakes, "counted")
     assert first.failure is not None
     assert first.failure.kind == "timed-out"
@@ -360,22 +361,6 @@ def test_lower_priority_goes_first(pool: Pool, fakes: dict[str, str]) -> None:
     for number in (3, 1, 2):  # before the worker can be ready
         pool.submit(Task(number, "raising", [_problem()], START_S, priority=number))
     assert [done.task.key for done in _collect(pool, 3)] == [1, 2, 3]
-
-
-def test_jobs_limit_how_many_work_at_once(fakes: dict[str, str]) -> None:
-    pool = Pool(jobs=1)
-    try:
-        for name in ("hanging", "raising"):
-            pool.start(name, fakes[name])
-        for name in ("hanging", "raising"):  # both are imported now
-            pool.submit(Task("warm", name, [_problem()], START_S))
-        _collect(pool, 2)
-        pool.submit(Task("slow", "hanging", [_problem("bad")], 1.0))
-        time.sleep(0.3)  # the slow one has the only permit
-        pool.submit(Task("quick", "raising", [_problem()], START_S))
-        assert [done.task.key for done in _collect(pool, 2)] == ["slow", "quick"]
-    finally:
-        pool.close()
 
 
 def test_engines_work_at_the_same_time(pool: Pool, fakes: dict[str, str]) -> None:

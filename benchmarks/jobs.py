@@ -1,0 +1,105 @@
+"""The same specs with one worker of each engine and with two: how much faster, and equal results.
+
+    python benchmarks/jobs.py [COUNT] [layers|formulas]
+
+Prints seconds of both, and their ratio; a machine that is busy with other things does not show it.
+So the processor time of the busiest worker stands beside it: what the work of a run takes at least.
+Ends with 1 where any result differs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from many_layers import workers, written
+
+from gradcheck_cli import specfile
+from gradcheck_cli.domain.events import Finished, SpecFinished
+from gradcheck_cli.domain.options import Layered, RunOptions
+from gradcheck_cli.domain.report import SpecResult
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.run.session import run
+
+COUNT = 400
+FORMULA = """\
+name: formula{number}
+inputs: {{x: {x}, y: 0.7}}
+model: log(1 + exp(x * y)) / (1 + x * x)
+"""
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def formulas(folder: Path, count: int) -> list[Path]:
+    """A file with `count` specs."""
+    texts = (FORMULA.format(number=number, x=number / 100) for number in range(count))
+    file = folder / "formulas.yaml"
+    file.write_text("---\n".join(texts), "utf-8")
+    return [file]
+
+
+def read(files: Sequence[Path]) -> list[Spec]:
+    specs: list[Spec] = []
+    for file in files:
+        found, errors = specfile.read(str(file))
+        assert not errors, errors[0].message
+        specs += found
+    return specs
+
+
+def processor_s(pid: int) -> float:
+    """Seconds of processor time that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def timed(
+    specs: Sequence[Spec], engine: str, jobs: int
+) -> tuple[float, list[float], list[SpecResult]]:
+    """Seconds; of processor time, those of each worker of the engine; and the results."""
+    start = time.perf_counter()
+    spent: dict[int, float] = {}
+    done = 0
+    for event in run(specs, RunOptions(engines=Layered(override=(engine,)), jobs=jobs)):
+        if isinstance(event, SpecFinished):
+            done += 1
+            if done in (len(specs) // 2, len(specs)):
+                mine = [pid for pid, name in workers().items() if name.lower().startswith(engine)]
+                spent |= {pid: processor_s(pid) for pid in mine}
+    assert isinstance(event, Finished)
+    results = [plain(result) for result in event.report.results]
+    return time.perf_counter() - start, sorted(spent.values()), results
+
+
+def plain(result: SpecResult) -> SpecResult:
+    """Without times."""
+    checks = tuple(replace(check, duration_s=0.0) for check in result.checks)
+    return replace(result, checks=checks, duration_s=0.0)
+
+
+def main() -> int:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
+    layers = "formulas" not in sys.argv
+    engine = "torch" if layers else "reference"
+    with tempfile.TemporaryDirectory() as folder:
+        specs = read((written if layers else formulas)(Path(folder), count))
+        one_s, (alone,), one = timed(specs, engine, 1)
+        two_s, each, two = timed(specs, engine, 2)
+    print(
+        f"{count} {'layers' if layers else 'formulas'}: {one_s:.1f} s with one worker of {engine}"
+    )
+    print(f"  {two_s:.1f} s with {len(each)}: {one_s / two_s:.2f} times as fast")
+    told = " and ".join(f"{seconds:.1f} s" for seconds in each)
+    print(f"  processor time of workers: {alone:.1f} s, and {told}: {alone / max(each):.2f} times")
+    if one != two:
+        print("  results differ")
+    return int(one != two)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
