@@ -19,11 +19,13 @@ SHOWN = 4  # names of inputs and parameters in a sentence
 
 class Promise:
     """Of the `looks` by number of their direction. `squares` (2,) are the mean squares of the
-    norms of cotangent @ J, scaled by leaf and by entry."""
+    norms of cotangent @ J, scaled by leaf and by entry. `why`: entries are not looked at one by
+    one."""
 
     def __init__(self, truth: Projections, looks: Mapping[int, Probe | None]) -> None:
         self._truth = truth
         self._looks = looks
+        self.why = "too many to check one by one"
         self.squares: Float = np.zeros(2)
 
     def needed(self, directions: int, power: float) -> float:
@@ -46,8 +48,9 @@ class Promise:
         """By leaf, the error of a single entry that would have been found with this
         probability."""
         single = self._single(power) * self._output()
-        draws = self._truth.draws
-        return {leaf.name: single / draws.least_scale(leaf) for leaf in self._truth.leaves}
+        draws, moving = self._truth.draws, self._moving()
+        leaves = (leaf for leaf in self._truth.leaves if leaf.name in moving)
+        return {leaf.name: single / draws.least_scale(leaf) for leaf in leaves}
 
     def words(self, name: str, dtype: str, power: float) -> Iterator[str]:
         """The promise as a sentence about the layer in `dtype`."""
@@ -60,8 +63,8 @@ class Promise:
         along = f"{len(self._looks)} random direction{'s' * (len(self._looks) > 1)}"
         many = f"{count} cotangent{'s' * (count > 1)}"
         yield (
-            f"{name} {dtype}: {self._size()} are too many to check one by one, so they were "
-            f"checked along {along} and {many}; {self._found(single, power)}"
+            f"{name} {dtype}: {self._size()} are {self.why}, so they were checked "
+            f"along {along} and {many}; {self._found(single, power)}"
         )
 
     def _found(self, single: str, power: float) -> str:
@@ -71,12 +74,18 @@ class Promise:
         )
 
     def _size(self) -> str:
-        """`1,010,000 entries of `x`, `weight` and 3 more`."""
-        leaves = self._truth.leaves
-        entries = sum(leaf.value.size for leaf in leaves)
-        names = [f"`{leaf.name}`" for leaf in leaves]
+        """`1,010,000 entries of `x`, `weight` and 3 more`, of those that move."""
+        moving = self._moving()
+        names = [f"`{name}`" for name in moving]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        return f"{entries:,} entries of {', '.join(names[:SHOWN])}{more}"
+        return f"{sum(moving.values()):,} entries of {', '.join(names[:SHOWN])}{more}"
+
+    def _moving(self) -> dict[str, int]:
+        """How many entries of each leaf move."""
+        counts = {
+            leaf.name: int(np.count_nonzero(~self._truth.mask(leaf))) for leaf in self._truth.leaves
+        }
+        return {name: count for name, count in counts.items() if count}
 
     def _part(self, power: float) -> float:
         """The error in any pattern that would have been found, as a part of the gradient."""
@@ -126,8 +135,8 @@ class EntryPromise(Promise):
         are no smaller than LEAST."""
         shown = self._output() / (LEAST if len(self._truth.rows) > 1 else 1.0)
         return {
-            name: float(np.max(limits, initial=0.0)) * shown
-            for name, limits in self._of_entries.items()
+            name: float(np.max(self._of_entries[name], initial=0.0)) * shown
+            for name in self._moving()
         }
 
     def words(self, name: str, dtype: str, power: float) -> Iterator[str]:

@@ -27,6 +27,9 @@ class EnclosedForward(Forward):
     rows: EnclosedRows = field(kw_only=True)
     limits: Float | None = None
 
+    def __post_init__(self) -> None:
+        self.source = self.rows.source
+
     def _along(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:
         narrow, highest = self.layer.narrow, self.truth.subject
         pushed = self._pushed(narrow, along)

@@ -3,7 +3,8 @@ That is enclosed, so its bars are those of rounding, and not of differences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 
 import numpy as np
@@ -26,7 +27,7 @@ from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Slope
 from gradcheck_cli.truth.numerics.probes import LEAST
 from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, even
-from gradcheck_cli.truth.of_large_layers import Projections
+from gradcheck_cli.truth.of_large_layers import Moving, Projections
 from gradcheck_cli.truth.of_layers import STIRRED, natural_size
 
 OPEN = "an operation is too near to a kink, or loses too many digits, for balls of float64"
@@ -49,8 +50,9 @@ class OffEntries:
 class EnclosedRows:
     """Compares the gradient in the highest precision. `off` are its entries that are wrong by more
     than rounding, of each leaf in the first row that shows some; `limits` by leaf (n,) the largest
-    errors that would not have shown in a product with a cotangent. `reason` says in a sentence why
-    they are not enclosed."""
+    errors that would not have shown in a product with a cotangent. `open` are the entries by leaf
+    (n,) whose bars are too wide to say anything. `reason` says in a sentence why none is
+    enclosed."""
 
     def __init__(self, program: LiftedTruth, truth: Projections) -> None:
         self._truth = truth
@@ -58,6 +60,7 @@ class EnclosedRows:
         self._products = program.products()
         self._words = program.words
         self.origin = program.origin
+        self.source = f"certified, {program.origin}"
         self.begin()
 
     def begin(self) -> None:
@@ -65,8 +68,12 @@ class EnclosedRows:
         self.reason = ""
         self.off: list[OffEntries] = []
         self.pushes: dict[int, EnclosedArray] = {}
+        self.moved: dict[int, Moving] = {}  # along each of these
         self.limits: dict[str, Float] = {
             leaf.name: np.zeros(leaf.size) for leaf in self._truth.leaves
+        }
+        self.open: dict[str, Array] = {
+            leaf.name: np.zeros(leaf.size, dtype=bool) for leaf in self._truth.leaves
         }
 
     def compare(self, k: int, gradient: Mapping[str, Float | None]) -> None:
@@ -85,6 +92,10 @@ class EnclosedRows:
         row = _Row(truth, k, gradient)
         for leaf in truth.leaves:
             self._compare_leaf(row, leaf, right[leaf.name])
+        if self._is_open() and all(
+            np.all(truth.mask(leaf) | self.open[leaf.name]) for leaf in truth.leaves
+        ):
+            self.reason = OPEN
 
     def _compare_leaf(self, row: _Row, leaf: Leaf, right: EnclosedArray) -> None:
         mine = row.gradient[leaf.name]
@@ -92,20 +103,39 @@ class EnclosedRows:
             return
         natural = natural_size(row.size, leaf.value)
         looked_at = np.isfinite(mine) & ~self._truth.mask(leaf)
-        if not np.all(right.is_narrow(natural) | ~looked_at):
-            self.reason = OPEN
-            return
+        self.open[leaf.name] |= looked_at & ~right.is_narrow(natural)
+        looked_at &= ~self.open[leaf.name]
         fmt = FORMATS["float64"]
         half = 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(right.value)
         known = any(off.leaf.name == leaf.name for off in self.off)
         still = np.zeros(leaf.size)
         moved = (lambda: still) if known else (lambda: row.moved[leaf.name])
         found = compared(mine, right, looked_at, moved, half)
-        self.limits[leaf.name] = np.fmax(self.limits[leaf.name], found.limits)
+        limits = np.fmax(self.limits[leaf.name], found.limits)
+        self.limits[leaf.name] = np.where(self.open[leaf.name], 0.0, limits)
         if found.worst.size and not known:
             count = int(np.count_nonzero(found.off))
             cost = ROUNDINGS * row.moved[leaf.name][found.worst] / LEAST
             self.off.append(OffEntries(row.k, leaf, found.worst, count, right, cost))
+
+    # What is open
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Directions that leave open entries where they are."""
+        truth = self._truth
+        still = {leaf.name: truth.mask(leaf) | self.open[leaf.name] for leaf in truth.leaves}
+        with truth.as_at((still, truth.draws.by_entry)):
+            yield
+
+    def leave_open(self) -> bool:
+        """Directions move open entries alone from now on; whether there are any."""
+        for leaf in self._truth.leaves:
+            self._truth.exclude(leaf.name, self._truth.mask(leaf) | ~self.open[leaf.name])
+        return self._is_open()
+
+    def _is_open(self) -> bool:
+        return any(map(np.any, self.open.values()))
 
     # What is off
 
@@ -147,6 +177,7 @@ class EnclosedRows:
 
     def push(self, numbers: Iterable[int]) -> None:
         """Encloses J @ direction along the directions of these numbers, as `pushes`."""
+        self.moved = dict.fromkeys(numbers, self._truth.moving())
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided
 
         usual = np.asarray(np.max(np.abs(self._truth.output), initial=0.0))

@@ -4,9 +4,8 @@ differences, the wrong entries behind a product that is off, and what was certai
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
 
 import numpy as np
 
@@ -18,33 +17,23 @@ from gradcheck_cli.checks.entry_block import JudgedPart, Part, judged_part, outp
 from gradcheck_cli.checks.large_forward import Forward
 from gradcheck_cli.checks.lifted import CONTRADICTED, LiftedTruth, by_differences
 from gradcheck_cli.checks.protocol import Steps
+from gradcheck_cli.checks.random_directions import (
+    RandomDirections,
+    by_a_difference,
+    undecided,
+)
 from gradcheck_cli.checks.rounding import Rounding
 from gradcheck_cli.checks.traced_entry import TracedEntry
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
-from gradcheck_cli.domain.thresholds import (
-    ERROR_BITS,
-    FIRST_ORDER_SLACK,
-    ROUNDINGS,
-    Enough,
-    Step,
-)
+from gradcheck_cli.domain.report import Check, Finding, Pass, Status
 from gradcheck_cli.judge.gate import merged
-from gradcheck_cli.truth.bisect_entries import Search
 from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
-from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS, dot
-from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, Probe
-from gradcheck_cli.truth.of_large_layers import Moving, Projections
-from gradcheck_cli.truth.of_layers import ulp_perturbed
+from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL
+from gradcheck_cli.truth.of_large_layers import Projections
 
-USUAL: Enough = 2.0**-33  # of a product: what bars are where nothing is in the way of long steps
-PART: Step = 0.37  # of a cotangent: no power of two, so that everything is rounded anew
 WIDE = "its bars in float64 are wider than those of differences should be"
-SEARCHES = 4  # that end with nothing but kinks
 STRANGE = 4  # entries without a number that get a difference each
 
 
@@ -66,19 +55,13 @@ class Projected:
         self._rounding = Rounding(self.layer.problem, self.layer.narrow, self._truth)
         self._sound = False  # whether differences agree with every product
         self._passed: dict[str, list[Pass]] = {name: [] for name in self._leaves}
-        self._missing: set[str] = set()
-        self._strange: dict[str, Array] = {}
         self._findings: list[Finding] = []
         self.traced: dict[Finding, TracedEntry] = {}  # the entries that findings are about
-        self._looks: dict[int, Probe | None] = {}
-        self._moved: dict[int, Moving] = {}  # what did at each look
-        self._expected: dict[int, Float] = {}
-        self._promise = Promise(self._truth, self._looks)
+        self._along = RandomDirections(layer, self._truth, self._kept)
         self._enclosed = self._enclosing()
         self._caught: dict[str, float] = {}
-        self._searches = 0
-        self._source = "confirmed"
-        self._forward: Forward | None = None  # where its products were looked at
+        self._promised: list[str] = []
+        self._forward: list[Forward] = []  # where its products were looked at
 
     def judged(self) -> Steps[tuple[tuple[Check, ...], tuple[Finding, ...]]]:
         """Checks and findings."""
@@ -89,19 +72,14 @@ class Projected:
             self._findings += output_findings_of(layer, value, self._value)
         self._sound = yield from self._confirm()
         if self._sound:
-            self._caught = self._promise.caught(problem.power)
-            self.notes += self._promise.words(layer.name, layer.narrow.dtype, problem.power)
+            self.notes += self._promised
             self._findings += self._of_rounding()
-            if self._promise.says_nothing(problem.power):
-                reason = "values are too noisy for differences along random directions to tell"
-                self._findings.append(self._undecided(reason))
+        else:
+            self._caught.clear()
         self._findings += self._of_missing()
         self._findings += self._of_strange()
         if "forward" in problem.modes and layer.narrow.mode != "forward":
-            forward = self._forward_mode()
-            self._findings += forward.findings(self._moved)
-            self.notes += forward.notes
-            self._forward = forward
+            self._forward_mode()
         requested = (None, *problem.modes)
         self._findings = [finding for finding in self._findings if finding.mode in requested]
         if self._findings or self._truth.unsure:
@@ -109,12 +87,20 @@ class Projected:
         checks = tuple(self._checks(time.perf_counter() - started))
         return checks, tuple(self._findings)
 
-    def _forward_mode(self) -> Forward:
-        if self._enclosed is None:
-            return Forward(self.layer, self._truth, self._looks)
-        forward = EnclosedForward(self.layer, self._truth, {}, rows=self._enclosed)
-        forward.source = self._source
-        return forward
+    def _forward_mode(self) -> None:
+        """Of what is enclosed, then of what was looked at along random directions."""
+        every: list[Forward] = []
+        if self._enclosed is not None:
+            rows = self._enclosed
+            every.append(EnclosedForward(self.layer, self._truth, rows.moved, {}, rows=rows))
+        if self._along.moved:
+            every.append(Forward(self.layer, self._truth, self._along.moved, self._along.looks))
+        for forward in every:
+            self._findings += forward.findings()
+            self.notes += forward.notes
+            self._forward.append(forward)
+            if forward.state != "checked":
+                return
 
     # Products
 
@@ -122,32 +108,36 @@ class Projected:
         """Whether differences agree with every product; what does not is located and reported."""
         if not self._leaves:
             return False
-        count = self._directions()
-        self._sweep(range(count), compare=True)
-        if self._enclosed is not None:
-            sound = yield from self._entry_by_entry(self._enclosed, range(count))
-            if sound is not None:
-                return sound
-        first, contradicted = self._truth.at_once(0, self._of(0))
-        if first is None and not contradicted:
-            # kinks or poles are near some entries: do steps in proportion to each stay clear of
-            # them?
-            draws = self._truth.draws
-            draws.by_entry = True
-            first, _ = self._truth.at_once(0, self._of(0))
-            draws.by_entry = first is not None
-        if first is not None:
-            self._keep(0, first)
-        done = 0
-        while done < count:
-            for number in range(done, count):
-                if number not in self._looks and not (yield from self._look(number)):
-                    return False
-            done = count
-            if not self._promise.kept(self.layer.problem.power) and count < MOST_DIRECTIONS:
-                count += 1
-                self._sweep(range(done, count), compare=False)
-        return True
+        along, rows = self._along, self._enclosed
+        count = along.count()
+        narrow = [self._rounding] if self.layer.narrow is not self.layer.highest else []
+        along.sweep(range(count), [*narrow, *([rows] if rows else [])])
+        if rows is None or not (yield from self._is_enclosed(rows, count)):
+            self._enclosed = None
+            return (yield from self._by_differences(count))
+        sound = not self._of_entries(rows)
+        if rows.leave_open():
+            along.promise.why = "too near to a kink, or lose too many digits, to be enclosed"
+            along.sweep(range(count))
+            sound &= yield from self._by_differences(count)
+        return sound
+
+    def _by_differences(self, count: int) -> Steps[bool]:
+        """Whether differences along random directions agree with the gradient of what moves."""
+        agree = yield from self._along.agree(count)
+        self._findings += self._along.findings
+        if agree:
+            self._promise_kept(self._along.promise)
+        return agree
+
+    def _promise_kept(self, promise: Promise) -> None:
+        """What was certain to be found of the entries that move now."""
+        layer, power = self.layer, self.layer.problem.power
+        self._caught = _larger_of([self._caught, promise.caught(power)])
+        self._promised += promise.words(layer.name, layer.narrow.dtype, power)
+        if promise.says_nothing(power):
+            reason = "values are too noisy for differences along random directions to tell"
+            self._findings.append(undecided(layer, reason))
 
     # Entries
 
@@ -160,26 +150,24 @@ class Projected:
             self.notes.append(by_differences(self.layer, str(refusal)))
         return None
 
-    def _entry_by_entry(self, rows: EnclosedRows, numbers: range) -> Steps[bool | None]:
-        """Whether every entry of the products is what is enclosed of it; None where differences
-        must decide."""
-        if "forward" in self.layer.problem.modes:
-            rows.push(numbers)
-        if rows.off:
-            yield from self.layer.doubt()
-        if any(rows.contradicted(off) for off in rows.off):
-            rows.reason = CONTRADICTED
-        promise = EntryPromise(self._truth, rows.limits, self._promise.squares)
-        if not rows.off and not promise.kept(self.layer.problem.power):
-            rows.reason = WIDE
-        if rows.reason:
-            self.notes.append(by_differences(self.layer, rows.reason))
-            self._enclosed = None
-            return None
-        self._promise = promise
-        self._source = f"certified, {rows.origin}"
-        self._moved = dict.fromkeys(numbers, self._truth.moving())
-        return not self._of_entries(rows)
+    def _is_enclosed(self, rows: EnclosedRows, count: int) -> Steps[bool]:
+        """Whether what is enclosed of the products, and along `count` directions, can decide about
+        entries; a note says why where it cannot."""
+        with rows.aside():
+            if "forward" in self.layer.problem.modes:
+                rows.push(range(count))
+            if rows.off:
+                yield from self.layer.doubt()
+            if any(rows.contradicted(off) for off in rows.off):
+                rows.reason = CONTRADICTED
+            promise = EntryPromise(self._truth, rows.limits, self._along.promise.squares)
+            if not rows.off and not promise.kept(self.layer.problem.power):
+                rows.reason = WIDE
+            if rows.reason:
+                self.notes.append(by_differences(self.layer, rows.reason))
+                return False
+            self._promise_kept(promise)
+        return True
 
     def _of_entries(self, rows: EnclosedRows) -> bool:
         """Whether something was found."""
@@ -196,138 +184,6 @@ class Projected:
             self._findings += [one for one in judged if one.code != Codes.UNDECIDED]
         return len(self._findings) > before
 
-    def _keep(self, number: int, found: Probe | None) -> None:
-        self._looks[number] = found
-        self._moved[number] = self._truth.moving()
-
-    def _of(self, number: int) -> Float:
-        """The products of the gradient with a direction, (k,)."""
-        return np.asarray(self._expected[number][int(self._truth.draws.by_entry)])
-
-    def _directions(self) -> int:
-        """As many as the power that was requested takes, if the bars are as usual."""
-        needed = partial(self._promise.needed, power=self.layer.problem.power)
-        counts = range(1, MOST_DIRECTIONS)
-        count = next((n for n in counts if needed(n) >= USUAL), MOST_DIRECTIONS)
-        self._truth.wanted = needed(count)
-        return count
-
-    def _sweep(self, numbers: range, compare: bool) -> None:
-        """All products of the gradient with these directions."""
-        truth = self._truth
-        before = -1
-        while before != self._odd():  # what is no number must not move in any product
-            before = self._odd()
-            found = {number: np.zeros((2, len(truth.rows))) for number in numbers}
-            squares = np.zeros(2)
-            if compare:
-                self._rounding.off.clear()
-            if compare and self._enclosed is not None:
-                self._enclosed.begin()
-            gradients = truth.products_of_rows()
-            for k in range(len(truth.rows)):
-                gradient = next(gradients)
-                self._set_aside(gradient)
-                for number in numbers:
-                    found[number][:, k] = truth.products(gradient, number)
-                squares += truth.squares(gradient)
-                if compare and self._enclosed is not None:
-                    self._enclosed.compare(k, gradient)
-                if compare and self.layer.narrow is not self.layer.highest:
-                    self._rounding.compare(k, truth.rows[k], gradient)
-                del gradient  # the next one needs its memory
-            self._expected.update(found)
-            self._promise.squares = squares / len(truth.rows)
-
-    def _odd(self) -> int:
-        return sum(int(np.count_nonzero(mask)) for mask in self._truth.excluded.values())
-
-    def _set_aside(self, gradient: Mapping[str, Float | None]) -> None:
-        """Leaves without a gradient and entries that are no numbers are looked at by themselves."""
-        for name, values in gradient.items():
-            if values is None:
-                self._missing.add(name)
-                self._truth.exclude(name, np.ones(self._leaves[name].size, dtype=bool))
-            elif not np.isfinite(dot(values, values)):
-                odd = ~np.isfinite(values)
-                if np.any(odd):
-                    self._strange[name] = self._strange.get(name, False) | odd
-                    self._truth.exclude(name, self._strange[name].copy())
-
-    def _look(self, number: int) -> Steps[bool]:
-        expected = self._of(number)
-        found = self._truth.confirmed(number, expected)
-        if found is None and not self._truth.draws.by_entry:  # every step left the domain
-            self._truth.draws.by_entry = True
-            expected = self._of(number)
-            found = self._truth.confirmed(number, expected)
-        if self._truth.unsure:
-            yield from self.layer.doubt()
-        if found is not None:
-            self._allow_for_rounding(number, found, expected)
-        self._keep(number, found)
-        if found is not None and found.confirmed:
-            return True
-        if found is None:
-            self._findings.append(
-                self._undecided("no step could be taken along a random direction")
-            )
-            return False
-        return (yield from self._locate(number, found, expected))
-
-    def _allow_for_rounding(self, number: int, found: Probe, expected: Float) -> None:
-        """Widens the bars of what is off by less than half of its digits by what rounding leaves
-        open of the gradient: how far it moves when all numbers move by a few ulps and the
-        cotangent, of which it is linear, is another part of itself."""
-        truth, fmt = self._truth, FORMATS[self.layer.highest.dtype]
-        apart = np.abs(found.estimate.value - expected)
-        off = ~found.agrees & (apart <= 2.0 ** -(ERROR_BITS * fmt.bits) * np.abs(expected))
-        for k in np.flatnonzero(off):
-            moved = truth.pulled(PART * truth.rows[k], ulp_perturbed(self.layer.highest))
-            there = float(truth.products(moved, number)[int(truth.draws.by_entry)]) / PART
-            found.estimate.error[k] += FIRST_ORDER_SLACK * ROUNDINGS * abs(there - expected[k])
-        found.agrees = apart <= found.estimate.error
-
-    # What is wrong
-
-    def _locate(self, number: int, found: Probe, expected: Float) -> Steps[bool]:
-        """Names the entries; whether nothing but kinks was in the way."""
-        yield from self.layer.doubt()
-        apart = found.estimate.value - expected
-        with np.errstate(all="ignore"):
-            k = int(np.argmax(np.abs(apart) / found.estimate.error))
-        if found.agrees[k]:  # kinks alone, at which all is well along this direction
-            k = int(np.argmax(found.sides.kind))
-        row = self._truth.rows[k]
-        gradient = self._truth.pulled(row)
-        search = Search(self._truth, row, gradient, number, found.level, float(apart[k]))
-        search.run()
-        rows, more = search.rows()
-        part = Part.of_search(search, rows)
-        judged = judged_part(self.layer, part, more)
-        told, only_kinks = judged.findings, judged.harmless
-        self._findings += self._kept(judged)
-        if not told and self._only_in_float64(found, part):
-            return False
-        if not told or (only_kinks and not search.complete):
-            if only_kinks or found.agrees[k]:
-                self._findings.append(self._undecided("too many entries stand on kinks"))
-            else:
-                self._findings += self._unlocated(number, k, found, expected)
-            return False
-        if not only_kinks:
-            return False
-        self._searches += 1
-        if self._searches == SEARCHES:
-            self._findings.append(self._undecided("too many entries stand on kinks"))
-            return False
-        # what stands on kinks is right, and has been set aside: once more without it
-        self._sweep(range(max(self._expected) + 1), compare=False)
-        for again in list(self._looks):
-            if not (yield from self._look(again)):
-                return False
-        return True
-
     def _kept(self, judged: JudgedPart) -> list[Finding]:
         """The findings about a part; which entries they are about, and by which rules others
         passed, is kept."""
@@ -336,59 +192,10 @@ class Projected:
             self._passed[name] += passes
         return judged.findings
 
-    def _only_in_float64(self, found: Probe, part: Part) -> bool:
-        """Whether the gradient is wrong in the highest precision alone: differences decide then."""
-        if self.layer.narrow is self.layer.highest or not part.columns:
-            return False
-        self._source = "finite-difference"
-        reason = (
-            f"the gradient in {self.layer.highest.dtype} is wrong, so only a few entries of that "
-            f"in {self.layer.narrow.dtype} were compared with differences"
-        )
-        self._findings.append(self._undecided(reason))
-        return True
-
-    def _unlocated(self, number: int, k: int, found: Probe, expected: Float) -> Iterator[Finding]:
-        """By leaf, as far as one is wrong by itself."""
-        truth, row = self._truth, self._truth.rows[k]
-        gradient = truth.pulled(row)
-        told = False
-        with truth.as_at(self._moved[number]):  # what was looked at since moves again
-            for name, part in truth.direction(number).items():
-                mine = truth.product(gradient, {name: part})
-                apart, bar = truth.glance({name: part}, row, mine, found.level)
-                if abs(apart) > bar:
-                    told = True
-                    yield self._along_a_direction(number, name, mine, mine + apart, bar)
-        if not told:
-            value, error = found.estimate.value[k], found.estimate.error[k]
-            yield self._along_a_direction(number, None, expected[k], value, error)
-
-    def _along_a_direction(
-        self, number: int, name: str | None, mine: float, right: float, bar: float
-    ) -> Finding:
-        whose = f" of `{name}`" if name else ""
-        message = (
-            f"the gradient{whose} along a random direction (number {number}, seed "
-            f"{self.layer.problem.seed}) is {mine:.9g}, differences give {right:.9g} ± {bar:.2g}: "
-            "wrong, and no single entry stands out"
-        )
-        return self._finding(Codes.WRONG_GRADIENT, message, engine=True, name=name)
-
-    def _undecided(self, reason: str) -> Finding:
-        return self._finding(Codes.UNDECIDED, f"undecided: {reason}", engine=False)
-
-    def _finding(
-        self, code: str, message: str, *, engine: bool, name: str | None = None
-    ) -> Finding:
-        found = self.layer.finding(code, message, self.layer.narrow.mode)
-        found = replace(found, input=name, truth_source="finite-difference")
-        return found if engine else replace(found, engine=None, mode=None)
-
     def _of_missing(self) -> Iterator[Finding]:
         """No gradient at all is right only where nothing changes along the whole leaf."""
         truth = self._truth
-        for name in sorted(self._missing):
+        for name in sorted(self._along.missing):
             mask = truth.excluded[name]
             truth.exclude(name, None)
             drawn = {name: truth.direction(0)[name]}
@@ -396,11 +203,11 @@ class Projected:
             apart, bar = truth.glance(drawn, truth.rows[0], 0.0, FIRST_LEVEL)
             if abs(apart) > bar:
                 message = f"no gradient for `{name}`, but its derivative is not zero"
-                yield self._finding(Codes.MISSING_GRADIENT, message, engine=True, name=name)
+                yield by_a_difference(self.layer, Codes.MISSING_GRADIENT, message, name)
 
     def _of_strange(self) -> Iterator[Finding]:
         """Entries that are nan or infinite, against careful differences along some of them."""
-        for name, mask in self._strange.items():
+        for name, mask in self._along.strange.items():
             leaf = self._leaves[name]
             part = Part.of_entries(self._truth, leaf, np.flatnonzero(mask)[:STRANGE])
             many = int(np.count_nonzero(mask))
@@ -421,26 +228,41 @@ class Projected:
 
     def _passed_by(self, name: str, mode: Mode) -> Iterator[Pass]:
         """By which rules the entries of a leaf pass, each rule once."""
-        if self._sound:
-            rule: Rule = "products" if self._enclosed is None else "enclosed"
-            yield Pass(rule, self._leaves[name].size)
+        compared = self._sound or (mode != self.layer.narrow.mode and bool(self._forward))
+        certified = self._certified(name)
+        if certified:
+            yield Pass("enclosed", certified)
+        if compared and certified < self._leaves[name].size:
+            yield Pass("products", self._leaves[name].size - certified)
         if mode == self.layer.narrow.mode:
             yield from merged([*self._rounding.explained[name], *self._passed[name]])
+
+    def _certified(self, name: str) -> int:
+        """How many entries of the leaf were compared with what is enclosed."""
+        open_ = None if self._enclosed is None else self._enclosed.open[name]
+        return 0 if open_ is None else int(np.count_nonzero(~open_))
+
+    def _source_of(self, name: str, failed: bool) -> str:
+        """Where the truth about a leaf comes from."""
+        if self._enclosed is not None and self._certified(name):
+            return self._enclosed.source
+        if any(f.code == Codes.UNDECIDED for f in self._findings):
+            return "undecided"
+        return "finite-difference" if failed or self._along.only_wide else "confirmed"
 
     def _checks(self, seconds: float) -> Iterator[Check]:
         problem, own = self.layer.problem, self.layer.narrow.mode
         failed = {f.input for f in self._findings if f.severity == "error" and f.mode == own}
-        if any(f.code == Codes.UNDECIDED for f in self._findings):
-            self._source = "undecided"
         for mode in FIRST_ORDER:
-            forward = self._forward if mode == "forward" else None
-            if mode not in problem.modes or (forward and forward.state == "left out"):
+            forward = self._forward if mode == "forward" else []
+            states = {one.state for one in forward}
+            if mode not in problem.modes or "left out" in states:
                 continue
             wrong = {f.input for f in self._findings if f.severity == "error" and f.mode == mode}
-            worse: Status = "error" if forward and forward.state == "failed" else "failed"
+            worse: Status = "error" if "failed" in states else "failed"
             caught = self._caught
             if forward and caught:
-                caught = forward.caught()
+                caught = _larger_of(one.caught() for one in forward)
             for name in self._leaves:
                 bad = name in wrong or None in wrong
                 yield Check(
@@ -452,12 +274,19 @@ class Projected:
                     point=self.layer.point,
                     max_ulps=self._rounding.ulps[name] if mode == own and not bad else None,
                     passed_by=() if bad else tuple(self._passed_by(name, mode)),
-                    truth="finite-difference"
-                    if name in failed and self._enclosed is None
-                    else self._source,
+                    truth=self._source_of(name, name in failed),
                     caught=caught.get(name),
                     power=problem.power if caught else None,
                     forward=self._truth.forward,
                     backward=self._truth.backward + self._rounding.backward,
                     duration_s=seconds,
                 )
+
+
+def _larger_of(every: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The largest number by each name."""
+    found: dict[str, float] = {}
+    for one in every:
+        for name, number in one.items():
+            found[name] = max(number, found.get(name, 0.0))
+    return found

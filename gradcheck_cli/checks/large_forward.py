@@ -31,21 +31,21 @@ State = Literal["checked", "left out", "failed"]
 @dataclass
 class Forward:
     """Forward mode of a layer, whose differences are those of `truth`, `seen` along the directions
-    of these numbers. `looks` are what was looked at, each with bars that allow for the rounding of
-    forward mode; `notes` say where there is no such mode."""
+    of these numbers; `moved` says what moved along each. `looks` are what was looked at, each with
+    bars that allow for the rounding of forward mode; `notes` say where there is no such mode."""
 
     layer: BoundLayer
     truth: Projections
+    moved: Mapping[int, Moving]
     seen: Mapping[int, Probe | None]
     state: State = "checked"
     source = "finite-difference"
     looks: dict[int, Probe | None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def findings(self, moved: Mapping[int, Moving]) -> Iterator[Finding]:
-        """What is wrong along the first direction that shows something; `moved` says by its number
-        what moved along each."""
-        for number, moving in moved.items():
+    def findings(self) -> Iterator[Finding]:
+        """What is wrong along the first direction that shows something."""
+        for number, moving in self.moved.items():
             with self.truth.as_at(moving):
                 drawn = self.truth.direction(number)
             along = {name: weights for name, weights in drawn.items() if np.any(weights)}
@@ -66,6 +66,10 @@ class Forward:
         truth, highest = self.truth, self.truth.subject
         seen = self.seen[number]
         if seen is None:
+            return
+        if seen.rough:
+            reason = "undecided: kinks are in the way of differences along random directions"
+            yield self._finding(Codes.UNDECIDED, reason, None)
             return
         pushed = self._pushed(self.layer.narrow, along)
         odd = ~np.isfinite(pushed)

@@ -62,9 +62,14 @@ class Rounding:
         self.explained: dict[str, list[Pass]] = {name: [] for name in self._leaves}
         self.backward = 0
 
-    def compare(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> None:
-        """Keeps the entries of row @ J that are off in the narrow dtype, with what rounding costs
+    def begin(self) -> None:
+        """Forgets what was off."""
+        self.off.clear()
+
+    def compare(self, k: int, wide: Mapping[str, Float | None]) -> None:
+        """Keeps the entries of row k @ J that are off in the narrow dtype, with what rounding costs
         there."""
+        row = self._truth.rows[k]
         ran = self._narrow.run(Call(cotangents=row[None]))
         self.backward += 1
         fmt = FORMATS[self._problem.dtype]

@@ -13,6 +13,7 @@ from torch import nn
 from gradcheck_cli.checks import large
 from gradcheck_cli.checks.enclosed_rows import compared
 from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.judge.gate import unexplained
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
 from tests.checks.making import examined
 
@@ -154,13 +155,53 @@ def test_a_tail_of_terms_that_cancel_is_no_mistake() -> None:
         assert sources(answer) == {CERTIFIED}
 
 
-def test_a_kink_is_left_to_differences() -> None:
+class SlopeAtZero(torch.autograd.Function):
+    """A relu with this slope at 0."""
+
+    slope = 0.5
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.relu(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * torch.where(x == 0, SlopeAtZero.slope, (x > 0).to(g.dtype))
+
+
+def test_entries_at_a_kink_alone_are_left_to_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     x = X.copy()
     x[3, 7] = 0.0
-    answer = examined(torch.relu, {"x": x}, modes=("reverse",))
-    assert CERTIFIED not in sources(answer)
-    assert any("too near to a kink" in note for note in answer.notes)
-    assert {f.code for f in answer.findings} <= {"GC401"}
+    for modes in [("reverse",), ("reverse", "forward")]:
+        answer = examined(torch.relu, {"x": x}, modes=modes)
+        assert {f.code for f in answer.findings} == {"GC401"}
+        assert sources(answer) == {CERTIFIED}
+        for check in answer.checks:
+            passes = {one.rule: one.entries for one in check.passed_by}
+            assert (passes["enclosed"], passes["products"]) == (X.size - 1, 1)
+    monkeypatch.setattr(SlopeAtZero, "slope", 1.5)
+    (finding,) = examined(SlopeAtZero, {"x": x}, modes=("reverse",)).findings
+    assert (finding.code, finding.entries[0].index[-2:]) == ("GC101", (3, 7))
+
+
+def test_a_kink_hides_no_mistake_elsewhere() -> None:
+    """Which no difference sees, since it is small beside what is right."""
+    x = X.copy()
+    x[3, 7] = 0.0
+    answer = examined(lambda x: SmallBesideLarge.apply(torch.relu(x)), {"x": x}, modes=("reverse",))
+    assert {code for code, _, source in found(answer) if source == CERTIFIED} & {"GC101", "GC301"}
+
+
+def test_leaves_that_are_right_beside_a_wrong_one_need_no_finding() -> None:
+    def layer(x: Any, w: Any) -> Any:
+        return torch.sin(x @ w.detach() + x @ w)
+
+    inputs = {"x": X, "w": RNG.standard_normal((40, 10))}
+    answer = examined(layer, inputs, modes=("reverse", "forward"))
+    assert {f.input for f in answer.findings} == {"w"}
+    assert not list(unexplained(answer.checks, answer.findings))
 
 
 def test_what_left_the_framework_on_its_way_is_left_to_differences() -> None:
