@@ -17,6 +17,7 @@ from gradcheck_cli.domain.fixes import FixRequest
 from gradcheck_cli.domain.layer import LayerProblem, LiftRequest
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.search import GradientRequest
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.judge.failures import internal_finding
 
@@ -36,6 +37,7 @@ Question = (
     | LayerProblem
     | LiftRequest
     | CastsRequest
+    | GradientRequest
 )
 T = TypeVar("T")
 Steps = Generator["Sequence[Ask]", Any, T]

@@ -17,6 +17,10 @@ from gradcheck_cli.version import VERSION
 COMMANDS = {
     "run": ("run", "Check the gradients of specs."),
     "layer": ("layer", "Check the gradients of a layer without a spec."),
+    "search": (
+        "search",
+        "Find inputs of a domain where a gradient breaks, or prove there are none.",
+    ),
     "init": ("init", "Write a first spec, and the file of a CI service."),
     "validate": ("validate", "Read specs and their formulas without running them."),
     "derive": ("derive", "Differentiate a formula by computer algebra, step by step."),

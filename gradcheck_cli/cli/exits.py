@@ -4,6 +4,7 @@
 1  at least one finding at or above `--fail-on`
 2  usage, configuration or spec error, or a named engine is missing
 3  internal error
+4  a search left something undecided
 5  nothing was checked
 130  interrupted (SIGINT); 143 after SIGTERM, 129 after SIGHUP
 """
@@ -34,6 +35,7 @@ PASSED = 0
 FOUND = 1
 USAGE = UsageError.exit_code
 INTERNAL = GradcheckError.exit_code
+UNDECIDED = 4
 NOTHING_CHECKED = 5
 
 ISSUE_HINT = "This is a bug in gradcheck. Please report it with the lines above and these:"

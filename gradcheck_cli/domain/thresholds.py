@@ -205,3 +205,13 @@ lost some itself. Used by: explain."""
 SAME_CONSTANT: Final = 2e-6
 """Part of a constant. log(2) is often written with seven digits, and rounded to float32. Used by:
 explain. Used by: explain."""
+
+# Searches over a domain.
+
+ROUNDED_AWAY: Final = 16.0
+"""eps of the largest entry of a gradient. A smaller entry that is 0 is lost beside the others by a
+few roundings at their size, and no update of an input shows it. Used by: search."""
+
+EXCUSED_MOVES: Final = 16.0
+"""Times what half an ulp of the inputs does. An error below that is the problem's own: a program of
+a handful of operations, each of which rounds its numbers as the inputs are. Used by: search."""

@@ -69,6 +69,7 @@ class Step:
     phase: Phase = "forward"
     place: Place | None = None  # in the user's file
     elementwise: bool = False  # known to make each element of those that meet it by broadcasting
+    of_choices: Callable[[Sequence[High]], Sequence[High]] | None = None  # `exact`, of masks alone
 
 
 class Conversions(Protocol):
@@ -117,7 +118,8 @@ class Execution:
             if slots[i].format is not None:
                 break
         else:
-            step.exact = None  # indices and masks are exact as they are
+            # indices and masks are exact as they are
+            step.exact, step.of_choices = None, step.exact
         self.steps.append(step)
 
     def values(self, slot: int) -> Array:

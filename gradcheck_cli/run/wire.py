@@ -45,6 +45,7 @@ _CLASSES = {
         "SpecResult",
         "TrainingResult",
     ),
+    "search": ("GradientProgram",),
     "truth": ("Cost", "Documented", "Guard", "Hull", "Truth", "TruthBlock"),
 }
 _MODULES = {name: module for module, names in _CLASSES.items() for name in names}

@@ -186,6 +186,10 @@ def _asked(engine: Engine, question: Any) -> Any:
         return screen(question)
     if kind == "TrainingProblem":
         return answers.training(engine.train(question), question, name)
+    if kind == "GradientRequest":
+        from gradcheck_cli.engines.kit.gradient_program import engine_program
+
+        return engine_program(engine, question.problem)
     if kind == "LayerProblem":
         from gradcheck_cli.checks.examination import examine
 

@@ -161,14 +161,17 @@ class ProgramEngine(AnsweringEngine):
         self._prepared.clear()
 
     def differentiate(self, problem: Problem, answer: Answer) -> None:
-        prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
-        (MODES | COMPOSITIONS)[problem.mode](*prepared, problem, answer)
+        (MODES | COMPOSITIONS)[problem.mode](*self.prepared(problem), problem, answer)
 
     def descend(
         self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
     ) -> None:
         prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
         descend(*prepared, problem, losses, path)
+
+    def prepared(self, problem: Problem) -> tuple[Framework, Prepared]:
+        """The framework in the problem's dtype, and the program as it is run."""
+        return self._prepare(problem.program, problem.dtype, problem.rounding)
 
     def _prepare(self, program: Program, dtype: str, rounding: str) -> tuple[Framework, Prepared]:
         # By identity: the problems of a task share one program, and many nodes are slow to hash.

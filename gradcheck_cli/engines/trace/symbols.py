@@ -152,9 +152,9 @@ class ProgramWriter:
         self.constants[name] = array
         return self.input(name, array)
 
-    def program(self, output: Symbol) -> Program:
-        """What the output needs of all that was written."""
-        return self._builder.program([output.node], "")
+    def program(self, *outputs: Symbol | None) -> Program:
+        """What the outputs need of all that was written."""
+        return self._builder.program([y if y is None else y.node for y in outputs], "")
 
 
 def _exact(x: Value) -> Value:

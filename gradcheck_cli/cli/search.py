@@ -1,0 +1,146 @@
+"""`gradcheck search`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gradcheck_cli.cli.one_file import show_mistakes
+from gradcheck_cli.cli.option_types import Choice, Engines, Integer, Listed, Number
+from gradcheck_cli.cli.settings import DTYPES
+from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.search import KINDS
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.report import SpecError
+    from gradcheck_cli.domain.search import SearchReport
+    from gradcheck_cli.domain.spec import Spec
+    from gradcheck_cli.run.searching import SearchOptions
+
+EPILOG = """Exit codes: 0 proven absent, 1 something was found, 4 something is undecided, 2 usage
+or spec error, 3 internal error, 5 nothing was searched, 130 interrupted."""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=click.Path())
+@click.option(
+    "--format",
+    "written",
+    type=Choice(("human", "json")),
+    default="human",
+    help="Format of the results; default: human.",
+)
+@click.option(
+    "--engine", type=Engines(), multiple=True, help="Engines; default: the spec's, else torch."
+)
+@click.option(
+    "--dtype",
+    type=Listed(DTYPES),
+    multiple=True,
+    help="Dtypes; default: the spec's, else float32 and float64.",
+)
+@click.option(
+    "--kind", type=Listed(KINDS), multiple=True, help="Kinds of failure; default: all six."
+)
+@click.option(
+    "--budget",
+    type=Number(min=0, min_open=True),
+    default=10.0,
+    help="Seconds for one spec; default: 10.",
+)
+@click.option("--seed", type=Integer(min=0), default=0, help="Seed of random points; default: 0.")
+@color_option
+def command(
+    paths: tuple[str, ...],
+    written: str,
+    engine: tuple[tuple[str, ...], ...],
+    dtype: tuple[tuple[str, ...], ...],
+    kind: tuple[tuple[str, ...], ...],
+    budget: float,
+    seed: int,
+    color: str | None,
+) -> int:
+    """Find inputs where a gradient breaks, or prove that there are none.
+
+    FILE has specs whose inputs have a `domain: [low, high]`: every number of the dtype in it is
+    searched. An input without a domain keeps its value.
+    """
+    from gradcheck_cli.run.launch import prewarm_named
+
+    engines = [name for names in engine for name in names]
+    prewarm_named(engines or ["torch"])
+    from gradcheck_cli.domain.options import Layered, RunOptions
+    from gradcheck_cli.run.searching import SearchOptions
+
+    prepare_streams()
+    specs, mistakes = _read(paths)
+    run = RunOptions(
+        engines=Layered(override=tuple(engines) or None),
+        dtypes=Layered(override=tuple(name for names in dtype for name in names) or None),
+        seed=seed,
+    )
+    chosen = {name for names in kind for name in names}
+    kinds = tuple(one for one in KINDS if one in chosen) or KINDS
+    report = _searched(specs, mistakes, SearchOptions(run, kinds, budget))
+    show_mistakes(mistakes, color)
+    _print(report, written, color)
+    return _code(report)
+
+
+def _read(paths: tuple[str, ...]) -> tuple[list[Spec], list[SpecError]]:
+    from gradcheck_cli import specfile
+
+    files, mistakes, _ = specfile.expand(list(paths))
+    read = [specfile.read(file) for file in files]
+    specs = [spec for found, _ in read for spec in found]
+    return specs, [*mistakes, *(mistake for _, found in read for mistake in found)]
+
+
+def _searched(specs: list[Spec], mistakes: list[SpecError], options: SearchOptions) -> SearchReport:
+    """What was found until the end, or until an interruption."""
+    from gradcheck_cli.domain.search import SearchReport, SearchResult
+    from gradcheck_cli.run.searching import search
+
+    results: list[SearchResult] = []
+    interrupted = False
+    try:
+        for result in search(specs, options):
+            results.append(result)
+    except KeyboardInterrupt:
+        interrupted = True
+    return SearchReport(tuple(results), tuple(mistakes), interrupted)
+
+
+def _print(report: SearchReport, written: str, color: str | None) -> None:
+    if written == "json":
+        from gradcheck_cli.report.search_json import search_as_json
+
+        click.echo(json.dumps(search_as_json(report), indent=2, allow_nan=False))
+        return
+    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.search_screen import search_lines
+
+    style = style_for(sys.stdout, color)
+    print_lines(make_console(sys.stdout, style), search_lines(report, style))
+
+
+def _code(report: SearchReport) -> int:
+    from gradcheck_cli.cli import exits
+
+    if report.interrupted:
+        raise KeyboardInterrupt
+    if report.errors:
+        return exits.USAGE
+    verdicts = {search.verdict for result in report.results for search in result.searches}
+    if not verdicts:
+        raise UsageError(
+            "nothing was searched: no input has a domain",
+            "write `domain: [low, high]` for an input",
+        )
+    if "found" in verdicts:
+        return exits.FOUND
+    return exits.UNDECIDED if "undecided" in verdicts else exits.PASSED

@@ -1,0 +1,118 @@
+"""What a search over the domain of a spec asks for, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Literal, get_args
+
+from gradcheck_cli.domain.evaluation import Problem
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.dtypes import Array
+    from gradcheck_cli.domain.report import SpecError
+
+Kind = Literal[
+    "undefined",
+    "value-nonfinite",
+    "gradient-nonfinite",
+    "gradient-underflow-to-zero",
+    "gradient-inaccurate",
+    "value-inaccurate",
+]
+"""A way in which a formula or its gradient may fail at a point."""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Verdict = Literal["found", "proven-absent", "undecided"]
+
+
+@dataclass(frozen=True, slots=True)
+class GradientRequest:
+    """Asks for the operations that an engine executes for the value and the whole gradient of a
+    problem, as a program of the op table."""
+
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class GradientProgram:
+    """The answer to a GradientRequest. The outputs of `program` are the value and, for each row of
+    the problem's projection, one gradient an input of its `wrt` (None: there is none). Its inputs
+    are those of the problem, and `constants`, by name. Without a program, `reason` says why."""
+
+    program: Program | None = None
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A point at which a kind of failure happens.
+
+    `values` has each searched input; `entry` names what fails ("x[0]", or "value"), `computed` is
+    what the engine gave there and `truth` the exact number, nan where there is none. `genuine`: the
+    truth itself does not fit the dtype. `size` says how bad it is: digits lost, or orders of
+    magnitude beyond the limit of the kind.
+    """
+
+    values: Mapping[str, Array]
+    entry: str
+    computed: float
+    truth: float
+    genuine: bool = False
+    size: float = 0.0
+
+
+Box = Mapping[str, tuple["Array", "Array"]]
+"""The least and the largest value of every searched element, by input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Where a kind fails. Every failing point lies in one of `boxes` (None where that is not
+    known), every point of `inner` fails. `fraction` is their share of the domain by volume."""
+
+    boxes: tuple[Box, ...] | None = None
+    inner: tuple[Box, ...] = ()
+    predicate: str = ""
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is known of one kind for one engine and dtype. `boxes` and `runs` count the work;
+    `why` is a sentence about the verdict."""
+
+    engine: str
+    dtype: str
+    kind: Kind
+    verdict: Verdict
+    witness: Witness | None = None
+    region: Region = field(default_factory=Region)
+    assumptions: tuple[str, ...] = ()
+    boxes: int = 0
+    runs: int = 0
+    seconds: float = 0.0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The searches of one spec, and notes for people about what was left out."""
+
+    spec: str
+    file: str
+    searches: tuple[Search, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """The results of a command, the mistakes in its files, and whether it was cut short."""
+
+    results: tuple[SearchResult, ...]
+    errors: tuple[SpecError, ...] = ()
+    interrupted: bool = False

@@ -1,0 +1,73 @@
+"""The value and the whole gradient of a problem as one program of the op table.
+
+One reverse pass is recorded, operation by operation, and lifted as a layer is: the kernels of the
+framework that are restated in rows become those rows. The program holds for other inputs, too, so
+nothing in it may have been chosen by the numbers of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.evaluation import Problem
+from gradcheck_cli.domain.search import GradientProgram
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.derivatives import Mark, Targets
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.kit.adapter import ProgramEngine
+from gradcheck_cli.engines.kit.framework import Framework
+from gradcheck_cli.engines.kit.modes import directions_of
+from gradcheck_cli.engines.kit.walker import Prepared
+from gradcheck_cli.engines.layer.lifting import lifted_outputs
+
+
+def engine_program(engine: Engine, problem: Problem) -> GradientProgram:
+    """What the engine executes for the problem (`gradient_program`)."""
+    if not isinstance(engine, ProgramEngine):
+        return GradientProgram(reason=f"{engine.capabilities.name} does not record what it runs")
+    return gradient_program(*engine.prepared(problem), problem)
+
+
+def gradient_program(fw: Framework, prepared: Prepared, problem: Problem) -> GradientProgram:
+    """The operations of one run in reverse mode. The answer has a reason in place of a program
+    where an operation is not stated in rows, or was chosen by the numbers of the run."""
+    try:
+        with np.errstate(all="ignore"):
+            return _recorded(fw, prepared, problem)
+    except EngineFault as fault:
+        return GradientProgram(reason=str(fault))
+
+
+def _recorded(fw: Framework, prepared: Prepared, problem: Problem) -> GradientProgram:
+    program = prepared.program
+    recorder = fw.recorder()
+    names = list(program.inputs)
+    arrays = [
+        (fw.leaf if name in problem.wrt else fw.array)(problem.values[name]) for name in names
+    ]
+    shape = program.nodes[program.output].shape
+    rows = [fw.array(row) for row in directions_of(problem.projection.rows, shape)]
+
+    def derivative(*given: Any) -> list[Any]:
+        inputs = dict(zip(names, given[len(rows) :], strict=True))
+
+        def output(moved: Sequence[Any], _: Mark) -> Targets:
+            own = {**inputs, **dict(zip(problem.wrt, moved, strict=True))}
+            values = prepared.run([own[n] for n in names], recorder.enter, recorder.leave)
+            return [values[program.output]], None
+
+        (y,), _, vjp = fw.vjp(output, [inputs[name] for name in problem.wrt])
+        recorder.derive()
+        found = [y]
+        for row in given[: len(rows)]:
+            found += vjp([row], again=True)
+        return [*inputs.values(), *found]
+
+    slots = recorder.record(derivative, [*rows, *arrays])
+    inputs = dict(zip(names, slots, strict=False))
+    span = program.nodes[program.output].span
+    lifted = lifted_outputs(recorder.execution, inputs, slots[len(names) :], span)
+    return GradientProgram(lifted.program, lifted.constants)

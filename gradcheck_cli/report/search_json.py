@@ -1,0 +1,84 @@
+"""The JSON of a search: a contract (docs/search.md)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.search import Box, Region, Search, SearchReport, SearchResult, Witness
+
+
+def search_as_json(report: SearchReport) -> dict[str, Any]:
+    """The report as plain lists and dictionaries."""
+    return {
+        "results": [_result(result) for result in report.results],
+        "interrupted": report.interrupted,
+    }
+
+
+def _result(result: SearchResult) -> dict[str, Any]:
+    return {
+        "spec": result.spec,
+        "file": result.file,
+        "notes": list(result.notes),
+        "searches": [_search(search) for search in result.searches],
+    }
+
+
+def _search(search: Search) -> dict[str, Any]:
+    witness = search.witness
+    proof = {
+        "semantics": "float",
+        "assumptions": list(search.assumptions),
+        "boxes": search.boxes,
+    }
+    return {
+        "engine": search.engine,
+        "dtype": search.dtype,
+        "kind": search.kind,
+        "verdict": search.verdict,
+        "witness": None if witness is None else _values(witness),
+        "entry": None if witness is None else witness.entry,
+        "computed": None if witness is None else _number(witness.computed),
+        "truth": None if witness is None else _number(witness.truth),
+        "genuine_overflow": witness is not None and witness.genuine,
+        "region": _region(search.region),
+        "proof": proof if search.verdict == "proven-absent" else None,
+        "boxes": search.boxes,
+        "runs": search.runs,
+        "seconds": round(search.seconds, 3),
+        "why": search.why,
+    }
+
+
+def _number(number: float) -> str:
+    """All digits of a number, as text: JSON has no nan."""
+    return repr(float(number))
+
+
+def _values(witness: Witness) -> dict[str, Any]:
+    """Scalars as numbers, arrays as nested lists."""
+    return {name: array.tolist() for name, array in witness.values.items()}
+
+
+def _region(region: Region) -> dict[str, Any]:
+    return {
+        "boxes": None if region.boxes is None else [_box(box) for box in region.boxes],
+        "inner": [_box(box) for box in region.inner],
+        "predicate": region.predicate,
+        "fraction": region.fraction,
+    }
+
+
+def _box(box: Box) -> dict[str, Any]:
+    """[low, high] of a scalar; of an array, nested lists of such pairs."""
+    return {name: _pairs(low, high) for name, (low, high) in box.items()}
+
+
+def _pairs(low: Array, high: Array) -> Any:
+    if low.ndim:
+        return [_pairs(a, b) for a, b in zip(low, high, strict=True)]
+    pair = float(low), float(high)
+    assert all(map(math.isfinite, pair))
+    return list(pair)

@@ -1,0 +1,47 @@
+"""The screen of a search: a line for each kind, with its witness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from gradcheck_cli.domain.search import Search, SearchReport, SearchResult, Witness
+from gradcheck_cli.report.style import Style
+
+_WORDS = {"found": "found", "proven-absent": "absent", "undecided": "open"}
+_COLORS = {"found": "bold red", "proven-absent": "green", "undecided": "yellow"}
+
+
+def search_lines(report: SearchReport, style: Style) -> Iterator[Text]:
+    """The results of all specs."""
+    for number, result in enumerate(report.results):
+        if number:
+            yield Text()
+        yield from _result_lines(result)
+
+
+def _result_lines(result: SearchResult) -> Iterator[Text]:
+    for place in dict.fromkeys((one.engine, one.dtype) for one in result.searches):
+        engine, dtype = place
+        yield Text(f"{result.spec}  {dtype}  {engine}", "bold")
+        for search in result.searches:
+            if (search.engine, search.dtype) == place:
+                yield _line(search)
+    for note in result.notes:
+        yield Text(f"note    {note}")
+
+
+def _line(search: Search) -> Text:
+    line = Text(f"{_WORDS[search.verdict]:<8}", _COLORS[search.verdict])
+    line.append(f"{search.kind:<28}", "not bold default")
+    if search.witness is not None:
+        line.append(_example(search.witness), "not bold default")
+    return line
+
+
+def _example(witness: Witness) -> str:
+    values = ", ".join(f"{name} = {array.tolist()}" for name, array in witness.values.items())
+    truth = "undefined" if math.isnan(witness.truth) else f"truth {witness.truth:.7g}"
+    return f"e.g. {values}: {witness.entry} is {witness.computed:.7g}, {truth}"

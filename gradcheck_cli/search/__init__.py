@@ -1,0 +1,11 @@
+"""Search: every input of a domain where a gradient breaks, or a proof that there is none.
+
+`searching` is a generator that yields questions for engines and is sent their answers. It takes a
+spec, and gives a `domain.search.Search` for each kind of failure. Its parts, from the bottom:
+
+box         the domain as ordinals of the dtype
+batching    a program for many points at once
+probes      points where formulas break
+goals       the numbers on the way whose zeros and overflows are looked for, and points beside them
+truths      what is right at one point, enclosed, and which kinds fail there
+"""

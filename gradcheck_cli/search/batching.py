@@ -1,0 +1,161 @@
+"""A program for many points at once: every array has one more axis in front, of N points.
+
+`batched` takes a program and N, and gives the program for (N, *shape) arrays, which any engine can
+run. An operation that has no rule here cannot be batched: the points are run one by one then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
+from reference_engine.traced import ROWS
+
+_ALONG_AXES = frozenset(("reductions", "neural", "statistics", "norms", "cumulative"))
+_STACKED = frozenset(("inv", "det", "slogdet_sign", "slogdet_logabs", "logdet", "cholesky"))
+"""Rows that take a stack of matrices as they are."""
+
+
+class NotBatched(Exception):
+    """The message names the operation."""
+
+
+def batched(program: Program, count: int) -> Program:
+    """The program of `count` points. Its floating inputs have the new axis, its other inputs have
+    not. Raises NotBatched."""
+    return _Batching(program, count).run()
+
+
+class _Batching:
+    def __init__(self, program: Program, count: int) -> None:
+        self._program = program
+        self._count = count
+        self._nodes: list[Node] = []
+        self._place: list[int] = []  # by old index, the new one
+        self._has_axis: list[bool] = []  # by old index
+
+    def run(self) -> Program:
+        for node in self._program.nodes:
+            self._node(node)
+        inputs = {name: self._place[i] for name, i in self._program.inputs.items()}
+        outputs = tuple(None if i is None else self._output(i) for i in self._program.outputs)
+        return Program(tuple(self._nodes), inputs, outputs, self._program.text)
+
+    def _node(self, node: Node) -> None:
+        if node.op == INPUT and node.kind == "float":
+            made, moves = replace(node, shape=(self._count, *node.shape)), True
+        elif node.op in (INPUT, CONSTANT) or not any(self._has_axis[i] for i in node.args):
+            made, moves = replace(node, args=tuple(self._place[i] for i in node.args)), False
+        else:
+            made, moves = self._moving(node), True
+        self._append(made)
+        self._place.append(len(self._nodes) - 1)
+        self._has_axis.append(moves)
+
+    def _append(self, node: Node) -> int:
+        self._nodes.append(node)
+        return len(self._nodes) - 1
+
+    def _moving(self, node: Node) -> Node:
+        row = ROWS.get(node.op)
+        if row is None or node.custom is not None:
+            raise NotBatched(node.op)
+        shape = (self._count, *node.shape)
+        if row.elementwise:
+            args = tuple(self._aligned(i, len(node.shape)) for i in node.args)
+            return replace(node, args=args, shape=shape)
+        if node.op == "matmul":
+            return self._product(node)
+        keywords = self._keywords(node, row.family)
+        if node.op in ("concatenate", "stack"):
+            args = tuple(self._spread(i) for i in node.args)
+        elif node.op == "broadcast_to":
+            args = (self._aligned(node.args[0], len(node.shape)),)
+        else:
+            args = (self._place[node.args[0]],)
+        if len(args) != len(node.args):
+            raise NotBatched(node.op)
+        return replace(node, args=args, keywords=keywords, shape=shape)
+
+    def _product(self, node: Node) -> Node:
+        """A product of matrices; a vector is a matrix of one row, or of one column."""
+        shapes = [self._program.nodes[i].shape for i in node.args]
+        left, right = (self._spread(i) for i in node.args)
+        if len(shapes[0]) == 1:
+            left = self._made("reshape", left, (self._count, 1, *shapes[0]), node)
+        if len(shapes[1]) == 1:
+            right = self._made("reshape", right, (self._count, *shapes[1], 1), node)
+        whole = (self._count, *node.shape)
+        if min(map(len, shapes)) > 1:
+            return replace(node, args=(left, right), shape=whole)
+        rows, columns = self._nodes[left].shape[1:-1], self._nodes[right].shape[-1:]
+        matrices = replace(node, args=(left, right), shape=(self._count, *rows, *columns))
+        place = self._append(matrices)
+        return replace(node, op="reshape", args=(place,), keywords={"shape": whole}, shape=whole)
+
+    def _keywords(self, node: Node, family: str) -> Mapping[str, Any]:
+        """The keywords, with axes counted from behind the new one."""
+        given, (rank, *_) = node.keywords, (len(self._program.nodes[i].shape) for i in node.args)
+        if node.op in ("reshape", "broadcast_to"):
+            return {"shape": (self._count, *node.shape)}
+        if node.op == "getitem":
+            index = given["index"]
+            return {"index": (slice(None), *(index if isinstance(index, tuple) else (index,)))}
+        if node.op == "transpose":
+            axes = given["axes"] or tuple(reversed(range(rank)))
+            return {"axes": (0, *(axis % rank + 1 for axis in axes))}
+        if node.op in ("concatenate", "stack"):
+            rank += node.op == "stack"
+            return {**given, "axis": given["axis"] % rank + 1}
+        if node.op in _STACKED:
+            return given
+        if family in _ALONG_AXES and "axis" in given:
+            return {**given, "axis": self._axes(node, rank)}
+        raise NotBatched(node.op)
+
+    def _axes(self, node: Node, rank: int) -> int | tuple[int, ...]:
+        axis = node.keywords["axis"]
+        if axis is None:
+            if (node.op in ("norm", "argmax", "argmin") and rank != 1) or not rank:
+                raise NotBatched(node.op)
+            return tuple(range(1, rank + 1)) if rank > 1 else 1
+        if isinstance(axis, tuple):
+            return tuple(a % rank + 1 for a in axis)
+        return int(axis) % rank + 1
+
+    def _aligned(self, index: int, rank: int) -> int:
+        """The argument, with axes of length 1 behind the new one up to this rank."""
+        node, place = self._program.nodes[index], self._place[index]
+        if not self._has_axis[index] or len(node.shape) == rank:
+            return place
+        shape = (self._count, *(1,) * (rank - len(node.shape)), *node.shape)
+        return self._made("reshape", place, shape, node)
+
+    def _spread(self, index: int) -> int:
+        """The argument with the new axis; the same numbers for each point where it has none."""
+        if self._has_axis[index]:
+            return self._place[index]
+        node = self._program.nodes[index]
+        return self._made("broadcast_to", self._place[index], (self._count, *node.shape), node)
+
+    def _output(self, index: int) -> int:
+        return self._spread(index)
+
+    def _made(self, op: str, place: int, shape: tuple[int, ...], like: Node) -> int:
+        kind = self._nodes[place].kind
+        made = Node(op, (place,), {"shape": shape}, like.span, like.text, shape=shape, kind=kind)
+        return self._append(replace(made, wants=(kind,)))
+
+
+def tiled(values: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Floating arrays of one point, repeated for `count` points; other arrays as they are."""
+    return {
+        name: np.broadcast_to(array, (count, *np.shape(array))).copy()
+        if np.asarray(array).dtype.kind == "f"
+        else array
+        for name, array in values.items()
+    }

@@ -1,0 +1,198 @@
+"""Goals: numbers on the way that become 0, overflow or underflow, and points of the domain beside
+the places where they do.
+
+`Watch` takes a batched program and says of many points in which state each of its numbers is.
+`directed` takes lines through the domain, bisects each on ordinals to where a number changes its
+state or comes closest to 0, and gives the points around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.program import CONSTANT, Program
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.search.box import Domain, Ordinals, from_ordinals, to_ordinals
+from gradcheck_cli.truth.plain import PlainFunction
+
+_MOST_WATCHED = 256  # numbers of the program
+_PLACES = 24  # points of a line where states are compared
+_LINES = 40  # of one call
+_CHANGES = 6  # of each watched number that are followed
+_AROUND = 8  # numbers on each side of a change
+
+
+class Watch:
+    """The state of every floating number of a batched program: its sign, and whether it is 0,
+    below the smallest number, subnormal, normal or beyond the largest. nan is a state, too."""
+
+    def __init__(self, program: Program, fmt: FloatFormat) -> None:
+        self._function = PlainFunction(program, fmt.name)
+        self._format = fmt
+        self._nodes = [
+            index
+            for index, node in enumerate(program.nodes)
+            if node.kind == "float" and node.op != CONSTANT and node.args
+        ]
+
+    def numbers(self, values: Mapping[str, Array]) -> Array:
+        """The watched numbers (N, K) in float64."""
+        nodes = self._function.nodes(values)
+        count = max((len(np.atleast_1d(array)) for array in values.values()), default=1)
+        columns = [
+            np.reshape(nodes[index], (count, -1))
+            for index in self._nodes
+            if np.ndim(nodes[index]) and len(nodes[index]) == count
+        ]
+        if not columns:
+            return np.zeros((count, 0))
+        return np.concatenate(columns, axis=1)[:, :_MOST_WATCHED].astype(np.float64)
+
+    def states(self, numbers: Array) -> Array:
+        """One small integer for each number."""
+        fmt = self._format
+        limits = [fmt.smallest_subnormal / 2, fmt.smallest_normal, fmt.largest]
+        with np.errstate(all="ignore"):
+            size = np.abs(numbers)
+            state = np.searchsorted(limits, size, side="right") + 1
+            state = np.where(numbers == 0, 0, np.where(numbers < 0, -state, state))
+        return np.where(np.isnan(numbers), 9, state).astype(np.int8)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """L lines: line i runs through `base[i]` (L, D); the elements in `mask[i]` (L, D) move, and
+    are equal where they are several."""
+
+    base: Ordinals
+    mask: Array
+
+    def at(self, line: Array, place: Ordinals, domain: Domain) -> Ordinals:
+        """The points of the lines with these numbers, where what moves has the ordinal `place`."""
+        points = np.where(self.mask[line], place[:, None], self.base[line])
+        return domain.inside(points)
+
+    def ends(self, domain: Domain) -> tuple[Ordinals, Ordinals]:
+        """The least and the largest ordinal of what moves on each line."""
+        low = np.min(np.where(self.mask, domain.low, np.iinfo(np.int64).max), axis=1)
+        high = np.max(np.where(self.mask, domain.high, np.iinfo(np.int64).min), axis=1)
+        return low, high
+
+
+Evaluate = Callable[[Ordinals], Array]
+"""Watched numbers (N, K) of points (N, D)."""
+
+
+def lines_through(domain: Domain, points: Ordinals, rng: np.random.Generator) -> Lines:
+    """Lines along one element, two that are equal, or all, through points of the domain."""
+    size = domain.size
+    if size == 1:
+        return Lines(points[:1], np.ones((1, 1), np.bool_))
+    chosen = rng.integers(len(points), size=_LINES)
+    mask = np.zeros((_LINES, size), np.bool_)
+    mask[np.arange(_LINES), rng.permutation(_LINES) % size] = True
+    several = np.arange(_LINES) % 8
+    pairs = np.flatnonzero(several == 6)
+    mask[pairs, rng.integers(size, size=len(pairs))] = True
+    mask[several == 7] = True
+    return Lines(points[chosen], mask)
+
+
+def directed(
+    domain: Domain, lines: Lines, watch: Watch, evaluate: Evaluate, rng: np.random.Generator
+) -> Ordinals:
+    """Points (N, D) beside changes of state, and beside the smallest sizes, along the lines."""
+    low, high = lines.ends(domain)
+    places = _places(low, high, domain.format, _PLACES if domain.size > 1 else 40 * _PLACES, rng)
+    count, each = places.shape
+    line = np.repeat(np.arange(count), each)
+    numbers = evaluate(lines.at(line, places.ravel(), domain)).reshape(count, each, -1)
+    states = watch.states(numbers)
+    found = [
+        _beside(domain, lines, *_changes(domain, lines, places, states, watch, evaluate)),
+        _beside(domain, lines, *_smallest(domain, lines, places, numbers, evaluate)),
+    ]
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def _places(
+    low: Ordinals, high: Ordinals, fmt: FloatFormat, count: int, rng: np.random.Generator
+) -> Ordinals:
+    """Ordinals (L, count) along each line, in order: its ends, and draws uniform in their count and
+    in length."""
+    drawn = rng.integers(low[:, None], high[:, None] + 1, size=(len(low), count // 2))
+    first, last = from_ordinals(low, fmt)[:, None], from_ordinals(high, fmt)[:, None]
+    share = rng.random((len(low), count - count // 2 - 3))
+    spread = to_ordinals(first * (1 - share) + last * share, fmt)
+    zero = np.clip(0, low, high)[:, None]
+    places = np.concatenate([low[:, None], high[:, None], zero, drawn, spread], axis=1)
+    return np.sort(np.clip(places, low[:, None], high[:, None]), axis=1)
+
+
+def _changes(
+    domain: Domain,
+    lines: Lines,
+    places: Ordinals,
+    states: Array,
+    watch: Watch,
+    evaluate: Evaluate,
+) -> tuple[Array, Ordinals]:
+    """Line and ordinal of the last point before a watched number changes its state."""
+    line, at, column = np.nonzero(states[:, 1:] != states[:, :-1])
+    line, at, column = _few_each(line, at, column)
+    before, after = places[line, at], places[line, at + 1]
+    state = states[line, at, column]
+    rows = np.arange(len(line))
+    while np.any(after > before + 1):
+        middle = midway(before, after)
+        found = watch.states(evaluate(lines.at(line, middle, domain))[rows, column])
+        same = found == state
+        before, after = np.where(same, middle, before), np.where(same, after, middle)
+    return line, before
+
+
+def _smallest(
+    domain: Domain, lines: Lines, places: Ordinals, numbers: Array, evaluate: Evaluate
+) -> tuple[Array, Ordinals]:
+    """Line and ordinal where the size of a watched number is least between its neighbours."""
+    size = np.abs(numbers)
+    inner = (size[:, 1:-1] < size[:, :-2]) & (size[:, 1:-1] < size[:, 2:])
+    line, at, column = _few_each(*np.nonzero(inner))
+    first, last = places[line, at], places[line, at + 2]
+    rows = np.arange(len(line))
+    while np.any(last > first + 2):
+        third = np.maximum(last // 3 - first // 3, 1)
+        left, right = first + third, np.maximum(last - third, first + third)
+        sizes = [
+            np.abs(evaluate(lines.at(line, place, domain))[rows, column]) for place in (left, right)
+        ]
+        lower = sizes[0] <= sizes[1]
+        shrinks = last > first + 2
+        last = np.where(shrinks & lower, right, last)
+        first = np.where(shrinks & ~lower, left, first)
+    return line, first
+
+
+def midway(low: Ordinals, high: Ordinals) -> Ordinals:
+    """The middle of two ordinals; their sum or difference may not fit an integer."""
+    middle: Ordinals = (low >> 1) + (high >> 1) + (low & high & 1)
+    return middle
+
+
+def _few_each(line: Array, at: Array, column: Array) -> tuple[Array, Array, Array]:
+    """A few of each watched number, spread over what there is."""
+    chosen: list[int] = []
+    for one in np.unique(column):
+        mine = np.flatnonzero(column == one)
+        step = max(1, len(mine) // _CHANGES)
+        chosen += mine[::step][:_CHANGES].tolist()
+    return line[chosen], at[chosen], column[chosen]
+
+
+def _beside(domain: Domain, lines: Lines, line: Array, place: Ordinals) -> Ordinals:
+    around = np.arange(-_AROUND, _AROUND + 2)
+    places = (place[:, None] + around).ravel()
+    return lines.at(np.repeat(line, len(around)), places, domain)

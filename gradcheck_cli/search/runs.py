@@ -1,0 +1,137 @@
+"""Runs on the engine: many points in one call where the program can be batched, else one by one.
+
+`Runner` takes points as ordinals, and yields questions for the engine (`Steps`). It gives
+`Answers`: points that the engine did not answer are nan there, and not `answered`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gradcheck_cli.checks.protocol import Ask, Steps
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Projection
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.search.batching import NotBatched, batched, tiled
+from gradcheck_cli.search.box import Domain, Ordinals
+from gradcheck_cli.search.estimates import Answers, answers_of, row_cotangents
+
+BATCH = 1024
+_SINGLY = 256  # points of a call that are run where none can be batched: 0.3 ms each
+
+
+class Runner:
+    """An engine on a program, at points of a domain."""
+
+    def __init__(self, engine: str, program: Program, domain: Domain, wrt: tuple[str, ...]) -> None:
+        self.engine = engine
+        self.program = program
+        self.domain = domain
+        self.wrt = wrt
+        self.runs = 0
+        self.failure: Failure | None = None  # of the last point that gave no answer
+        self._shape = program.nodes[program.output].shape
+        try:
+            self.batched: Program | None = batched(program, BATCH)
+        except NotBatched:
+            self.batched = None
+
+    def at(self, points: Ordinals) -> Steps[Answers]:
+        """The answers at points (N, D); the file's batch is filled with its last point."""
+        parts = []
+        for begin in range(0, len(points), BATCH):
+            some = points[begin : begin + BATCH]
+            found = yield from self._together(some)
+            if found is None:
+                found = yield from self.singly(some[:_SINGLY])
+            parts.append(_padded(found, len(some)))
+        return _joined(parts)
+
+    def singly(self, points: Ordinals) -> Steps[Answers]:
+        """The answers at points that are run one by one, as a user's program would."""
+        size = int(np.prod(self._shape))
+        rows = np.eye(size).reshape(size, *self._shape)
+        questions = [self._problem(self.program, self.domain.values(p), rows) for p in points]
+        self.runs += len(questions)
+        found = yield [Ask(self.engine, question) for question in questions]
+        answered = zip(found, questions, strict=True)
+        return _joined([self._alone(evaluation, question) for evaluation, question in answered])
+
+    def _together(self, points: Ordinals) -> Steps[Answers | None]:
+        if self.batched is None:
+            return None
+        values = self.values(filled(points, BATCH))
+        question = self._problem(self.batched, values, row_cotangents(BATCH, self._shape))
+        (found,) = yield [Ask(self.engine, question)]
+        if found.failure is not None:
+            self.failure = found.failure
+            self.batched = None
+            return None
+        self.runs += len(points)
+        return self._answers(found, question, BATCH).first(len(points))
+
+    def values(self, points: Ordinals) -> dict[str, Array]:
+        """All inputs of the batched program at points (BATCH, D)."""
+        domain = self.domain
+        return {
+            **tiled(domain.still, len(points)),
+            **domain.arrays(domain.numbers(points)),
+        }
+
+    def _problem(self, program: Program, values: Mapping[str, Array], rows: Array) -> Problem:
+        dtype = self.domain.dtype
+        return Problem(program, values, self.wrt, dtype, dtype, "reverse", Projection(rows=rows))
+
+    def _alone(self, evaluation: Evaluation, question: Problem) -> Answers:
+        if evaluation.failure is not None:
+            self.failure = evaluation.failure
+            return self._nothing()
+        return self._answers(evaluation, question, 1)
+
+    def _answers(self, evaluation: Evaluation, question: Problem, count: int) -> Answers:
+        assert evaluation.output is not None
+        rows = int(np.prod(self._shape))
+        return answers_of(evaluation.output, _gradients(evaluation, question.values, rows), count)
+
+    def _nothing(self) -> Answers:
+        """Of a point without an answer: nan, with no sign of being one."""
+        size = int(np.prod(self._shape))
+        shapes = {n: self.program.nodes[i].shape for n, i in self.program.inputs.items()}
+        gradients = {
+            name: np.full((1, size, int(np.prod(shapes[name]))), np.nan) for name in self.wrt
+        }
+        return Answers(np.full((1, size), np.nan), gradients, np.zeros(1, np.bool_))
+
+
+def filled(points: Ordinals, count: int) -> Ordinals:
+    """The points, with the last of them repeated up to `count`."""
+    extra = np.repeat(points[-1:], count - len(points), axis=0)
+    return np.concatenate([points, extra])
+
+
+def _gradients(evaluation: Evaluation, values: Mapping[str, Array], rows: int) -> dict[str, Array]:
+    """The blocks of a gradient; zeros where the engine gave none."""
+    return {
+        name: np.zeros((rows, values[name].size)) if one.values is None else one.values
+        for name, one in evaluation.gradients.items()
+    }
+
+
+def _padded(answers: Answers, count: int) -> Answers:
+    missing = count - len(answers.value)
+    if not missing:
+        return answers
+    none = {n: np.full((missing, *g.shape[1:]), np.nan) for n, g in answers.gradients.items()}
+    value = np.full((missing, *answers.value.shape[1:]), np.nan)
+    return _joined([answers, Answers(value, none, np.zeros(missing, np.bool_))])
+
+
+def _joined(parts: list[Answers]) -> Answers:
+    first = parts[0]
+    return Answers(
+        np.concatenate([part.value for part in parts]),
+        {n: np.concatenate([part.gradients[n] for part in parts]) for n in first.gradients},
+        np.concatenate([part.answered for part in parts]),
+    )

@@ -1,0 +1,240 @@
+"""What is right at one point, enclosed, and which kinds of failure an engine's answers are there.
+
+`PointTruth` takes the program and a point, `failures` the answers of an engine at it (`Answers` of
+one point); it gives a `Failing` for each kind that fails for certain. What cannot be enclosed is no
+failure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Projection
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.search import Kind
+from gradcheck_cli.search import kinds
+from gradcheck_cli.search.box import element_name
+from gradcheck_cli.search.estimates import Answers
+from gradcheck_cli.truth.certified.ball_program import BallProgram
+from gradcheck_cli.truth.certified.enclose import Certificate, certify, certify_output
+
+_SLOPE_BITS = 4096
+_FAR, _NEAR = 400, 800  # one-sided slopes are taken 2^-400 and 2^-800 away
+_SAME_SLOPE_BITS = 60
+_MOST_MOVED = 64  # elements whose second derivatives are enclosed, one pass each
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """One entry that fails in one kind; `size` says how badly."""
+
+    kind: Kind
+    entry: str
+    computed: float
+    truth: float
+    genuine: bool
+    size: float
+
+
+class PointTruth:
+    """The certified value and gradient of a program, constants rounded, at one point."""
+
+    def __init__(
+        self, program: Program, values: Mapping[str, Array], wrt: tuple[str, ...], dtype: str
+    ) -> None:
+        self._format = FORMATS[dtype]
+        self._request = TruthRequest(
+            program=program,
+            values=values,
+            bounds={},
+            wrt=wrt,
+            dtype=dtype,
+            projections={"reverse": Projection()},
+        )
+
+    @cached_property
+    def _value(self) -> Certificate:
+        return certify_output(self._request)
+
+    @cached_property
+    def _gradients(self) -> Mapping[str, Certificate]:
+        return {name: one for (_, name), one in certify(self._request).items()}
+
+    @cached_property
+    def _function(self) -> BallProgram:
+        return BallProgram(self._request)
+
+    def failures(self, answers: Answers) -> Iterator[Failing]:
+        """The kinds in which the answers of one point fail, each at its worst entry."""
+        worst: dict[Kind, Failing] = {}
+        for one in (*self._of_value(answers.value[0]), *self._of_gradients(answers)):
+            known = worst.get(one.kind)
+            if known is None or one.size > known.size:
+                worst[one.kind] = one
+        yield from worst.values()
+
+    def _of_value(self, computed: Array) -> Iterator[Failing]:
+        certificate = self._value
+        for i, number in enumerate(computed.tolist()):
+            entry = "value" if len(computed) == 1 else f"value[{i}]"
+            if certificate.nowhere.ravel()[i]:
+                yield Failing("undefined", entry, number, math.nan, False, 1.0)
+            if not certificate.sure.ravel()[i]:
+                continue
+            truth = float(certificate.value.ravel()[i])
+            genuine = self._beyond(truth)
+            if not math.isfinite(number):
+                yield Failing("value-nonfinite", entry, number, truth, genuine, 2.0 - genuine)
+                continue
+            size = _number(kinds.inaccuracy, number, truth, abs(truth), self._format)
+            if size and not kinds.excused(abs(number - truth), self._moved_value(i)):
+                yield Failing("value-inaccurate", entry, number, truth, False, size)
+
+    def _of_gradients(self, answers: Answers) -> Iterator[Failing]:
+        for name, gradient in answers.gradients.items():
+            certificate = self._gradients[name]
+            for row, (computed, truth) in enumerate(
+                zip(gradient[0], certificate.value, strict=True)
+            ):
+                sure = certificate.sure[row]
+                top = float(kinds.top_of(np.where(sure, truth, 0.0))[0])
+                for column in range(len(computed)):
+                    place = (row, column)
+                    found = self._of_entry(name, certificate, place, float(computed[column]), top)
+                    entry = self._entry(name, row, column, len(gradient[0]))
+                    yield from (Failing(kind, entry, *rest) for kind, *rest in found)
+
+    def _of_entry(
+        self, name: str, known: Certificate, place: tuple[int, int], number: float, top: float
+    ) -> Iterator[tuple[Any, ...]]:
+        """(kind, computed, truth, genuine, size) of one entry of the gradient."""
+        truth = float(known.value[place])
+        if not known.sure[place]:
+            if known.tied[place] and not math.isfinite(number):
+                yield "gradient-nonfinite", number, math.nan, False, 1.0
+            if known.nowhere[place] and self._value_known(place[0]):
+                if self._has_slopes(name, place):
+                    if not math.isfinite(number):
+                        yield "gradient-nonfinite", number, math.nan, False, 1.0
+                else:
+                    yield "undefined", number, math.nan, False, 0.5
+            return
+        genuine = self._beyond(truth)
+        if not math.isfinite(number):
+            yield "gradient-nonfinite", number, truth, genuine, 2.0 - genuine
+            return
+        lost = _number(kinds.lost_to_zero, number, truth, top, self._format)
+        off = _number(kinds.inaccuracy, number, truth, top, self._format)
+        if (lost or off) and kinds.excused(abs(number - truth), self._moved(name, place)):
+            return
+        if lost:
+            yield "gradient-underflow-to-zero", number, truth, False, lost
+        if off:
+            yield "gradient-inaccurate", number, truth, False, off
+
+    def _value_known(self, row: int) -> bool:
+        return bool(self._value.sure.ravel()[row])
+
+    def _beyond(self, truth: float) -> bool:
+        """Whether a number does not fit the dtype."""
+        return math.isinf(truth) or bool(np.isinf(self._format.round(truth)))
+
+    def _entry(self, name: str, row: int, column: int, rows: int) -> str:
+        shape = np.shape(self._request.values[name])
+        found = element_name(name, tuple(int(i) for i in np.unravel_index(column, shape)))
+        return found if rows == 1 else f"{found} of value[{row}]"
+
+    def _moved_value(self, row: int) -> float:
+        """What half an ulp of every differentiated input does to an element of the value, to first
+        order; 0 where that is not known."""
+        total = 0.0
+        for name, certificate in self._gradients.items():
+            sizes = np.abs(np.asarray(self._request.values[name], np.float64).ravel())
+            known = np.where(certificate.sure[row], np.abs(certificate.value[row]), 0.0)
+            total += float(np.sum(sizes * known))
+        return total * self._format.unit_roundoff
+
+    def _moved(self, name: str, place: tuple[int, int]) -> float:
+        """What it does to an entry of the gradient."""
+        from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
+        from reference_engine.enclosing import ball_hvp
+
+        names = self._request.wrt
+        arrays = [np.asarray(self._request.values[n], np.float64) for n in names]
+        if sum(x.size for x in arrays) > _MOST_MOVED:
+            return 0.0
+        cotangent = np.zeros(self._output_shape)
+        cotangent.reshape(-1)[place[0]] = 1.0
+        total = 0.0
+        try:
+            with precision(_SLOPE_BITS // 4):
+                for k, x in enumerate(arrays):
+                    for j in np.flatnonzero(x.ravel()):
+                        tangents = [np.zeros(one.shape) for one in arrays]
+                        tangents[k].reshape(-1)[j] = x.ravel()[j]
+                        found = ball_hvp(self._function, arrays, tangents, cotangent)
+                        ball = found[names.index(name)].reshape(-1)[place[1]]
+                        total += abs(float(ball.mid())) if ball.is_finite() else 0.0
+        except (NotInBalls, Undecided):
+            return 0.0
+        return total * self._format.unit_roundoff
+
+    @property
+    def _output_shape(self) -> tuple[int, ...]:
+        program = self._request.program
+        return program.nodes[program.output].shape
+
+    def _has_slopes(self, name: str, place: tuple[int, int]) -> bool:
+        """Whether both one-sided slopes exist where the chain of derivatives has no value: they
+        are the same 2^-400 and 2^-800 away."""
+        from flint import arb
+
+        from reference_engine.arithmetic.arbs import precision
+
+        with precision(_SLOPE_BITS):
+            here = self._moved_output(name, place, None)
+            for sign in (1, -1):
+                slopes = []
+                for bits in (_FAR, _NEAR):
+                    step = arb(sign) * arb(2) ** -bits
+                    there = self._moved_output(name, place, step)
+                    slopes.append((there - here) / step)
+                far, near = slopes
+                if not (far.is_finite() and near.is_finite()):
+                    return False
+                apart = abs(far - near)
+                if not apart <= (abs(far) + abs(near) + 1) * arb(2) ** -_SAME_SLOPE_BITS:
+                    return False
+        return True
+
+    def _moved_output(self, name: str, place: tuple[int, int], step: Any) -> Any:
+        """An element of the value, with one element of an input moved; a ball without a number
+        where it is not enclosed."""
+        from flint import arb
+
+        from reference_engine.arithmetic.arbs import NotInBalls, Undecided, objects, unwrap
+        from reference_engine.arithmetic.balls import Ball
+
+        arrays = []
+        for one in self._request.wrt:
+            balls = objects(np.asarray(self._request.values[one], np.float64)).copy()
+            if one == name and step is not None:
+                balls.reshape(-1)[place[1]] += step
+            arrays.append(Ball(balls))
+        try:
+            return unwrap(self._function(*arrays)).reshape(-1)[place[0]]
+        except (NotInBalls, Undecided):
+            return arb.nan()
+
+
+def _number(rule: Any, computed: float, truth: float, top: float, fmt: Any) -> float:
+    with np.errstate(all="ignore"):
+        return float(rule(np.float64(computed), np.float64(truth), np.float64(top), fmt))

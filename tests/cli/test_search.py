@@ -1,0 +1,25 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from .calling import call, call_here
+
+RECIPROCAL = "name: small\ninputs: {x: {value: 1, domain: [-100, 100]}}\nmodel: 1 / exp(x)\n"
+
+
+@pytest.mark.exhaustive  # a run of the command line
+def test_the_json_has_an_entry_for_each_kind_with_its_witness(tmp_path: Path) -> None:
+    options = ("--engine", "reference", "--dtype", "float32", "--format", "json")
+    screen = call("search", "-", *options, cwd=tmp_path, stdin=RECIPROCAL)
+    assert screen.code == 1
+    (result,) = json.loads(screen.out)["results"]
+    assert (result["spec"], len(result["searches"])) == ("small", 6)
+    entry = next(one for one in result["searches"] if one["kind"] == "gradient-nonfinite")
+    assert (entry["verdict"], entry["computed"], entry["entry"]) == ("found", "nan", "x")
+    assert 88 < entry["witness"]["x"] <= 100
+
+
+def test_without_a_domain_there_is_nothing_to_search(tmp_path: Path) -> None:
+    screen = call_here("search", "-", cwd=tmp_path, stdin="inputs: {x: 1}\nmodel: x\n")
+    assert (screen.code, "no input has a domain" in screen.err) == (2, True)

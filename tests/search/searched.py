@@ -1,0 +1,49 @@
+"""Searches in the tests' own process, on the reference engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradcheck_cli import specfile
+from gradcheck_cli.checks.protocol import Ask
+from gradcheck_cli.domain.search import KINDS, GradientRequest, Search
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.kit.gradient_program import engine_program
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
+from gradcheck_cli.search.box import Domain, domain_of
+from gradcheck_cli.search.searching import Searching
+
+
+def spec_of(inputs: str, model: str) -> Spec:
+    """A spec; `inputs` is YAML of one line."""
+    (spec,), mistakes = specfile.read("here.yaml", f"inputs: {inputs}\nmodel: {model}\n")
+    assert not mistakes
+    return spec
+
+
+def domain_in(spec: Spec, dtype: str = "float32") -> Domain:
+    """Its domain."""
+    found = domain_of(spec.inputs, dtype)
+    assert found is not None
+    return found
+
+
+def searched(spec: Spec, dtype: str = "float32", budget: float = 5.0) -> dict[str, Search]:
+    """What a search finds, by kind."""
+    engine = ReferenceEngine()
+    engine.load()
+
+    def answer(ask: Ask) -> Any:
+        question = ask.question
+        if isinstance(question, GradientRequest):
+            return engine_program(engine, question.problem)
+        return engine.evaluate(question)  # type: ignore[arg-type]
+
+    steps = Searching(spec, "reference", domain_in(spec, dtype), KINDS, budget, 0).steps()
+    answers = None
+    while True:
+        try:
+            asks = steps.send(answers)
+        except StopIteration as end:
+            return {one.kind: one for one in end.value}
+        answers = [answer(ask) for ask in asks]

@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from gradcheck_cli.search.batching import NotBatched, batched, tiled
+from gradcheck_cli.truth.plain import PlainFunction
+
+from .searched import spec_of
+
+MODELS = (
+    "sum(x * y)",
+    "max(x) - mean(y)",
+    "x @ y",
+    "sum(softmax(x) * log_softmax(y, axis=-1))",
+    "logsumexp(x) + y[1]",
+    "norm(x) / std(y)",
+    "sum(cumsum(x) * y[0])",
+    "sum(x[1:] - y[:-1])",
+    "sum(reshape(x, (3, 1)) @ reshape(y, (1, 3)))",
+    "sum(concatenate([x, y])[2:4])",
+    "sum(x) * y[2]",
+    "prod(x) * y[0]",
+)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_batch_has_what_each_of_its_points_has(model: str) -> None:
+    program = spec_of("{x: [1, 2, 3], y: [3, -1, 2]}", model).program
+    rng = np.random.default_rng(0)
+    values = {name: rng.random((5, 3)) for name in ("x", "y")}
+    together = PlainFunction(batched(program, 5), "float64")(values)
+    for i, found in enumerate(together):
+        alone = PlainFunction(program, "float64")({n: v[i] for n, v in values.items()})
+        np.testing.assert_allclose(found, alone, rtol=1e-12)
+
+
+def test_what_has_no_rule_is_not_batched() -> None:
+    with pytest.raises(NotBatched, match="sort"):
+        batched(spec_of("{x: [1, 2, 3]}", "sort(x)[0]").program, 2)
+
+
+def test_other_inputs_are_repeated() -> None:
+    found = tiled({"x": np.ones(2), "n": np.array([1, 2])}, 3)
+    assert (found["x"].shape, found["n"].shape) == ((3, 2), (2,))

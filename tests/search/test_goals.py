@@ -1,0 +1,51 @@
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.search.batching import batched
+from gradcheck_cli.search.box import Ordinals, from_ordinals
+from gradcheck_cli.search.goals import Watch, directed, lines_through
+
+from .searched import domain_in, spec_of
+
+
+def found(inputs: str, model: str, count: int = 64) -> Array:
+    """The points to which the directed search of a formula comes."""
+    spec = spec_of(inputs, model)
+    domain = domain_in(spec)
+    watch = Watch(batched(spec.program, count), FORMATS["float32"])
+
+    def evaluate(points: Ordinals) -> Array:
+        parts = []
+        for begin in range(0, len(points), count):
+            some = points[begin : begin + count]
+            whole = np.concatenate([some, np.repeat(some[-1:], count - len(some), axis=0)])
+            parts.append(watch.numbers(domain.arrays(domain.numbers(whole)))[: len(some)])
+        return np.concatenate(parts)
+
+    rng = np.random.default_rng(0)
+    lines = lines_through(domain, domain.start[None], rng)
+    return from_ordinals(directed(domain, lines, watch, evaluate, rng), domain.format)
+
+
+def test_zeros_are_found_to_the_last_number() -> None:
+    points = found("{x: {value: 1, domain: [0, 2]}}", "1 / (x * x - 3)")[:, 0]
+    before = points[points < np.sqrt(3)].max()
+    assert np.nextafter(np.float32(before), np.float32(2)) > np.sqrt(3)
+
+
+def test_a_zero_that_is_only_touched_is_found() -> None:
+    points = found("{x: {value: 1, domain: [-10, 10]}}", "1 / (sin(x) + 1)")[:, 0]
+    assert np.min(np.abs(points + np.pi / 2)) < 1e-3
+
+
+def test_an_overflow_is_found_to_the_last_number() -> None:
+    points = found("{x: {value: 1, domain: [0, 1000]}}", "exp(x)")[:, 0]
+    largest = np.log(FORMATS["float32"].largest)
+    before = points[points < largest].max()
+    assert np.nextafter(np.float32(before), np.float32(200)) > largest
+
+
+def test_of_two_inputs_one_is_solved_for() -> None:
+    inputs = "{x: {value: 1, domain: [1, 4]}, y: {value: 1, domain: [1, 4]}}"
+    x, y = found(inputs, "1 / (x - y)").T
+    assert np.any(x == y)

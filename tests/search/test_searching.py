@@ -1,0 +1,44 @@
+import pytest
+
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
+
+from .searched import searched, spec_of
+
+
+def test_each_kind_has_a_witness_that_was_run_alone() -> None:
+    found = searched(spec_of("{x: {value: 1, domain: [-100, 100]}}", "1 / exp(x)"))
+    verdicts = {kind: one.verdict for kind, one in found.items()}
+    assert {kind for kind, verdict in verdicts.items() if verdict == "found"} == {
+        "value-nonfinite",
+        "gradient-nonfinite",
+        "gradient-underflow-to-zero",
+        "gradient-inaccurate",
+    }
+    for one in found.values():
+        assert (one.witness is None) == (one.verdict == "undecided")
+    witness = found["gradient-underflow-to-zero"].witness
+    assert witness is not None
+    assert (witness.entry, witness.computed) == ("x", 0.0)
+    assert abs(witness.truth) > 2.0**-126
+
+
+def test_a_pole_at_a_single_number_of_two_inputs_is_found() -> None:
+    inputs = "{x: {value: 1, domain: [1, 4]}, y: {value: 1, domain: [1, 4]}}"
+    found = searched(spec_of(inputs, "1 / (x * y - 6)"))
+    witness = found["undefined"].witness
+    assert witness is not None
+    assert float(witness.values["x"] * witness.values["y"]) == 6
+
+
+def test_what_cannot_be_batched_is_run_point_by_point() -> None:
+    found = searched(spec_of("{x: {value: [1, 2], domain: [0, 4]}}", "log(sort(x)[0])"), budget=0.7)
+    assert found["undefined"].verdict == "found"
+
+
+def test_an_engine_that_raises_leaves_all_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(*_: object) -> None:
+        raise RuntimeError("no kernel")
+
+    monkeypatch.setattr(ReferenceEngine, "differentiate", raises)
+    found = searched(spec_of("{x: {value: 1, domain: [0, 1]}}", "1 / x"), budget=0.5)
+    assert {one.verdict for one in found.values()} == {"undecided"}

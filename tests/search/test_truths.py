@@ -1,0 +1,60 @@
+import math
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.search.estimates import Answers
+from gradcheck_cli.search.truths import PointTruth
+
+from .searched import spec_of
+
+
+def failing(model: str, x: float, value: float, gradient: float) -> dict[str, float]:
+    """The kinds that fail in float32 where an engine gives this, and the truth."""
+    spec = spec_of("{x: {value: 0.5, domain: [-200, 200]}}", model)
+    answers = Answers(
+        np.array([[value]]), {"x": np.array([[[gradient]]])}, np.ones(1, dtype=np.bool_)
+    )
+    truth = PointTruth(spec.program, {"x": np.array(x)}, ("x",), "float32")
+    return {one.kind: one.truth for one in truth.failures(answers)}
+
+
+nan, inf = math.nan, math.inf
+LOST = ("gradient-inaccurate", "gradient-underflow-to-zero")
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "value", "gradient", "kinds"),
+    [
+        ("1 / x", 0.0, inf, -inf, {"undefined"}),
+        ("sqrt(x)", 0.0, 0.0, inf, {"undefined"}),
+        ("x * log(x)", 0.0, nan, nan, {"undefined"}),
+        ("sqrt(x * x)", 0.0, 0.0, nan, {"gradient-nonfinite"}),
+        ("abs(x)", 0.0, 0.0, 0.0, set()),
+        ("abs(x)", 0.0, 0.0, nan, {"gradient-nonfinite"}),
+        ("1 / exp(x)", 95.0, 0.0, nan, {"gradient-nonfinite"}),
+        ("exp(x)", 90.0, inf, inf, {"value-nonfinite", "gradient-nonfinite"}),
+        ("exp(x)", 1.0, 2.718, 2.7182817, set()),
+        ("exp(x)", 1.0, 2.0, 2.0, {"value-inaccurate", "gradient-inaccurate"}),
+        (
+            "exp(x)",
+            -50.0,
+            0.0,
+            0.0,
+            {"value-inaccurate", "gradient-inaccurate"} | {"gradient-underflow-to-zero"},
+        ),
+        ("exp(x)", -100.0, 0.0, 0.0, set()),
+        ("x * x - 2 * x", 1.0000001, -1.0, 1e-7, set()),
+    ],
+)
+def test_the_kinds_that_fail_at_a_point(
+    model: str, x: float, value: float, gradient: float, kinds: set[str]
+) -> None:
+    assert failing(model, float(np.float32(x)), value, gradient).keys() == kinds
+
+
+def test_a_truth_beyond_the_dtype_is_a_genuine_overflow() -> None:
+    spec = spec_of("{x: {value: 0.5, domain: [-200, 200]}}", "exp(x)")
+    answers = Answers(np.array([[inf]]), {"x": np.array([[[inf]]])}, np.ones(1, dtype=np.bool_))
+    truth = PointTruth(spec.program, {"x": np.array(90.0)}, ("x",), "float32")
+    assert [one.genuine for one in truth.failures(answers)] == [True, True]
