@@ -25,7 +25,7 @@ from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
 from gradcheck_cli.checks.second_order import SecondOrder
 from gradcheck_cli.checks.small import Whole, is_small
-from gradcheck_cli.checks.spec_errors import BadSpec
+from gradcheck_cli.checks.spec_errors import BadSpec, not_there
 from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside, where_it_runs
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.checks.traced_entry import traced_entry_of
@@ -41,7 +41,7 @@ from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.declared import NotDeclarable
 from gradcheck_cli.engines.layer.isolation import surroundings
-from gradcheck_cli.engines.layer.loading import on_the_path
+from gradcheck_cli.engines.layer.loading import NoSuchLayer, on_the_path
 from gradcheck_cli.engines.layer.subject import Stencils, Subject
 from gradcheck_cli.engines.tracebacks import (
     as_failure,
@@ -90,6 +90,8 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
         answer = error.answer(problem)
     except NotDeclarable as error:
         answer = not_held(error).answer(problem)
+    except NoSuchLayer as error:
+        answer = not_there(error, problem).answer(problem)
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
         failure = _failure(error, problem)
         if not isinstance(error, RaisedLater):  # which says where

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.engines.layer.loading import NoSuchLayer
 from gradcheck_cli.formula import FormulaError
 
 
@@ -31,3 +33,9 @@ class BadSpec(Exception):
                 for e in self._errors
             ),
         )
+
+
+def not_there(error: NoSuchLayer, problem: LayerProblem) -> BadSpec:
+    """A target that names nothing, as a mistake of the spec."""
+    span = problem.implementation.span
+    return BadSpec([FormulaError(Codes.SPEC_SCHEMA, str(error), span, error.detail)])

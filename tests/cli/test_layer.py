@@ -104,3 +104,27 @@ def test_what_is_not_in_order_is_said(arguments: tuple[str, ...], words: str, fo
     screen = call_here("layer", *arguments, cwd=folder)
     assert screen.code == 2
     assert words in screen.out + screen.err
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("layers.py:Scales", "did you mean `Scale`? it has: Scale, Wrong"),
+        ("layers.py", "it has: Scale, Wrong"),
+        ("no_such_module.sub:Scale", "there is no module `no_such_module`"),
+        ("nothing.py:Scale", "there is no file nothing.py"),
+    ],
+)
+def test_a_target_that_is_not_there_is_a_mistake_of_the_call(
+    folder: Path, target: str, words: str
+) -> None:
+    screen = call_here("layer", target, "--input", "x=3", "--engine", "numpy", cwd=folder)
+    assert screen.code == 2
+    assert words in screen.out + screen.err
+
+
+def test_a_module_that_raises_while_it_is_imported_is_an_error_of_the_layer(folder: Path) -> None:
+    (folder / "broken.py").write_text("import no_such_module\n")
+    screen = call_here("layer", "broken.py:f", "--input", "x=3", "--engine", "numpy", cwd=folder)
+    assert screen.code == 1
+    assert "GC701" in screen.out

@@ -21,6 +21,7 @@ from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.layer.loading import NoSuchLayer
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 DRAWS = "the layer draws random numbers; gradcheck seeds them anew before every call"
@@ -60,7 +61,7 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
     subjects = Subjects(engine, problem)
     try:
         subject = subjects.highest()
-    except BadSpec:
+    except (BadSpec, NoSuchLayer):
         return LayerAnswer()
     except Exception as error:
         raise_if_internal(error)

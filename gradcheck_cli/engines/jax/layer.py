@@ -12,7 +12,6 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import Leaf
-from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.jax.modes import (
     NO_LOOP,
     LayerJax,
@@ -28,7 +27,7 @@ from gradcheck_cli.engines.layer.casts import Cast, Watch
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.isolation import Randomness
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
-from gradcheck_cli.engines.layer.loading import load_layer
+from gradcheck_cli.engines.layer.loading import load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
 
@@ -108,8 +107,7 @@ class JaxSubject(LayerSubject):
             mine, kwargs = for_the_call(found, kwargs)
             found, args = found(*args, **mine), ()
         if not callable(found):
-            kind = type(found).__name__
-            raise Unsupported(f"{implementation.target} is {kind}, which cannot be called")
+            raise not_callable(found, implementation)
         return found, args, kwargs
 
     def _values(self) -> dict[str, Array]:

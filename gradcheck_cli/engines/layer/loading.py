@@ -21,11 +21,16 @@ from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 
 _set_up: set[tuple[str, str]] = set()  # (folder, target) of what a setup has run in this process
+_LISTED = 8  # names that a message lists
 _modules: dict[Path, tuple[int, ModuleType]] = {}  # by file, with its time of change
 
 
 class NoSuchLayer(EngineFault):
-    """What the spec points at is not there. The message says what is."""
+    """What the spec points at is not there. `detail` says what is."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
 
 
 class SetupFailed(EngineFault):
@@ -112,7 +117,7 @@ def _from_file(path: Path, shown: str) -> ModuleType:
     try:
         changed = path.stat().st_mtime_ns
     except OSError as error:
-        raise NoSuchLayer(f"cannot read {shown}: {error.strerror}") from error
+        raise EngineFault(f"cannot read {shown}: {error.strerror}") from error
     kept = _modules.get(path)
     if kept is not None and kept[0] == changed:
         return kept[1]
@@ -141,10 +146,36 @@ def _imported(name: str) -> ModuleType:
         raise NoSuchLayer(f"there is no module `{error.name}`") from error
 
 
+def not_callable(found: Any, implementation: Implementation) -> NoSuchLayer:
+    """The exception for a target that names no layer."""
+    message = f"{implementation.target} is of type {type(found).__name__}, which cannot be called"
+    return NoSuchLayer(message, what_it_has(found))
+
+
 def _member(owner: Any, name: str, place: str) -> Any:
     try:
         return getattr(owner, name)
     except AttributeError:
-        close = difflib.get_close_matches(name, [n for n in dir(owner) if n[0] != "_"], n=1)
-        meant = f"; did you mean `{close[0]}`?" if close else ""
-        raise NoSuchLayer(f"{place} has no `{name}`{meant}") from None
+        close = difflib.get_close_matches(name, _callables(owner), n=1)
+        meant = f"did you mean `{close[0]}`? " if close else ""
+        raise NoSuchLayer(f"{place} has no `{name}`", meant + what_it_has(owner)) from None
+
+
+def what_it_has(owner: Any) -> str:
+    """The names of a module or class that a target may have meant; "" for other objects."""
+    if not (inspect.ismodule(owner) or inspect.isclass(owner)):
+        return ""
+    known = _callables(owner)
+    more = ", ..." if len(known) > _LISTED else ""
+    return f"it has: {', '.join(known[:_LISTED])}{more}" if known else "it has no layer"
+
+
+def _callables(owner: Any) -> list[str]:
+    """The public names of a module or class that can be called; those that it imported come
+    last."""
+    found = {name: getattr(owner, name, None) for name in dir(owner) if name[0] != "_"}
+    own = getattr(owner, "__name__", None)
+    return sorted(
+        (name for name, value in found.items() if callable(value)),
+        key=lambda name: getattr(found[name], "__module__", own) != own,
+    )

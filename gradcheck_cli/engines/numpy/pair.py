@@ -21,7 +21,7 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.layer.binding import Arranged, BadCall, arrange, called
-from gradcheck_cli.engines.layer.loading import NoSuchLayer, load_layer
+from gradcheck_cli.engines.layer.loading import NoSuchLayer, load_layer, what_it_has
 
 Style = Literal["upstream", "cache", "inputs"]
 
@@ -70,7 +70,8 @@ def pair_of(found: Any, implementation: Implementation) -> tuple[Pair, bool]:
         found = found(*implementation.args, **implementation.kwargs)
     for half in ("forward", "backward"):
         if not callable(getattr(found, half, None)):
-            raise NoSuchLayer(f"{implementation.target} has no `{half}`: a layer is a pair of both")
+            message = f"{implementation.target} has no `{half}`: a layer is a pair of both"
+            raise NoSuchLayer(message, what_it_has(found))
     if inspect.ismodule(found):
         return Pair(found.forward, found.backward), False
     return _of(found), made

@@ -11,7 +11,6 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
-from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import (
@@ -23,7 +22,7 @@ from gradcheck_cli.engines.layer.custom import (
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.framework_layer import WrittenNames, differing
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
-from gradcheck_cli.engines.layer.loading import load_layer
+from gradcheck_cli.engines.layer.loading import load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest
 from gradcheck_cli.engines.tensorflow.custom_calls import forward_mode
@@ -102,8 +101,7 @@ class TensorFlowSubject(LayerSubject):
             found, self._args = found(*implementation.args, **mine), ()
             check_backend()
         if not callable(found):
-            kind = type(found).__name__
-            raise Unsupported(f"{implementation.target} is {kind}, which cannot be called")
+            raise not_callable(found, implementation)
         return found
 
     def _arranged(self, names: Sequence[str], **more: Any) -> Arranged:

@@ -26,7 +26,7 @@ from gradcheck_cli.engines.layer.custom import (
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
-from gradcheck_cli.engines.layer.loading import load_layer
+from gradcheck_cli.engines.layer.loading import load_layer, not_callable
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.results import MissingOutput, Results
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest, one_by_one
@@ -113,8 +113,7 @@ class TorchSubject(LayerSubject):
             self._module = self.state.copied(found)
             return self._module, self._module.forward
         if not callable(found):
-            kind = type(found).__name__
-            raise Unsupported(f"{implementation.target} is {kind}, which cannot be called")
+            raise not_callable(found, implementation)
         self.state.borrow(found)
         return found, found
 

@@ -76,8 +76,9 @@ def test_a_cache_goes_from_forward_to_backward_of_functions_found_by_their_prefi
     subject = bound("layers.py:affine", {"x": X, "w": X + 1}, folder=tmp_path)
     assert subject.value({"w": np.ones(3)}) == [X.sum()]
     assert np.array_equal(gradients(subject)["w"], [X])
-    with pytest.raises(NoSuchLayer, match="did you mean `affine_forward`"):
+    with pytest.raises(NoSuchLayer, match="has no `affine_forwards`") as caught:
         bound("layers.py:affine_forwards", {"x": X, "w": X}, folder=tmp_path)
+    assert caught.value.detail.startswith("did you mean `affine_forward`?")
 
 
 class Dense:
