@@ -149,7 +149,7 @@ def _plain(detail: ErrorDetails, path: Path, schema: Any, collector: Collector) 
     name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this"
     if kind in _WANTED:
         message = f"{name} must be {_WANTED[kind]}, not {shown(tree)}"
-        collector.add(message, path, help=_type_help(kind, tree))
+        collector.add(message, path, help=_type_help(kind, tree, schema))
     elif kind == "literal_error":
         choices = [str(choice) for choice in schema["expected"]]
         message = f"{shown(tree)} is not valid here"
@@ -199,11 +199,15 @@ def _choice_help(value: Tree | str | int, choices: Any) -> str:
     return f"{guess} {valid}" if guess else valid
 
 
-def _type_help(kind: str, tree: Tree) -> str:
+def _type_help(kind: str, tree: Tree, schema: Any) -> str:
     if kind in ("int_type", "float_type"):
         return text_help(tree, "")
     if kind == "list_type" and isinstance(tree, Scalar) and tree.value is not None:
-        return f"write a list: [{tree.text}]"
+        choices = [str(choice) for choice in _inner(schema["items_schema"]).get("expected", ())]
+        word = tree.text if tree.text in choices else nearest(tree.text, choices)
+        if choices and word is None:
+            return f"write a list of {listed(choices)}"
+        return f"write a list: [{word or tree.text}]"
     if kind == "string_type" and isinstance(tree, Scalar) and tree.value is not None:
         return f'quotes make it text: "{tree.text}"'
     return ""
