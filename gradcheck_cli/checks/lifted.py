@@ -117,8 +117,8 @@ def by_differences(layer: BoundLayer, reason: str) -> str:
 
 def _compare(subject: Subject, lifted: Lifted, seed: int, near: Sequence[Values]) -> None:
     """Raises NotLifted where the program and the layer differ at the points `near` by more than
-    their rounding does. Their difference at the point is rounding, too: each step was compared
-    there."""
+    their rounding does. Their difference at the point is rounding, too, as far as the last digit of
+    the largest output goes: each step was compared there."""
     stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
     rng = np.random.default_rng([seed, 43])
     program = _Nearby(subject, lifted)
@@ -132,8 +132,9 @@ def _compare(subject: Subject, lifted: Lifted, seed: int, near: Sequence[Values]
         moved = np.abs(off[1:] - off[0])
         anew = np.stack([program.rounded_anew(point, rng) for point in near])
         own = np.fmax.reduce(np.abs(anew - mine[1 + STIRS :]), axis=0, initial=0.0)
-        noise = from_size(there[0], OPERATIONS) + np.max(moved[:STIRS], axis=0) + own
         size = np.max(np.abs(there), initial=0.0, where=np.isfinite(there))
+        noise = from_size(there[0], OPERATIONS) + np.max(moved[:STIRS], axis=0) + own
+        noise += np.fmin(np.abs(off[0]), from_size(size, OPERATIONS))
     if not np.all(noise <= SAME_STEP * size):
         raise NotLifted("its values next to the point have lost half of their digits, or jump")
     if not np.all(moved[STIRS:] <= LIFTED_NOISE * noise):

@@ -47,6 +47,11 @@ def test_where_the_value_vanishes_its_rounding_does_not() -> None:
     LiftedTruth(bound(torch.sin, x=np.zeros(2)))
 
 
+def test_an_output_below_the_last_digit_of_the_others_is_rounding() -> None:
+    """PyTorch's second output is 0, and exactly -exp(-45): by rounding, and of the same function."""
+    LiftedTruth(bound(lambda x: torch.log_softmax(x, 0), x=np.array([-45.0, 0.0])))
+
+
 def through_numpy(x: Any) -> Any:
     return x * torch.from_numpy(np.sin(x.detach().numpy()))
 
