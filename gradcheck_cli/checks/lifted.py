@@ -14,7 +14,7 @@ from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf, word_of
 from gradcheck_cli.domain.scale import scale_of
-from gradcheck_cli.domain.thresholds import LIFTED_NOISE, OPERATIONS, SAME_STEP, SHOWS, Step
+from gradcheck_cli.domain.thresholds import BUBBLE, LIFTED_NOISE, OPERATIONS, SAME_STEP, SHOWS, Step
 from gradcheck_cli.domain.truth import PointKind, Truth
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
@@ -22,6 +22,7 @@ from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.truth.blocks import Differences
+from gradcheck_cli.truth.certified.ball_program import exact_nodes
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.of_layers import ulp_perturbed
 from gradcheck_cli.truth.plain import PlainFunction
@@ -65,7 +66,8 @@ class LiftedTruth(ProgramTruth):
     ) -> bool:
         """Whether no difference contradicts what is certified of reverse mode. Some stand for
         `gradients`, which they vouch for along directions. Where the layer has the values of the
-        program along the axis of an entry, its difference was misled by their rounding."""
+        program along the axis of an entry, its difference was misled by their rounding, unless
+        exact values of the program say the same as that difference."""
         for name, taken in found.items():
             block = truth.blocks["reverse", name]
             value = np.where(taken.vouched, gradients[name], taken.value)
@@ -75,19 +77,39 @@ class LiftedTruth(ProgramTruth):
             for column in np.flatnonzero(np.any(doubtful & block.certified, axis=0)):
                 if self.departs(name, int(column)):
                     return False
+                if self._is_bubble(name, int(column), block.value[:, column], value[:, column]):
+                    return False
         return True
+
+    def _is_bubble(self, name: str, column: int, derivative: Array, difference: Array) -> bool:
+        """Whether a `derivative` (m,) by one entry holds on a stretch that float32 has no second
+        number in: a difference of exact values across it is nearer to that of the layer. The
+        bisection of a root has such stairs, of which each is flat."""
+        leaf, axis = self._axis(name, column)
+        ends = [{name: _moved(leaf, part * axis)} for part in (-BUBBLE, BUBBLE)]
+        run = _Nearby(self._subject, self._lifted)
+        low, high = (run.exact_value(end) for end in ends)
+        width = (ends[1][name] - ends[0][name]).flat[column]
+        with np.errstate(all="ignore"):
+            exact = (high - low) / width
+            return bool(np.any(np.abs(exact - difference) < np.abs(exact - derivative)))
 
     def departs(self, name: str, column: int) -> bool:
         """Whether the layer has other values than its program along the axis of one entry."""
-        (leaf,) = (leaf for leaf in self._subject.leaves if leaf.name == name)
-        axis = np.zeros(leaf.value.shape)
-        axis.flat[column] = 1.0
+        leaf, axis = self._axis(name, column)
         near = [{name: _moved(leaf, part * axis)} for part in ALONG]
         try:
             _compare(self._subject, self._lifted, self.layer.problem.seed, near)
         except NotLifted:
             return True
         return False
+
+    def _axis(self, name: str, column: int) -> tuple[Leaf, Array]:
+        """A leaf, and 1 at one of its entries."""
+        (leaf,) = (leaf for leaf in self._subject.leaves if leaf.name == name)
+        axis = np.zeros(leaf.value.shape)
+        axis.flat[column] = 1.0
+        return leaf, axis
 
 
 def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | None:
@@ -167,6 +189,7 @@ class _Nearby:
     """The lifted program, as a function of the leaves that move."""
 
     def __init__(self, subject: Subject, lifted: Lifted) -> None:
+        self._program = lifted.program
         self._function = PlainFunction(lifted.program, "float64")
         self._given = {word_of(leaf.name): leaf.value for leaf in subject.leaves}
         self._given |= lifted.constants
@@ -177,6 +200,13 @@ class _Nearby:
     def rounded_anew(self, moved: Values, rng: np.random.Generator) -> Array:
         wrt = map(word_of, moved)
         return self._function.rounded_anew(self._inputs(moved), wrt, rng).reshape(-1)
+
+    def exact_value(self, moved: Values) -> Array:
+        """Without rounding; nan where it is not enclosed."""
+        nodes = exact_nodes(self._program, self._inputs(moved), "float64")
+        output = self._program.output
+        shape = self._program.nodes[output].shape
+        return (np.full(shape, np.nan) if nodes is None else np.asarray(nodes[output])).reshape(-1)
 
     def _inputs(self, moved: Values) -> dict[str, Array]:
         return self._given | {word_of(name): value for name, value in moved.items()}

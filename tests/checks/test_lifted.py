@@ -48,7 +48,7 @@ def test_where_the_value_vanishes_its_rounding_does_not() -> None:
 
 
 def test_an_output_below_the_last_digit_of_the_others_is_rounding() -> None:
-    """PyTorch's second output is 0, and exactly -exp(-45): by rounding, and of the same function."""
+    """PyTorch's second output is 0, and exactly -exp(-45): the same function, rounded."""
     LiftedTruth(bound(lambda x: torch.log_softmax(x, 0), x=np.array([-45.0, 0.0])))
 
 
@@ -175,6 +175,23 @@ def test_a_difference_contradicts_where_the_layer_departs_from_its_program() -> 
         steeper = bound(lambda x: torch.exp(x) + 1e-3 * (x - torch.tensor(X["x"])))
         program._subject = (steeper if another else bound(torch.exp)).highest
         assert program.agrees(truth, {"x": right}, {"x": found}) is agrees
+
+
+def test_a_stair_below_the_last_digit_is_no_derivative() -> None:
+    """Bisection is flat on each of its stairs; its root moves with the input."""
+
+    def root(x: Any) -> Any:
+        low, high = torch.full_like(x, -9.0), torch.full_like(x, 9.0)
+        for _ in range(60):
+            middle = (low + high) / 2
+            below = middle**3 + middle < x
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return (low + high) / 2
+
+    for factor, codes in ((1.0, set()), (1.5, {"GC101"})):
+        layer = function(root, lambda g, x, c=factor: c * g / (3 * root(x) ** 2 + 1))
+        answer = examined(layer.apply, X)
+        assert {finding.code for finding in answer.findings} == codes
 
 
 def test_a_layer_that_raises_while_it_is_watched_is_judged_by_differences() -> None:
