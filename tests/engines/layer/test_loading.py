@@ -39,10 +39,10 @@ def test_a_function_without_parameters_builds_the_layer(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_named_with_what_was_meant(tmp_path: Path) -> None:
-    with pytest.raises(NoSuchLayer, match="layers.py has no `triple`$") as caught:
+    with pytest.raises(NoSuchLayer, match=r"layers\.py has no `triple`$") as caught:
         load_layer(target(tmp_path, "triple"))
     assert caught.value.detail == "did you mean `tripled`? it has: Scale, doubled, tripled"
-    with pytest.raises(NoSuchLayer, match="math has no `nope`$") as caught:
+    with pytest.raises(NoSuchLayer, match=r"math has no `nope`$") as caught:
         load_layer(replace(target(tmp_path, ""), target="math:nope"))
     assert caught.value.detail.startswith("it has: acos, acosh, ")
 
