@@ -134,6 +134,11 @@ class Bench:
             return None
         return "float32" if cast else None
 
+    def settle(self) -> None:
+        """Forgets what ran elsewhere. The last call before the next check is one like the first."""
+        self.__dict__.pop("ran_elsewhere", None)
+        self.run()
+
     def draw(self, size: int) -> Array:
         """Gaussian numbers of the dtype that is checked."""
         return FORMATS[self.problem.dtype].round(self._rng.standard_normal(size))
@@ -160,21 +165,21 @@ class Bench:
         """These values, and a run there."""
         step = ELSEWHERE
         while step > self.half:
-            moved = self.moved(step)
+            moved = self.moved(step, self._rng)
             ran = self.ran_at(moved)
             if ran is not None:
                 return moved, ran
             step *= ELSEWHERE
         return None
 
-    def moved(self, step: float) -> dict[str, Array]:
+    def moved(self, step: float, rng: np.random.Generator) -> dict[str, Array]:
         """The given inputs, each number moved by this part of itself, inside their bounds."""
         point = self.problem.spec.points[self.problem.point]
         moved = {}
         for leaf in self.leaves.values():
             if leaf.role == "input":
                 entry = point[leaf.name]
-                value = leaf.value * (1 + step * signs(self._rng, leaf.value.shape))
+                value = leaf.value * (1 + step * signs(rng, leaf.value.shape))
                 moved[leaf.name] = np.clip(value, entry.low, entry.high)
         return moved
 
@@ -249,6 +254,13 @@ class Bench:
         """The gradient of one leaf, (n,); zeros where there is none, which is as good."""
         found = ran.gradients.get(name)
         return np.zeros(self.leaves[name].size) if found is None else found[row]
+
+    def added(self, one: CallResult, other: CallResult) -> CallResult:
+        """The first run with the sum of both gradients."""
+        return CallResult(
+            self.first.output,
+            {n: (self.gradient(one, n) + self.gradient(other, n))[None] for n in self.leaves},
+        )
 
     def differ(
         self,

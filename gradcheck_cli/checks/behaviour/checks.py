@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
 from gradcheck_cli.checks.behaviour.layouts import of_inputs, of_upstream
 from gradcheck_cli.checks.behaviour.linear import linear
-from gradcheck_cli.checks.behaviour.memory import remembered
+from gradcheck_cli.checks.behaviour.memory import different_once, remembered
 from gradcheck_cli.checks.behaviour.modes import modes_agree
 from gradcheck_cli.checks.behaviour.mutation import kept, written
-from gradcheck_cli.checks.behaviour.request_dependence import asked
+from gradcheck_cli.checks.behaviour.request_dependence import requested, used_outputs
+from gradcheck_cli.checks.behaviour.together import EVERY, Check, Doubt, doubts_of
 from gradcheck_cli.checks.behaviour.where import Where
 from gradcheck_cli.checks.findings import finding_for
 from gradcheck_cli.checks.spec_errors import BadSpec
@@ -23,6 +24,7 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.layer.loading import NoSuchLayer
 from gradcheck_cli.engines.tracebacks import raise_if_internal
+from gradcheck_cli.truth.safe_values import ONCE, RaisedLater
 
 DRAWS = "the layer draws random numbers; gradcheck seeds them anew before every call"
 
@@ -39,8 +41,6 @@ OF_DIGITS = (
     Codes.NONLINEAR_BACKWARD,
 )
 
-Check = Callable[[Bench], Iterator[Fault]]
-
 # Where two equal calls differ, comparing any two calls means little.
 UNREPEATABLE = frozenset({Codes.NONDETERMINISTIC, Codes.STATEFUL_GRADIENT})
 
@@ -50,7 +50,8 @@ CHECKS: tuple[tuple[Check, frozenset[str]], ...] = (
     (linear, UNREPEATABLE),
     (of_upstream, UNREPEATABLE | {Codes.UPSTREAM_MUTATED, Codes.NONLINEAR_BACKWARD}),
     (of_inputs, UNREPEATABLE | {Codes.INPUT_MUTATED, Codes.LAYOUT_DEPENDENT}),
-    (asked, UNREPEATABLE),
+    (requested, UNREPEATABLE),
+    (used_outputs, UNREPEATABLE | {Codes.REQUEST_DEPENDENT}),
     (modes_agree, UNREPEATABLE | {Codes.INPUT_MUTATED, Codes.NONLINEAR_BACKWARD}),
 )
 
@@ -97,11 +98,29 @@ def _faults(bench: Bench) -> Iterator[Fault]:
     for fault in written(bench):
         found.add(fault.code)
         yield fault
+    doubts = [Doubt()]
+    if not found and not bench.first.random:
+        doubts = doubts_of(bench)
+        if doubts:
+            bench.settle()
+    answered = set(EVERY).difference(*(doubt.checks for doubt in doubts))
     for check, enough in CHECKS:
-        if not found & enough:
+        if check not in answered and not found & enough:
             for fault in check(bench):
                 found.add(fault.code)
                 yield fault
+    if not found:
+        yield from _of_one_call(doubts)
+
+
+def _of_one_call(doubts: Sequence[Doubt]) -> Iterator[Fault]:
+    """What was seen once, and not again. Raises RaisedLater."""
+    for doubt in doubts:
+        if doubt.error is not None:
+            raise RaisedLater(doubt.error, ONCE) from doubt.error
+        if doubt.again is not None:
+            yield different_once(doubt.again)
+            return
 
 
 def _notes(bench: Bench) -> Iterator[str]:

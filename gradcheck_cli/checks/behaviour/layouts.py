@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def of_upstream(bench: Bench) -> Iterator[Fault]:
         first = bench.run(row=row) if layout == "expanded" else bench.first
         where = f"where the upstream gradient {words}"
         try:
-            ran = bench.run(Call(layout=layout), row=row)
+            ran = bench.run(Call(layouts=(layout,)), row=row)
         except Exception as error:
             yield raised(Codes.LAYOUT_DEPENDENT, where, error)
             return
@@ -44,7 +44,7 @@ def of_inputs(bench: Bench) -> Iterator[Fault]:
     for layout in ("transposed", "sliced", "expanded"):
         first, values = bench.first, {}
         if layout == "expanded":
-            values = _repeated(bench)
+            values = repeated(bench, {})
             alike = bench.ran_at(values) if values else None
             if alike is None:
                 continue
@@ -70,10 +70,16 @@ def _differ(
     return bench.differ(first, ran, lambda: bench.bars_of(first, call, row), bench.tight(first))
 
 
-def _repeated(bench: Bench) -> dict[str, Array]:
-    """Inputs whose rows are all like the first, which is what can be expanded."""
-    return {
-        leaf.name: np.repeat(leaf.value[:1], len(leaf.value), axis=0)
+def repeated(bench: Bench, values: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs at their own numbers or at those of `values`, with all rows like the first, which
+    is what can be expanded."""
+    found = {
+        leaf.name: values.get(leaf.name, leaf.value)
         for leaf in bench.leaves.values()
-        if leaf.role == "input" and leaf.value.ndim and len(leaf.value) > 1
+        if leaf.role == "input"
+    }
+    return {
+        name: np.repeat(value[:1], len(value), axis=0)
+        for name, value in found.items()
+        if value.ndim and len(value) > 1
     }

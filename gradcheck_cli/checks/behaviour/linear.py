@@ -25,18 +25,22 @@ def linear(bench: Bench) -> Iterator[Fault]:
 
 
 def _of_zero(bench: Bench) -> Iterator[Fault]:
-    ran = bench.run(row=np.zeros(bench.size))
+    for name, value in not_zero(bench, bench.run(row=np.zeros(bench.size))):
+        message = f"for an upstream gradient of zero the gradient of `{name}` is {value:.6g}"
+        yield Fault(Codes.NONLINEAR_BACKWARD, message, name)
+
+
+def not_zero(bench: Bench, ran: CallResult) -> Iterator[tuple[str, float]]:
+    """The leaves with a gradient where the upstream one is zero, and a number of it."""
     for name in bench.leaves:
         gradient = bench.gradient(ran, name)
         usable = np.isfinite(bench.gradient(bench.first, name))
         off = usable & (gradient != 0)  # nan is not 0 either
         if np.any(off):
-            value = float(gradient[off][0])
-            message = f"for an upstream gradient of zero the gradient of `{name}` is {value:.6g}"
-            yield Fault(Codes.NONLINEAR_BACKWARD, message, name)
+            yield name, float(gradient[off][0])
 
 
-def _factors(bench: Bench) -> tuple[float, float]:
+def factors(bench: Bench) -> tuple[float, float]:
     """Powers of two, so that a linear backward gives the very same digits: one as large as loss
     scaling makes an upstream gradient, and negative; one as small as a mean over many makes it.
     Half precision has no room for as much."""
@@ -45,23 +49,23 @@ def _factors(bench: Bench) -> tuple[float, float]:
 
 
 def _of_multiples(bench: Bench) -> Iterator[Fault]:
-    for factor in _factors(bench):
-        scaled = _times(bench.first, factor, FORMATS[bench.subject.dtype].largest)
+    for factor in factors(bench):
+        scaled = times(bench.first, factor, FORMATS[bench.subject.dtype].largest)
         ran = bench.run(row=factor * bench.row)
-        near = _widened(bench.near, factor)
+        near = widened(bench.near, factor)
         found = bench.differ(scaled, ran, partial(_bars_times, bench, factor), near)
         if found is not None:
-            times = f"{factor:g} times the upstream gradient"
             expected, given = found.shown()
-            message = f"for {times} the gradient of `{found.leaf}` is {given}, not {expected}"
+            what = f"{factor:g} times the upstream gradient"
+            message = f"for {what} the gradient of `{found.leaf}` is {given}, not {expected}"
             yield Fault(Codes.NONLINEAR_BACKWARD, message, found.leaf)
 
 
 def _bars_times(bench: Bench, factor: float) -> Bars:
-    return _widened(bench.bars, factor)
+    return widened(bench.bars, factor)
 
 
-def _widened(bars: Bars, factor: float) -> Bars:
+def widened(bars: Bars, factor: float) -> Bars:
     """The bars of gradients that many times as large."""
     return Bars(bars.output, {name: abs(factor) * bar for name, bar in bars.gradients.items()})
 
@@ -69,19 +73,15 @@ def _widened(bars: Bars, factor: float) -> Bars:
 def _of_sums(bench: Bench) -> Iterator[Fault]:
     both = bench.row + bench.second_row
     second, ran = bench.run(row=bench.second_row), bench.run(row=both)
-    gradients = {
-        name: (bench.gradient(bench.first, name) + bench.gradient(second, name))[None]
-        for name in bench.leaves
-    }
-    total = CallResult(ran.output, gradients)
+    total = bench.added(bench.first, second)
     # each of the three has its own share of what moving the numbers does: at first that of one of
     # them stands for all
     tight = bench.tight(second)
     found = bench.differ(
         total,
         ran,
-        lambda: _together([bench.bars] * 3, tight),
-        _together([bench.near] * 3, tight),
+        lambda: sum_of([bench.bars] * 3, tight),
+        sum_of([bench.near] * 3, tight),
     )
     if found is not None:
         # two large rows may add up to a small one, and their roundings do not
@@ -90,7 +90,7 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
             bench.bars_of(ran, Call(), both),
             bench.bars,
         ]
-        found = bench.apart(total, ran, _together(shares, _grains(bench)))
+        found = bench.apart(total, ran, sum_of(shares, _grains(bench)))
     if found is not None:
         expected, given = found.shown()
         message = (
@@ -100,7 +100,7 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
         yield Fault(Codes.NONLINEAR_BACKWARD, message, found.leaf)
 
 
-def _together(shares: Sequence[Bars], more: Bars) -> Bars:
+def sum_of(shares: Sequence[Bars], more: Bars) -> Bars:
     """The bars of gradients that several runs have a share in."""
     gradients = {
         name: sum((one.gradients[name] for one in shares), bar)
@@ -121,7 +121,7 @@ def _grains(bench: Bench) -> Bars:
     return Bars(bench.bars.output, gradients)
 
 
-def _times(ran: CallResult, factor: float, largest: float) -> CallResult:
+def times(ran: CallResult, factor: float, largest: float) -> CallResult:
     """The gradients times a factor; what does not fit the dtype then is not compared."""
     with np.errstate(over="ignore"):
         scaled = {n: g if g is None else factor * g for n, g in ran.gradients.items()}

@@ -12,17 +12,16 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.engines.layer.subject import Call, CallResult
 
 BETWEEN = "with another forward run between a forward and its backward"
+REPEATS = 2  # of the first run
 TWICE = "called twice with the same input and the same random numbers"
 
 
 def remembered(bench: Bench) -> Iterator[Fault]:
     """GC602 and GC605: the first way in which one call shows in another."""
-    runs = (bench.first, bench.run(), bench.run())
-    bars = bench.tight(bench.first)
-    for later in runs[1:]:
-        found = bench.apart(bench.first, later, bars)
+    for _ in range(REPEATS):
+        found = bench.apart(bench.first, bench.run(), bench.near)
         if found is not None:
-            yield replace(_changing(bench, runs, found), nondeterministic=True)
+            yield replace(_changing(bench, found), nondeterministic=True)
             return
     for way in (_after_another, _over_one_graph, _with_one_between, _on_a_fresh_layer):
         fault = way(bench)
@@ -31,11 +30,18 @@ def remembered(bench: Bench) -> Iterator[Fault]:
             return
 
 
-def _changing(bench: Bench, runs: Sequence[CallResult], found: Apart) -> Fault:
+def different_once(found: Apart) -> Fault:
+    """GC602, where a run differed from one of the very same computation."""
+    fault = Fault(Codes.NONDETERMINISTIC, f"{TWICE}, {found}", found.leaf)
+    return replace(fault, nondeterministic=True)
+
+
+def _changing(bench: Bench, found: Apart) -> Fault:
     """Different every time: by chance, or because calls are counted or added up?"""
+    runs = [bench.run() for _ in range(3)]
     if found.leaf is not None and _adds_up(bench, runs, found.leaf):
         message = f"the gradient of `{found.leaf}` grows by the same amount at every call"
-        before, after = found.shown()
+        before, after = (bench.apart(*runs[:2], bench.near) or found).shown()
         return Fault(Codes.STATEFUL_GRADIENT, f"{message}: {before}, then {after}", found.leaf)
     here, there = _two_calls(bench), _two_calls(bench)
     bars = bench.tight(bench.first)

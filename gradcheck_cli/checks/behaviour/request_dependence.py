@@ -13,9 +13,9 @@ from gradcheck_cli.engines.layer.subject import Call
 MOST = 4  # subsets and outputs that are requested by themselves; a mistake shows in the first
 
 
-def asked(bench: Bench) -> Iterator[Fault]:
-    """The first answer that changes with the question."""
-    for check in (_without_gradients, _some_gradients, _some_outputs):
+def requested(bench: Bench) -> Iterator[Fault]:
+    """The first answer that changes with what is differentiated."""
+    for check in (_without_gradients, _some_gradients):
         faults = list(check(bench))
         if faults:
             yield faults[0]
@@ -34,7 +34,7 @@ def _without_gradients(bench: Bench) -> Iterator[Fault]:
         yield Fault(Codes.REQUEST_DEPENDENT, found.depending(where))
 
 
-def _subsets(bench: Bench) -> list[tuple[str, ...]]:
+def subsets(bench: Bench) -> list[tuple[str, ...]]:
     """Inputs alone, parameters alone, and each of the inputs by itself."""
     inputs = tuple(n for n, leaf in bench.leaves.items() if leaf.role == "input")
     others = tuple(n for n in bench.leaves if n not in inputs)
@@ -44,7 +44,7 @@ def _subsets(bench: Bench) -> list[tuple[str, ...]]:
 
 
 def _some_gradients(bench: Bench) -> Iterator[Fault]:
-    for wrt in _subsets(bench):
+    for wrt in subsets(bench):
         where = f"where only {_listed(wrt)} requires a gradient"
         try:
             ran = bench.run(Call(wrt=wrt))
@@ -57,7 +57,8 @@ def _some_gradients(bench: Bench) -> Iterator[Fault]:
             return
 
 
-def _some_outputs(bench: Bench) -> Iterator[Fault]:
+def used_outputs(bench: Bench) -> Iterator[Fault]:
+    """The first answer that changes with the outputs that are used."""
     outputs = bench.subject.outputs
     for output in outputs[:MOST] if len(outputs) > 1 else ():
         row = np.zeros(bench.size)

@@ -32,6 +32,7 @@ from gradcheck_cli.engines.layer.framework_layer import VJP, FrameworkLayer
 from gradcheck_cli.engines.layer.subject import (
     Call,
     CallResult,
+    Layout,
     one_by_one,
 )
 
@@ -79,6 +80,7 @@ class LayerSubject(FrameworkLayer):
     def run(self, call: Call) -> CallResult:
         wrt = self.wrt if call.wrt is None else call.wrt
         rows = [] if call.cotangents is None or not call.tracking else list(call.cotangents)
+        layouts = call.layouts or ("contiguous",) * len(rows)
         passes, spoilt = [], False
         with self.ready(call.values), self.only(call.wrt):
             inputs = self.inputs(call.values, wrt if call.tracking else (), call.inputs)
@@ -90,18 +92,18 @@ class LayerSubject(FrameworkLayer):
                 with self.ready(call.interleaved_inputs):
                     others = wrt if call.tracking else ()
                     self._forward(self.inputs(call.interleaved_inputs, others), wrt, call.tracking)
-            for i, row in enumerate(rows):
+            for i, (row, layout) in enumerate(zip(rows, layouts, strict=True)):
                 if i and self.runs_once:
                     vjp = self._anew(call, wrt)
                 keep = i + 1 < len(rows)
                 try:
-                    grads, wrote = self._pass(call, row, vjp, keep)
+                    grads, wrote = self._pass(call, row, layout, vjp, keep)
                 except WrongKind:
                     raise
                 except Exception as error:  # what finds nothing kept for it may raise anything
                     if not self.learns(error, i == 0, call):
                         raise
-                    grads, wrote = self._pass(call, row, self._anew(call, wrt), keep)
+                    grads, wrote = self._pass(call, row, layout, self._anew(call, wrt), keep)
                 passes.append(grads)
                 spoilt |= wrote
             later = written()
@@ -137,9 +139,11 @@ class LayerSubject(FrameworkLayer):
         with self.ready(call.values):
             return self.vjp(self.inputs(call.values, wrt, call.inputs), wrt)[1]
 
-    def _pass(self, call: Call, row: Array, vjp: VJP, keep: bool) -> tuple[list[Any], bool]:
+    def _pass(
+        self, call: Call, row: Array, layout: Layout, vjp: VJP, keep: bool
+    ) -> tuple[list[Any], bool]:
         """The gradients of one row, and whether the pass wrote to its cotangents."""
-        bars = self.cotangents(row, call.used_outputs, call.layout)
+        bars = self.cotangents(row, call.used_outputs, layout)
         marked = {str(i): bar for i, bar in enumerate(bars) if bar is not None}
         written = self.watch_cotangents(marked) if call.watch else tuple
         grads = self.pass_back(vjp, bars, keep and not self.runs_once)

@@ -87,11 +87,11 @@ class Call:
     flattened outputs; `wrt` the leaves that ask for gradients (None: all that are differentiable);
     `used_outputs` the names of the outputs that hand a cotangent back (None: all; the others have
     none at all, as where a loss does not use them). Without `tracking` the layer runs as in
-    inference, with no graph. `layout` is how the cotangents lie in memory, `inputs` how the given
-    inputs do. `interleaved_inputs`: after the forward run, another one at these values; then the
-    backward passes of the first. `retained`: every row goes back through one graph, whatever a
-    second pass raises. `watch`: what the call writes to is looked at, and whether it draws random
-    numbers.
+    inference, with no graph. `layouts` is how each cotangent lies in memory (none: contiguous),
+    `inputs` how the given inputs do. `interleaved_inputs`: after the forward run, another one at
+    these values; then the backward passes of the first. `retained`: every row goes back through one
+    graph, whatever a second pass raises. `watch`: what the call writes to is looked at, and whether
+    it draws random numbers.
     """
 
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Call:
     wrt: tuple[str, ...] | None = None
     used_outputs: tuple[str, ...] | None = None
     tracking: bool = True
-    layout: Layout = "contiguous"
+    layouts: tuple[Layout, ...] = ()
     inputs: Layout = "contiguous"
     interleaved_inputs: Mapping[str, Array] | None = None
     retained: bool = False

@@ -142,7 +142,7 @@ def test_a_number_has_no_axes_in_any_layout(layout: Any) -> None:
         return up * 2 * x
 
     subject = bound(pair(lambda x: x * x, checked), {"x": 3.0})
-    assert np.array_equal(gradients(subject, layout=layout, inputs=layout)["x"], [[6.0]])
+    assert np.array_equal(gradients(subject, layouts=(layout,), inputs=layout)["x"], [[6.0]])
 
 
 def test_the_layer_runs_in_its_dtype_and_so_do_arrays_that_it_captured() -> None:

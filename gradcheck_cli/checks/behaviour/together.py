@@ -1,0 +1,168 @@
+"""A few runs that put the questions of many checks together. Most layers have no fault: where every
+answer is as it should be, no check has anything to find, and none runs by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+
+from gradcheck_cli.checks.behaviour.baseline import ELSEWHERE, Apart, Bench, Fault
+from gradcheck_cli.checks.behaviour.layouts import of_inputs, of_upstream, repeated
+from gradcheck_cli.checks.behaviour.linear import (
+    factors,
+    linear,
+    not_zero,
+    sum_of,
+    times,
+    widened,
+)
+from gradcheck_cli.checks.behaviour.memory import remembered
+from gradcheck_cli.checks.behaviour.request_dependence import requested, subsets
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout
+from gradcheck_cli.engines.tracebacks import raise_if_internal
+from gradcheck_cli.truth.safe_values import RaisedLater
+
+Check = Callable[[Bench], Iterator[Fault]]
+EVERY: tuple[Check, ...] = (remembered, linear, of_upstream, of_inputs, requested)
+"""Whose questions are put together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """The checks that have to put their questions by themselves. `error` is what the layer raised;
+    `again`, where two
+    runs of the very same computation differ."""
+
+    checks: tuple[Check, ...] = EVERY
+    error: Exception | None = None
+    again: Apart | None = None
+
+
+def doubts_of(bench: Bench) -> list[Doubt]:
+    """What is off in these runs. Raises RaisedLater."""
+    found: list[Doubt] = []
+    try:
+        found += _doubts(bench)
+    except RaisedLater:
+        raise
+    except Exception as error:
+        raise_if_internal(error)
+        found.append(Doubt(error=error))
+    return found
+
+
+def _doubts(bench: Bench) -> Iterator[Doubt]:
+    other = _another(bench)
+    if other is None:
+        yield Doubt()
+        return
+    values, there = other
+    yield from _of_backward_passes(bench, values)
+    yield from _of_layouts(bench, values, there)
+    yield from _of_requests(bench)
+
+
+def _another(bench: Bench) -> tuple[Mapping[str, Array], CallResult] | None:
+    """Other values of the given inputs, and a run there: with equal rows, which can be expanded,
+    where the layer has a value for such."""
+    moved = bench.moved(ELSEWHERE, np.random.default_rng([bench.problem.seed, 8]))
+    for values in (moved | repeated(bench, moved), moved):
+        ran = bench.ran_at(values)
+        if ran is not None:
+            return values, ran
+    return None
+
+
+def _of_backward_passes(bench: Bench, values: Mapping[str, Array]) -> Iterator[Doubt]:
+    """After a call with other values, and with one more between the forward run and these passes,
+    all over one graph: its first and its last pass are those of the first run. A multiple of the
+    upstream gradient is also one in another layout."""
+    first, row, ones = bench.first, bench.row, np.ones(bench.size)
+    negative, small = factors(bench)
+    passes: list[tuple[Array, Layout]] = [
+        (row, "contiguous"),
+        (np.zeros(bench.size), "contiguous"),
+        (negative * row, "transposed"),
+        (small * row, "sliced"),
+        (ones, "contiguous"),
+        (row + ones, "contiguous"),
+        (ones, "expanded"),
+        (row, "contiguous"),
+    ]
+    ran = bench.subject.run(
+        Call(
+            cotangents=np.stack([part for part, _ in passes]),
+            layouts=tuple(layout for _, layout in passes),
+            interleaved_inputs=values,
+            retained=True,
+        )
+    )
+    again, zero, multiple, part, of_ones, total, expanded, last = (
+        CallResult(
+            ran.output, {n: g if g is None else g[i][None] for n, g in ran.gradients.items()}
+        )
+        for i in range(len(passes))
+    )
+    for same in (again, last):
+        found = bench.apart(first, same, bench.near)
+        if found is not None:
+            yield Doubt(again=found)
+    if any(not_zero(bench, zero)):
+        yield Doubt((linear,))
+    largest = FORMATS[bench.subject.dtype].largest
+    tight = bench.tight(of_ones)
+    near = sum_of([bench.near] * 3, tight)
+    pairs = [
+        (times(first, negative, largest), multiple, widened(bench.near, negative)),
+        (times(first, small, largest), part, widened(bench.near, small)),
+        (bench.added(first, of_ones), total, near),
+        (of_ones, expanded, tight),
+    ]
+    if any(bench.apart(one, other, bars) for one, other, bars in pairs):
+        yield Doubt((linear, of_upstream))
+
+
+def _of_layouts(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Doubt]:
+    """The inputs in other layouts. A layer that is bound anew is given those with equal rows."""
+    ranks = [leaf.value.ndim for leaf in bench.subject.leaves if leaf.role == "input"]
+    layouts: list[Layout] = ["transposed"] if max(ranks, default=0) > 1 else []
+    layouts += ["sliced"] if max(ranks, default=0) else []
+    for layout in layouts:
+        run = partial(bench.run, Call(inputs=layout))
+        yield from _compared(bench, bench.first, run, (of_inputs,))
+
+    def on_a_fresh_layer() -> CallResult:
+        subject = bench.fresh(values)
+        try:
+            row = bench.row[None]
+            return subject.run(Call(values=values, inputs="expanded", cotangents=row))
+        finally:
+            subject.close()
+
+    yield from _compared(bench, there, on_a_fresh_layer, (remembered, of_inputs))
+
+
+def _of_requests(bench: Bench) -> Iterator[Doubt]:
+    untracked = partial(bench.subject.run, Call(tracking=False))
+    yield from _compared(bench, bench.first, untracked, (requested,), ())
+    for wrt in subsets(bench):
+        run = partial(bench.run, Call(wrt=wrt))
+        yield from _compared(bench, bench.first, run, (requested,), wrt)
+
+
+def _compared(
+    bench: Bench,
+    first: CallResult,
+    run: Callable[[], CallResult],
+    checks: tuple[Check, ...],
+    names: tuple[str, ...] | None = None,
+) -> Iterator[Doubt]:
+    """A doubt where a run differs from the first; `again`, if it does not once more."""
+    near = bench.tight(first)
+    found = bench.apart(first, run(), near, names)
+    if found is not None:
+        yield Doubt(checks, again=None if bench.apart(first, run(), near, names) else found)
